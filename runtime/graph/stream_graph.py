@@ -1,0 +1,81 @@
+"""StreamGraph: what the user wrote, one node per operator; made by the DataStream API, turned into a JobGraph by chaining.
+
+Source: Flink, StreamGraph, StreamNode, StreamEdge, ChainingStrategy.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from runtime.common.typeinfo import TypeInformation
+from runtime.graph.partitioning import Partitioning
+
+
+class ChainingStrategy(enum.Enum):
+    """Whether an operator may join its predecessor's chain, and be joined by its successor."""
+
+    ALWAYS = "ALWAYS"
+    NEVER = "NEVER"
+    HEAD = "HEAD"
+
+
+@dataclass(slots=True)
+class StreamNode:
+    """One operator as the user described it."""
+
+    node_id: int
+    name: str
+    factory: Any
+    """A `runtime.operators.operator.OperatorFactory`."""
+    parallelism: int
+    output_type: TypeInformation | None = None
+    max_parallelism: int | None = None
+    uid: str | None = None
+    description: str | None = None
+    slot_sharing_group: str | None = None
+    """None = inherited: the inputs' group if they agree, else "default"."""
+    chaining_strategy: ChainingStrategy = ChainingStrategy.ALWAYS
+    is_source: bool = False
+    is_sink: bool = False
+    is_stateful: bool = False
+    """Whether a uid matters: state would be lost or misplaced without one."""
+
+
+@dataclass(slots=True)
+class StreamEdge:
+    """Output of `source` into input `input_index` of `target`."""
+
+    source: int
+    target: int
+    partitioning: Partitioning | None
+    """None = FORWARD if both sides have the same parallelism, else REBALANCE."""
+    input_index: int = 0
+    side_output_tag: str | None = None
+    record_type: TypeInformation | None = None
+    partitioner: Any = None
+    """KEY_GROUP: the key selector (value -> key). CUSTOM: (partition function (key, n) -> int, key selector)."""
+    buffer_timeout_ms: int | None = None
+
+
+@dataclass(slots=True)
+class StreamGraph:
+    """The whole program. Node ids ascend in the order in which the user added them, sources before their consumers."""
+
+    job_name: str
+    configuration: Mapping[str, str]
+    buffer_timeout_ms: int
+    max_parallelism: int | None = None
+    chaining_enabled: bool = True
+    nodes: dict[int, StreamNode] = field(default_factory=dict)
+    edges: list[StreamEdge] = field(default_factory=list)
+    job_parameters: dict[str, str] = field(default_factory=dict)
+
+    def in_edges(self, node_id: int) -> list[StreamEdge]:
+        """Edges into a node, in the order in which they were added."""
+        return [e for e in self.edges if e.target == node_id]
+
+    def out_edges(self, node_id: int) -> list[StreamEdge]:
+        return [e for e in self.edges if e.source == node_id]

@@ -1,0 +1,118 @@
+"""What a task sees of the network: output channels, input channels, and the environment that makes and connects them.
+
+A channel joins one producer subtask to one consumer subtask of one edge. Elements arrive in order, once, or the channel
+fails; an end of stream that was not said with EndOfInput is a failure. All methods are called by the slot's loop thread
+and never block; transports have threads of their own inside.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from runtime.common.typeinfo import TypeInformation
+from runtime.core.elements import StreamElement
+from runtime.core.ids import SlotId
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ChannelId:
+    """One channel of a job."""
+
+    edge_id: int
+    producer: int
+    """Subtask index of the producer."""
+    consumer: int
+    """Subtask index of the consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelFailure:
+    """A channel or a whole connection broke."""
+
+    cause: str
+    peer: SlotId | None
+    channel: ChannelId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelStatistics:
+    """Counted since the channel was made."""
+
+    bytes: int
+    """Payload bytes; for a channel inside a process an estimate."""
+    batches: int
+    rows: int
+    queued_bytes: int
+    remote: bool
+    """Whether the bytes left the process."""
+
+
+class OutputChannel(ABC):
+    """Producer's end."""
+
+    channel_id: ChannelId
+
+    @abstractmethod
+    def add(self, element: StreamElement) -> None:
+        """Queue an element. Always accepted: who writes checks `is_available` between steps, one step may overdraw."""
+
+    @abstractmethod
+    def is_available(self) -> bool:
+        """Whether what is queued and not yet covered by credit is below the window."""
+
+    @abstractmethod
+    def statistics(self) -> ChannelStatistics: ...
+
+
+class InputChannel(ABC):
+    """Consumer's end."""
+
+    channel_id: ChannelId
+
+    @abstractmethod
+    def poll(self) -> StreamElement | None:
+        """The next element; taking it gives its bytes back to the producer as credit."""
+
+    @abstractmethod
+    def has_data(self) -> bool:
+        """Whether `poll` would return an element."""
+
+    @abstractmethod
+    def statistics(self) -> ChannelStatistics: ...
+
+
+class NetworkEnvironment(ABC):
+    """Makes the channels of one slot and connects them to other slots."""
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """Where other slots reach this one; "" if they share its process."""
+
+    @abstractmethod
+    def create_output_channel(
+        self, channel_id: ChannelId, consumer_slot: SlotId, record_type: TypeInformation | None
+    ) -> OutputChannel: ...
+
+    @abstractmethod
+    def create_input_channel(
+        self, channel_id: ChannelId, producer_slot: SlotId, record_type: TypeInformation | None
+    ) -> InputChannel: ...
+
+    @abstractmethod
+    def connect(self, peers: Mapping[SlotId, str]) -> None:
+        """Start the transport to the slots at these addresses; call once, after all channels of all slots exist."""
+
+    @abstractmethod
+    def poll_failures(self) -> list[ChannelFailure]:
+        """What broke since the last call."""
+
+    @abstractmethod
+    def set_listener(self, on_change: Callable[[], None]) -> None:
+        """Call `on_change` (from any thread) when data arrived, space became free or something broke."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Tear everything down within 2 s, whatever the peers do; idempotent."""

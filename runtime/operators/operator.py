@@ -1,0 +1,147 @@
+"""StreamOperator: the life of an operator inside its task, and what its surroundings give it.
+
+Life cycle, all on the task's thread: `setup` → `initialize_state` → `open` → processing … → `finish` (end of input) →
+`close`; `close` also follows a failure and must release everything without emitting anything.
+Source: Flink, StreamOperator and AbstractStreamOperator.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from runtime.common.configuration import Configuration
+from runtime.common.typeinfo import TypeInformation
+from runtime.core.batch import RecordBatch
+from runtime.core.clock import Clock
+from runtime.core.elements import LatencyMarker, Watermark, WatermarkStatus
+from runtime.core.ids import OperatorId
+from runtime.metrics import MetricGroup
+from runtime.operators.output import Input, Output
+from runtime.state.backend import KeyedStateBackend
+from runtime.state.snapshot import OperatorSnapshot
+
+
+class ProcessingTimeService(Protocol):
+    """Calls back on the task's thread, between slices of records."""
+
+    def now_ms(self) -> int: ...
+
+    def register_timer(self, timestamp_ms: int, callback: Callable[[int], None]) -> Callable[[], None]:
+        """Call `callback(timestamp_ms)` at or after that wall-clock time; returns a function that cancels it."""
+
+
+class ClientChannel(Protocol):
+    """The way from an operator back to the program that started the job (what `print` and `collect` write)."""
+
+    def send(self, channel: str, payload: bytes) -> None:
+        """Queue bytes for the client: `channel` is "stdout" or "collect:<id>". Order is kept per subtask."""
+
+    def is_available(self) -> bool:
+        """False while the client has not taken enough of what was sent; the task then waits."""
+
+
+class OperatorEventGateway(Protocol):
+    """Messages between an operator's coordinator (in its subtask 0's slot) and its subtasks; ordered, never lost
+    within one attempt."""
+
+    def send_to_coordinator(self, event: object) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorContext:
+    """What an operator is told about itself, and the services it may use. One per operator and subtask."""
+
+    operator_id: OperatorId
+    operator_name: str
+    task_name: str
+    subtask_index: int
+    """0-based."""
+    parallelism: int
+    max_parallelism: int
+    attempt: int
+    configuration: Configuration
+    clock: Clock
+    processing_time: ProcessingTimeService
+    metrics: MetricGroup
+    client: ClientChannel
+    events: OperatorEventGateway
+    create_keyed_backend: Callable[[], KeyedStateBackend]
+    """Makes the configured keyed state backend for this subtask's key groups; call at most once."""
+    job_parameters: dict[str, str]
+
+
+class StreamOperator(ABC):
+    """One operator of a chain. A new instance serves each subtask; operators travel to their slot as factories."""
+
+    context: OperatorContext
+    output: Output
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Hand the operator its surroundings. Nothing may be emitted yet."""
+        self.context = context
+        self.output = output
+
+    def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
+        """Load the state of a snapshot, or start empty. Operators with state extend this."""
+
+    def open(self) -> None:
+        """Prepare for the first record: open user functions, register processing-time timers."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> Sequence[Input]:
+        """The operator's inputs in order; empty for a source."""
+
+    def is_available(self) -> bool:
+        """Whether the operator can take another slice now without blocking; the task waits while it is False."""
+        return True
+
+    def end_input(self, input_index: int) -> None:
+        """No more records will come on that input; its MAX_WATERMARK, if any, has come already. May emit."""
+
+    def finish(self) -> None:
+        """All inputs have ended. Last chance to emit; processing-time timers that are pending are dropped."""
+
+    def snapshot_state(self) -> OperatorSnapshot:
+        """The operator's state between two slices of records. Everything that was emitted lies before it."""
+        return OperatorSnapshot()
+
+    def commit_finished(self) -> None:
+        """Every task of the job has finished: make visible what is still pending. Idempotent."""
+
+    def close(self) -> None:
+        """Release everything; called exactly once, also after a failure; emits nothing."""
+
+
+class OneInputOperator(StreamOperator, Input):
+    """A StreamOperator that is its own only input."""
+
+    @property
+    def inputs(self) -> Sequence[Input]:
+        return (self,)
+
+    @abstractmethod
+    def process_batch(self, batch: RecordBatch) -> None: ...
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        self.output.emit_watermark(watermark)
+
+    def process_watermark_status(self, status: WatermarkStatus) -> None:
+        self.output.emit_watermark_status(status)
+
+    def process_latency_marker(self, marker: LatencyMarker) -> None:
+        self.output.emit_latency_marker(marker)
+
+
+class OperatorFactory(Protocol):
+    """Makes an operator on the slot; this, with the user's functions in it, is what is shipped to the slots."""
+
+    def create(self) -> StreamOperator: ...
+
+    @property
+    def output_type(self) -> TypeInformation | None: ...
+
+

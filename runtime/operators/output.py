@@ -1,0 +1,39 @@
+"""Where an operator puts what it makes, and the four ways it goes on from there.
+
+Used by the task's thread only. An output belongs to one operator; side outputs are told apart by their tag.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from runtime.core.batch import RecordBatch
+from runtime.core.elements import LatencyMarker, Watermark, WatermarkStatus
+from runtime.operators.output_tag import OutputTag
+
+
+class Input(Protocol):
+    """The face of an operator that receives; a two-input operator has two."""
+
+    def process_batch(self, batch: RecordBatch) -> None:
+        """Process records and the watermark marks between them, exactly as if the batch were cut at each mark."""
+
+    def process_watermark(self, watermark: Watermark) -> None: ...
+
+    def process_watermark_status(self, status: WatermarkStatus) -> None: ...
+
+    def process_latency_marker(self, marker: LatencyMarker) -> None: ...
+
+
+class Output(Protocol):
+    """The face of an operator's surroundings that takes what it emits."""
+
+    def collect(self, batch: RecordBatch, tag: OutputTag | None = None) -> None:
+        """Emit records: to the main output, or to the side output of `tag`. A batch may carry marks."""
+
+    def emit_watermark(self, watermark: Watermark) -> None:
+        """Emit a watermark to the main output and every side output."""
+
+    def emit_watermark_status(self, status: WatermarkStatus) -> None: ...
+
+    def emit_latency_marker(self, marker: LatencyMarker) -> None: ...

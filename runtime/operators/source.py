@@ -1,0 +1,131 @@
+"""The public interface of sources: splits with positions, dealt out by an enumerator, read by split readers.
+
+A Source describes; it travels to the slots. Its SplitEnumerator is made once, in the slot of subtask 0; a SplitReader is
+made per split that is being read. All are called by the slot's loop thread and must not block: what has nothing to give
+says so. Source: Flink, FLIP-27 (Source, SplitEnumerator, SourceReader).
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runtime.common.configuration import Configuration
+from runtime.common.typeinfo import TypeInformation
+from runtime.core.batch import RecordBatch
+from runtime.core.clock import Clock
+from runtime.metrics import MetricGroup
+
+
+class Boundedness(enum.Enum):
+    BOUNDED = "BOUNDED"
+    CONTINUOUS_UNBOUNDED = "CONTINUOUS_UNBOUNDED"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSplit:
+    """A part of a source that one reader reads in order. Subclasses add what the reader needs; all fields picklable."""
+
+    split_id: str
+
+
+class NoSplit(enum.Enum):
+    """Answers of an enumerator that has no split to give."""
+
+    LATER = "later"
+    """None at the moment; ask again when told."""
+    NEVER = "never"
+    """There will be none any more."""
+
+
+class ReadStatus(enum.Enum):
+    """What a read that returned no batch means."""
+
+    NOTHING_YET = "nothing yet"
+    END_OF_SPLIT = "end of split"
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderContext:
+    """What a split reader is told."""
+
+    subtask_index: int
+    parallelism: int
+    configuration: Configuration
+    clock: Clock
+    metrics: MetricGroup
+
+
+class SplitReader(ABC):
+    """Reads one split from a position on."""
+
+    @abstractmethod
+    def read(self, max_rows: int) -> RecordBatch | ReadStatus:
+        """The next records, at most `max_rows` (at least 1), or why there are none. Must return promptly."""
+
+    @property
+    @abstractmethod
+    def position(self) -> Any:
+        """Where the next `read` begins: a JSON-serializable value that `Source.create_reader` accepts."""
+
+    def next_read_ms(self) -> int | None:
+        """After NOTHING_YET: wall-clock time at which to ask again; None = the source's poll interval (50 ms)."""
+        return None
+
+    def close(self) -> None:
+        """Release everything; idempotent."""
+
+
+class SplitEnumerator(ABC):
+    """Deals out splits to the source's subtasks, which ask for one at a time."""
+
+    @abstractmethod
+    def next_split(self, subtask_index: int) -> SourceSplit | NoSplit:
+        """A split for that subtask, or why there is none."""
+
+    @abstractmethod
+    def add_splits_back(self, splits: Sequence[SourceSplit]) -> None:
+        """Take back splits that were dealt out but whose reading is not covered by any snapshot."""
+
+    @abstractmethod
+    def snapshot(self) -> Any:
+        """What has not been dealt out: a JSON-serializable value that `Source.create_enumerator` accepts."""
+
+    def close(self) -> None:
+        """Release everything; idempotent."""
+
+
+class Source(ABC):
+    """A stream's origin. Instances are immutable and picklable."""
+
+    boundedness: Boundedness = Boundedness.BOUNDED
+
+    @abstractmethod
+    def produced_type(self) -> TypeInformation | None:
+        """Type of the records; None means Python objects."""
+
+    @abstractmethod
+    def create_enumerator(self, parallelism: int, restored: Any | None) -> SplitEnumerator:
+        """Make the enumerator, from the start or from what its `snapshot` returned.
+
+        Raises:
+            SourceError: there is nothing to read (a missing file, for example); the message says what and where.
+        """
+
+    @abstractmethod
+    def create_reader(self, split: SourceSplit, position: Any | None, context: ReaderContext) -> SplitReader:
+        """Open a split at the start (position None) or at a position that a reader of it returned."""
+
+    @abstractmethod
+    def split_to_json(self, split: SourceSplit) -> Any:
+        """A JSON-serializable value from which `split_from_json` makes an equal split; for snapshots."""
+
+    @abstractmethod
+    def split_from_json(self, value: Any) -> SourceSplit: ...
+
+
+class SourceError(Exception):
+    """A source cannot be opened or read; the message names it."""

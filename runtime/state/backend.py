@@ -1,0 +1,118 @@
+"""What a keyed state backend offers to operators, whichever one is configured.
+
+One backend instance belongs to one operator of one subtask and is used by its task's thread only. State is scoped to
+the current key and, where the state is namespaced, to the namespace given (a window's, for example).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Protocol
+
+from runtime.core.ids import KeyGroup
+from runtime.state.descriptors import StateDescriptor
+from runtime.state.key_groups import KeyGroupRange
+from runtime.state.snapshot import KeyedSnapshot
+
+
+class Timer(Protocol):
+    """A due timer as its operator sees it."""
+
+    timestamp: int
+    key: Any
+    namespace: Hashable
+
+
+class TimerService(Protocol):
+    """Event-time and processing-time timers of one operator, scoped to the current key; a part of keyed state.
+
+    Registering the same (key, namespace, timestamp) again changes nothing. Timers fire in timestamp order.
+    Source: Flink, InternalTimerService.
+    """
+
+    current_watermark: int
+
+    def register_event_time_timer(self, timestamp: int, namespace: Hashable = None) -> None: ...
+
+    def delete_event_time_timer(self, timestamp: int, namespace: Hashable = None) -> None: ...
+
+    def register_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None: ...
+
+    def delete_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None: ...
+
+    def advance_watermark(self, watermark: int) -> None:
+        """Set `current_watermark`, then fire every event-time timer with timestamp <= `watermark`.
+
+        The backend's current key is the timer's while its callback runs. Timers that a callback registers and that are
+        due too fire in the same call.
+        """
+
+    def advance_processing_time(self, now_ms: int) -> None:
+        """Fire every processing-time timer with timestamp <= `now_ms`."""
+
+    def next_processing_time(self) -> int | None:
+        """Timestamp of the earliest processing-time timer, ms."""
+
+
+class KeyedStateBackend(ABC):
+    """Keyed state and timers of one operator subtask."""
+
+    key_group_range: KeyGroupRange
+    max_parallelism: int
+    current_key: Any
+
+    @abstractmethod
+    def set_current_key(self, key: Any) -> None:
+        """Make `key` the one that state and timers are scoped to.
+
+        Raises:
+            KeyEncodingError: the key is of a kind that has no canonical encoding, or empty where that is not allowed.
+            KeyGroupRangeError: the key's key group does not belong to this subtask.
+        """
+
+    @abstractmethod
+    def get_state(self, descriptor: StateDescriptor) -> Any:
+        """The state object of a descriptor (ValueState, ListState, …), scoped to the current key.
+
+        The object is made once per name and may be kept: it follows the current key.
+
+        Raises:
+            StateTypeError: the name is taken by a state of another kind.
+        """
+
+    @abstractmethod
+    def get_namespaced_state(self, descriptor: StateDescriptor) -> Any:
+        """As `get_state`, with a method `set_current_namespace(namespace: Hashable)` on the object."""
+
+    @abstractmethod
+    def get_timer_service(
+        self,
+        name: str,
+        on_event_time: Callable[[Timer], None],
+        on_processing_time: Callable[[Timer], None],
+    ) -> TimerService:
+        """The timer service of this name; restored timers are in it. Call once per name, while opening."""
+
+    @abstractmethod
+    def keys(self, state_name: str) -> Iterator[Any]:
+        """All keys that have a value in this state, in no order."""
+
+    @abstractmethod
+    def snapshot(self) -> KeyedSnapshot:
+        """All state and timers, by key group, in the canonical form. The synchronous part of a checkpoint."""
+
+    @abstractmethod
+    def restore(self, snapshot: KeyedSnapshot) -> None:
+        """Load what `snapshot` holds of this backend's key groups. Call before any state is asked for."""
+
+    @abstractmethod
+    def dispose(self) -> None:
+        """Release everything; idempotent."""
+
+    def key_groups(self) -> range:
+        """The key groups that this backend owns."""
+        return range(self.key_group_range.start, self.key_group_range.end + 1)
+
+
+__all__ = ["KeyGroup", "KeyedStateBackend", "Timer", "TimerService"]

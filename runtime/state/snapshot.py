@@ -1,0 +1,90 @@
+"""The canonical, backend-independent form of state, and how it is dealt out anew when the parallelism changes.
+
+Everything here is bytes, text and ints: values were encoded by the serializer that their descriptor names, keys by the
+canonical key encoding, so nothing in it has to be unpickled to be read, moved or counted.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runtime.core.ids import KeyGroup
+
+
+@dataclass(frozen=True, slots=True)
+class StateEntry:
+    """One value of one keyed state."""
+
+    key: bytes
+    namespace: bytes
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TimerEntry:
+    """One registered timer."""
+
+    timestamp: int
+    key: bytes
+    namespace: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StateMeta:
+    """What is needed to read a state back: its kind and the names of its serializers."""
+
+    name: str
+    kind: str
+    """value | list | map | reducing | aggregating"""
+    serializer: str
+    """How values were encoded, for the compatibility check; see runtime.core.serializers."""
+    namespaced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGroupSnapshot:
+    """State of one key group."""
+
+    states: Mapping[str, Sequence[StateEntry]] = field(default_factory=dict)
+    event_timers: Mapping[str, Sequence[TimerEntry]] = field(default_factory=dict)
+    processing_timers: Mapping[str, Sequence[TimerEntry]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedSnapshot:
+    """Keyed state of one or more subtasks of an operator."""
+
+    max_parallelism: int
+    metas: Mapping[str, StateMeta] = field(default_factory=dict)
+    groups: Mapping[KeyGroup, KeyGroupSnapshot] = field(default_factory=dict)
+
+
+class Redistribution(enum.Enum):
+    """How the items of an operator state are dealt out to the subtasks of a new parallelism."""
+
+    SPLIT = "split"
+    """Each item goes to one subtask, in turn."""
+    UNION = "union"
+    """Each subtask gets all items of all subtasks."""
+    BROADCAST = "broadcast"
+    """All subtasks held the same; each new one gets one copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStateSnapshot:
+    """One operator state (not keyed) of one subtask."""
+
+    mode: Redistribution
+    items: Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSnapshot:
+    """Everything that one subtask of one operator has to remember."""
+
+    keyed: KeyedSnapshot | None = None
+    operator_states: Mapping[str, OperatorStateSnapshot] = field(default_factory=dict)
+    watermark: int = -(2**63)
+    """Event-time clock of the operator, ms; the minimum is taken when subtasks are merged."""

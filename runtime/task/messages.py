@@ -1,0 +1,225 @@
+"""What slots and their JobMaster say to each other. Frozen values; every one from a slot names its attempt.
+
+They travel pickled over a stream that was authenticated with the job's token before the first of them is decoded.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runtime.core.ids import Attempt, JobId, OperatorId, SlotId, TaskId
+from runtime.graph.job_graph import JobEdge, JobVertex
+from runtime.state.snapshot import OperatorSnapshot
+
+
+class TaskState(enum.Enum):
+    """Life of a task. Source: Flink, ExecutionState."""
+
+    CREATED = "CREATED"
+    SCHEDULED = "SCHEDULED"
+    DEPLOYING = "DEPLOYING"
+    INITIALIZING = "INITIALIZING"
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    CANCELING = "CANCELING"
+    CANCELED = "CANCELED"
+    FAILED = "FAILED"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self in (TaskState.FINISHED, TaskState.CANCELED, TaskState.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureInfo:
+    """Why something failed, in words for the user and in full for the log."""
+
+    message: str
+    """One line: operator, record, the user's own line, the error."""
+    traceback: str = ""
+    task: TaskId | None = None
+    task_name: str = ""
+    slot: SlotId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDeployment:
+    """Everything a slot needs to run one task."""
+
+    task: TaskId
+    vertex: JobVertex
+    in_edges: Sequence[JobEdge]
+    out_edges: Sequence[JobEdge]
+    upstream_slots: Mapping[int, Mapping[int, SlotId]]
+    """edge id → producer subtask → slot; only the producers that this task is connected to."""
+    downstream_slots: Mapping[int, Mapping[int, SlotId]]
+    """edge id → consumer subtask → slot; only the consumers that this task is connected to."""
+    downstream_parallelism: Mapping[int, int]
+    """edge id → the consumer's parallelism."""
+    downstream_max_parallelism: Mapping[int, int]
+    """edge id → the consumer's max parallelism (number of key groups)."""
+    restore: Mapping[OperatorId, OperatorSnapshot] = field(default_factory=dict)
+
+
+# --- JobMaster → slot -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Deploy:
+    """Make the tasks and their channels; answered by DEPLOYING … then INITIALIZING of each task."""
+
+    job_id: JobId
+    job_name: str
+    attempt: Attempt
+    configuration: Mapping[str, str]
+    job_parameters: Mapping[str, str]
+    tasks: Sequence[TaskDeployment]
+    coordinator_slots: Mapping[OperatorId, SlotId]
+    """Source operators → the slot of their subtask 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """All slots have made their channels: connect and run."""
+
+    peers: Mapping[SlotId, str]
+    """Data addresses of all slots of the attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTasks:
+    """Stop all tasks now, without finishing them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFinished:
+    """Every task of the job has finished: commit what sinks hold, then answer SlotCommitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSlot:
+    """Leave: close everything and return."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAck:
+    """The client has taken that many bytes of this slot's output."""
+
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatRequest:
+    """Renews the slot's lease; answered from the slot's loop."""
+
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverOperatorEvent:
+    """An OperatorEvent that another slot sent."""
+
+    event: "OperatorEvent"
+
+
+JobMasterMessage = (
+    Deploy | Start | CancelTasks | CommitFinished | ReleaseSlot | ClientAck | HeartbeatRequest | DeliverOperatorEvent
+)
+
+# --- slot → JobMaster -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterSlot:
+    """First message of a slot."""
+
+    slot: SlotId
+    attempt: Attempt
+    pid: int
+    host: str
+    data_address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """From the slot's loop."""
+
+    slot: SlotId
+    attempt: Attempt
+    sequence: int
+    metrics: Mapping[TaskId, Mapping[str, object]]
+    """Per task: metric name → value; see runtime.task.task_metrics."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStateChanged:
+    slot: SlotId
+    attempt: Attempt
+    task: TaskId
+    state: TaskState
+    failure: FailureInfo | None = None
+    metrics: Mapping[str, object] = field(default_factory=dict)
+    """Final metrics, with a terminal state."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFailed:
+    """Something broke that is not one task's: a connection, the slot itself."""
+
+    slot: SlotId
+    attempt: Attempt
+    failure: FailureInfo
+
+
+@dataclass(frozen=True, slots=True)
+class SlotCommitted:
+    """Answer to CommitFinished."""
+
+    slot: SlotId
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorEvent:
+    """Between an operator's coordinator and its subtasks, by way of the JobMaster."""
+
+    attempt: Attempt
+    operator_id: OperatorId
+    target_subtask: int | None
+    """None: the coordinator."""
+    source_subtask: int | None
+    """None: the coordinator."""
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOutput:
+    """Bytes for the program that started the job."""
+
+    slot: SlotId
+    attempt: Attempt
+    channel: str
+    """"stdout" or "collect:<id>"."""
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLeaving:
+    """Last message of a slot that ends in good order; a stream that ends without it is a lost slot."""
+
+    slot: SlotId
+    attempt: Attempt
+
+
+SlotMessage = (
+    RegisterSlot
+    | Heartbeat
+    | TaskStateChanged
+    | SlotFailed
+    | SlotCommitted
+    | OperatorEvent
+    | ClientOutput
+    | SlotLeaving
+)
