@@ -1,1 +1,1 @@
-"""Plain building blocks of the engine: ids, clock, batches, stream elements, serializers, the canonical key encoding."""
+"""Plain building blocks of the engine: ids, clock, batches, stream elements, serializers, the key encoding."""

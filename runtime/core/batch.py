@@ -201,6 +201,12 @@ class RecordBatch:
             self.num_rows, self._values, self._arrow, self._timestamps, self._ts_array, marks, self.type_info, self.keys
         )
 
+    def with_values(self, values: list[Any], type_info: TypeInformation | None) -> RecordBatch:
+        """Other records, one for each of these, with the same event times and marks; keys are left out."""
+        return RecordBatch(
+            len(values), values, None, self._timestamps, self._ts_array, self.marks, type_info, None
+        )
+
     def __len__(self) -> int:
         return self.num_rows
 

@@ -1,4 +1,6 @@
-"""StreamGraph: what the user wrote, one node per operator; made by the DataStream API, turned into a JobGraph by chaining.
+"""StreamGraph: what the user wrote, one node per operator.
+
+Made by the DataStream API, turned into a JobGraph by `runtime.graph.chaining`.
 
 Source: Flink, StreamGraph, StreamNode, StreamEdge, ChainingStrategy.
 """
@@ -42,6 +44,12 @@ class StreamNode:
     is_sink: bool = False
     is_stateful: bool = False
     """Whether a uid matters: state would be lost or misplaced without one."""
+
+    @property
+    def display_name(self) -> str:
+        """The name that plans, tasks and errors show: "Source: x" and "Sink: x" at the ends, as Flink prints them."""
+        prefix = "Source: " if self.is_source else "Sink: " if self.is_sink else ""
+        return self.name if self.name.startswith(prefix) else prefix + self.name
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ the current key and, where the state is namespaced, to the namespace given (a wi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Protocol
 
 from runtime.core.ids import KeyGroup
@@ -19,9 +19,28 @@ from runtime.state.snapshot import KeyedSnapshot
 class Timer(Protocol):
     """A due timer as its operator sees it."""
 
-    timestamp: int
-    key: Any
-    namespace: Hashable
+    @property
+    def timestamp(self) -> int: ...
+
+    @property
+    def key(self) -> Any: ...
+
+    @property
+    def namespace(self) -> Any: ...
+
+
+class NamespacedState(Protocol):
+    """What state from `get_namespaced_state` can do beside what its kind can."""
+
+    def set_current_namespace(self, namespace: Hashable) -> None:
+        """The namespace that the state is scoped to from now on, whatever the key."""
+
+
+class MergingNamespacedState(NamespacedState, Protocol):
+    """What namespaced list, reducing and aggregating state can do beside."""
+
+    def merge_namespaces(self, target: Hashable, sources: Iterable[Hashable]) -> None:
+        """Move what `sources` hold for the current key into `target`; leaves the current namespace as it is."""
 
 
 class TimerService(Protocol):
@@ -60,7 +79,15 @@ class KeyedStateBackend(ABC):
 
     key_group_range: KeyGroupRange
     max_parallelism: int
-    current_key: Any
+
+    @property
+    @abstractmethod
+    def current_key(self) -> Any:
+        """The key that state and timers are scoped to.
+
+        Raises:
+            NoCurrentKeyError: no key has been set.
+        """
 
     @abstractmethod
     def set_current_key(self, key: Any) -> None:
@@ -115,4 +142,4 @@ class KeyedStateBackend(ABC):
         return range(self.key_group_range.start, self.key_group_range.end + 1)
 
 
-__all__ = ["KeyGroup", "KeyedStateBackend", "Timer", "TimerService"]
+__all__ = ["KeyGroup", "KeyedStateBackend", "MergingNamespacedState", "NamespacedState", "Timer", "TimerService"]

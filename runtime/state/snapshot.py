@@ -41,6 +41,17 @@ class StateMeta:
     serializer: str
     """How values were encoded, for the compatibility check; see runtime.core.serializers."""
     namespaced: bool
+    has_ttl: bool = False
+    """Whether values carry the times at which they were last touched."""
+
+    def is_readable_as(self, other: StateMeta) -> bool:
+        """Whether state that was written as `self` can be read as `other`: time to live may come and go."""
+        return (self.kind, self.serializer, self.namespaced) == (other.kind, other.serializer, other.namespaced)
+
+    def describe(self) -> str:
+        """For error messages."""
+        scope = "namespaced " if self.namespaced else ""
+        return f"{scope}{self.kind} state of {self.serializer}{' with time to live' if self.has_ttl else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +89,8 @@ class OperatorStateSnapshot:
 
     mode: Redistribution
     items: Sequence[bytes]
+    serializer: str = ""
+    """How items were encoded, for the compatibility check; "" = not said."""
 
 
 @dataclass(frozen=True, slots=True)

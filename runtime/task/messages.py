@@ -144,13 +144,15 @@ class RegisterSlot:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """From the slot's loop."""
+    """Answer to HeartbeatRequest. It proves that the process runs; `stalled_ms` tells of its loop."""
 
     slot: SlotId
     attempt: Attempt
     sequence: int
     metrics: Mapping[TaskId, Mapping[str, object]]
-    """Per task: metric name → value; see runtime.task.task_metrics."""
+    """Per task: metric name → value; see runtime.task.task."""
+    stalled_ms: int = 0
+    """How long the slot's loop has been inside one step: user code that does not return."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""."""
+"""Keyed state as Python objects in dicts."""

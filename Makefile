@@ -1,0 +1,42 @@
+# One list of commands, shared by people and CI. Every target sets up .venv first, if that is due.
+PYTHON_IN_VENV := .venv/bin/python
+BENCH_ARGS ?=
+DEMO_OUTPUT ?= .tidemark/demo
+DEMO_ARGS ?= --parallelism 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow lint fmt bench
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
+		printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+.venv/.setup-done: requirements.txt requirements-dev.txt scripts/setup.sh
+	@scripts/setup.sh
+
+setup: .venv/.setup-done ## Make .venv with the pinned packages; check for Java
+	@# a venv lives where it was made: a tree that was moved or copied with it is set up anew
+	@$(PYTHON_IN_VENV) -c 'import runtime' >/dev/null 2>&1 || scripts/setup.sh
+
+demo: setup ## Run the flights job on Spark with progress; print the worst hours of the year
+	@$(PYTHON_IN_VENV) examples/flight_delays.py --output $(DEMO_OUTPUT) --progress $(DEMO_ARGS)
+	@$(PYTHON_IN_VENV) examples/worst_hours.py $(DEMO_OUTPUT)
+
+test: setup ## Run all tests but the slow ones
+	$(PYTHON_IN_VENV) -m pytest -q -m "not slow"
+
+test-slow: setup ## Run the slow tests
+	$(PYTHON_IN_VENV) -m pytest -q -m slow
+
+lint: setup ## Check style, format, types and import contracts
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+fmt: setup ## Format the code and mend what can be mended
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+bench: setup ## Measure against reference loops; writes docs/performance.md (BENCH_ARGS="--rows 100000" for a quick one)
+	$(PYTHON_IN_VENV) -m benchmarks.bench $(BENCH_ARGS)

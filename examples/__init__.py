@@ -1,0 +1,1 @@
+"""Tidemark programs, and the data and tools that they use. Run each one as a script."""

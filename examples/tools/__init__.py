@@ -1,0 +1,1 @@
+"""Tools that make the data of the examples."""

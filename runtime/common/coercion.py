@@ -1,0 +1,318 @@
+"""How a Python value becomes a value of a declared type; called once per record, so every decision is made beforehand.
+
+A coercer takes a value and returns it in the type's form or raises TypeError with the path of field names to it.
+None passes every coercer: all types are nullable. `runtime.common.typeinfo` puts these functions together.
+Source: what PyFlink's coders do to values on their way through the JVM.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import numbers
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from runtime.common.time import Instant
+from runtime.common.types import Row, RowKind, row_of
+
+Coercer = Callable[[Any], Any]
+
+_MAX_FRACTION_DIGITS: Final = 18
+"""Of a BIG_DEC, as in Flink's DECIMAL(38, 18), which is also its column type."""
+_SMALLEST_FRACTION = decimal.Decimal(1).scaleb(-_MAX_FRACTION_DIGITS)
+_DECIMAL_CONTEXT = decimal.Context(prec=200)
+_FLOAT32 = struct.Struct("<f")
+
+
+def misfit(value: Any, type_name: str, hint: str = "") -> TypeError:
+    """The error for a value that is not of its type; the value is cut at 100 characters."""
+    shown = repr(value)
+    shown = shown if len(shown) <= 100 else shown[:97] + "..."
+    return TypeError(f"{shown} ({type(value).__name__}) does not fit {type_name}{hint and '; ' + hint}")
+
+
+def exact_coercer(cls: type, type_name: str) -> Coercer:
+    """Instances of `cls` and of its subclasses pass; bool is not taken for an int."""
+
+    def coerce(value: Any) -> Any:
+        if value.__class__ is cls or value is None:
+            return value
+        if isinstance(value, cls) and not isinstance(value, bool):
+            return value
+        raise misfit(value, type_name)
+
+    return coerce
+
+
+def coerce_boolean(value: Any) -> Any:
+    if value is True or value is False or value is None:
+        return value
+    if type(value).__name__ in ("bool", "bool_"):  # numpy's, without importing numpy
+        return bool(value)
+    raise misfit(value, "BOOLEAN")
+
+
+def wrapping_coercer(bits: int, type_name: str) -> Coercer:
+    """Integers, wrapped around like Java's narrow integers."""
+    half, mask = 1 << (bits - 1), (1 << bits) - 1
+
+    def coerce(value: Any) -> Any:
+        if value.__class__ is int:
+            return value if -half <= value < half else ((value + half) & mask) - half
+        if value is None:
+            return None
+        return coerce(_as_int(value, type_name))
+
+    return coerce
+
+
+def coerce_long(value: Any) -> Any:
+    """64-bit integers; what is larger is refused, because a wrapped LONG is always a mistake."""
+    if value.__class__ is int:
+        if -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
+            return value
+        raise misfit(value, "LONG", "it has 64 bits; Types.BIG_INT() has no limit")
+    return None if value is None else coerce_long(_as_int(value, "LONG"))
+
+
+def coerce_big_int(value: Any) -> Any:
+    if value.__class__ is int or value is None:
+        return value
+    return _as_int(value, "BIG_INT")
+
+
+def coerce_double(value: Any) -> Any:
+    if value.__class__ is float or value is None:
+        return value
+    if isinstance(value, numbers.Real):
+        return float(value)
+    raise misfit(value, "DOUBLE")
+
+
+def coerce_float(value: Any) -> Any:
+    """Rounded to 32 bits; beyond their range it is infinite, as a cast in Java is."""
+    if value is None:
+        return None
+    if value.__class__ is not float:
+        if not isinstance(value, numbers.Real):
+            raise misfit(value, "FLOAT")
+        value = float(value)
+    try:
+        return _FLOAT32.unpack(_FLOAT32.pack(value))[0]
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def coerce_char(value: Any) -> Any:
+    if value is None or (isinstance(value, str) and len(value) == 1):
+        return value
+    raise misfit(value, "CHAR", "it is a string of one character")
+
+
+def coerce_big_dec(value: Any) -> Any:
+    if value is None:
+        return None
+    if not isinstance(value, decimal.Decimal):
+        return decimal.Decimal(_as_int(value, "BIG_DEC"))
+    exponent = value.as_tuple().exponent
+    if isinstance(exponent, int) and exponent >= -_MAX_FRACTION_DIGITS:
+        return value
+    if not value.is_finite():
+        raise misfit(value, "BIG_DEC")
+    return value.quantize(_SMALLEST_FRACTION, context=_DECIMAL_CONTEXT)
+
+
+def coerce_date(value: Any) -> Any:
+    if value.__class__ is datetime.date or value is None:
+        return value
+    if isinstance(value, datetime.datetime):
+        return value.date()
+    raise misfit(value, "SQL_DATE")
+
+
+def coerce_time(value: Any) -> Any:
+    """Times of day, cut to milliseconds."""
+    if value is None:
+        return None
+    if not isinstance(value, datetime.time) or value.tzinfo is not None:
+        raise misfit(value, "SQL_TIME", "it is a datetime.time without a time zone")
+    return value if value.microsecond % 1_000 == 0 else value.replace(microsecond=value.microsecond // 1_000 * 1_000)
+
+
+def coerce_timestamp(value: Any) -> Any:
+    """Date-times without a zone; one with a zone is turned into UTC."""
+    if value is None:
+        return None
+    if not isinstance(value, datetime.datetime):
+        raise misfit(value, "SQL_TIMESTAMP")
+    return value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
+
+
+coerce_string = exact_coercer(str, "STRING")
+coerce_instant = exact_coercer(Instant, "INSTANT")
+
+
+def coerce_bytes(value: Any) -> Any:
+    if value.__class__ is bytes or value is None:
+        return value
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, (list, tuple)):
+        try:
+            return bytes(item & 0xFF for item in value)
+        except TypeError:
+            pass
+    raise misfit(value, "PRIMITIVE_ARRAY(BYTE)")
+
+
+def list_coercer(element: Coercer | None, type_name: str) -> Coercer:
+    """Lists, and what becomes one: tuples, array.array, numpy arrays."""
+
+    def coerce(value: Any) -> Any:
+        if value is None:
+            return None
+        if value.__class__ is not list:
+            if isinstance(value, (list, tuple)):
+                value = list(value)
+            elif hasattr(value, "tolist"):
+                value = value.tolist()
+            else:
+                raise misfit(value, type_name)
+        return value if element is None else [element(item) for item in value]
+
+    return coerce
+
+
+def map_coercer(key: Coercer | None, item: Coercer | None) -> Coercer:
+    """Dicts."""
+
+    def coerce(value: Any) -> Any:
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise misfit(value, "MAP")
+        if key is None and item is None:
+            return value
+        return {(k if key is None else key(k)): (v if item is None else item(v)) for k, v in value.items()}
+
+    return coerce
+
+
+_SETTLED_BY_CLASS: frozenset[Coercer] = frozenset(
+    (coerce_string, coerce_boolean, coerce_double, coerce_big_int, coerce_date, coerce_bytes, coerce_instant)
+)
+"""Coercers that have nothing to do for values of the type's exact class."""
+
+
+class _Fields:
+    """Coerces the fields of one record: by their exact classes where that settles it, else one by one."""
+
+    __slots__ = ("_classes", "_coercers", "_names", "_remaining")
+
+    def __init__(self, names: Sequence[str], coercers: Sequence[Coercer | None], classes: Sequence[type | None]):
+        self._names = names
+        self._coercers = coercers
+        #: what `map(type, values)` gives for a record that is right as it is, but for the `remaining` fields
+        self._classes = None if None in classes else list(classes)
+        self._remaining = [(i, c) for i, c in enumerate(coercers) if c is not None and c not in _SETTLED_BY_CLASS]
+
+    def coerce(self, values: list[Any] | tuple[Any, ...]) -> list[Any] | tuple[Any, ...]:
+        """The values in their types' forms; the sequence given, if nothing had to change."""
+        if self._classes is not None and list(map(type, values)) == self._classes:
+            for i, coercer in self._remaining:
+                value = values[i]
+                try:
+                    fitted = coercer(value)
+                except TypeError as error:
+                    raise TypeError(f"field {self._names[i]!r}: {error}") from None
+                if fitted is not value:
+                    return self._one_by_one(values)
+            return values
+        return self._one_by_one(values)
+
+    def _one_by_one(self, values: Sequence[Any]) -> list[Any]:
+        if len(values) != len(self._names):
+            raise TypeError(f"{len(values)} values for {len(self._names)} fields {list(self._names)}: {values!r:.100}")
+        fitted: list[Any] = []
+        for name, coercer, value in zip(self._names, self._coercers, values, strict=True):
+            try:
+                fitted.append(value if coercer is None else coercer(value))
+            except TypeError as error:
+                raise TypeError(f"field {name!r}: {error}") from None
+        return fitted
+
+
+def row_coercer(
+    names: tuple[str, ...], named: bool, coercers: Sequence[Coercer | None], classes: Sequence[type | None]
+) -> Coercer:
+    """Rows, tuples, lists and dicts; the result is a Row with these field names.
+
+    Args:
+        names: the fields' names.
+        named: whether the user gave them; then a Row's own names decide which value goes where.
+        coercers: one a field.
+        classes: the exact class that values of a field usually have, None if there is none.
+    """
+    fields = _Fields(names, coercers, classes)
+    fit = fields.coerce
+
+    def coerce(value: Any) -> Any:
+        cls = value.__class__
+        if cls is Row:
+            values, kind, own_names = value._values, value._row_kind, value._fields
+            if own_names is not names:
+                if named and own_names is not None and own_names != names:
+                    try:
+                        values = value.get_fields_by_names(names)
+                    except ValueError as error:
+                        raise TypeError(str(error)) from None
+            else:
+                fitted = fit(values)
+                if fitted is values:
+                    return value
+                values = fitted
+                row = row_of(values, names)
+                row._row_kind = kind
+                return row
+            row = row_of(fit(values), names)
+            if kind is not RowKind.INSERT:
+                row._row_kind = kind
+            return row
+        if cls is tuple or cls is list:
+            fitted = fit(value)
+            # a list stays its owner's, who may go on to change it
+            return row_of(list(fitted) if fitted is value and cls is list else fitted, names)
+        if value is None:
+            return None
+        if isinstance(value, dict):
+            return row_of(fit([value.get(name) for name in names]), names)
+        if isinstance(value, (tuple, list)):
+            return row_of(fit(list(value)), names)
+        raise misfit(value, "ROW", "a Row, tuple, list or dict does")
+
+    return coerce
+
+
+def tuple_coercer(coercers: Sequence[Coercer | None], classes: Sequence[type | None]) -> Coercer:
+    """Tuples, and lists and Rows of the right length; the result is a tuple."""
+    fit = _Fields([f"f{i}" for i in range(len(coercers))], coercers, classes).coerce
+
+    def coerce(value: Any) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, Row):
+            value = tuple(value)
+        elif not isinstance(value, (tuple, list)):
+            raise misfit(value, "TUPLE", "a tuple, list or Row does")
+        fitted = fit(value)
+        return fitted if fitted.__class__ is tuple else tuple(fitted)
+
+    return coerce
+
+
+def _as_int(value: Any, type_name: str) -> int:
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    raise misfit(value, type_name)

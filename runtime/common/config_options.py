@@ -1,0 +1,209 @@
+"""ConfigOption: a key, how its text is read, and what holds where it is not set.
+
+Values are kept as text, as in Flink's configuration files; an option reads and checks them. Source: PyFlink,
+common/config_options.py; Flink, ConfigOption, MemorySize and TimeUtils (text forms).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from runtime.common.time import DURATION_FORMS, Duration
+
+__all__ = ["ConfigOption", "ConfigOptions", "ConfigurationError", "parse_memory_bytes"]
+
+T = TypeVar("T")
+
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+_MEMORY = re.compile(r"(\d+)\s*([a-z]*)")
+_MEMORY_UNITS = {
+    **dict.fromkeys(("", "b", "bytes"), 1),
+    **dict.fromkeys(("k", "kb", "kibibytes"), 1 << 10),
+    **dict.fromkeys(("m", "mb", "mebibytes"), 1 << 20),
+    **dict.fromkeys(("g", "gb", "gibibytes"), 1 << 30),
+    **dict.fromkeys(("t", "tb", "tebibytes"), 1 << 40),
+}
+MEMORY_FORMS = 'a number of bytes, or a number with a unit ("64 kb", "1mb", "2 gb")'
+
+
+class ConfigurationError(ValueError):
+    """An option's value cannot be used.
+
+    Attributes:
+        key: the option's key.
+        value: the value as given.
+        accepted: the forms that would do.
+    """
+
+    def __init__(self, key: str, value: str, accepted: str) -> None:
+        super().__init__(key, value, accepted)
+        self.key = key
+        self.value = value
+        self.accepted = accepted
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.value!r} cannot be used; accepted: {self.accepted}"
+
+
+class ConfigOption(Generic[T]):
+    """One option. `Configuration.get(option)` reads it.
+
+    Args:
+        key: dotted, as in Flink.
+        parse: text → value; raises ValueError.
+        default: value where the option is not set.
+        accepted: the text forms, for error messages.
+        minimum: smallest value allowed, if there is one.
+        doc: what the option decides.
+    """
+
+    __slots__ = ("accepted", "default", "doc", "key", "minimum", "parse")
+
+    def __init__(
+        self,
+        key: str,
+        parse: Callable[[str], T],
+        default: T,
+        accepted: str,
+        minimum: Any = None,
+        doc: str = "",
+    ) -> None:
+        self.key = key
+        self.parse = parse
+        self.default = default
+        self.accepted = accepted if minimum is None else f"{accepted}, at least {minimum}"
+        self.minimum = minimum
+        self.doc = doc
+
+    def read(self, text: str | None) -> T:
+        """The value of a text; the default for None.
+
+        Raises:
+            ConfigurationError: the text has none of the accepted forms.
+        """
+        if text is None:
+            return self.default
+        try:
+            value = self.parse(text)
+        except ValueError:
+            raise ConfigurationError(self.key, text, self.accepted) from None
+        if self.minimum is not None and value < self.minimum:
+            raise ConfigurationError(self.key, text, self.accepted)
+        return value
+
+    def __repr__(self) -> str:
+        return f"ConfigOption({self.key!r}, default={self.default!r})"
+
+
+class ConfigOptions:
+    """Entry to the builder of options: `ConfigOptions.key("a.b").int_type().default_value(3)`."""
+
+    def __init__(self) -> None:
+        raise TypeError("use ConfigOptions.key(...)")
+
+    @staticmethod
+    def key(key: str) -> OptionBuilder:
+        """Start an option."""
+        return OptionBuilder(key)
+
+
+class OptionBuilder:
+    """Second step: the type of the option's value."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def boolean_type(self) -> TypedConfigOptionBuilder[bool]:
+        return TypedConfigOptionBuilder(self._key, parse_boolean, "true or false")
+
+    def int_type(self) -> TypedConfigOptionBuilder[int]:
+        return TypedConfigOptionBuilder(self._key, int, "a whole number")
+
+    def long_type(self) -> TypedConfigOptionBuilder[int]:
+        return TypedConfigOptionBuilder(self._key, int, "a whole number")
+
+    def float_type(self) -> TypedConfigOptionBuilder[float]:
+        return TypedConfigOptionBuilder(self._key, float, "a number")
+
+    def double_type(self) -> TypedConfigOptionBuilder[float]:
+        return TypedConfigOptionBuilder(self._key, float, "a number")
+
+    def string_type(self) -> TypedConfigOptionBuilder[str]:
+        return TypedConfigOptionBuilder(self._key, str, "text")
+
+    def duration_type(self) -> TypedConfigOptionBuilder[Duration]:
+        return TypedConfigOptionBuilder(self._key, Duration.parse, DURATION_FORMS)
+
+    def memory_type(self) -> TypedConfigOptionBuilder[int]:
+        """Sizes; the value is in bytes."""
+        return TypedConfigOptionBuilder(self._key, parse_memory_bytes, MEMORY_FORMS)
+
+    def choice_type(self, *choices: str) -> TypedConfigOptionBuilder[str]:
+        """One of a few words, in any case; the value is in lower case."""
+
+        def parse(text: str) -> str:
+            word = text.strip().lower()
+            if word not in choices:
+                raise ValueError(text)
+            return word
+
+        return TypedConfigOptionBuilder(self._key, parse, " | ".join(choices))
+
+
+class TypedConfigOptionBuilder(Generic[T]):
+    """Last step: the default."""
+
+    __slots__ = ("_accepted", "_doc", "_key", "_minimum", "_parse")
+
+    def __init__(self, key: str, parse: Callable[[str], T], accepted: str) -> None:
+        self._key = key
+        self._parse = parse
+        self._accepted = accepted
+        self._minimum: T | None = None
+        self._doc = ""
+
+    def at_least(self, minimum: T) -> TypedConfigOptionBuilder[T]:
+        """Refuse smaller values."""
+        self._minimum = minimum
+        return self
+
+    def with_description(self, doc: str) -> TypedConfigOptionBuilder[T]:
+        """What the option decides."""
+        self._doc = doc
+        return self
+
+    def default_value(self, value: T) -> ConfigOption[T]:
+        return ConfigOption(self._key, self._parse, value, self._accepted, self._minimum, self._doc)
+
+    def no_default_value(self) -> ConfigOption[T | None]:
+        return ConfigOption[T | None](self._key, self._parse, None, self._accepted, self._minimum, self._doc)
+
+
+def parse_boolean(text: str) -> bool:
+    """Read true/false, yes/no, on/off or 1/0.
+
+    Raises:
+        ValueError: the text is none of these.
+    """
+    word = text.strip().lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise ValueError(f"not a boolean: {text!r}")
+
+
+def parse_memory_bytes(text: str) -> int:
+    """Read a size as Flink writes it; units are powers of 1024. The result is in bytes.
+
+    Raises:
+        ValueError: the text has none of MEMORY_FORMS.
+    """
+    match = _MEMORY.fullmatch(text.strip().lower())
+    if match is None or match[2] not in _MEMORY_UNITS:
+        raise ValueError(f"not a memory size: {text!r}; accepted: {MEMORY_FORMS}")
+    return int(match[1]) * _MEMORY_UNITS[match[2]]

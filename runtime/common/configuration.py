@@ -1,0 +1,169 @@
+"""Configuration: flat option keys with text values, read through typed getters or `ConfigOption`s.
+
+Travels to the slots as a plain dict. Not thread-safe while it is being written. Source: PyFlink,
+common/configuration.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from runtime.common.config_options import ConfigOption, ConfigurationError, parse_boolean
+from runtime.common.time import Duration
+
+__all__ = ["Configuration", "ConfigurationError"]
+
+T = TypeVar("T")
+
+
+class Configuration:
+    """Options of a job or of a cluster.
+
+    Args:
+        other: a configuration to start as a copy of.
+    """
+
+    __slots__ = ("_options",)
+
+    def __init__(self, other: Configuration | None = None) -> None:
+        self._options: dict[str, str] = {} if other is None else dict(other._options)
+
+    @classmethod
+    def from_dict(cls, options: Mapping[str, Any]) -> Configuration:
+        """Keys and values; a value may be text, a number, a bool, a Duration, or a list of them."""
+        configuration = cls()
+        for key, value in options.items():
+            configuration._options[key] = _text_of(value)
+        return configuration
+
+    def get(self, option: ConfigOption[T]) -> T:
+        """The option's value, its default if it is not set.
+
+        Raises:
+            ConfigurationError: the value that is set cannot be read; the message says which forms can.
+        """
+        return option.read(self._options.get(option.key))
+
+    def set(self, option: ConfigOption[Any] | str, value: Any) -> Configuration:
+        """Set an option.
+
+        Raises:
+            ConfigurationError: the option does not accept the value.
+        """
+        text = _text_of(value)
+        if isinstance(option, str):
+            self._options[option] = text
+        else:
+            option.read(text)
+            self._options[option.key] = text
+        return self
+
+    def get_string(self, key: str, default_value: str | None = None) -> str:
+        """The text as set; "" if neither it nor a default is there."""
+        return self._options.get(key, default_value if default_value is not None else "")
+
+    def set_string(self, key: str, value: str) -> Configuration:
+        self._options[key] = value
+        return self
+
+    def get_integer(self, key: str, default_value: int) -> int:
+        return self._read(key, default_value, int, "a whole number")
+
+    def set_integer(self, key: str, value: int) -> Configuration:
+        return self.set(key, value)
+
+    def get_boolean(self, key: str, default_value: bool) -> bool:
+        return self._read(key, default_value, parse_boolean, "true or false")
+
+    def set_boolean(self, key: str, value: bool) -> Configuration:
+        return self.set(key, value)
+
+    def get_float(self, key: str, default_value: float) -> float:
+        return self._read(key, default_value, float, "a number")
+
+    def set_float(self, key: str, value: float) -> Configuration:
+        return self.set(key, value)
+
+    def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
+        """Bytes, kept as base64 text."""
+        return self._read(key, default_value, _from_base64, "base64 text")
+
+    def set_bytearray(self, key: str, value: bytes | bytearray) -> Configuration:
+        self._options[key] = base64.b64encode(value).decode()
+        return self
+
+    @staticmethod
+    def parse_list_value(value: str) -> list[str]:
+        """The items of a list option: `a;b;c`, or a JSON list.
+
+        Raises:
+            ValueError: the text begins like a JSON list and is none.
+        """
+        text = value.strip()
+        if text.startswith("["):
+            return [str(item) for item in json.loads(text)]
+        return [item.strip() for item in text.split(";") if item.strip()]
+
+    def contains_key(self, key: str) -> bool:
+        return key in self._options
+
+    def key_set(self) -> frozenset[str]:
+        return frozenset(self._options)
+
+    def remove_config(self, key: str) -> bool:
+        """Forget an option; returns whether it was set."""
+        return self._options.pop(key, None) is not None
+
+    def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
+        """Set everything that `other` has, each key with `prefix` in front."""
+        for key, value in other._options.items():
+            self._options[(prefix or "") + key] = value
+        return self
+
+    def add_all_to_dict(self, target: dict[str, str]) -> None:
+        target.update(self._options)
+
+    def to_dict(self) -> dict[str, str]:
+        """A copy of keys and texts."""
+        return dict(self._options)
+
+    def _read(self, key: str, default: T, parse: Callable[[str], T], accepted: str) -> T:
+        text = self._options.get(key)
+        if text is None:
+            return default
+        try:
+            return parse(text)
+        except ValueError:
+            raise ConfigurationError(key, text, accepted) from None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Configuration) and other._options == self._options
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._options.items()))
+
+    def __repr__(self) -> str:
+        return f"Configuration({self._options!r})"
+
+
+def _text_of(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float, Duration)):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return json.dumps([_text_of(item) for item in value])
+    raise TypeError(f"an option's value is text, a number, a bool, a Duration or a list, not {value!r}")
+
+
+def _from_base64(text: str) -> bytearray:
+    try:
+        return bytearray(base64.b64decode(text, validate=True))
+    except binascii.Error as error:
+        raise ValueError(str(error)) from None

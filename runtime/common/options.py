@@ -1,0 +1,180 @@
+"""The options that the engine reads, with Flink's keys and defaults; each is a `ConfigOption`.
+
+`configuration.get(options.HEARTBEAT_TIMEOUT)` gives a Duration, memory sizes are ints in bytes. An option that is not
+here is carried along unread. Source: Flink 2.3, configuration reference; where a default differs, the text says so.
+"""
+
+from __future__ import annotations
+
+from runtime.common.config_options import ConfigOption, ConfigOptions
+from runtime.common.time import Duration
+
+PARALLELISM_DEFAULT: ConfigOption[int | None] = (
+    ConfigOptions.key("parallelism.default").int_type().at_least(1).no_default_value()
+)
+"""Parallelism of operators that set none. Not set: 1 on Spark given a cluster, else the number of CPUs as Flink's
+local environment does; who makes the environment decides."""
+
+PIPELINE_NAME: ConfigOption[str | None] = ConfigOptions.key("pipeline.name").string_type().no_default_value()
+"""The job's name; `execute(name)` goes first."""
+
+PIPELINE_MAX_PARALLELISM: ConfigOption[int | None] = (
+    ConfigOptions.key("pipeline.max-parallelism").int_type().at_least(1).no_default_value()
+)
+"""Number of key groups, 1..32768. Not set: computed from the parallelism by Flink's formula."""
+
+OBJECT_REUSE: ConfigOption[bool] = ConfigOptions.key("pipeline.object-reuse").boolean_type().default_value(False)
+"""Whether chained operators are handed the very objects that their predecessor made, instead of copies."""
+
+AUTO_WATERMARK_INTERVAL: ConfigOption[Duration] = (
+    ConfigOptions.key("pipeline.auto-watermark-interval")
+    .duration_type()
+    .at_least(Duration(0))
+    .default_value(Duration.of_millis(200))
+)
+"""How often periodic watermarks are emitted; 0 = whenever the watermark rises."""
+
+OPERATOR_CHAINING: ConfigOption[bool] = (
+    ConfigOptions.key("pipeline.operator-chaining.enabled").boolean_type().default_value(True)
+)
+"""Whether operators may share a task."""
+
+BUFFER_TIMEOUT: ConfigOption[Duration] = (
+    ConfigOptions.key("execution.buffer-timeout.interval")
+    .duration_type()
+    .at_least(Duration.of_millis(-1))
+    .default_value(Duration.of_millis(100))
+)
+"""How long records may wait for a batch to fill; 0 = not at all, -1 = until it is full."""
+
+EXECUTION_TARGET: ConfigOption[str] = (
+    ConfigOptions.key("execution.target").choice_type("spark", "mini-cluster").default_value("spark")
+)
+"""Where the job's slots live: Spark tasks, or this process. Tidemark's own values."""
+
+RESTART_STRATEGY: ConfigOption[str] = (
+    ConfigOptions.key("restart-strategy.type")
+    .choice_type(
+        "none",
+        "off",
+        "disable",
+        "fixed-delay",
+        "fixeddelay",
+        "exponential-delay",
+        "exponentialdelay",
+        "failure-rate",
+        "failurerate",
+    )
+    .default_value("none")
+)
+"""What follows a failure. none, off and disable are the same, and so are the spellings of the others."""
+
+RESTART_FIXED_DELAY_ATTEMPTS: ConfigOption[int] = (
+    ConfigOptions.key("restart-strategy.fixed-delay.attempts").int_type().at_least(0).default_value(1)
+)
+"""How often a job is restarted before it fails."""
+
+RESTART_FIXED_DELAY: ConfigOption[Duration] = (
+    ConfigOptions.key("restart-strategy.fixed-delay.delay")
+    .duration_type()
+    .at_least(Duration(0))
+    .default_value(Duration.of_seconds(1))
+)
+"""Wait before a restart."""
+
+RESTART_EXPONENTIAL_INITIAL_BACKOFF: ConfigOption[Duration] = (
+    ConfigOptions.key("restart-strategy.exponential-delay.initial-backoff")
+    .duration_type()
+    .default_value(Duration.of_seconds(1))
+)
+"""First wait."""
+
+RESTART_EXPONENTIAL_MAX_BACKOFF: ConfigOption[Duration] = (
+    ConfigOptions.key("restart-strategy.exponential-delay.max-backoff")
+    .duration_type()
+    .default_value(Duration.of_minutes(1))
+)
+"""Longest wait."""
+
+RESTART_EXPONENTIAL_MULTIPLIER: ConfigOption[float] = (
+    ConfigOptions.key("restart-strategy.exponential-delay.backoff-multiplier")
+    .double_type()
+    .at_least(1.0)
+    .default_value(1.5)
+)
+"""Each wait is that many times the one before."""
+
+RESTART_EXPONENTIAL_RESET_THRESHOLD: ConfigOption[Duration] = (
+    ConfigOptions.key("restart-strategy.exponential-delay.reset-backoff-threshold")
+    .duration_type()
+    .default_value(Duration.of_hours(1))
+)
+"""After so long without a failure the first wait holds again."""
+
+RESTART_EXPONENTIAL_JITTER: ConfigOption[float] = (
+    ConfigOptions.key("restart-strategy.exponential-delay.jitter-factor").double_type().at_least(0.0).default_value(0.1)
+)
+"""Part of the wait by which it is randomly longer or shorter."""
+
+RESTART_EXPONENTIAL_ATTEMPTS: ConfigOption[int] = (
+    ConfigOptions.key("restart-strategy.exponential-delay.attempts-before-reset-backoff")
+    .int_type()
+    .at_least(0)
+    .default_value(2**31 - 1)
+)
+"""How often a job is restarted, without a reset in between, before it fails."""
+
+RESTART_FAILURE_RATE_MAX: ConfigOption[int] = (
+    ConfigOptions.key("restart-strategy.failure-rate.max-failures-per-interval")
+    .int_type()
+    .at_least(1)
+    .default_value(1)
+)
+"""Failures within one interval that are still restarted."""
+
+RESTART_FAILURE_RATE_INTERVAL: ConfigOption[Duration] = (
+    ConfigOptions.key("restart-strategy.failure-rate.failure-rate-interval")
+    .duration_type()
+    .default_value(Duration.of_minutes(1))
+)
+"""The interval."""
+
+RESTART_FAILURE_RATE_DELAY: ConfigOption[Duration] = (
+    ConfigOptions.key("restart-strategy.failure-rate.delay").duration_type().default_value(Duration.of_seconds(1))
+)
+"""Wait before a restart."""
+
+HEARTBEAT_INTERVAL: ConfigOption[Duration] = (
+    ConfigOptions.key("heartbeat.interval")
+    .duration_type()
+    .at_least(Duration.of_millis(1))
+    .default_value(Duration.of_seconds(1))
+)
+"""How often the JobMaster asks each slot for a sign of life. Flink: 10 s; a slot is one process here, not a JVM full
+of them, and is missed sooner."""
+
+HEARTBEAT_TIMEOUT: ConfigOption[Duration] = (
+    ConfigOptions.key("heartbeat.timeout")
+    .duration_type()
+    .at_least(Duration.of_millis(1))
+    .default_value(Duration.of_seconds(5))
+)
+"""After so long without one, a slot is lost. Flink: 50 s."""
+
+CHANNEL_WINDOW_BYTES: ConfigOption[int] = (
+    ConfigOptions.key("taskmanager.network.memory.channel-window").memory_type().at_least(1).default_value(1 << 20)
+)
+"""Bytes that may be under way on one channel without having been read. Tidemark's own."""
+
+SLOT_REQUEST_TIMEOUT: ConfigOption[Duration] = (
+    ConfigOptions.key("slot.request.timeout").duration_type().default_value(Duration.of_minutes(5))
+)
+"""How long a job waits for its slots to register."""
+
+TASK_CANCELLATION_TIMEOUT: ConfigOption[Duration] = (
+    ConfigOptions.key("task.cancellation.timeout").duration_type().default_value(Duration.of_minutes(3))
+)
+"""How long tasks may take to leave before their processes are ended."""
+
+SPARK_MASTER: ConfigOption[str | None] = ConfigOptions.key("spark.master").string_type().no_default_value()
+"""Master URL of the Spark cluster. Not set: local[n], n the number of slots. Spark's own key."""

@@ -1,0 +1,110 @@
+"""Schemas and encoders of connectors: records to bytes or text lines, and back. Source: PyFlink, common/serialization.py.
+
+Immutable and picklable. How a record without a string type becomes text is decided by whoever runs an encoder, because
+the record's type is known only there (see `runtime.core.formatting`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from runtime.common.typeinfo import TypeInformation, Types
+
+__all__ = ["ByteArraySchema", "DeserializationSchema", "Encoder", "SerializationSchema", "SimpleStringSchema"]
+
+
+class SerializationSchema(ABC):
+    """Records to bytes."""
+
+    @abstractmethod
+    def serialize(self, value: Any) -> bytes:
+        """The bytes of one record.
+
+        Raises:
+            TypeError: the record is of another type.
+        """
+
+
+class DeserializationSchema(ABC):
+    """Bytes to records."""
+
+    @abstractmethod
+    def deserialize(self, message: bytes) -> Any:
+        """The record of one message.
+
+        Raises:
+            ValueError: the message cannot be read.
+        """
+
+    @abstractmethod
+    def get_produced_type(self) -> TypeInformation:
+        """Type of the records."""
+
+
+class SimpleStringSchema(SerializationSchema, DeserializationSchema):
+    """Strings.
+
+    Args:
+        charset: name of the encoding, as Python or Java knows it.
+
+    Raises:
+        LookupError: there is no such encoding.
+    """
+
+    __slots__ = ("charset",)
+
+    def __init__(self, charset: str = "UTF-8") -> None:
+        "".encode(charset)
+        self.charset = charset
+
+    def serialize(self, value: Any) -> bytes:
+        if not isinstance(value, str):
+            raise TypeError(f"SimpleStringSchema: {value!r:.100} ({type(value).__name__}) is not a string")
+        return value.encode(self.charset)
+
+    def deserialize(self, message: bytes) -> str:
+        return message.decode(self.charset)
+
+    def get_produced_type(self) -> TypeInformation:
+        return Types.STRING()
+
+
+class ByteArraySchema(SerializationSchema, DeserializationSchema):
+    """Bytes, unchanged."""
+
+    __slots__ = ()
+
+    def serialize(self, value: Any) -> bytes:
+        if not isinstance(value, (bytes, bytearray)):
+            raise TypeError(f"ByteArraySchema: {value!r:.100} ({type(value).__name__}) is not bytes")
+        return bytes(value)
+
+    def deserialize(self, message: bytes) -> bytes:
+        return message
+
+    def get_produced_type(self) -> TypeInformation:
+        return Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+
+class Encoder:
+    """How a file sink writes a record as a line of text.
+
+    Attributes:
+        charset: encoding of the file.
+    """
+
+    __slots__ = ("charset",)
+
+    def __init__(self, charset: str = "UTF-8") -> None:
+        "".encode(charset)
+        self.charset = charset
+
+    @staticmethod
+    def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
+        """One line per record: the text that `print` would show.
+
+        Raises:
+            LookupError: there is no such encoding.
+        """
+        return Encoder(charset_name)

@@ -1,0 +1,681 @@
+"""Type information: what a stream's records are, declared with `Types`.
+
+Pure Python values: picklable, hashable, compared by content. A type decides how values are coerced (`coercer`), stored
+(`runtime.core.serializers`) and laid out in columns (`runtime.core.arrow`). `repr(type)` is a stable text that
+`parse_type` reads back; snapshots name serializers by it. Source: PyFlink, common/typeinfo.py.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.common import coercion
+from runtime.common.coercion import Coercer
+from runtime.common.time import Instant
+from runtime.common.types import Row
+
+__all__ = [
+    "BasicArrayTypeInfo",
+    "BasicType",
+    "BasicTypeInfo",
+    "DateTypeInfo",
+    "InstantTypeInfo",
+    "ListTypeInfo",
+    "MapTypeInfo",
+    "ObjectArrayTypeInfo",
+    "PickledBytesTypeInfo",
+    "PrimitiveArrayTypeInfo",
+    "RowTypeInfo",
+    "SqlTimeTypeInfo",
+    "TimeTypeInfo",
+    "TimestampTypeInfo",
+    "TupleTypeInfo",
+    "TypeInformation",
+    "Types",
+    "parse_type",
+]
+
+
+class TypeInformation(ABC):
+    """A type of records or of their fields. Immutable."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def coercer(self) -> Coercer | None:
+        """A function that turns a Python value into this type's form; None if every value is in it already.
+
+        The function raises TypeError, naming the field and the value, where a value does not fit. None always fits.
+        Ask once and keep it: making it costs more than calling it.
+        """
+
+    @property
+    @abstractmethod
+    def python_class(self) -> type | None:
+        """The exact class that values have after coercion, if there is one. Having it does not make a value fit."""
+
+    @property
+    def is_immutable(self) -> bool:
+        """Whether values can be shared without copies."""
+        return False
+
+    @abstractmethod
+    def _identity(self) -> tuple[Any, ...]:
+        """What tells two types of the same class apart."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other._identity() == self._identity()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._identity()))
+
+
+class BasicType(enum.Enum):
+    """The types without structure; the value is the name used in texts."""
+
+    STRING = "string"
+    BYTE = "byte"
+    BOOLEAN = "boolean"
+    SHORT = "short"
+    INT = "int"
+    LONG = "long"
+    FLOAT = "float"
+    DOUBLE = "double"
+    CHAR = "char"
+    BIG_INT = "big_int"
+    BIG_DEC = "big_dec"
+    INSTANT = "instant"
+
+
+_COERCERS: dict[BasicType, Coercer] = {
+    BasicType.STRING: coercion.coerce_string,
+    BasicType.BYTE: coercion.wrapping_coercer(8, "BYTE"),
+    BasicType.BOOLEAN: coercion.coerce_boolean,
+    BasicType.SHORT: coercion.wrapping_coercer(16, "SHORT"),
+    BasicType.INT: coercion.wrapping_coercer(32, "INT"),
+    BasicType.LONG: coercion.coerce_long,
+    BasicType.FLOAT: coercion.coerce_float,
+    BasicType.DOUBLE: coercion.coerce_double,
+    BasicType.CHAR: coercion.coerce_char,
+    BasicType.BIG_INT: coercion.coerce_big_int,
+    BasicType.BIG_DEC: coercion.coerce_big_dec,
+    BasicType.INSTANT: coercion.coerce_instant,
+}
+_CLASSES: dict[BasicType, type] = {
+    BasicType.STRING: str,
+    BasicType.BOOLEAN: bool,
+    BasicType.FLOAT: float,
+    BasicType.DOUBLE: float,
+    BasicType.CHAR: str,
+    BasicType.BIG_DEC: decimal.Decimal,
+    BasicType.INSTANT: Instant,
+}
+
+
+class BasicTypeInfo(TypeInformation):
+    """Type of numbers, strings, booleans and instants."""
+
+    __slots__ = ("basic_type",)
+
+    def __init__(self, basic_type: BasicType) -> None:
+        self.basic_type = basic_type
+
+    def coercer(self) -> Coercer | None:
+        return _COERCERS[self.basic_type]
+
+    @property
+    def python_class(self) -> type:
+        return _CLASSES.get(self.basic_type, int)
+
+    @property
+    def is_immutable(self) -> bool:
+        return True
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (self.basic_type,)
+
+    def __repr__(self) -> str:
+        return self.basic_type.value
+
+    @staticmethod
+    def STRING_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802 (Flink's names)
+        return BasicTypeInfo(BasicType.STRING)
+
+    @staticmethod
+    def BOOLEAN_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        return BasicTypeInfo(BasicType.BOOLEAN)
+
+    @staticmethod
+    def BYTE_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        return BasicTypeInfo(BasicType.BYTE)
+
+    @staticmethod
+    def SHORT_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        return BasicTypeInfo(BasicType.SHORT)
+
+    @staticmethod
+    def INT_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        return BasicTypeInfo(BasicType.INT)
+
+    @staticmethod
+    def LONG_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        return BasicTypeInfo(BasicType.LONG)
+
+    @staticmethod
+    def FLOAT_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        return BasicTypeInfo(BasicType.FLOAT)
+
+    @staticmethod
+    def DOUBLE_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        return BasicTypeInfo(BasicType.DOUBLE)
+
+    @staticmethod
+    def CHAR_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        return BasicTypeInfo(BasicType.CHAR)
+
+    @staticmethod
+    def BIG_INT_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        return BasicTypeInfo(BasicType.BIG_INT)
+
+    @staticmethod
+    def BIG_DEC_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        return BasicTypeInfo(BasicType.BIG_DEC)
+
+    @staticmethod
+    def INSTANT_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802
+        return InstantTypeInfo(BasicType.INSTANT)
+
+
+class InstantTypeInfo(BasicTypeInfo):
+    """Type of `Instant`."""
+
+    __slots__ = ()
+
+
+class SqlTimeTypeInfo(TypeInformation):
+    """Types of dates, times of day and date-times without a zone."""
+
+    __slots__ = ()
+
+    @property
+    def is_immutable(self) -> bool:
+        return True
+
+    def _identity(self) -> tuple[Any, ...]:
+        return ()
+
+    @staticmethod
+    def DATE() -> DateTypeInfo:  # noqa: N802
+        return DateTypeInfo()
+
+    @staticmethod
+    def TIME() -> TimeTypeInfo:  # noqa: N802
+        return TimeTypeInfo()
+
+    @staticmethod
+    def TIMESTAMP() -> TimestampTypeInfo:  # noqa: N802
+        return TimestampTypeInfo()
+
+
+class DateTypeInfo(SqlTimeTypeInfo):
+    """Type of `datetime.date`."""
+
+    __slots__ = ()
+
+    def coercer(self) -> Coercer | None:
+        return coercion.coerce_date
+
+    @property
+    def python_class(self) -> type:
+        return datetime.date
+
+    def __repr__(self) -> str:
+        return "sql_date"
+
+
+class TimeTypeInfo(SqlTimeTypeInfo):
+    """Type of `datetime.time`, in milliseconds."""
+
+    __slots__ = ()
+
+    def coercer(self) -> Coercer | None:
+        return coercion.coerce_time
+
+    @property
+    def python_class(self) -> type:
+        return datetime.time
+
+    def __repr__(self) -> str:
+        return "sql_time"
+
+
+class TimestampTypeInfo(SqlTimeTypeInfo):
+    """Type of `datetime.datetime` without a zone, in microseconds."""
+
+    __slots__ = ()
+
+    def coercer(self) -> Coercer | None:
+        return coercion.coerce_timestamp
+
+    @property
+    def python_class(self) -> type:
+        return datetime.datetime
+
+    def __repr__(self) -> str:
+        return "sql_timestamp"
+
+
+class PickledBytesTypeInfo(TypeInformation):
+    """Any Python object; what a stream has whose type was not declared."""
+
+    __slots__ = ()
+
+    def coercer(self) -> Coercer | None:
+        return None
+
+    @property
+    def python_class(self) -> None:
+        return None
+
+    def _identity(self) -> tuple[Any, ...]:
+        return ()
+
+    def __repr__(self) -> str:
+        return "pickle"
+
+    @staticmethod
+    def PICKLED_BYTE_ARRAY_TYPE_INFO() -> PickledBytesTypeInfo:  # noqa: N802
+        return PickledBytesTypeInfo()
+
+
+class _SequenceTypeInfo(TypeInformation):
+    """Common to lists and arrays: one element type, values are Python lists."""
+
+    __slots__ = ("element_type",)
+    _text: str
+
+    def __init__(self, element_type: TypeInformation) -> None:
+        if not isinstance(element_type, TypeInformation):
+            raise TypeError(f"{type(self).__name__}: the element type must be a type, not {element_type!r}")
+        self.element_type = element_type
+
+    def coercer(self) -> Coercer | None:
+        return coercion.list_coercer(self.element_type.coercer(), self._text.upper())
+
+    @property
+    def python_class(self) -> type | None:
+        return list
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (self.element_type,)
+
+    def __repr__(self) -> str:
+        return f"{self._text}<{self.element_type!r}>"
+
+
+class ListTypeInfo(_SequenceTypeInfo):
+    """Type of lists."""
+
+    __slots__ = ()
+    _text = "list"
+
+    @property
+    def elem_type(self) -> TypeInformation:
+        """PyFlink's name of `element_type`."""
+        return self.element_type
+
+
+class PrimitiveArrayTypeInfo(_SequenceTypeInfo):
+    """Type of arrays of numbers, booleans or chars without nulls; of BYTE, values are `bytes`."""
+
+    __slots__ = ()
+    _text = "primitive_array"
+
+    def coercer(self) -> Coercer | None:
+        return coercion.coerce_bytes if self.is_bytes else super().coercer()
+
+    @property
+    def is_bytes(self) -> bool:
+        """Whether values are `bytes`."""
+        return isinstance(self.element_type, BasicTypeInfo) and self.element_type.basic_type is BasicType.BYTE
+
+    @property
+    def python_class(self) -> type | None:
+        return bytes if self.is_bytes else list
+
+    @property
+    def is_immutable(self) -> bool:
+        return self.is_bytes
+
+
+class BasicArrayTypeInfo(_SequenceTypeInfo):
+    """Type of arrays of numbers, booleans or strings that may hold nulls."""
+
+    __slots__ = ()
+    _text = "basic_array"
+
+
+class ObjectArrayTypeInfo(_SequenceTypeInfo):
+    """Type of arrays of anything."""
+
+    __slots__ = ()
+    _text = "object_array"
+
+
+class MapTypeInfo(TypeInformation):
+    """Type of dicts."""
+
+    __slots__ = ("key_type", "value_type")
+
+    def __init__(self, key_type: TypeInformation, value_type: TypeInformation) -> None:
+        for part in (key_type, value_type):
+            if not isinstance(part, TypeInformation):
+                raise TypeError(f"MAP: key and value type must be types, not {part!r}")
+        self.key_type = key_type
+        self.value_type = value_type
+
+    def coercer(self) -> Coercer | None:
+        return coercion.map_coercer(self.key_type.coercer(), self.value_type.coercer())
+
+    @property
+    def python_class(self) -> type:
+        return dict
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (self.key_type, self.value_type)
+
+    def __repr__(self) -> str:
+        return f"map<{self.key_type!r}, {self.value_type!r}>"
+
+
+class TupleTypeInfo(TypeInformation):
+    """Type of tuples."""
+
+    __slots__ = ("field_types",)
+
+    def __init__(self, field_types: Sequence[TypeInformation]) -> None:
+        self.field_types = _checked_types("TUPLE", field_types)
+
+    def get_field_types(self) -> list[TypeInformation]:
+        return list(self.field_types)
+
+    def coercer(self) -> Coercer | None:
+        types = self.field_types
+        return coercion.tuple_coercer([t.coercer() for t in types], [t.python_class for t in types])
+
+    @property
+    def python_class(self) -> type:
+        return tuple
+
+    @property
+    def is_immutable(self) -> bool:
+        return all(t.is_immutable for t in self.field_types)
+
+    def _identity(self) -> tuple[Any, ...]:
+        return self.field_types
+
+    def __repr__(self) -> str:
+        return f"tuple<{', '.join(map(repr, self.field_types))}>"
+
+
+class RowTypeInfo(TypeInformation):
+    """Type of rows.
+
+    Args:
+        field_types: one a field.
+        field_names: as many, all different; None = f0, f1, ...
+
+    Raises:
+        ValueError: wrong number of names, or one twice.
+    """
+
+    __slots__ = ("field_names", "field_types", "is_named")
+
+    def __init__(self, field_types: Sequence[TypeInformation], field_names: Sequence[str] | None = None) -> None:
+        self.field_types = _checked_types("ROW", field_types)
+        self.is_named = field_names is not None
+        if field_names is None:
+            self.field_names = tuple(f"f{i}" for i in range(len(self.field_types)))
+            return
+        self.field_names = tuple(field_names)
+        if len(self.field_names) != len(self.field_types):
+            raise ValueError(f"ROW_NAMED: {len(self.field_names)} names for {len(self.field_types)} types")
+        if len(set(self.field_names)) != len(self.field_names):
+            raise ValueError(f"ROW_NAMED: a field name occurs twice in {list(self.field_names)}")
+
+    def get_field_names(self) -> list[str]:
+        return list(self.field_names)
+
+    def get_field_index(self, field_name: str) -> int:
+        """Position of a field, -1 if there is none of that name."""
+        return self.field_names.index(field_name) if field_name in self.field_names else -1
+
+    def get_field_types(self) -> list[TypeInformation]:
+        return list(self.field_types)
+
+    def coercer(self) -> Coercer | None:
+        types = self.field_types
+        return coercion.row_coercer(
+            self.field_names, self.is_named, [t.coercer() for t in types], [t.python_class for t in types]
+        )
+
+    @property
+    def python_class(self) -> type:
+        return Row
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (self.field_types, self.field_names)
+
+    def __repr__(self) -> str:
+        if not self.is_named:
+            return f"row<{', '.join(map(repr, self.field_types))}>"
+        named = zip(self.field_names, self.field_types, strict=True)
+        return f"row<{', '.join(f'{json.dumps(name)}: {t!r}' for name, t in named)}>"
+
+
+def _checked_types(what: str, types: Sequence[TypeInformation]) -> tuple[TypeInformation, ...]:
+    for part in types:
+        if not isinstance(part, TypeInformation):
+            raise TypeError(f"{what}: field types must be types such as Types.INT(), not {part!r}")
+    return tuple(types)
+
+
+class Types:
+    """Makes every type. Source: PyFlink, Types."""
+
+    @staticmethod
+    def STRING() -> TypeInformation:  # noqa: N802
+        """`str`."""
+        return BasicTypeInfo(BasicType.STRING)
+
+    @staticmethod
+    def BYTE() -> TypeInformation:  # noqa: N802
+        """`int` of 8 bits, wrapping."""
+        return BasicTypeInfo(BasicType.BYTE)
+
+    @staticmethod
+    def BOOLEAN() -> TypeInformation:  # noqa: N802
+        """`bool`."""
+        return BasicTypeInfo(BasicType.BOOLEAN)
+
+    @staticmethod
+    def SHORT() -> TypeInformation:  # noqa: N802
+        """`int` of 16 bits, wrapping."""
+        return BasicTypeInfo(BasicType.SHORT)
+
+    @staticmethod
+    def INT() -> TypeInformation:  # noqa: N802
+        """`int` of 32 bits, wrapping."""
+        return BasicTypeInfo(BasicType.INT)
+
+    @staticmethod
+    def LONG() -> TypeInformation:  # noqa: N802
+        """`int` of 64 bits."""
+        return BasicTypeInfo(BasicType.LONG)
+
+    @staticmethod
+    def FLOAT() -> TypeInformation:  # noqa: N802
+        """`float`, rounded to 32 bits."""
+        return BasicTypeInfo(BasicType.FLOAT)
+
+    @staticmethod
+    def DOUBLE() -> TypeInformation:  # noqa: N802
+        """`float`."""
+        return BasicTypeInfo(BasicType.DOUBLE)
+
+    @staticmethod
+    def CHAR() -> TypeInformation:  # noqa: N802
+        """`str` of one character."""
+        return BasicTypeInfo(BasicType.CHAR)
+
+    @staticmethod
+    def BIG_INT() -> TypeInformation:  # noqa: N802
+        """`int` of any size; in columns at most 38 digits."""
+        return BasicTypeInfo(BasicType.BIG_INT)
+
+    @staticmethod
+    def BIG_DEC() -> TypeInformation:  # noqa: N802
+        """`decimal.Decimal`, at most 18 fraction digits; in columns DECIMAL(38, 18)."""
+        return BasicTypeInfo(BasicType.BIG_DEC)
+
+    @staticmethod
+    def INSTANT() -> TypeInformation:  # noqa: N802
+        """`Instant`."""
+        return InstantTypeInfo(BasicType.INSTANT)
+
+    @staticmethod
+    def SQL_DATE() -> TypeInformation:  # noqa: N802
+        """`datetime.date`."""
+        return DateTypeInfo()
+
+    @staticmethod
+    def SQL_TIME() -> TypeInformation:  # noqa: N802
+        """`datetime.time`, in milliseconds."""
+        return TimeTypeInfo()
+
+    @staticmethod
+    def SQL_TIMESTAMP() -> TypeInformation:  # noqa: N802
+        """`datetime.datetime` without a zone."""
+        return TimestampTypeInfo()
+
+    @staticmethod
+    def PICKLED_BYTE_ARRAY() -> TypeInformation:  # noqa: N802
+        """Any Python object."""
+        return PickledBytesTypeInfo()
+
+    @staticmethod
+    def ROW(field_types: Sequence[TypeInformation]) -> RowTypeInfo:  # noqa: N802
+        """`Row` with fields f0, f1, ..."""
+        return RowTypeInfo(field_types)
+
+    @staticmethod
+    def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeInformation]) -> RowTypeInfo:  # noqa: N802
+        """`Row` with these fields."""
+        return RowTypeInfo(field_types, field_names)
+
+    @staticmethod
+    def TUPLE(field_types: Sequence[TypeInformation]) -> TupleTypeInfo:  # noqa: N802
+        """`tuple`."""
+        return TupleTypeInfo(field_types)
+
+    @staticmethod
+    def PRIMITIVE_ARRAY(element_type: TypeInformation) -> TypeInformation:  # noqa: N802
+        """`list` of numbers, booleans or chars; `bytes` for BYTE.
+
+        Raises:
+            TypeError: arrays of that type are not primitive.
+        """
+        if not isinstance(element_type, BasicTypeInfo) or element_type.basic_type not in _PRIMITIVES:
+            raise TypeError(f"PRIMITIVE_ARRAY: elements are numbers, booleans or chars, not {element_type!r}")
+        return PrimitiveArrayTypeInfo(element_type)
+
+    @staticmethod
+    def BASIC_ARRAY(element_type: TypeInformation) -> TypeInformation:  # noqa: N802
+        """`list` of numbers, booleans, strings; may hold None.
+
+        Raises:
+            TypeError: arrays of that type are not basic.
+        """
+        if not isinstance(element_type, BasicTypeInfo):
+            raise TypeError(f"BASIC_ARRAY: elements are of a basic type, not {element_type!r}")
+        return BasicArrayTypeInfo(element_type)
+
+    @staticmethod
+    def OBJECT_ARRAY(element_type: TypeInformation) -> TypeInformation:  # noqa: N802
+        """`list` of anything."""
+        return ObjectArrayTypeInfo(element_type)
+
+    @staticmethod
+    def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> TypeInformation:  # noqa: N802
+        """`dict`."""
+        return MapTypeInfo(key_type_info, value_type_info)
+
+    @staticmethod
+    def LIST(element_type_info: TypeInformation) -> TypeInformation:  # noqa: N802
+        """`list`."""
+        return ListTypeInfo(element_type_info)
+
+
+_PRIMITIVES = frozenset(BasicType) - {BasicType.STRING, BasicType.BIG_INT, BasicType.BIG_DEC, BasicType.INSTANT}
+
+_PLAIN: dict[str, TypeInformation] = {
+    **{basic.value: BasicTypeInfo(basic) for basic in BasicType},
+    "instant": InstantTypeInfo(BasicType.INSTANT),
+    **{repr(t): t for t in (DateTypeInfo(), TimeTypeInfo(), TimestampTypeInfo(), PickledBytesTypeInfo())},
+}
+_SEQUENCES: dict[str, type[_SequenceTypeInfo]] = {
+    cls._text: cls for cls in (ListTypeInfo, PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo)
+}
+
+
+def parse_type(text: str) -> TypeInformation:
+    """The type whose `repr` is `text`.
+
+    Raises:
+        ValueError: the text is not that of a type.
+    """
+    parsed, end = _parse(text, 0)
+    if end != len(text):
+        raise ValueError(f"not a type: {text!r} (at {end})")
+    return parsed
+
+
+def _parse(text: str, start: int) -> tuple[TypeInformation, int]:
+    end = start
+    while end < len(text) and (text[end].isalpha() or text[end] == "_"):
+        end += 1
+    word = text[start:end]
+    if word in _PLAIN:
+        return _PLAIN[word], end
+    if text[end : end + 1] != "<":
+        raise ValueError(f"not a type: {text!r} (at {start})")
+    names: list[str] = []
+    types: list[TypeInformation] = []
+    end += 1
+    while text[end : end + 1] != ">":
+        if types:
+            if text[end : end + 2] != ", ":
+                raise ValueError(f"not a type: {text!r} (at {end})")
+            end += 2
+        if text[end : end + 1] == '"':
+            name, end = json.JSONDecoder().raw_decode(text, end)
+            names.append(name)
+            end += 2  # ": "
+        part, end = _parse(text, end)
+        types.append(part)
+    end += 1
+    if word == "row":
+        return RowTypeInfo(types, names if names else None), end
+    if word == "tuple":
+        return TupleTypeInfo(types), end
+    if word == "map" and len(types) == 2:
+        return MapTypeInfo(*types), end
+    if word in _SEQUENCES and len(types) == 1:
+        return _SEQUENCES[word](*types), end
+    raise ValueError(f"not a type: {text!r} (at {start})")

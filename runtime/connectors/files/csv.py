@@ -1,0 +1,133 @@
+"""CSV with or without a header line, read by Arrow into columns.
+
+UTF-8. An empty field without quotes is null, an empty one in quotes is the empty text. A line end inside quotes is not
+supported: files are cut at line ends without being read from the start.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from runtime.connectors.files.file_format import UTF8_BOM, LineFormat
+from runtime.connectors.files.line_blocks import BLOCK_BYTES, open_unpacked
+from runtime.core.arrow import arrow_schema
+from runtime.core.batch import RecordBatch
+from runtime.operators.source import SourceError
+
+
+class CsvFormat(LineFormat):
+    """Records from lines of comma-separated values.
+
+    Args:
+        row_type: names and types of the columns to read. With a header they are found by name, without one they are
+            all columns of the file in order. None: all columns that the first file's header names, as STRING.
+        has_header: whether the first line of every file names the columns.
+        delimiter: one ASCII character between fields.
+        quote_char: the character around fields, doubled inside one.
+
+    Raises:
+        ValueError: neither a row type nor a header.
+        TypeError: a column has a type that text cannot be read as (arrays, maps, rows, pickled objects).
+    """
+
+    def __init__(
+        self,
+        row_type: RowTypeInfo | None = None,
+        has_header: bool = True,
+        delimiter: str = ",",
+        quote_char: str = '"',
+    ) -> None:
+        if row_type is None and not has_header:
+            raise ValueError("a CSV format needs a row type or a header")
+        self._row_type = row_type
+        self._has_header = has_header
+        self._delimiter = delimiter
+        self._quote_char = quote_char
+        self._file_columns = None if row_type is None else row_type.get_field_names()
+        self._schema = None if row_type is None else arrow_schema(row_type)
+        for field in self._schema or ():
+            if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+                raise TypeError(f"CSV column {field.name!r} cannot be read as {field.type}")
+
+    @property
+    def takes_from_file(self) -> bool:
+        return self._has_header
+
+    def resolve(self, path: str) -> CsvFormat:
+        if not self._has_header:
+            return self
+        columns, _ = self._read_header(path)
+        row_type = self._row_type
+        if row_type is None:
+            if not columns:
+                raise SourceError(f"{path} has no CSV header")
+            row_type = RowTypeInfo([Types.STRING()] * len(columns), columns)
+        resolved = CsvFormat(row_type, True, self._delimiter, self._quote_char)
+        resolved._check_columns(path, columns)
+        resolved._file_columns = columns
+        return resolved
+
+    def produced_type(self) -> TypeInformation | None:
+        return self._row_type
+
+    def skips(self, line: bytes) -> bool:
+        # with one column, an empty line is a null
+        return self._file_columns is not None and len(self._file_columns) > 1 and line in (b"", b"\r")
+
+    def first_record_offset(self, path: str) -> int:
+        if not self._has_header:
+            return 0
+        columns, length = self._read_header(path)
+        if length and columns != self._file_columns:
+            raise SourceError(
+                f"{path}, line 1: the header is {columns}, that of the first file was {self._file_columns}"
+            )
+        return length
+
+    def decode(self, data: bytes) -> RecordBatch:
+        assert self._schema is not None and self._row_type is not None and self._file_columns is not None
+        if not data.strip(b"\r\n") and len(self._file_columns) > 1:
+            return RecordBatch.of_arrow(pa.RecordBatch.from_pylist([], schema=self._schema), self._row_type)
+        table = pa_csv.read_csv(
+            io.BytesIO(data),
+            pa_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._file_columns),
+            pa_csv.ParseOptions(
+                delimiter=self._delimiter,
+                quote_char=self._quote_char,
+                ignore_empty_lines=len(self._file_columns) > 1,
+            ),
+            pa_csv.ConvertOptions(
+                column_types=self._schema,
+                include_columns=self._schema.names,
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                null_values=[""],
+            ),
+        )
+        return RecordBatch.of_arrow(table.combine_chunks().to_batches()[0], self._row_type)
+
+    def _read_header(self, path: str) -> tuple[list[str], int]:
+        """Column names of a file and the length of its header line in bytes; ([], 0) if it is empty."""
+        try:
+            with open_unpacked(path) as file:
+                line = file.read(BLOCK_BYTES)
+        except (OSError, EOFError) as error:
+            raise SourceError(f"{path} cannot be read: {error}") from error
+        length = line.find(b"\n") + 1 or len(line)
+        try:
+            text = line[:length].removeprefix(UTF8_BOM).decode().rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise SourceError(f"{path}, line 1: the header is not UTF-8") from error
+        rows = list(csv.reader([text], delimiter=self._delimiter, quotechar=self._quote_char)) if text else []
+        return (rows[0] if rows else []), length
+
+    def _check_columns(self, path: str, columns: list[str]) -> None:
+        assert self._row_type is not None
+        missing = [name for name in self._row_type.get_field_names() if name not in columns]
+        if missing:
+            raise SourceError(f"{path}, line 1: no column {missing[0]!r}; the header has {columns}")

@@ -1,0 +1,164 @@
+"""FileSource: reads files as a bounded stream, cut into splits that subtasks read in parallel.
+
+Splits are dealt out in the order of the files, so that event time moves forward in every subtask. A position is the
+format's: a byte offset, or a row group and a row. Source: PyFlink, connectors/file_system.py.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from runtime.common.typeinfo import TypeInformation
+from runtime.connectors.files.file_format import FileFormat, FileSplit
+from runtime.connectors.files.paths import list_files, local_path
+from runtime.connectors.files.text import TextLineFormat
+from runtime.connectors.rate_limiter import RateLimiter, check_rate
+from runtime.connectors.split_queue import SplitQueue
+from runtime.operators.source import ReaderContext, Source, SourceError, SourceSplit, SplitEnumerator, SplitReader
+
+#: Splits get no larger unless the user says so: what a lost reader has to read again stays small.
+MAX_SPLIT_BYTES = 64 << 20
+#: A file is not cut finer than this for the sake of parallelism alone.
+MIN_SPLIT_BYTES = 1 << 20
+
+
+class StreamFormat:
+    """PyFlink's entry to the formats of records in a stream. Source: PyFlink, StreamFormat."""
+
+    @staticmethod
+    def text_line_format(charset_name: str = "UTF-8") -> TextLineFormat:
+        """Lines of text; see TextLineFormat."""
+        return TextLineFormat(charset_name)
+
+
+class FileSource(Source):
+    """Reads files once. Made by a builder: `FileSource.for_record_stream_format(format, *paths).build()`."""
+
+    def __init__(self, file_format: FileFormat, paths: list[str], splits: int | None, rate: float | None) -> None:
+        self._format = file_format
+        self._paths = paths
+        self._splits = splits
+        self._rate = rate
+
+    @staticmethod
+    def for_record_stream_format(stream_format: FileFormat, *paths: str | Path) -> FileSourceBuilder:
+        """A source of the records of line formats: text, NDJSON, CSV.
+
+        Args:
+            stream_format: how to read the files.
+            paths: files, directories, glob patterns or file: URIs; at least one.
+
+        Raises:
+            ValueError: no path, or one on another file system.
+        """
+        return FileSourceBuilder(stream_format, *paths)
+
+    @staticmethod
+    def for_bulk_file_format(bulk_format: FileFormat, *paths: str | Path) -> FileSourceBuilder:
+        """A source of the records of column formats: Parquet. As `for_record_stream_format`."""
+        return FileSourceBuilder(bulk_format, *paths)
+
+    def check(self) -> None:
+        """Look whether there is something to read; for the program that submits the job.
+
+        Raises:
+            SourceError: a path does not exist or has no file; the message names it.
+        """
+        list_files(self._paths)
+
+    def produced_type(self) -> TypeInformation | None:
+        return self._format.produced_type()
+
+    def create_enumerator(self, parallelism: int, restored: Any | None) -> SplitEnumerator:
+        if restored is not None:
+            return SplitQueue([self.split_from_json(item) for item in restored], self.split_to_json)
+        return SplitQueue(self._plan(parallelism), self.split_to_json)
+
+    def create_reader(self, split: SourceSplit, position: Any | None, context: ReaderContext) -> SplitReader:
+        assert isinstance(split, FileSplit)
+        return self._format.open(split, position, RateLimiter(self._rate, context.parallelism, context.clock))
+
+    def split_to_json(self, split: SourceSplit) -> Any:
+        assert isinstance(split, FileSplit)
+        return [split.split_id, split.path, split.start, split.end]
+
+    def split_from_json(self, value: Any) -> SourceSplit:
+        split_id, path, start, end = value
+        return FileSplit(split_id, path, start, end)
+
+    def _plan(self, parallelism: int) -> list[FileSplit]:
+        files = list_files(self._paths)
+        try:
+            sizes = [Path(file).stat().st_size for file in files]
+        except OSError as error:
+            raise SourceError(f"{error.filename}: {error.strerror}") from error
+        total = sum(sizes)
+        wanted = self._splits
+        if wanted is None:
+            wanted = max(math.ceil(total / MAX_SPLIT_BYTES), min(parallelism, math.ceil(total / MIN_SPLIT_BYTES)))
+        splits: list[FileSplit] = []
+        for file, size in zip(files, sizes, strict=True):
+            if size == 0:
+                continue
+            parts = max(1, round(wanted * size / total))
+            for start, end in self._format.cut(file, parts):
+                splits.append(FileSplit(f"{len(splits)}:{Path(file).name}:{start}", file, start, end))
+        return splits
+
+
+class FileSourceBuilder:
+    """Source: PyFlink, FileSourceBuilder; `set_splits` and `set_rate_limit` are Tidemark's."""
+
+    def __init__(self, file_format: FileFormat, *paths: str | Path) -> None:
+        if not paths:
+            raise ValueError("a file source needs at least one path")
+        self._format = file_format
+        self._paths = [local_path(path) for path in paths]
+        self._splits: int | None = None
+        self._rate: float | None = None
+
+    def process_static_file_set(self) -> FileSourceBuilder:
+        """Read the files that exist when the job starts, then end; the default."""
+        return self
+
+    def monitor_continuously(self, discovery_interval: Any) -> FileSourceBuilder:
+        """Refused: new files are not watched for.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("FileSource.monitor_continuously is not supported; the file set must be static")
+
+    def set_splits(self, splits: int) -> FileSourceBuilder:
+        """Cut the files into about this many splits in all, at least one a file; more than one a compressed file is
+        not possible. Default: splits of at most 64 MiB, and one a subtask unless they would be below 1 MiB.
+
+        Raises:
+            ValueError: `splits` is below 1.
+        """
+        if splits < 1:
+            raise ValueError(f"the number of splits must be at least 1, not {splits}")
+        self._splits = splits
+        return self
+
+    def set_rate_limit(self, rows_per_second: float) -> FileSourceBuilder:
+        """Emit at most this many rows a second over all subtasks, an even share each.
+
+        Raises:
+            ValueError: the rate is not above 0.
+        """
+        self._rate = check_rate(rows_per_second)
+        return self
+
+    def build(self) -> FileSource:
+        """Make the source.
+
+        Raises:
+            SourceError: the format takes names or types from the first file, and that cannot be read.
+        """
+        file_format = self._format
+        if file_format.takes_from_file:
+            file_format = file_format.resolve(list_files(self._paths)[0])
+        return FileSource(file_format, self._paths, self._splits, self._rate)

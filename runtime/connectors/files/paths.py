@@ -1,0 +1,65 @@
+"""Which files a source reads: paths, directories and patterns made a list; and how a path is spelled."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from runtime.operators.source import SourceError
+
+
+def local_path(path: str | Path) -> str:
+    """The file system path of a path or `file:` URI.
+
+    Raises:
+        ValueError: it is empty or belongs to another file system.
+    """
+    text = str(path)
+    if not text:
+        raise ValueError("a path must not be empty")
+    if "://" not in text and not text.startswith("file:"):
+        return text
+    uri = urlsplit(text)
+    if uri.scheme != "file" or uri.netloc not in ("", "localhost"):
+        raise ValueError(f"{text}: only local paths and file: URIs are supported")
+    return unquote(uri.path)
+
+
+def list_files(paths: Sequence[str]) -> list[str]:
+    """All files behind files, directories (with what is below them) and glob patterns, sorted, each once.
+
+    Files and directories whose name begins with `.` or `_` are passed over, as Flink does, unless named themselves:
+    they belong to whoever is still writing.
+
+    Raises:
+        SourceError: a path does not exist, or there is no file in it.
+    """
+    found: set[str] = set()
+    for path in paths:
+        files = _files_of(path)
+        if not files:
+            raise SourceError(f"{path}: no file to read in it")
+        found.update(files)
+    return sorted(found)
+
+
+def _files_of(path: str) -> list[str]:
+    entry = Path(path)
+    if entry.is_dir():
+        return [str(file) for file in entry.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(entry))]
+    if entry.exists():
+        return [path]
+    if not glob.has_magic(path):
+        raise SourceError(f"{path}: no such file or directory")
+    files = []
+    for match in glob.glob(path, recursive=True):
+        files += _files_of(match)
+    if not files:
+        raise SourceError(f"{path}: no file matches the pattern")
+    return files
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.parts)

@@ -1,0 +1,44 @@
+"""Lines of text as records of type STRING. Source: PyFlink, StreamFormat.text_line_format."""
+
+from __future__ import annotations
+
+import codecs
+
+from runtime.common.typeinfo import TypeInformation, Types
+from runtime.connectors.files.file_format import LineFormat
+from runtime.core.batch import RecordBatch
+
+_STRING = Types.STRING()
+
+
+class TextLineFormat(LineFormat):
+    """Lines without their ends, LF or CR LF.
+
+    Args:
+        charset_name: an encoding in which LF is the byte 10 and nothing else has that byte: UTF-8, Latin-1, GBK, …
+
+    Raises:
+        ValueError: the encoding is unknown or is no such one (UTF-16, for example).
+    """
+
+    def __init__(self, charset_name: str = "UTF-8") -> None:
+        try:
+            self._charset = codecs.lookup(charset_name).name
+            fits = "\n".encode(self._charset) == b"\n" and "a".encode(self._charset) == b"a"
+        except LookupError as error:
+            raise ValueError(f"unknown charset {charset_name!r}") from error
+        if not fits:
+            raise ValueError(f"charset {charset_name!r} cannot be cut at line ends; convert the files to UTF-8 first")
+
+    def produced_type(self) -> TypeInformation | None:
+        return _STRING
+
+    def decode(self, data: bytes) -> RecordBatch:
+        text = data.decode(self._charset)
+        # not splitlines: that also cuts at form feeds, U+2028 and others
+        lines = text.split("\n")
+        if not lines[-1]:
+            lines.pop()
+        if "\r" in text:
+            lines = [line[:-1] if line.endswith("\r") else line for line in lines]
+        return RecordBatch.of_values(lines, type_info=_STRING)

@@ -1,0 +1,56 @@
+"""PrintSink: shows records on the standard output of the program that started the job.
+
+One message per batch goes to the client channel "stdout", whole lines in UTF-8. What is shown, prefix included, is what
+Flink shows. Source: Flink, PrintSink and PrintSinkOutputWriter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.common.typeinfo import TypeInformation
+from runtime.core.batch import RecordBatch
+from runtime.core.formatting import to_flink_string
+from runtime.operators.operator import ClientChannel
+from runtime.operators.sink import Sink, SinkWriter, WriterContext
+
+
+class PrintSink(Sink):
+    """Prints records.
+
+    Args:
+        identifier: put before each line, to tell several sinks apart.
+    """
+
+    def __init__(self, identifier: str | None = None) -> None:
+        self.identifier = identifier
+
+    def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
+        prefix = line_prefix(self.identifier, context.subtask_index, context.parallelism)
+        return _PrintWriter(prefix, context.input_type, context.client)
+
+
+def line_prefix(identifier: str | None, subtask_index: int, parallelism: int) -> str:
+    """What stands before a line: nothing, `id> `, `N> ` or `id:N> ` with N the 1-based subtask."""
+    parts = [identifier] if identifier else []
+    if parallelism > 1:
+        parts.append(str(subtask_index + 1))
+    return ":".join(parts) + "> " if parts else ""
+
+
+class _PrintWriter(SinkWriter):
+    def __init__(self, prefix: str, type_info: TypeInformation | None, client: ClientChannel) -> None:
+        self._prefix = prefix
+        self._type_info = type_info
+        self._client = client
+
+    def write(self, batch: RecordBatch) -> None:
+        if batch.num_rows == 0:
+            return
+        prefix, type_info = self._prefix, self._type_info
+        lines = [f"{prefix}{to_flink_string(value, type_info)}\n" for value in batch.values()]
+        self._client.send("stdout", "".join(lines).encode("utf-8", "replace"))
+
+    def is_available(self) -> bool:
+        return self._client.is_available()

@@ -1,0 +1,3 @@
+"""NumberSequenceSource at PyFlink's module path."""
+
+from runtime.connectors.number_seq import NumberSequenceSource as NumberSequenceSource

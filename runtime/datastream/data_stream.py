@@ -1,0 +1,431 @@
+"""DataStream and KeyedStream: what a program does to its records. Source: PyFlink, data_stream.py.
+
+A stream only describes; nothing runs before `StreamExecutionEnvironment.execute`. Functions may be lambdas, callables
+or the function classes of `runtime.datastream.functions`. An `output_type` of None means Python objects.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from runtime.common.typeinfo import TypeInformation
+from runtime.common.watermark_strategy import WatermarkStrategy
+from runtime.connectors.collect_sink import CollectSink
+from runtime.connectors.print_sink import PrintSink
+from runtime.datastream.iterator import CloseableIterator
+from runtime.datastream.key_selectors import coerced_selector
+from runtime.datastream.transformation import Port
+from runtime.datastream.windowed_stream import AllWindowedStream, WindowedStream
+from runtime.graph.partitioning import Partitioning
+from runtime.graph.stream_graph import ChainingStrategy, StreamNode
+from runtime.operators.functions import (
+    FilterFunction,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    NullByteKeySelector,
+    ProcessFunction,
+    ReduceFunction,
+)
+from runtime.operators.functions import Partitioner as Partitioner
+from runtime.operators.map_operators import FilterOperatorFactory, FlatMapOperatorFactory, MapOperatorFactory
+from runtime.operators.output_tag import OutputTag
+from runtime.operators.process_operators import KeyedProcessOperatorFactory, ProcessOperatorFactory
+from runtime.operators.reduce import AccumulateFunction, AccumulateType, ReduceOperatorFactory
+from runtime.operators.sink import Sink
+from runtime.operators.sink_operator import SinkOperatorFactory
+from runtime.operators.watermarks import TimestampsAndWatermarksOperatorFactory
+from runtime.operators.windowing.assigners import WindowAssigner
+
+if TYPE_CHECKING:
+    from runtime.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+
+class DataStreamError(Exception):
+    """The program asks for something that streams do not do."""
+
+
+class DataStream:
+    """A stream of records, not keyed."""
+
+    def __init__(
+        self, env: StreamExecutionEnvironment, ports: tuple[Port, ...], type_info: TypeInformation | None
+    ) -> None:
+        self._env = env
+        self._ports = ports
+        self._type_info = type_info
+
+    # --- about the operator that makes this stream --------------------------------------------------------------------
+
+    def get_name(self) -> str:
+        """Name of the operator that makes this stream."""
+        return self._node().name
+
+    def name(self, name: str) -> DataStream:
+        """Name the operator, for plans, metrics and messages."""
+        self._node().name = name
+        return self
+
+    def uid(self, uid: str) -> DataStream:
+        """Identify the operator for its state: give one to every stateful operator, and never change it."""
+        self._node().uid = uid
+        return self
+
+    def set_description(self, description: str) -> DataStream:
+        self._node().description = description
+        return self
+
+    def set_parallelism(self, parallelism: int) -> DataStream:
+        """Number of subtasks of the operator.
+
+        Raises:
+            DataStreamError: it is not positive, or the operator cannot run in parallel.
+        """
+        node = self._node()
+        _check_positive("parallelism", parallelism)
+        if self._env.is_non_parallel(node.node_id) and parallelism != 1:
+            raise DataStreamError(f"{node.name} cannot run in parallel: its parallelism is 1")
+        node.parallelism = parallelism
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> DataStream:
+        """Number of key groups of the operator; the limit of its parallelism, fixed for the life of its state."""
+        _check_positive("max parallelism", max_parallelism)
+        self._node().max_parallelism = max_parallelism
+        return self
+
+    def force_non_parallel(self) -> DataStream:
+        """Run the operator as one subtask, whatever the environment says."""
+        self._node().parallelism = 1
+        self._env.mark_non_parallel(self._node().node_id)
+        return self
+
+    def set_buffer_timeout(self, timeout_ms: int) -> DataStream:
+        """How long records may wait on their way out of the operator: ms, 0 = not at all, -1 = until a batch is full."""
+        if timeout_ms < -1:
+            raise DataStreamError(f"the buffer timeout must be -1, 0 or a number of milliseconds, not {timeout_ms}")
+        self._env.set_node_buffer_timeout(self._node().node_id, timeout_ms)
+        return self
+
+    def start_new_chain(self) -> DataStream:
+        """Begin a new chain with the operator."""
+        self._node().chaining_strategy = ChainingStrategy.HEAD
+        return self
+
+    def disable_chaining(self) -> DataStream:
+        """Let the operator share its task with no other."""
+        self._node().chaining_strategy = ChainingStrategy.NEVER
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str) -> DataStream:
+        """Let the operator, and those behind it, use slots that other groups do not use."""
+        self._node().slot_sharing_group = slot_sharing_group
+        return self
+
+    def get_type(self) -> TypeInformation | None:
+        """Type of the records; None = Python objects."""
+        return self._type_info
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        return self._env
+
+    # --- transformations ----------------------------------------------------------------------------------------------
+
+    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """One record from each."""
+        return self._transform("Map", MapOperatorFactory(func, output_type), output_type)
+
+    def flat_map(
+        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Any number of records from each: the function returns or yields them."""
+        return self._transform("FlatMap", FlatMapOperatorFactory(func, output_type), output_type)
+
+    def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
+        """Keep the records for which the function is true."""
+        return self._transform("Filter", FilterOperatorFactory(func, self._type_info), self._type_info)
+
+    def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Any number of records from each, with access to event time and side outputs.
+
+        Raises:
+            TypeError: `func` is no ProcessFunction.
+        """
+        return self._transform("Process", ProcessOperatorFactory(func, output_type), output_type)
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """Give the records event times, and the stream its watermarks."""
+        factory = TimestampsAndWatermarksOperatorFactory(watermark_strategy, self._type_info)
+        return self._transform("Timestamps/Watermarks", factory, self._type_info, is_stateful=True)
+
+    def union(self, *streams: DataStream) -> DataStream:
+        """This stream and others of the same type, mixed in no order.
+
+        Raises:
+            DataStreamError: a stream is of another environment or another type.
+        """
+        ports = list(self._ports)
+        for stream in streams:
+            if stream._env is not self._env:
+                raise DataStreamError("union: the streams belong to different environments")
+            if stream._type_info != self._type_info:
+                raise DataStreamError(f"union: the types differ: {self._type_info} and {stream._type_info}")
+            ports.extend(stream._ports)
+        return DataStream(self._env, tuple(ports), self._type_info)
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """The records that the operator emits with a tag."""
+        return DataStream(self._env, (Port(self._node().node_id, output_tag),), output_tag.type_info)
+
+    # --- partitioning -------------------------------------------------------------------------------------------------
+
+    def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream:
+        """Bring records with equal keys to the same subtask.
+
+        Args:
+            key_selector: a callable or KeySelector, from a record to its key: None, bool, int, float, str, bytes,
+                Decimal, date and time, or tuples and Rows of those.
+            key_type: what keys are converted to; None = as they are.
+        """
+        selector = coerced_selector(key_selector, key_type)
+        ports = self._dealt_out(Partitioning.KEY_GROUP, selector)
+        return KeyedStream(self._env, ports, self._type_info, selector, self)
+
+    def rebalance(self) -> DataStream:
+        """Deal records out evenly to all subtasks."""
+        return self._repartitioned(Partitioning.REBALANCE)
+
+    def rescale(self) -> DataStream:
+        """Deal records out evenly, each subtask to some of the next operator's only."""
+        return self._repartitioned(Partitioning.RESCALE)
+
+    def shuffle(self) -> DataStream:
+        """Deal records out at random."""
+        return self._repartitioned(Partitioning.SHUFFLE)
+
+    def forward(self) -> DataStream:
+        """Keep records in the subtask of the same number."""
+        return self._repartitioned(Partitioning.FORWARD)
+
+    def broadcast(self) -> DataStream:
+        """Send every record to every subtask."""
+        return self._repartitioned(Partitioning.BROADCAST)
+
+    def global_(self) -> DataStream:
+        """Send every record to the first subtask."""
+        return self._repartitioned(Partitioning.GLOBAL)
+
+    def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream:
+        """Send each record to the subtask that `partitioner(key, number of subtasks)` names."""
+        partition = partitioner.partition if isinstance(partitioner, Partitioner) else partitioner
+        if not callable(partition):
+            raise TypeError(f"partition_custom() needs a Partitioner or a callable, not {partitioner!r}")
+        return DataStream(
+            self._env,
+            self._dealt_out(Partitioning.CUSTOM, (partition, coerced_selector(key_selector, None))),
+            self._type_info,
+        )
+
+    # --- windows ------------------------------------------------------------------------------------------------------
+
+    def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream:
+        """Windows over the whole stream, in one subtask."""
+        return AllWindowedStream(self.key_by(NullByteKeySelector()), window_assigner)
+
+    # --- sinks --------------------------------------------------------------------------------------------------------
+
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        """Write the stream to a sink.
+
+        Raises:
+            TypeError: it is no Sink.
+        """
+        if not isinstance(sink, Sink):
+            raise TypeError(f"sink_to() needs a Sink, not {sink!r}")
+        return self._sink(type(sink).__name__, sink)
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Print the records to the program's standard output, `N> ` first if N subtasks print."""
+        return self._sink("Print to Std. Out", PrintSink(sink_identifier))
+
+    def execute_and_collect(self, job_execution_name: str | None = None, limit: int | None = None) -> Any:
+        """Run the program and bring this stream's records here.
+
+        Args:
+            job_execution_name: name of the job.
+            limit: give a list of at most that many records, and stop the job then.
+
+        Returns:
+            A CloseableIterator over the records as they come (close it to stop the job), or the list.
+        """
+        collect_id = uuid.uuid4().hex
+        self._sink("Collect", CollectSink(collect_id))
+        client = self._env.execute_async(job_execution_name, collect_ids=(collect_id,))
+        iterator = CloseableIterator(client, client.handle.collected(collect_id))
+        if limit is None:
+            return iterator
+        with iterator as records:
+            return [record for record, _ in zip(records, range(limit), strict=False)]
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _node(self) -> StreamNode:
+        if len(self._ports) != 1 or self._ports[0].tag is not None or self._ports[0].partitioning is not None:
+            raise DataStreamError(
+                "this stream is a union, a side output or only partitioned: no operator of its own makes it"
+            )
+        return self._env.program.nodes[self._ports[0].node_id]
+
+    def _dealt_out(self, partitioning: Partitioning, partitioner: Any = None) -> tuple[Port, ...]:
+        return tuple(Port(port.node_id, port.tag, partitioning, partitioner) for port in self._ports)
+
+    def _repartitioned(self, partitioning: Partitioning) -> DataStream:
+        return DataStream(self._env, self._dealt_out(partitioning), self._type_info)
+
+    def _transform(
+        self,
+        name: str,
+        factory: Any,
+        output_type: TypeInformation | None,
+        *,
+        parallelism: int | None = None,
+        is_stateful: bool = False,
+    ) -> DataStream:
+        node = self._env.add_operator(
+            name, factory, output_type, [(0, self._ports)], parallelism=parallelism, is_stateful=is_stateful
+        )
+        return DataStream(self._env, (Port(node.node_id),), output_type)
+
+    def _sink(self, name: str, sink: Sink) -> DataStreamSink:
+        factory = SinkOperatorFactory(sink, self._type_info)
+        node = self._env.add_operator(name, factory, None, [(0, self._ports)], is_sink=True, is_stateful=True)
+        return DataStreamSink(node)
+
+
+class DataStreamSink:
+    """A sink that was added to a program."""
+
+    def __init__(self, node: StreamNode) -> None:
+        self._node = node
+
+    def name(self, name: str) -> DataStreamSink:
+        self._node.name = name
+        return self
+
+    def uid(self, uid: str) -> DataStreamSink:
+        self._node.uid = uid
+        return self
+
+    def set_description(self, description: str) -> DataStreamSink:
+        self._node.description = description
+        return self
+
+    def set_parallelism(self, parallelism: int) -> DataStreamSink:
+        _check_positive("parallelism", parallelism)
+        self._node.parallelism = parallelism
+        return self
+
+    def disable_chaining(self) -> DataStreamSink:
+        self._node.chaining_strategy = ChainingStrategy.NEVER
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str) -> DataStreamSink:
+        self._node.slot_sharing_group = slot_sharing_group
+        return self
+
+
+class KeyedStream(DataStream):
+    """A stream of which records with equal keys meet in one subtask, so that functions may keep state per key."""
+
+    def __init__(
+        self,
+        env: StreamExecutionEnvironment,
+        ports: tuple[Port, ...],
+        type_info: TypeInformation | None,
+        key_selector: Any,
+        origin: DataStream,
+    ) -> None:
+        super().__init__(env, ports, type_info)
+        self.key_selector = key_selector
+        self._origin = origin
+
+    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """One record from each; a MapFunction may use keyed state."""
+        factory = MapOperatorFactory(func, output_type, self.key_selector)
+        return self._transform("Map", factory, output_type, is_stateful=isinstance(func, MapFunction))
+
+    def flat_map(
+        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Any number of records from each; a FlatMapFunction may use keyed state."""
+        factory = FlatMapOperatorFactory(func, output_type, self.key_selector)
+        return self._transform("FlatMap", factory, output_type, is_stateful=isinstance(func, FlatMapFunction))
+
+    def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
+        """Keep the records for which the function is true; a FilterFunction may use keyed state."""
+        factory = FilterOperatorFactory(func, self._type_info, self.key_selector)
+        return self._transform("Filter", factory, self._type_info, is_stateful=isinstance(func, FilterFunction))
+
+    def process(
+        self,
+        func: KeyedProcessFunction,  # type: ignore[override]
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Any number of records from each, with keyed state, timers and side outputs.
+
+        Raises:
+            TypeError: `func` is no KeyedProcessFunction.
+        """
+        factory = KeyedProcessOperatorFactory(func, self.key_selector, output_type)
+        return self._transform("KeyedProcess", factory, output_type, is_stateful=True)
+
+    def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
+        """The reduction of all records of the key so far, for every record."""
+        return self._reduced("Reduce", func)
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """The first record of the key, with the sum of a field so far."""
+        return self._accumulated(AccumulateType.SUM, position_to_sum)
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """The first record of the key, with the least value of a field so far."""
+        return self._accumulated(AccumulateType.MIN, position_to_min)
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """The first record of the key, with the greatest value of a field so far."""
+        return self._accumulated(AccumulateType.MAX, position_to_max)
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """The record of the key that has the least value of a field so far."""
+        return self._accumulated(AccumulateType.MIN_BY, position_to_min_by)
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """The record of the key that has the greatest value of a field so far."""
+        return self._accumulated(AccumulateType.MAX_BY, position_to_max_by)
+
+    def window(self, window_assigner: WindowAssigner) -> WindowedStream:
+        """Windows per key."""
+        return WindowedStream(self, window_assigner)
+
+    def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream:
+        return self._origin.key_by(key_selector, key_type)
+
+    def transform_window(
+        self, name: str, factory: Any, output_type: TypeInformation | None, *, parallelism: int | None = None
+    ) -> DataStream:
+        """Add a window operator; for the windowed streams."""
+        return self._transform(name, factory, output_type, parallelism=parallelism, is_stateful=True)
+
+    def _accumulated(self, kind: AccumulateType, position: int | str) -> DataStream:
+        return self._reduced(kind.value.title().replace("_", ""), AccumulateFunction(kind, position))
+
+    def _reduced(self, name: str, function: Any) -> DataStream:
+        factory = ReduceOperatorFactory(function, self.key_selector, self._type_info)
+        return self._transform(name, factory, self._type_info, is_stateful=True)
+
+
+def _check_positive(what: str, value: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise DataStreamError(f"the {what} must be a positive int, not {value!r}")

@@ -1,0 +1,76 @@
+"""JobClient: the program's handle on a job that it started. Source: PyFlink, common/job_client.py."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from runtime.common.completable_future import CompletableFuture
+from runtime.common.job_execution_result import JobExecutionResult
+from runtime.common.job_id import JobID
+from runtime.common.job_status import JobStatus
+from runtime.execution.application import JobHandle
+from runtime.jobmaster.status import JobSnapshot
+
+
+T = TypeVar("T")
+
+
+class JobClient:
+    """Watches and stops one job.
+
+    Args:
+        handle: the job.
+    """
+
+    def __init__(self, handle: JobHandle) -> None:
+        self.handle = handle
+
+    def get_job_id(self) -> JobID:
+        return JobID(self.handle.job_id)
+
+    def get_job_status(self) -> CompletableFuture[JobStatus]:
+        """The job's state now."""
+        return _completed(JobStatus[self.handle.status().state.name])
+
+    def cancel(self) -> CompletableFuture[None]:
+        """Ask the job to stop; the result comes when it has ended, in whatever way."""
+        ended: Future[None] = Future()
+        self.handle.result.add_done_callback(lambda _: ended.set_result(None))
+        self.handle.cancel()
+        return CompletableFuture(ended)
+
+    def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
+        """The result of the job once it has finished; JobExecutionError if it does not."""
+        result: Future[JobExecutionResult] = Future()
+
+        def complete(ended: Future[JobSnapshot]) -> None:
+            error = ended.exception()
+            if error is None:
+                result.set_result(execution_result(ended.result()))
+            else:
+                result.set_exception(error)
+
+        self.handle.result.add_done_callback(complete)
+        return CompletableFuture(result)
+
+    def get_status(self) -> JobSnapshot:
+        """State, tasks with their metrics, slots with their pids, and failures, as they are now."""
+        return self.handle.status()
+
+    def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
+        """Accumulators by name; no function has a way to make one."""
+        return _completed({})
+
+
+def _completed(value: T) -> CompletableFuture[T]:
+    future: Future[T] = Future()
+    future.set_result(value)
+    return CompletableFuture(future)
+
+
+def execution_result(snapshot: JobSnapshot) -> JobExecutionResult:
+    """What a finished job is reported as."""
+    times = snapshot.state_since_ms
+    net_runtime_ms = int(max(times.values()) - min(times.values())) if times else 0
+    return JobExecutionResult(JobID(snapshot.job_id), net_runtime_ms, {})

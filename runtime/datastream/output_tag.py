@@ -1,0 +1,3 @@
+"""OutputTag at PyFlink's module path."""
+
+from runtime.operators.output_tag import OutputTag as OutputTag

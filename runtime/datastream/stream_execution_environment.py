@@ -1,0 +1,293 @@
+"""StreamExecutionEnvironment: where a program begins and from where it is run. Source: PyFlink.
+
+Options come, later ones first, from the methods called here, the Configuration given, and environment variables of the
+form TIDEMARK_CONF_<KEY> (upper case, `_` for `.` and `__` for `-`), so that a program can be run elsewhere unchanged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from runtime.common import options
+from runtime.common.configuration import Configuration
+from runtime.common.execution_config import ExecutionConfig
+from runtime.common.job_execution_result import JobExecutionResult
+from runtime.common.time import Duration
+from runtime.common.typeinfo import TypeInformation
+from runtime.common.watermark_strategy import WatermarkStrategy
+from runtime.connectors.collection import CollectionSource
+from runtime.core.ids import new_job_id
+from runtime.datastream.data_stream import DataStream, DataStreamError
+from runtime.datastream.job_client import JobClient, execution_result
+from runtime.datastream.transformation import Port, Program
+from runtime.execution.application import submit
+from runtime.execution.errors import JobExecutionError
+from runtime.graph.chaining import create_job_graph
+from runtime.graph.job_graph import JobGraph
+from runtime.graph.plan import execution_plan
+from runtime.graph.stream_graph import StreamGraph, StreamNode
+from runtime.operators.source import Source
+from runtime.operators.source_operator import SourceOperatorFactory
+
+DEFAULT_JOB_NAME = "Flink Streaming Job"
+ENVIRONMENT_PREFIX = "TIDEMARK_CONF_"
+
+
+class StreamExecutionEnvironment:
+    """Collects a program and runs it. Make one with `get_execution_environment`; not thread-safe."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.program = Program()
+        self._configuration = configuration
+        self._config = ExecutionConfig(configuration)
+        self._buffer_timeouts: dict[int, int] = {}
+        self._non_parallel: set[int] = set()
+        self._python_files: list[str] = []
+
+    @staticmethod
+    def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
+        """A new environment with these options.
+
+        Raises:
+            ConfigurationError: an option cannot be read.
+        """
+        merged = configuration_from_environment(os.environ)
+        if configuration is not None:
+            merged.add_all(configuration)
+        return StreamExecutionEnvironment(merged)
+
+    # --- options ------------------------------------------------------------------------------------------------------
+
+    def configure(self, configuration: Configuration) -> None:
+        """Take over more options."""
+        self._configuration.add_all(configuration)
+
+    def get_configuration(self) -> Configuration:
+        """The options as they are; changes to it are changes to the environment's."""
+        return self._configuration
+
+    def get_config(self) -> ExecutionConfig:
+        return self._config
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        """Parallelism of operators that are added from now on and set none themselves."""
+        self._configuration.set(options.PARALLELISM_DEFAULT, parallelism)
+        return self
+
+    def get_parallelism(self) -> int:
+        """As set, else the number of CPUs."""
+        return self._configuration.get(options.PARALLELISM_DEFAULT) or self.get_default_local_parallelism()
+
+    @staticmethod
+    def get_default_local_parallelism() -> int:
+        return os.cpu_count() or 1
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """Number of key groups of operators that set none."""
+        self._configuration.set(options.PIPELINE_MAX_PARALLELISM, max_parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """As set, else -1: computed from the parallelism."""
+        return self._configuration.get(options.PIPELINE_MAX_PARALLELISM) or -1
+
+    def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
+        """How long records may wait for a batch to fill; 0 = not at all, -1 = until it is full."""
+        self._configuration.set(options.BUFFER_TIMEOUT, Duration.of_millis(timeout_millis))
+        return self
+
+    def get_buffer_timeout(self) -> int:
+        return self._configuration.get(options.BUFFER_TIMEOUT).to_millis()
+
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        """Let every operator have a task of its own."""
+        self._configuration.set(options.OPERATOR_CHAINING, False)
+        return self
+
+    def is_chaining_enabled(self) -> bool:
+        return self._configuration.get(options.OPERATOR_CHAINING)
+
+    def add_python_file(self, file_path: str) -> None:
+        """Make a Python file or a directory with packages importable in the slots.
+
+        Raises:
+            DataStreamError: it does not exist.
+        """
+        if not os.path.exists(file_path):
+            raise DataStreamError(f"add_python_file: {file_path} does not exist")
+        self._python_files.append(os.path.abspath(file_path))
+
+    # --- sources ------------------------------------------------------------------------------------------------------
+
+    def from_collection(self, collection: Iterable[Any], type_info: TypeInformation | None = None) -> DataStream:
+        """A bounded stream of the values of a list, read by one subtask.
+
+        Raises:
+            TypeError: a value does not fit the type.
+        """
+        source = CollectionSource(collection, type_info)
+        stream = self._add_source(source, WatermarkStrategy.no_watermarks(), "Collection Source", parallelism=1)
+        return stream.force_non_parallel()
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """A stream from a source; the strategy is applied to each of its splits.
+
+        Args:
+            source: what to read.
+            watermark_strategy: event times and watermarks; `WatermarkStrategy.no_watermarks()` for none.
+            source_name: shown in plans and messages.
+            type_info: type of the records, where it is not the one that the source tells.
+
+        Raises:
+            TypeError: it is no Source.
+        """
+        if not isinstance(source, Source):
+            raise TypeError(f"from_source() needs a Source, not {source!r}")
+        stream = self._add_source(source, watermark_strategy, source_name, type_info=type_info)
+        return stream
+
+    def _add_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy,
+        name: str,
+        *,
+        parallelism: int | None = None,
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        factory = SourceOperatorFactory(source, watermark_strategy, name)
+        output_type = type_info if type_info is not None else source.produced_type()
+        node = self.add_operator(
+            name, factory, output_type, [], parallelism=parallelism, is_source=True, is_stateful=True
+        )
+        return DataStream(self, (Port(node.node_id),), output_type)
+
+    # --- running ------------------------------------------------------------------------------------------------------
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Run what has been added since the last execution, and wait for its end.
+
+        Ctrl-C cancels the job and waits for it.
+
+        Raises:
+            GraphError: the program cannot run as it is.
+            ExecutionError: the job cannot be started, or it failed; the message is the first cause.
+        """
+        handle = submit(self.create_job_graph(job_name), wait_in_caller=True)
+        self.program.pending.clear()
+        try:
+            snapshot = handle.wait()
+        except KeyboardInterrupt:
+            handle.cancel()
+            with suppress(JobExecutionError):
+                handle.wait()
+            raise
+        return execution_result(snapshot)
+
+    def execute_async(self, job_name: str | None = None, *, collect_ids: tuple[str, ...] = ()) -> JobClient:
+        """Run what has been added since the last execution in the background.
+
+        Raises:
+            GraphError, ExecutionError: as `execute`, as far as the start is concerned.
+        """
+        handle = submit(self.create_job_graph(job_name), collect_ids=collect_ids)
+        self.program.pending.clear()
+        return JobClient(handle)
+
+    def get_execution_plan(self) -> str:
+        """The program as Flink's plan JSON."""
+        return json.dumps(execution_plan(self.create_stream_graph(None)))
+
+    def create_stream_graph(self, job_name: str | None) -> StreamGraph:
+        """What has been added since the last execution.
+
+        Raises:
+            DataStreamError: nothing was.
+        """
+        nodes, edges = self.program.closure()
+        if not nodes:
+            raise DataStreamError("there is nothing to execute: no operators have been added since the last execution")
+        for edge in edges:
+            edge.buffer_timeout_ms = self._buffer_timeouts.get(edge.source)
+        return StreamGraph(
+            job_name=job_name or self._configuration.get(options.PIPELINE_NAME) or DEFAULT_JOB_NAME,
+            configuration=self._options(),
+            buffer_timeout_ms=self.get_buffer_timeout(),
+            max_parallelism=self._configuration.get(options.PIPELINE_MAX_PARALLELISM),
+            chaining_enabled=self.is_chaining_enabled(),
+            nodes=nodes,
+            edges=edges,
+            job_parameters=self._config.get_global_job_parameters(),
+        )
+
+    def _options(self) -> dict[str, str]:
+        flat = self._configuration.to_dict()
+        if self._python_files:
+            flat[options.PYTHON_FILES.key] = ",".join(self._python_files)
+        return flat
+
+    def create_job_graph(self, job_name: str | None) -> JobGraph:
+        """What has been added since the last execution, chained and ready to run."""
+        return create_job_graph(self.create_stream_graph(job_name), new_job_id())
+
+    def close(self) -> None:
+        """Nothing to release: the Spark session stays warm until the program ends."""
+
+    # --- for streams --------------------------------------------------------------------------------------------------
+
+    def add_operator(
+        self,
+        name: str,
+        factory: Any,
+        output_type: TypeInformation | None,
+        inputs: list[tuple[int, tuple[Port, ...]]],
+        *,
+        parallelism: int | None = None,
+        is_source: bool = False,
+        is_sink: bool = False,
+        is_stateful: bool = False,
+    ) -> StreamNode:
+        """Add an operator to the program; for streams."""
+        node = StreamNode(
+            node_id=len(self.program.nodes) + 1,
+            name=name,
+            factory=factory,
+            parallelism=parallelism or self.get_parallelism(),
+            output_type=output_type,
+            is_source=is_source,
+            is_sink=is_sink,
+            is_stateful=is_stateful,
+        )
+        self.program.add_node(node, inputs)
+        return node
+
+    def mark_non_parallel(self, node_id: int) -> None:
+        """Refuse any parallelism but 1 for an operator; for streams."""
+        self._non_parallel.add(node_id)
+
+    def is_non_parallel(self, node_id: int) -> bool:
+        return node_id in self._non_parallel
+
+    def set_node_buffer_timeout(self, node_id: int, timeout_ms: int) -> None:
+        """Buffer timeout of all edges out of an operator; for streams."""
+        self._buffer_timeouts[node_id] = timeout_ms
+
+
+def configuration_from_environment(environment: Mapping[str, str]) -> Configuration:
+    """The options among environment variables: TIDEMARK_CONF_EXECUTION_TARGET=mini-cluster is execution.target."""
+    configuration = Configuration()
+    for name, value in environment.items():
+        if name.startswith(ENVIRONMENT_PREFIX):
+            key = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", "-").replace("_", ".")
+            configuration.set_string(key, value)
+    return configuration

@@ -1,0 +1,3 @@
+"""TimeDomain at PyFlink's module path."""
+
+from runtime.operators.functions import TimeDomain as TimeDomain

@@ -1,0 +1,3 @@
+"""TimerService at PyFlink's module path."""
+
+from runtime.operators.functions import TimerService as TimerService

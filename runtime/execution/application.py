@@ -1,0 +1,147 @@
+"""Application mode: the program's own process is the JobMaster of the job it defines; no web app is needed.
+
+`submit` starts a job and returns a JobHandle; on Spark, and in the background on a MiniCluster, a daemon thread runs the
+JobMaster. A MiniCluster job that is waited for runs in the waiting thread itself, so that a debugger sees it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from runtime.common import options
+from runtime.common.configuration import Configuration
+from runtime.core.clock import SYSTEM_CLOCK, Clock
+from runtime.core.ids import Attempt, JobId
+from runtime.execution.continuous import SparkSlots
+from runtime.execution.errors import JobCanceledError, JobExecutionError, UnknownTargetError
+from runtime.execution.mini_cluster import MiniCluster
+from runtime.execution.spark_session import acquire_context
+from runtime.graph.job_graph import JobGraph
+from runtime.jobmaster.client_outputs import ClientOutputs, CollectedBatches
+from runtime.jobmaster.driver import JobMasterDriver
+from runtime.jobmaster.events import JobMasterEvent
+from runtime.jobmaster.execution_graph import ExecutionGraph
+from runtime.jobmaster.job_state import JobState
+from runtime.jobmaster.status import JobSnapshot
+
+
+class JobHandle:
+    """A job that was started. All methods may be called by any thread."""
+
+    def __init__(
+        self,
+        graph: JobGraph,
+        driver: JobMasterDriver,
+        outputs: ClientOutputs,
+        run: Callable[[], None],
+        cancel: Callable[[], None],
+        in_caller: bool,
+    ) -> None:
+        self._graph = graph
+        self._driver = driver
+        self._outputs = outputs
+        self._run = run
+        self._cancel = cancel
+        #: completed when the job has ended and nothing of it is left
+        self.result: Future[JobSnapshot] = Future()
+        self.result.set_running_or_notify_cancel()
+        self._thread: threading.Thread | None = None
+        if not in_caller:
+            self._thread = threading.Thread(target=self._run_guarded, name=f"job-{graph.job_id[:8]}", daemon=True)
+            self._thread.start()
+
+    @property
+    def job_id(self) -> JobId:
+        return self._graph.job_id
+
+    def status(self) -> JobSnapshot:
+        """The job as it is now: state, tasks with their metrics, slots, failures."""
+        return self._driver.status()
+
+    def cancel(self) -> None:
+        """Ask the job to stop; `wait` tells when it has."""
+        self._cancel()
+
+    def collected(self, collect_id: str) -> CollectedBatches:
+        """What the collect sink of that id sends."""
+        return self._outputs.collector(collect_id)
+
+    def wait(self, timeout_s: float | None = None) -> JobSnapshot:
+        """Wait for the job's end and for everything of it to be gone.
+
+        Raises:
+            TimeoutError: it has not ended within `timeout_s`.
+            JobCanceledError: it was cancelled.
+            JobExecutionError: it failed; the message is the first cause.
+        """
+        if self._thread is None:
+            self._run_guarded()
+        return self.result.result(timeout_s)
+
+    def _run_guarded(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:
+            # a bug in the JobMaster, or Ctrl-C while a MiniCluster runs in the caller
+            self._outputs.close()
+            self.result.set_exception(JobExecutionError(f"job {self._graph.name!r}: the JobMaster broke: {error!r}"))
+            if not isinstance(error, Exception) or self._thread is not None:
+                raise
+            return
+        try:
+            self.result.set_result(finished(self._driver.status()))
+        except JobExecutionError as error:
+            self.result.set_exception(error)
+
+
+def finished(snapshot: JobSnapshot) -> JobSnapshot:
+    """The job, if it has finished.
+
+    Raises:
+        JobCanceledError: it was cancelled.
+        JobExecutionError: it failed; the message is the first cause.
+    """
+    if snapshot.state is JobState.FINISHED:
+        return snapshot
+    if snapshot.state is JobState.CANCELED:
+        raise JobCanceledError(f"job {snapshot.name!r} was cancelled")
+    cause = snapshot.exceptions[-1].cause if snapshot.exceptions else None
+    restarts = f" after {snapshot.restarts} restarts" if snapshot.restarts else ""
+    message = f"job {snapshot.name!r} failed{restarts}: {cause.message if cause else 'cause unknown'}"
+    raise JobExecutionError(message, cause.traceback if cause else "")
+
+
+def submit(
+    graph: JobGraph, *, collect_ids: tuple[str, ...] = (), wait_in_caller: bool = False, clock: Clock = SYSTEM_CLOCK
+) -> JobHandle:
+    """Start a job where its configuration says.
+
+    Args:
+        graph: the job.
+        collect_ids: ids of the collect sinks whose output the caller will take.
+        wait_in_caller: the caller will call `wait` at once: a MiniCluster then runs in that call.
+        clock: for a MiniCluster; Spark's slots always use the machine's.
+
+    Raises:
+        ExecutionError: the job cannot be started; the message says what is missing.
+    """
+    configuration = Configuration.from_dict(dict(graph.configuration))
+    outputs = ClientOutputs()
+    for collect_id in collect_ids:
+        outputs.collector(collect_id)
+    target = configuration.get(options.EXECUTION_TARGET)
+    if target == "mini-cluster":
+        cluster = MiniCluster(graph, outputs, clock)
+        return JobHandle(graph, cluster.driver, outputs, cluster.run, cluster.cancel, wait_in_caller)
+    if target == "spark":
+        slots = ExecutionGraph(graph, Attempt(0)).slot_count
+        context = acquire_context(configuration, slots)
+
+        def create_provider(post: Callable[[JobMasterEvent], None]) -> SparkSlots:
+            return SparkSlots(context, graph.job_id, configuration, post)
+
+        driver = JobMasterDriver(graph, create_provider, outputs, SYSTEM_CLOCK)
+        return JobHandle(graph, driver, outputs, driver.run, driver.cancel, in_caller=False)
+    raise UnknownTargetError(f"execution.target {target!r}: known are 'spark' and 'mini-cluster'")

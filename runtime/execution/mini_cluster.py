@@ -1,0 +1,191 @@
+"""MiniCluster: a job's JobMaster and all its slots in one loop of one thread, without Spark.
+
+For tests and debuggers: a breakpoint in a user function stops the whole cluster, and with a manual clock that moves to
+the next deadline by itself a job that waits for an hour takes no time. The same JobMaster, slots, operators and channel
+logic as on Spark; only processes and sockets are missing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+from runtime.common import options
+from runtime.common.configuration import Configuration
+from runtime.core.clock import Clock
+from runtime.core.ids import Attempt, SlotId
+from runtime.graph.job_graph import JobGraph
+from runtime.jobmaster.actions import SlotProcess
+from runtime.jobmaster.client_outputs import ClientOutputs
+from runtime.jobmaster.driver import JobMasterDriver
+from runtime.jobmaster.events import JobMasterEvent, SlotLost, SlotMessageReceived
+from runtime.jobmaster.execution_graph import Region
+from runtime.network.local import LocalNetwork
+from runtime.task.messages import Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage
+from runtime.task.slot import MAX_WAIT_MS, Slot
+
+
+class _LocalControlLink:
+    """A slot's control stream inside the process."""
+
+    def __init__(self, slot: SlotId, attempt: Attempt, post: Callable[[JobMasterEvent], None]) -> None:
+        self._slot = slot
+        self._post = post
+        self._inbox: deque[JobMasterMessage] = deque()
+        self._heartbeat = Heartbeat(slot, attempt, 0, {})
+
+    def deliver(self, message: JobMasterMessage) -> None:
+        self._inbox.append(message)
+
+    def poll(self) -> JobMasterMessage | None:
+        if not self._inbox:
+            return None
+        message = self._inbox.popleft()
+        if isinstance(message, HeartbeatRequest):
+            heartbeat = self._heartbeat
+            self.send(Heartbeat(heartbeat.slot, heartbeat.attempt, message.sequence, heartbeat.metrics))
+        return message
+
+    def send(self, message: SlotMessage) -> None:
+        self._post(SlotMessageReceived(message, self._slot))
+
+    def publish(self, heartbeat: Heartbeat) -> None:
+        self._heartbeat = heartbeat
+
+    def set_listener(self, on_message: Callable[[], None]) -> None:
+        """Nothing to do: the cluster's loop steps every slot."""
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class _LocalSlots:
+    """Implements SlotProvider: slots are objects that the cluster's loop steps."""
+
+    def __init__(
+        self, post: Callable[[JobMasterEvent], None], clock: Clock, wake: Callable[[], None], window_bytes: int
+    ) -> None:
+        self._window_bytes = window_bytes
+        self._post = post
+        self._clock = clock
+        self._wake = wake
+        self.slots: dict[tuple[SlotId, Attempt], tuple[Slot, _LocalControlLink]] = {}
+
+    def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
+        network = LocalNetwork(self._window_bytes)
+        for region in regions:
+            for slot in region.slots:
+                link = _LocalControlLink(slot, attempt, self._post)
+                environment = network.environment(slot)
+                self.slots[slot, attempt] = (Slot(slot, attempt, "localhost", environment, link, self._clock), link)
+
+    def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
+        entry = self.slots.get((slot, attempt))
+        if entry is not None:
+            entry[1].deliver(message)
+            self._wake()
+
+    def refuse(self, slot: SlotId, attempt: Attempt, cause: str) -> None:
+        self._remove(slot, attempt)
+
+    def kill_slots(self, attempt: Attempt, processes: Sequence[SlotProcess]) -> None:
+        for process in processes:
+            self._remove(process.slot, attempt)
+
+    def release_attempt(self, attempt: Attempt) -> None:
+        for slot, of_attempt in list(self.slots):
+            if of_attempt == attempt:
+                self._remove(slot, attempt)
+
+    def close(self) -> None:
+        for slot, attempt in list(self.slots):
+            self._remove(slot, attempt)
+
+    def _remove(self, slot: SlotId, attempt: Attempt) -> None:
+        entry = self.slots.pop((slot, attempt), None)
+        if entry is not None:
+            entry[0].release()
+
+    def step(self) -> bool:
+        busy = False
+        for (slot_id, attempt), (slot, _) in list(self.slots.items()):
+            if (slot_id, attempt) not in self.slots:
+                continue
+            try:
+                busy = slot.step() or busy
+            except Exception as error:
+                # what a slot itself raises is a bug of ours, or a broken process on a real cluster: the slot is lost
+                self._remove(slot_id, attempt)
+                self._post(SlotLost(slot_id, attempt, f"{type(error).__name__}: {error}"))
+                busy = True
+                continue
+            if slot.is_released:
+                self.slots.pop((slot_id, attempt), None)
+        return busy
+
+    def idle_ms(self) -> float:
+        return min((slot.idle_ms() for slot, _ in self.slots.values()), default=MAX_WAIT_MS)
+
+
+class MiniCluster:
+    """Runs one job in the calling thread.
+
+    Args:
+        graph: the job.
+        outputs: takes what the job prints and collects.
+        clock: a clock with a method `advance(ms)` is moved to the next deadline instead of waiting for it.
+    """
+
+    def __init__(self, graph: JobGraph, outputs: ClientOutputs, clock: Clock) -> None:
+        self._clock = clock
+        self._advance: Callable[[int], None] | None = getattr(clock, "advance", None)
+        self._woken = threading.Event()
+        providers: list[_LocalSlots] = []
+
+        window_bytes = Configuration.from_dict(dict(graph.configuration)).get(options.CHANNEL_WINDOW_BYTES)
+
+        def create_provider(post: Callable[[JobMasterEvent], None]) -> _LocalSlots:
+            providers.append(_LocalSlots(post, clock, self._woken.set, window_bytes))
+            return providers[0]
+
+        self.driver = JobMasterDriver(without_heartbeat_timeout(graph), create_provider, outputs, clock)
+        self._slots = providers[0]
+
+    def cancel(self) -> None:
+        """Ask the job to stop; any thread."""
+        self.driver.cancel()
+        self._woken.set()
+
+    def run(self) -> None:
+        """Run the job to its end."""
+        while not self.driver.ended.is_set():
+            self.step()
+
+    def step(self) -> None:
+        """One turn of the JobMaster and of every slot; waits a little if nothing could be done."""
+        busy = self.driver.step()
+        busy = self._slots.step() or busy
+        if busy or self.driver.ended.is_set():
+            return
+        wait_ms = self._wait_ms()
+        if self._advance is not None:
+            self._advance(max(1, int(wait_ms)))
+            return
+        self._woken.wait(wait_ms / 1000.0)
+        self._woken.clear()
+
+    def _wait_ms(self) -> float:
+        wait = self._slots.idle_ms()
+        job_due = self.driver.next_deadline_ms()
+        if job_due is not None:
+            wait = min(wait, job_due - self._clock.monotonic_ms())
+        return max(0.0, wait)
+
+
+def without_heartbeat_timeout(graph: JobGraph) -> JobGraph:
+    """The same job, its slots never declared lost for being silent: a user function that waits stops the JobMaster too."""
+    configuration: Mapping[str, str] = {**graph.configuration, options.HEARTBEAT_TIMEOUT.key: "365 d"}
+    return dataclasses.replace(graph, configuration=configuration)
+

@@ -1,0 +1,225 @@
+"""The one SparkSession of this process: configured so that Spark never retries, never prints, and uses our own Python.
+
+Spark's log goes to a file. The session stays warm between jobs; it is started anew only if a job needs more slots than
+it has. Create it before other threads exist: PySpark forks to start its JVM.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pyspark import SparkConf, SparkContext
+
+import runtime
+from runtime.common.configuration import Configuration
+from runtime.common.options import SPARK_MASTER
+from runtime.execution.errors import JavaMissingError, SparkUnavailableError
+
+LOCAL_MASTER = re.compile(r"local(?:\[(?P<slots>\d+|\*)(?:,\s*\d+)?\])?")
+MASTER_CONNECT_TIMEOUT_S = 5.0
+
+#: Tidemark restarts, Spark must not; a barrier stage must neither wait for a better place nor for an old stage's end
+FIXED_SETTINGS = {
+    "spark.task.maxFailures": "1",
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.speculation": "false",
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.locality.wait": "0s",
+    "spark.python.worker.reuse": "false",
+    "spark.barrier.sync.timeout": "60",
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "30",
+    "spark.excludeOnFailure.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+#: what a user may override with `spark.*` options of the job
+DEFAULT_SETTINGS = {
+    "spark.app.name": "Tidemark",
+    "spark.ui.enabled": "false",
+    "spark.python.task.killTimeout": "50ms",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "30s",
+}
+
+_lock = threading.Lock()
+_context: SparkContext | None = None
+_slots = 0
+_log_file: Path | None = None
+
+
+def log_file() -> Path | None:
+    """Where Spark's log of this process goes; None before the first session."""
+    return _log_file
+
+
+def is_local(master: str) -> bool:
+    """Whether the slots of that master are processes of this machine, started by this process."""
+    return LOCAL_MASTER.fullmatch(master) is not None
+
+
+def acquire_context(configuration: Configuration, slots: int) -> SparkContext:
+    """The process's SparkContext, with room for `slots` tasks at once.
+
+    A context that the program made itself is used as it is.
+
+    Raises:
+        JavaMissingError: no Java was found.
+        SparkUnavailableError: the master cannot be reached, or the session did not start.
+    """
+    global _context, _slots
+    with _lock:
+        foreign = SparkContext._active_spark_context
+        if foreign is not None and foreign is not _context:
+            return foreign
+        if _context is not None and foreign is None:
+            _context = None
+        if _context is not None and slots <= _slots:
+            return _context
+        if _context is not None:
+            _context.stop()
+            _context = None
+        master = configuration.get(SPARK_MASTER) or f"local[{_with_room(slots)},1]"
+        _context, _slots = _start(master, configuration, slots), _capacity(master, slots)
+        return _context
+
+
+def _with_room(slots: int) -> int:
+    """Slots of an embedded session: tasks of an attempt that has just failed may hold theirs for seconds, and must not
+    delay the next attempt. A slot that is not used costs a thread."""
+    return max(2 * slots, os.cpu_count() or 1)
+
+
+def _capacity(master: str, slots: int) -> int:
+    match = LOCAL_MASTER.fullmatch(master)
+    if match is None:
+        return slots
+    given = match["slots"] or "1"
+    return (os.cpu_count() or 1) if given == "*" else int(given)
+
+
+def _start(master: str, configuration: Configuration, slots: int) -> SparkContext:
+    _check_java()
+    if not is_local(master):
+        _check_master(master)
+    elif _capacity(master, slots) < slots:
+        raise SparkUnavailableError(
+            f"the job needs {slots} slots at once and spark.master {master} has {_capacity(master, slots)}: "
+            f"lower the parallelism or use local[{slots}]"
+        )
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    settings = {**DEFAULT_SETTINGS, "spark.executorEnv.PYTHONPATH": _python_path()}
+    if is_local(master):
+        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    user = {k: v for k, v in configuration.to_dict().items() if k.startswith("spark.") and k != SPARK_MASTER.key}
+    settings |= user | FIXED_SETTINGS | {"spark.cores.max": str(slots), "spark.pyspark.python": sys.executable}
+    conf = SparkConf().setMaster(master).setAll(list(settings.items()))
+    log = _open_log()
+    try:
+        with _standard_streams_to(log):
+            context = SparkContext.getOrCreate(conf)
+    except Exception as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise SparkUnavailableError(f"Spark did not start with master {master}: {first} (see {log})") from error
+    atexit.register(_stop)
+    if not is_local(master):
+        context.addPyFile(str(_package_archive()))
+    return context
+
+
+def _stop() -> None:
+    global _context
+    context, _context = _context, None
+    if context is not None:
+        context.stop()
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if home is not None and (Path(home) / "bin" / "java").exists():
+        return
+    if home is not None:
+        raise JavaMissingError(f"JAVA_HOME is {home}, but there is no bin/java in it; Spark needs Java 17 or 21")
+    if shutil.which("java") is None:
+        raise JavaMissingError("no Java found: install Java 17 or 21, or point JAVA_HOME at one; Spark needs it")
+
+
+def _check_master(master: str) -> None:
+    """Spark itself would try for a minute and then fail without naming the address."""
+    if not master.startswith("spark://"):
+        return
+    causes = []
+    for address in master.removeprefix("spark://").split(","):
+        parts = urlsplit(f"spark://{address}")
+        if parts.hostname is None or parts.port is None:
+            raise SparkUnavailableError(f"spark.master {master} must read spark://host:port")
+        try:
+            socket.create_connection((parts.hostname, parts.port), MASTER_CONNECT_TIMEOUT_S).close()
+            return
+        except OSError as error:
+            causes.append(f"{address}: {error.strerror or error}")
+    raise SparkUnavailableError(f"no Spark master answers at {master} ({'; '.join(causes)})")
+
+
+def _python_path() -> str:
+    """Directories that this program imports from, so that its modules can be imported in the slots too."""
+    site_packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    own = [str(Path(path).resolve()) for path in sys.path if path not in site_packages and (not path or Path(path).is_dir())]
+    own.append(str(Path(runtime.__file__).resolve().parent.parent))
+    return os.pathsep.join(dict.fromkeys(path for path in own if not path.startswith(sys.base_prefix)))
+
+
+def _package_archive() -> Path:
+    """A zip of this package for executors that do not have it, or have another version of it."""
+    package = Path(runtime.__file__).resolve().parent
+    archive = Path(tempfile.mkdtemp(prefix="tidemark-")) / f"tidemark_runtime_{runtime.__version__.replace('.', '_')}.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
+        for path in sorted(package.rglob("*.py")):
+            target.write(path, path.relative_to(package.parent))
+    atexit.register(shutil.rmtree, archive.parent, ignore_errors=True)
+    return archive
+
+
+def _open_log() -> Path:
+    global _log_file
+    home = Path(os.environ.get("TIDEMARK_HOME", ".tidemark"))
+    try:
+        (home / "logs").mkdir(parents=True, exist_ok=True)
+        path = home / "logs" / f"spark-{os.getpid()}.log"
+        path.touch()
+    except OSError:
+        path = Path(tempfile.gettempdir()) / f"tidemark-spark-{os.getpid()}.log"
+        path.touch()
+    _log_file = path.resolve()
+    return _log_file
+
+
+@contextmanager
+def _standard_streams_to(path: Path) -> Iterator[None]:
+    """Let the JVM that is started inside inherit a file as its stdout and stderr: it keeps them for life."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = os.dup(1), os.dup(2)
+    with path.open("ab") as target:
+        os.dup2(target.fileno(), 1)
+        os.dup2(target.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.dup2(saved[0], 1)
+        os.dup2(saved[1], 2)
+        os.close(saved[0])
+        os.close(saved[1])

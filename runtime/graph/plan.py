@@ -1,0 +1,107 @@
+"""Plans as JSON values: the program's (`get_execution_plan`) and the job's (REST `/jobs/:jobid/plan`).
+
+The shapes are Flink's, so that its tools and UI read them. Source: Flink, JSONGenerator and JsonPlanGenerator.
+"""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from runtime.graph.job_graph import ChainEdge, JobGraph, JobVertex
+from runtime.graph.stream_graph import StreamGraph
+from runtime.graph.validation import resolved_partitioning, topological_order
+
+EXCHANGE = "pipelined_bounded"
+"""Result partition type of a streaming exchange; blocking exchanges come with batch execution."""
+
+
+def execution_plan(graph: StreamGraph) -> dict[str, Any]:
+    """The plan of a program before chaining: operators in order, sinks last.
+
+    Returns:
+        {"nodes": [{"id": int, "type", "pact", "contents", "parallelism",
+        "predecessors": [{"id", "ship_strategy", "side"}]}]}; a source has no "predecessors".
+
+    Raises:
+        GraphError: the program has a cycle.
+    """
+    order = sorted(topological_order(graph), key=lambda node_id: graph.nodes[node_id].is_sink)
+    return {"nodes": [_stream_node(graph, node_id) for node_id in order]}
+
+
+def _stream_node(graph: StreamGraph, node_id: int) -> dict[str, Any]:
+    node = graph.nodes[node_id]
+    plan: dict[str, Any] = {
+        "id": node_id,
+        "type": node.display_name,
+        "pact": "Data Source" if node.is_source else "Data Sink" if node.is_sink else "Operator",
+        "contents": node.description or node.display_name,
+        "parallelism": node.parallelism,
+    }
+    if not node.is_source:
+        plan["predecessors"] = [
+            # Flink prints "second" for every input; its plan visualizer ignores the field
+            {"id": e.source, "ship_strategy": resolved_partitioning(graph, e).value, "side": "second"}
+            for e in graph.in_edges(node_id)
+        ]
+    return plan
+
+
+def job_plan(graph: JobGraph) -> dict[str, Any]:
+    """The plan of a job after chaining, consumers before producers as Flink lists them.
+
+    Returns:
+        {"jid", "name", "type", "nodes": [{"id", "operator", "parallelism", "operator_strategy", "description",
+        "optimizer_properties", "inputs": [{"id", "num", "exchange", "ship_strategy"}]}]}: what stands under "plan" in
+        the REST answer. "description" is HTML: escaped, with <br/>.
+    """
+    return {
+        "jid": graph.job_id,
+        "name": graph.name,
+        "type": "STREAMING",
+        "nodes": [_job_vertex(graph, vertex) for vertex in reversed(graph.vertices)],
+    }
+
+
+def _job_vertex(graph: JobGraph, vertex: JobVertex) -> dict[str, Any]:
+    lines = "".join(f"{line}\n" for line in _description_tree(vertex))
+    plan: dict[str, Any] = {
+        "id": vertex.vertex_id,
+        "operator": "",
+        "parallelism": vertex.parallelism,
+        "operator_strategy": "",
+        "description": _to_html(lines),
+        "optimizer_properties": {},
+    }
+    inputs = [
+        {"id": edge.source, "num": num, "exchange": EXCHANGE, "ship_strategy": edge.partitioning.value}
+        for num, edge in enumerate(graph.in_edges(vertex.vertex_id))
+    ]
+    if inputs:
+        plan["inputs"] = inputs
+    return plan
+
+
+def _to_html(text: str) -> str:
+    # apostrophes stay, as in Flink: SQL descriptions are full of them
+    escaped = html.escape(text, quote=False).replace('"', "&quot;")
+    return escaped.replace("\n", "<br/>").replace("\\", "&#92;")
+
+
+def _description_tree(vertex: JobVertex) -> list[str]:
+    """The chain as Flink's `pipeline.vertex-description-mode` TREE draws it, one operator a line."""
+    outputs: dict[int, list[ChainEdge]] = {}
+    for edge in vertex.chain_edges:
+        outputs.setdefault(edge.source, []).append(edge)
+    lines: list[str] = []
+
+    def draw(operator: int, own_prefix: str, child_prefix: str) -> None:
+        lines.append(own_prefix + vertex.operators[operator].description)
+        children = outputs.get(operator, [])
+        for i, edge in enumerate(children):
+            last = i == len(children) - 1
+            draw(edge.target, child_prefix + ("+- " if last else ":- "), child_prefix + ("   " if last else ":  "))
+
+    draw(0, "", "")
+    return lines

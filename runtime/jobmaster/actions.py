@@ -1,0 +1,91 @@
+"""What a JobMasterMachine wants done. Frozen; the driver performs them in order and reports back with events.
+
+An action that cannot be performed is an event of its own (a slot that cannot be written to is a SlotLost), never an
+exception into the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runtime.core.ids import Attempt, SlotId
+from runtime.jobmaster.execution_graph import Region
+from runtime.jobmaster.job_state import JobState
+from runtime.task.messages import FailureInfo, JobMasterMessage
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSlots:
+    """Start one barrier stage per region, one task of it per slot; each must register within the slot timeout."""
+
+    attempt: Attempt
+    regions: Sequence[Region]
+
+
+@dataclass(frozen=True, slots=True)
+class SendToSlot:
+    """Queue a message on a slot's control stream; order per slot is kept."""
+
+    slot: SlotId
+    attempt: Attempt
+    message: JobMasterMessage
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseSlot:
+    """Close the control stream that the refused RegisterSlot came on: its process belongs to an older attempt, or to a
+    slot that exists already (whose own stream is another one and stays open)."""
+
+    slot: SlotId
+    attempt: Attempt
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotProcess:
+    """A slot's process, to be killed."""
+
+    slot: SlotId
+    pid: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class KillSlots:
+    """kill -9 these processes: told to leave, or lost, they may still live. One that is gone already is no error."""
+
+    attempt: Attempt
+    slots: Sequence[SlotProcess]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseAttempt:
+    """The attempt is over: cancel its stages if they still run, forget its streams."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class JobStateChanged:
+    """For listeners and the client."""
+
+    state: JobState
+    attempt: Attempt
+    cause: FailureInfo | None
+    """Of FAILING, RESTARTING and FAILED."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverClientOutput:
+    """Bytes for the program that started the job; the driver answers the slot with ClientAck as they are taken."""
+
+    slot: SlotId
+    attempt: Attempt
+    channel: str
+    payload: bytes
+
+
+JobMasterAction = (
+    RequestSlots | SendToSlot | RefuseSlot | KillSlots | ReleaseAttempt | JobStateChanged | DeliverClientOutput
+)

@@ -1,0 +1,91 @@
+"""What comes back from the slots for the program that started the job: printed text and collected batches.
+
+Text is written to `sys.stdout` by a thread of its own, so that a blocked terminal stops the tasks that print (their
+window is not acknowledged) but not the JobMaster. Collected batches wait until they are taken.
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+from collections.abc import Callable
+
+Acknowledge = Callable[[int], None]
+STDOUT = "stdout"
+COLLECT_PREFIX = "collect:"
+
+
+class CollectedBatches:
+    """Batches of one `execute_and_collect`, in order of arrival; taken by the client's thread."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[tuple[bytes, Acknowledge] | None] = queue.SimpleQueue()
+        self._ended = False
+
+    def put(self, payload: bytes, acknowledge: Acknowledge) -> None:
+        self._queue.put((payload, acknowledge))
+
+    def end(self) -> None:
+        """The job has ended: nothing follows."""
+        self._queue.put(None)
+
+    def take(self) -> bytes | None:
+        """The next batch; waits for it. None once the job has ended and everything was taken."""
+        if self._ended:
+            return None
+        item = self._queue.get()
+        if item is None:
+            self._ended = True
+            return None
+        payload, acknowledge = item
+        acknowledge(len(payload))
+        return payload
+
+
+class ClientOutputs:
+    """Delivers what slots send for the client."""
+
+    def __init__(self) -> None:
+        self._collectors: dict[str, CollectedBatches] = {}
+        self._text: queue.SimpleQueue[tuple[bytes, Acknowledge] | None] = queue.SimpleQueue()
+        self._printer = threading.Thread(target=self._print, name="client-stdout", daemon=True)
+        self._printer_started = False
+
+    def collector(self, collect_id: str) -> CollectedBatches:
+        """The queue of that id, made at its first mention; ask for it before the job starts."""
+        return self._collectors.setdefault(COLLECT_PREFIX + collect_id, CollectedBatches())
+
+    def deliver(self, channel: str, payload: bytes, acknowledge: Acknowledge) -> None:
+        """Queue what a slot sent; `acknowledge` is called with the size once it was taken."""
+        if channel == STDOUT:
+            if not self._printer_started:
+                self._printer_started = True
+                self._printer.start()
+            self._text.put((payload, acknowledge))
+            return
+        collector = self._collectors.get(channel)
+        if collector is None:
+            # nobody waits for it: do not hold the job up
+            acknowledge(len(payload))
+            return
+        collector.put(payload, acknowledge)
+
+    def close(self) -> None:
+        """The job has ended: print what is left, end the collectors."""
+        for collector in self._collectors.values():
+            collector.end()
+        if self._printer_started:
+            self._text.put(None)
+            self._printer.join()
+
+    def _print(self) -> None:
+        while (item := self._text.get()) is not None:
+            payload, acknowledge = item
+            try:
+                sys.stdout.write(payload.decode(errors="replace"))
+                sys.stdout.flush()
+            except (OSError, ValueError):
+                # the reader of our output is gone (a closed pipe): the job itself goes on
+                pass
+            acknowledge(len(payload))

@@ -1,0 +1,38 @@
+"""States of a job, and the one table of legal transitions between them. Source: Flink, JobStatus."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+
+class JobState(enum.Enum):
+    """Values are the names that Flink's REST API and `JobStatus` use."""
+
+    CREATED = "CREATED"
+    """Slots are being asked for and tasks deployed."""
+    RUNNING = "RUNNING"
+    """Every task runs or has finished."""
+    FAILING = "FAILING"
+    FAILED = "FAILED"
+    CANCELLING = "CANCELLING"
+    CANCELED = "CANCELED"
+    FINISHED = "FINISHED"
+    RESTARTING = "RESTARTING"
+    """The failed attempt is over; the next one waits for its delay."""
+
+    @property
+    def is_terminal(self) -> bool:
+        return not TRANSITIONS[self]
+
+
+TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
+    JobState.CREATED: frozenset({JobState.RUNNING, JobState.FAILING, JobState.CANCELLING}),
+    JobState.RUNNING: frozenset({JobState.FINISHED, JobState.FAILING, JobState.CANCELLING}),
+    JobState.FAILING: frozenset({JobState.RESTARTING, JobState.FAILED, JobState.CANCELLING}),
+    JobState.CANCELLING: frozenset({JobState.CANCELED}),
+    JobState.RESTARTING: frozenset({JobState.CREATED, JobState.CANCELLING}),
+    JobState.FAILED: frozenset(),
+    JobState.CANCELED: frozenset(),
+    JobState.FINISHED: frozenset(),
+}

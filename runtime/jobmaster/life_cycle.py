@@ -1,0 +1,595 @@
+"""JobMasterMachine: the life of one job. Events in, actions out; no thread, socket, clock or Spark.
+
+One attempt goes: request slots → all registered → Deploy → all tasks INITIALIZING → Start → all RUNNING → all FINISHED
+→ CommitFinished → all committed → ReleaseSlot → all left. Any failure or a cancellation turns into the teardown: cancel
+tasks → release slots → kill what did not leave; then the restart strategy decides. There is at most one attempt at a
+time, and what an older one says is refused and counted. Times are monotonic milliseconds.
+Source: Flink, JobMaster, DefaultScheduler, states of the AdaptiveScheduler.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import replace
+from random import Random
+
+from runtime.common.configuration import Configuration
+from runtime.core.ids import Attempt, SlotId
+from runtime.graph.job_graph import JobGraph
+from runtime.jobmaster.actions import (
+    DeliverClientOutput,
+    JobMasterAction,
+    JobStateChanged,
+    KillSlots,
+    RefuseSlot,
+    ReleaseAttempt,
+    RequestSlots,
+    SendToSlot,
+    SlotProcess,
+)
+from runtime.jobmaster.events import (
+    CancelRequested,
+    JobMasterEvent,
+    SlotLost,
+    SlotMessageReceived,
+    StageEnded,
+    Submitted,
+    Tick,
+)
+from runtime.jobmaster.execution_graph import ExecutionGraph
+from runtime.jobmaster.job_state import TRANSITIONS, JobState
+from runtime.jobmaster.options import JobMasterOptions
+from runtime.jobmaster.restart_strategy import RestartStrategy, create_restart_strategy
+from runtime.jobmaster.slot_registry import SlotEntry, SlotRegistry
+from runtime.jobmaster.status import ExceptionHistory, JobStatusSnapshot, SlotSnapshot, TaskSnapshot
+from runtime.task.messages import (
+    CancelTasks,
+    ClientOutput,
+    CommitFinished,
+    DeliverOperatorEvent,
+    Deploy,
+    FailureInfo,
+    Heartbeat,
+    HeartbeatRequest,
+    JobMasterMessage,
+    OperatorEvent,
+    RegisterSlot,
+    ReleaseSlot,
+    SlotCommitted,
+    SlotFailed,
+    SlotLeaving,
+    SlotMessage,
+    Start,
+    TaskState,
+    TaskStateChanged,
+)
+
+STORY_LENGTH = 200
+"""Entries of the story that are kept: the deployment and the end of a job of some 50 tasks."""
+
+
+class Phase(enum.Enum):
+    """Where the current attempt stands."""
+
+    IDLE = "no attempt"
+    REQUESTING = "waiting for slots to register"
+    DEPLOYING = "waiting for tasks to be made"
+    STARTED = "tasks run"
+    COMMITTING = "waiting for sinks to commit"
+    CANCELLING_TASKS = "waiting for tasks to stop"
+    LEAVING = "waiting for slots to leave"
+
+
+#: job states that go with each phase
+PHASE_STATES: dict[Phase, frozenset[JobState]] = {
+    Phase.IDLE: frozenset(
+        {JobState.CREATED, JobState.RESTARTING, JobState.FAILED, JobState.CANCELED, JobState.FINISHED}
+    ),
+    Phase.REQUESTING: frozenset({JobState.CREATED}),
+    Phase.DEPLOYING: frozenset({JobState.CREATED}),
+    Phase.STARTED: frozenset({JobState.CREATED, JobState.RUNNING}),
+    Phase.COMMITTING: frozenset({JobState.RUNNING}),
+    Phase.CANCELLING_TASKS: frozenset({JobState.FAILING, JobState.CANCELLING}),
+    Phase.LEAVING: frozenset({JobState.FAILING, JobState.CANCELLING, JobState.RUNNING}),
+}
+_TEARDOWN = (Phase.CANCELLING_TASKS, Phase.LEAVING)
+_DEPLOYED = (TaskState.INITIALIZING, TaskState.RUNNING, TaskState.FINISHED)
+_RUNNING = (TaskState.RUNNING, TaskState.FINISHED)
+
+
+class IllegalTransitionError(Exception):
+    """The machine was asked for something that its state forbids: a bug in it or in its driver."""
+
+    def __init__(self, message: str, story: Iterable[str]) -> None:
+        self.story = tuple(story)
+        super().__init__("\n  ".join((message, *self.story)))
+
+
+class JobMasterMachine:
+    """The life of one job.
+
+    The driver calls `handle` with every event and performs the returned actions in order; it sends a Tick when
+    `next_deadline_ms` has come, after it has handed in the messages that came before.
+
+    Args:
+        graph: the job.
+        options: timeouts; None = as the job's configuration says.
+        restart_strategy: None = as the job's configuration says, with jitter seeded by the job's id.
+
+    Raises:
+        ConfigurationError: an option of the job cannot be read.
+    """
+
+    def __init__(
+        self,
+        graph: JobGraph,
+        options: JobMasterOptions | None = None,
+        restart_strategy: RestartStrategy | None = None,
+    ) -> None:
+        configuration = Configuration.from_dict(graph.configuration)
+        if restart_strategy is None:
+            restart_strategy = create_restart_strategy(configuration, Random(graph.job_id).random)
+        self.graph = graph
+        self.options = options if options is not None else JobMasterOptions.from_configuration(configuration)
+        self.state = JobState.CREATED
+        self.phase = Phase.IDLE
+        self.attempt = Attempt(-1)
+        self.restarts = 0
+        self.refused_messages = 0
+        self._restart_strategy = restart_strategy
+        self._exceptions = ExceptionHistory()
+        self._submitted = False
+        #: of the current attempt, or the last one; None before the first
+        self._execution: ExecutionGraph | None = None
+        self._slots = SlotRegistry(())
+        self._committed: set[SlotId] = set()
+        self._killed: set[SlotId] = set()
+        self._cancel_after_commit = False
+        #: when the current phase, or the wait for a restart, is over at the latest
+        self._deadline_ms: float | None = None
+        self._next_heartbeat_ms = 0.0
+        self._heartbeat_sequence = 0
+        #: earliest time of the next attempt; None = there will be none
+        self._restart_at_ms: float | None = None
+        self._state_since_ms: dict[JobState, float] = {}
+        self._now_ms = 0.0
+        self._actions: list[JobMasterAction] = []
+        self._story: deque[str] = deque(maxlen=STORY_LENGTH)
+
+    # --- what the driver calls ----------------------------------------------------------------------------------------
+
+    def handle(self, event: JobMasterEvent, now_ms: float) -> list[JobMasterAction]:
+        """Take an event; what is to be done, in order.
+
+        Args:
+            event: anything but a second Submitted.
+            now_ms: monotonic; a time before that of the last event counts as that one's.
+
+        Raises:
+            IllegalTransitionError: the driver broke the protocol; the message tells the job's recent story.
+        """
+        self._now_ms = max(self._now_ms, now_ms)
+        self._actions = []
+        match event:
+            case Tick():
+                self._on_tick()
+            case SlotMessageReceived(message, slot):
+                self._on_message(message, slot)
+            case SlotLost(slot, attempt, cause):
+                self._tell(f"{event}")
+                if self._is_current(attempt) and slot in self._slots and not self._slots.is_gone(slot):
+                    self._lose(slot, cause)
+            case StageEnded():
+                self._tell(f"{event}")
+                self._on_stage_ended(event)
+            case CancelRequested():
+                self._tell("CancelRequested")
+                self._on_cancel()
+            case Submitted():
+                self._tell("Submitted")
+                self._on_submitted()
+        return self._actions
+
+    def next_deadline_ms(self) -> float | None:
+        """When the next Tick is due; None = not before another event."""
+        deadlines = [self._deadline_ms]
+        if self.phase is not Phase.IDLE and self._slots.live():
+            deadlines.append(self._next_heartbeat_ms)
+            if self._judges_silence:
+                deadlines.append(self._slots.next_silence_ms(self.options.heartbeat_timeout_ms))
+        return min((d for d in deadlines if d is not None), default=None)
+
+    def status(self) -> JobStatusSnapshot:
+        """How the job stands."""
+        tasks = self._execution.tasks.values() if self._execution is not None else ()
+        return JobStatusSnapshot(
+            job_id=self.graph.job_id,
+            name=self.graph.name,
+            state=self.state,
+            attempt=self.attempt,
+            restarts=self.restarts,
+            tasks=tuple(TaskSnapshot(t.task, t.name, t.slot, t.state, t.metrics) for t in tasks),
+            slots=tuple(SlotSnapshot(e.slot, e.status, e.pid, e.host) for e in self._slots.entries()),
+            exceptions=self._exceptions.entries(),
+            state_since_ms=dict(self._state_since_ms),
+            refused_messages=self.refused_messages,
+        )
+
+    def story(self) -> tuple[str, ...]:
+        """What happened lately, oldest first; heartbeats and client output are left out."""
+        return tuple(self._story)
+
+    def check_invariants(self) -> None:
+        """Raise IllegalTransitionError if the machine contradicts itself."""
+
+        def require(holds: bool, what: str) -> None:
+            if not holds:
+                raise IllegalTransitionError(f"invariant broken: {what}", self._story)
+
+        require(self.state in PHASE_STATES[self.phase], f"{self.state} in phase {self.phase}")
+        require(not self.state.is_terminal or self._deadline_ms is None, "a deadline after the end")
+        if self.phase is Phase.IDLE:
+            require((self._deadline_ms is not None) == (self.state is JobState.RESTARTING), "restart without a time")
+            require(not self._slots.live(), "live slots without an attempt")
+            return
+        execution = self._run
+        require(execution.attempt == self.attempt, "the execution graph is of another attempt")
+        if self.phase in (Phase.DEPLOYING, Phase.STARTED, Phase.COMMITTING):
+            require(self._slots.all_live(), f"a slot is not live in phase {self.phase}")
+        if self.phase is Phase.COMMITTING:
+            require(execution.all_in((TaskState.FINISHED,)), "commit before the end")
+            require(len(self._committed) < len(self._slots), "all have committed")
+        if self.phase in _TEARDOWN:
+            require(self._deadline_ms is not None, "teardown without a deadline")
+        if self.phase is Phase.LEAVING:
+            require(bool(self._slots.live()), "nobody is left to leave")
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def _on_submitted(self) -> None:
+        if self._submitted:
+            raise IllegalTransitionError("the job was submitted twice", self._story)
+        self._submitted = True
+        if self.state is JobState.CREATED:
+            self._start_attempt()
+
+    def _on_cancel(self) -> None:
+        match self.phase, self.state:
+            case _, state if state.is_terminal or state is JobState.CANCELLING:
+                pass
+            case Phase.IDLE, _:
+                self._deadline_ms = None
+                self._set_state(JobState.CANCELLING)
+                self._set_state(JobState.CANCELED)
+            case Phase.COMMITTING, _:
+                # some output may be visible already: let the rest follow, but not for ever
+                self._cancel_after_commit = True
+                self._deadline_ms = self._now_ms + self.options.cancellation_timeout_ms
+            case _, JobState.FAILING:
+                self._set_state(JobState.CANCELLING)
+            case Phase.LEAVING, _:
+                pass  # all is committed: the job has finished
+            case _:
+                self._set_state(JobState.CANCELLING)
+                self._tear_down()
+
+    def _on_stage_ended(self, event: StageEnded) -> None:
+        if not self._is_current(event.attempt) or not 0 <= event.region < len(self._run.regions):
+            return
+        stranded = [s for s in self._run.regions[event.region].slots if not self._slots.is_gone(s)]
+        for slot in stranded:
+            # a stage that returned has no process left; one that failed may have (Spark reaps them seconds later)
+            self._give_up(slot, left=event.error is None)
+        if stranded and (event.error is not None or self.phase not in _TEARDOWN):
+            why = event.error or "it returned although its slots were in use"
+            self._fail(FailureInfo(f"the stage of region {event.region} ended: {why}", slot=stranded[0]))
+        self._advance_teardown()
+
+    def _on_tick(self) -> None:
+        due_ms = self.next_deadline_ms()
+        if due_ms is not None and self._now_ms - due_ms > self.options.heartbeat_interval_ms:
+            # this process was stopped itself: who was not listening cannot tell who was silent
+            self._tell(f"tick is late by {self._now_ms - due_ms:.0f} ms; leases start again")
+            self._slots.renew_all(self._now_ms)
+        if self._judges_silence:
+            for slot in self._slots.silent(self._now_ms, self.options.heartbeat_timeout_ms):
+                self._lose(slot, f"no heartbeat for {self.options.heartbeat_timeout_ms / 1000:g} s")
+        if self._deadline_ms is not None and self._now_ms >= self._deadline_ms:
+            self._on_deadline()
+        if self.phase is not Phase.IDLE and self._now_ms >= self._next_heartbeat_ms:
+            self._next_heartbeat_ms = self._now_ms + self.options.heartbeat_interval_ms
+            self._heartbeat_sequence += 1
+            self._send(self._slots.live(), HeartbeatRequest(self._heartbeat_sequence))
+
+    def _on_deadline(self) -> None:
+        self._tell(f"deadline of {self.phase.name}")
+        match self.phase:
+            case Phase.IDLE:
+                self._start_attempt()
+            case Phase.REQUESTING:
+                missing = self._slots.missing()
+                seconds = self.options.slot_request_timeout_ms / 1000
+                self._fail(
+                    FailureInfo(
+                        f"{len(missing)} of {len(self._slots)} slots did not register within {seconds:g} s: "
+                        f"{missing[:10]}; has the cluster that many free cores?"
+                    )
+                )
+            case Phase.DEPLOYING:
+                late = [t.name for t in self._run.tasks.values() if t.state not in _DEPLOYED]
+                self._fail(FailureInfo(f"{len(late)} tasks were not deployed in time: {', '.join(late[:10])}"))
+            case Phase.COMMITTING:
+                self._set_state(JobState.CANCELLING)
+                self._tear_down()
+            case Phase.CANCELLING_TASKS:
+                hanging = [s for s in self._slots.live() if any(not t.state.is_terminal for t in self._run.tasks_in(s))]
+                for slot in hanging:
+                    self._give_up(slot)
+                self._kill(self._slots.entry(slot) for slot in hanging)
+                self._advance_teardown()
+            case Phase.LEAVING:
+                for slot in self._slots.live():
+                    self._give_up(slot)
+                self._advance_teardown()
+
+    # --- messages of slots --------------------------------------------------------------------------------------------
+
+    def _on_message(self, message: SlotMessage, stream_slot: SlotId | None) -> None:
+        if isinstance(message, OperatorEvent):
+            sender = stream_slot
+        else:
+            sender = message.slot
+        if not self._is_current(message.attempt):
+            self._refuse(message, f"attempt {message.attempt} is over")
+            return
+        if isinstance(message, RegisterSlot):
+            self._on_register(message)
+            return
+        if sender is not None and not self._slots.is_live(sender):
+            self._refuse(message, f"slot {sender} is not live")
+            return
+        match message:
+            case Heartbeat():
+                self._slots.heartbeat(message.slot, self._now_ms)
+                for task in self._run.tasks_in(message.slot):
+                    if task.task in message.metrics and not task.state.is_terminal:
+                        task.metrics = message.metrics[task.task]
+            case ClientOutput(slot, attempt, channel, payload):
+                self._actions.append(DeliverClientOutput(slot, attempt, channel, payload))
+            case OperatorEvent(operator_id=operator_id, target_subtask=subtask):
+                target = self._run.operator_slot(operator_id, subtask)
+                if target is None or not self._slots.is_live(target):
+                    self._refuse(message, f"no live slot hosts subtask {subtask} of operator {operator_id}")
+                else:
+                    self._send((target,), DeliverOperatorEvent(message))
+            case TaskStateChanged():
+                self._on_task_state(message)
+            case SlotFailed(failure=failure):
+                self._tell(f"slot {message.slot} failed: {failure.message}")
+                self._fail(failure, is_symptom=failure.task is None)
+            case SlotCommitted():
+                self._on_committed(message)
+            case SlotLeaving():
+                self._tell(f"slot {message.slot} left")
+                self._give_up(message.slot, left=True)
+                if self.phase not in _TEARDOWN:
+                    self._fail(FailureInfo(f"slot {message.slot} left although it was in use", slot=message.slot))
+                self._advance_teardown()
+
+    def _on_register(self, message: RegisterSlot) -> None:
+        slot = message.slot
+        if not self._slots.register(slot, message.pid, message.host, message.data_address, self._now_ms):
+            self._refuse(message, f"slot {slot} is unknown, registered already, or given up")
+            return
+        self._tell(f"slot {slot} registered: pid {message.pid} on {message.host}")
+        if self.phase in _TEARDOWN:
+            self._send((slot,), ReleaseSlot())
+        elif self._slots.all_live():
+            self._deploy()
+
+    def _on_task_state(self, message: TaskStateChanged) -> None:
+        task = self._run.tasks.get(message.task)
+        if task is None or task.slot != message.slot:
+            self._refuse(message, f"slot {message.slot} does not host {message.task}")
+            return
+        if not self._run.transition(message.task, message.state):
+            self._refuse(message, f"{task.name} cannot go from {task.state.name} to {message.state.name}")
+            return
+        self._tell(f"{task.name}: {message.state.name}")
+        if message.metrics:
+            task.metrics = message.metrics
+        if message.state is TaskState.FAILED:
+            failure = message.failure or FailureInfo(f"{task.name} failed", task=task.task, task_name=task.name)
+            task.failure = failure
+            self._fail(failure)
+        elif message.state in (TaskState.CANCELING, TaskState.CANCELED) and self.phase not in _TEARDOWN:
+            self._fail(FailureInfo(f"{task.name} was cancelled by nobody", task=task.task, task_name=task.name))
+        self._advance_start()
+        self._advance_teardown()
+
+    def _on_committed(self, message: SlotCommitted) -> None:
+        if self.phase is not Phase.COMMITTING:
+            self._refuse(message, "nothing was to be committed")
+            return
+        self._tell(f"slot {message.slot} committed")
+        self._committed.add(message.slot)
+        if len(self._committed) == len(self._slots):
+            self._release()
+
+    # --- an attempt's way up ------------------------------------------------------------------------------------------
+
+    def _start_attempt(self) -> None:
+        self.attempt = Attempt(self.attempt + 1)
+        if self.state is JobState.RESTARTING:
+            self._set_state(JobState.CREATED)
+            self.restarts += 1
+        self._execution = ExecutionGraph(self.graph, self.attempt)
+        self._slots = SlotRegistry(self._run.slots)
+        self._committed, self._killed = set(), set()
+        self._next_heartbeat_ms = self._now_ms + self.options.heartbeat_interval_ms
+        for task in self._run.tasks:
+            self._run.transition(task, TaskState.SCHEDULED)
+        self._enter(Phase.REQUESTING, self.options.slot_request_timeout_ms)
+        self._state_since_ms[JobState.CREATED] = self._now_ms
+        self._actions.append(RequestSlots(self.attempt, self._run.regions))
+
+    def _deploy(self) -> None:
+        # until the tasks are made, slots import user code and cannot answer: this deadline stands for heartbeats
+        self._enter(Phase.DEPLOYING, self.options.slot_request_timeout_ms)
+        for task in self._run.tasks:
+            self._run.transition(task, TaskState.DEPLOYING)
+        for slot in self._run.slots:
+            deploy = Deploy(
+                job_id=self.graph.job_id,
+                job_name=self.graph.name,
+                attempt=self.attempt,
+                configuration=self.graph.configuration,
+                job_parameters=self.graph.job_parameters,
+                tasks=self._run.deployments(slot),
+                coordinator_slots=self._run.coordinator_slots,
+            )
+            self._send((slot,), deploy)
+
+    def _advance_start(self) -> None:
+        """Take every step that the tasks' states allow, up to the commit."""
+        if self.phase is Phase.DEPLOYING and self._run.all_in(_DEPLOYED):
+            self._enter(Phase.STARTED, None)
+            self._slots.renew_all(self._now_ms)
+            self._send(self._slots.live(), Start(self._slots.peers()))
+        if self.phase is Phase.STARTED and self.state is JobState.CREATED and self._run.all_in(_RUNNING):
+            self._set_state(JobState.RUNNING)
+        if self.phase is Phase.STARTED and self._run.all_in((TaskState.FINISHED,)):
+            self._enter(Phase.COMMITTING, None)
+            self._send(self._slots.live(), CommitFinished())
+
+    # --- an attempt's way down ----------------------------------------------------------------------------------------
+
+    def _lose(self, slot: SlotId, cause: str) -> None:
+        entry = self._slots.entry(slot)
+        where = f" (pid {entry.pid} on {entry.host})" if entry.pid is not None else " (never registered)"
+        tasks = ", ".join(t.name for t in self._run.tasks_in(slot)[:3])
+        self._give_up(slot)
+        self._fail(FailureInfo(f"slot {slot}{where} was lost: {cause}; it ran {tasks}", slot=slot))
+        self._advance_teardown()
+
+    def _give_up(self, slot: SlotId, left: bool = False) -> None:
+        """Expect nothing more from a slot; its unfinished tasks end with it."""
+        if left:
+            self._slots.mark_left(slot)
+        else:
+            self._tell(f"slot {slot} is lost")
+            self._slots.mark_lost(slot)
+        for task in self._run.tasks_in(slot):
+            self._run.transition(task.task, TaskState.CANCELED if self.phase in _TEARDOWN else TaskState.FAILED)
+
+    def _fail(self, cause: FailureInfo, is_symptom: bool = False) -> None:
+        """Something broke: begin the teardown, or note it if that is under way."""
+        if self.phase in _TEARDOWN:
+            if self.state is JobState.FAILING:
+                self._note_later_failure(cause, is_symptom)
+            return
+        if self.phase is Phase.COMMITTING:
+            # what is committed is visible: running again would write it twice
+            note = "while output was being committed, some of which is visible; the job is not restarted"
+            cause = replace(cause, message=f"{cause.message} ({note})")
+            self._restart_at_ms = None
+        else:
+            delay_ms = self._restart_strategy.on_failure(self._now_ms)
+            self._restart_at_ms = None if delay_ms is None else self._now_ms + delay_ms
+        self._exceptions.add(self.attempt, self._now_ms, cause, is_symptom)
+        if self._cancel_after_commit:
+            self._set_state(JobState.CANCELLING)
+        else:
+            self._set_state(JobState.FAILING, cause)
+        self._tear_down()
+
+    def _note_later_failure(self, cause: FailureInfo, is_symptom: bool) -> None:
+        # ends that the teardown itself brings about say nothing
+        if self.phase is Phase.CANCELLING_TASKS:
+            self._exceptions.add_suppressed(cause, is_symptom)
+
+    def _tear_down(self) -> None:
+        deployed = self.phase is not Phase.REQUESTING
+        self._enter(Phase.CANCELLING_TASKS, self.options.cancellation_timeout_ms)
+        for task in self._run.tasks:
+            self._run.transition(task, TaskState.CANCELING if deployed else TaskState.CANCELED)
+        if deployed:
+            self._send(self._slots.live(), CancelTasks())
+        self._advance_teardown()
+
+    def _advance_teardown(self) -> None:
+        """Take every step down that tasks and slots allow."""
+        if self.phase is Phase.CANCELLING_TASKS and all(t.state.is_terminal for t in self._run.tasks.values()):
+            self._release()
+        elif self.phase is Phase.LEAVING and not self._slots.live():
+            self._end_attempt()
+
+    def _release(self) -> None:
+        self._enter(Phase.LEAVING, self.options.cancellation_timeout_ms)
+        self._send(self._slots.live(), ReleaseSlot())
+        self._advance_teardown()
+
+    def _end_attempt(self) -> None:
+        self._kill(self._slots.may_live())
+        self._actions.append(ReleaseAttempt(self.attempt))
+        self._enter(Phase.IDLE, None)
+        if self.state is JobState.RUNNING:
+            self._set_state(JobState.FINISHED)
+        elif self.state is JobState.CANCELLING:
+            self._set_state(JobState.CANCELED)
+        elif self._restart_at_ms is None:
+            self._set_state(JobState.FAILED, self._exceptions.latest)
+        else:
+            self._set_state(JobState.RESTARTING, self._exceptions.latest)
+            self._deadline_ms = self._restart_at_ms
+            if self._restart_at_ms <= self._now_ms:
+                self._start_attempt()
+
+    def _kill(self, entries: Iterable[SlotEntry]) -> None:
+        processes = tuple(
+            SlotProcess(e.slot, e.pid, e.host) for e in entries if e.pid is not None and e.slot not in self._killed
+        )
+        if processes:
+            self._killed.update(p.slot for p in processes)
+            self._actions.append(KillSlots(self.attempt, processes))
+
+    # --- small things -------------------------------------------------------------------------------------------------
+
+    @property
+    def _run(self) -> ExecutionGraph:
+        assert self._execution is not None
+        return self._execution
+
+    @property
+    def _judges_silence(self) -> bool:
+        return self.phase in (Phase.REQUESTING, Phase.STARTED, Phase.COMMITTING)
+
+    def _is_current(self, attempt: Attempt) -> bool:
+        return self.phase is not Phase.IDLE and attempt == self.attempt
+
+    def _enter(self, phase: Phase, timeout_ms: float | None) -> None:
+        self._tell(f"attempt {self.attempt}: {self.phase.name} → {phase.name}")
+        self.phase = phase
+        self._deadline_ms = None if timeout_ms is None else self._now_ms + timeout_ms
+
+    def _set_state(self, state: JobState, cause: FailureInfo | None = None) -> None:
+        if state not in TRANSITIONS[self.state]:
+            raise IllegalTransitionError(f"a job cannot go from {self.state.name} to {state.name}", self._story)
+        self._tell(f"job {self.state.name} → {state.name}" + (f": {cause.message}" if cause else ""))
+        self.state = state
+        self._state_since_ms[state] = self._now_ms
+        self._actions.append(JobStateChanged(state, self.attempt, cause))
+
+    def _send(self, slots: Iterable[SlotId], message: JobMasterMessage) -> None:
+        self._actions.extend(SendToSlot(slot, self.attempt, message) for slot in slots)
+
+    def _refuse(self, message: SlotMessage, why: str) -> None:
+        self.refused_messages += 1
+        self._tell(f"refused {type(message).__name__}: {why}")
+        if isinstance(message, RegisterSlot):
+            self._actions.append(RefuseSlot(message.slot, message.attempt, why))
+
+    def _tell(self, what: str) -> None:
+        self._story.append(f"{self._now_ms:.0f}: {what}")

@@ -1,0 +1,36 @@
+"""SlotProvider: where a JobMaster gets its slots from; implemented by each execution kind.
+
+`send` is called by any thread, the rest by the driver's; what happens to the slots is posted to the driver as events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from runtime.core.ids import Attempt, SlotId
+from runtime.jobmaster.actions import SlotProcess
+from runtime.jobmaster.execution_graph import Region
+from runtime.task.messages import JobMasterMessage
+
+
+class SlotProvider(Protocol):
+    """Provides the slots of one job."""
+
+    def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
+        """Start slots; each registers itself when it runs. A region whose slots cannot be had ends with StageEnded."""
+
+    def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
+        """Queue a message for a slot; ignored if it is gone."""
+
+    def refuse(self, slot: SlotId, attempt: Attempt, cause: str) -> None:
+        """Cut the control stream of a process that has no business here."""
+
+    def kill_slots(self, attempt: Attempt, processes: Sequence[SlotProcess]) -> None:
+        """End slots that do not leave by themselves."""
+
+    def release_attempt(self, attempt: Attempt) -> None:
+        """The attempt is over: cut its connections and free what it holds."""
+
+    def close(self) -> None:
+        """The job is over; waits until nothing of it is left (a few seconds at most)."""

@@ -1,0 +1,111 @@
+"""What a JobMaster tells the world about its job: frozen snapshots, and the history of what went wrong.
+
+Times are the machine's clock, monotonic milliseconds; the driver turns them into wall-clock time where one is shown.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runtime.core.ids import Attempt, JobId, SlotId, TaskId
+from runtime.jobmaster.job_state import JobState
+from runtime.jobmaster.slot_registry import SlotStatus
+from runtime.task.messages import FailureInfo, TaskState
+
+MAX_HISTORY = 16
+"""Failures that are remembered; Flink's `web.exception-history-size`."""
+MAX_SUPPRESSED = 20
+"""Later causes that are kept per failure: when one slot dies, every other one complains."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSnapshot:
+    task: TaskId
+    name: str
+    slot: SlotId
+    state: TaskState
+    metrics: Mapping[str, object]
+    """Latest reported; metric name → value."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSnapshot:
+    slot: SlotId
+    status: SlotStatus
+    pid: int | None
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExceptionEntry:
+    """One failure of the job."""
+
+    attempt: Attempt
+    timestamp_ms: float
+    cause: FailureInfo
+    suppressed: Sequence[FailureInfo]
+    """What else broke in the same attempt, later."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatusSnapshot:
+    """How a job stands."""
+
+    job_id: JobId
+    name: str
+    state: JobState
+    attempt: Attempt
+    """The current attempt, or the last one."""
+    restarts: int
+    tasks: Sequence[TaskSnapshot]
+    """Of the current attempt or the last one; empty before the first."""
+    slots: Sequence[SlotSnapshot]
+    exceptions: Sequence[ExceptionEntry]
+    """Oldest first, at most `MAX_HISTORY`."""
+    state_since_ms: Mapping[JobState, float]
+    """When each state was last entered."""
+    refused_messages: int
+    """Messages of older attempts and of slots that had been given up."""
+
+
+@dataclass(slots=True)
+class _Failure:
+    attempt: Attempt
+    timestamp_ms: float
+    cause: FailureInfo
+    is_symptom: bool
+    suppressed: list[FailureInfo] = field(default_factory=list)
+
+
+class ExceptionHistory:
+    """Failures of a job, with the cause told from its symptoms."""
+
+    def __init__(self) -> None:
+        self._failures: deque[_Failure] = deque(maxlen=MAX_HISTORY)
+
+    def add(self, attempt: Attempt, now_ms: float, cause: FailureInfo, is_symptom: bool) -> None:
+        """The first failure of an attempt."""
+        self._failures.append(_Failure(attempt, now_ms, cause, is_symptom))
+
+    def add_suppressed(self, cause: FailureInfo, is_symptom: bool) -> None:
+        """A later failure of the same attempt.
+
+        It takes the first one's place if that was a symptom only: when a process dies, its neighbours' broken
+        connections are often heard of before the death itself.
+        """
+        failure = self._failures[-1]
+        if failure.is_symptom and not is_symptom:
+            failure.cause, cause = cause, failure.cause
+            failure.is_symptom = False
+        if len(failure.suppressed) < MAX_SUPPRESSED:
+            failure.suppressed.append(cause)
+
+    @property
+    def latest(self) -> FailureInfo | None:
+        """Cause of the latest failure."""
+        return self._failures[-1].cause if self._failures else None
+
+    def entries(self) -> tuple[ExceptionEntry, ...]:
+        return tuple(ExceptionEntry(f.attempt, f.timestamp_ms, f.cause, tuple(f.suppressed)) for f in self._failures)

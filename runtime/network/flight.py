@@ -1,0 +1,360 @@
+"""FlightNetworkEnvironment: channels between processes over Arrow Flight, one DoExchange per ordered pair of slots.
+
+Each slot runs one Flight server; a consumer connects to its producer, says HELLO (token, attempt, window) in the call's
+descriptor, and from then on frames go both ways in `app_metadata`, without any schema or record batch of Flight's own.
+Four daemon threads serve a pair (a reader and a writer at each side) and one monitor sends heartbeats and watches
+deadlines; none of them touches the loop's objects beyond `runtime.network.remote`.
+
+What Flight does not do, and how that is met: a crashed peer looks like a clean end of stream (END frames tell them
+apart); a frozen peer is never noticed (heartbeats); a server cannot cancel a running call and `shutdown` waits for it
+(BYE asks the client to end it; a frozen one is left to a daemon thread, so a process that must end then uses
+`os._exit`).
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as fl
+
+from runtime.common.typeinfo import TypeInformation
+from runtime.core.clock import SYSTEM_CLOCK, Clock
+from runtime.core.ids import Attempt, SlotId
+from runtime.network.channel import ChannelFailure, ChannelId, InputChannel, NetworkEnvironment, OutputChannel
+from runtime.network.credit import DEFAULT_WINDOW_BYTES
+from runtime.network.frames import FrameError, Hello, decode_hello, encode_hello
+from runtime.network.local import LocalNetwork
+from runtime.network.remote import (
+    Connection,
+    ConnectionOwner,
+    ConsumerConnection,
+    ProducerConnection,
+    RemoteInputChannel,
+    RemoteOutputChannel,
+)
+
+_GOODBYE_SECONDS = 1.0
+"""How long `close` waits for peers to end their streams before it cancels; with what follows it stays under 2 s."""
+_CLIENT_OPTIONS = [("grpc.enable_http_proxy", 0)]
+"""gRPC would send data channels through a proxy that the environment names."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatSettings:
+    """When a silent peer is given up."""
+
+    interval_ms: int = 1_000
+    timeout_ms: int = 5_000
+    """Below about three intervals a busy machine looks dead; above, a frozen peer is noticed too late."""
+    connect_timeout_ms: int = 10_000
+    """From `connect` to a peer's first frame: slots of one stage are told to start a little apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlightStatistics:
+    """What was turned away since the start."""
+
+    refused_connections: int
+    """Wrong token, attempt, slot or window, or a second connection of a pair."""
+    refused_frames: int
+    """Frames of another attempt."""
+
+
+class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
+    """The channels of one slot. Starts its server at once; use in a process that will not fork any more.
+
+    Args:
+        slot: this slot.
+        attempt: only peers of the same attempt are let in.
+        token: shared secret of the job's slots.
+        host: address that the server binds to, and that peers connect to.
+        clock: its monotonic time measures silence.
+        window_bytes: credit window of each channel; the same in all slots.
+        heartbeats: when a silent peer is given up.
+    """
+
+    def __init__(
+        self,
+        slot: SlotId,
+        attempt: Attempt,
+        token: str,
+        host: str,
+        clock: Clock = SYSTEM_CLOCK,
+        window_bytes: int = DEFAULT_WINDOW_BYTES,
+        heartbeats: HeartbeatSettings = HeartbeatSettings(),
+    ) -> None:
+        self.slot = slot
+        self.attempt = attempt
+        self._token = token.encode()
+        self._clock = clock
+        self._window_bytes = window_bytes
+        self._heartbeats = heartbeats
+        self._local = LocalNetwork(window_bytes).environment(slot)
+        self._producers: dict[SlotId, ProducerConnection] = {}
+        self._consumers: dict[SlotId, ConsumerConnection] = {}
+        self._failures: deque[ChannelFailure] = deque()
+        self._on_change: Callable[[], None] | None = None
+        self._lock = threading.Lock()
+        self._refused_connections = 0
+        self._refused_frames = 0
+        self._closing = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._host = f"[{host}]" if _is_ipv6(host) else host
+        self._server = _FlightServer(f"grpc+tcp://{self._host}:0", self)
+
+    @property
+    def address(self) -> str:
+        return f"grpc+tcp://{self._host}:{self._server.port}"
+
+    def create_output_channel(
+        self, channel_id: ChannelId, consumer_slot: SlotId, record_type: TypeInformation | None
+    ) -> OutputChannel:
+        if consumer_slot == self.slot:
+            return self._local.create_output_channel(channel_id, consumer_slot, record_type)
+        connection = self._producers.get(consumer_slot)
+        if connection is None:
+            connection = self._producers[consumer_slot] = ProducerConnection(consumer_slot, self.attempt, self)
+        channel = RemoteOutputChannel(channel_id, connection, record_type, self._window_bytes)
+        connection.channels[channel_id] = channel
+        return channel
+
+    def create_input_channel(
+        self, channel_id: ChannelId, producer_slot: SlotId, record_type: TypeInformation | None
+    ) -> InputChannel:
+        if producer_slot == self.slot:
+            return self._local.create_input_channel(channel_id, producer_slot, record_type)
+        connection = self._consumers.get(producer_slot)
+        if connection is None:
+            connection = self._consumers[producer_slot] = ConsumerConnection(producer_slot, self.attempt, self)
+        channel = RemoteInputChannel(channel_id, connection, record_type, self._window_bytes)
+        connection.channels[channel_id] = channel
+        return channel
+
+    def connect(self, peers: Mapping[SlotId, str]) -> None:
+        now = self._clock.monotonic_ms()
+        for connection in self._connections():
+            connection.last_heard_ms = now
+        for producer, consumer_end in self._consumers.items():
+            self._start_thread(f"net-in-{self.slot}-from-{producer}", self._run_client, consumer_end, peers[producer])
+        if self._consumers or self._producers:
+            self._start_thread(f"net-monitor-{self.slot}", self._monitor)
+
+    def poll_failures(self) -> list[ChannelFailure]:
+        failures = self._local.poll_failures()
+        while self._failures:
+            failures.append(self._failures.popleft())
+        return failures
+
+    def set_listener(self, on_change: Callable[[], None]) -> None:
+        self._on_change = on_change
+        self._local.set_listener(on_change)
+
+    def statistics(self) -> FlightStatistics:
+        """What was turned away so far; any thread."""
+        return FlightStatistics(self._refused_connections, self._refused_frames)
+
+    def close(self) -> None:
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        self._on_change = None
+        self._local.close()
+        connections = list(self._connections())
+        for connection in connections:
+            connection.close()
+        deadline = self._clock.monotonic_ms() + 1000 * _GOODBYE_SECONDS
+        for connection in connections:
+            if connection.is_open:
+                connection.ended.wait(max(0.0, deadline - self._clock.monotonic_ms()) / 1000)
+        for connection in connections:
+            if not connection.ended.is_set() and connection.cancel is not None:
+                connection.cancel()
+        # shutdown waits for every running call, and a frozen peer never ends its own
+        shutdown = threading.Thread(target=self._server.shutdown, name=f"net-shutdown-{self.slot}", daemon=True)
+        shutdown.start()
+        shutdown.join(0.4)
+        for thread in self._threads:
+            thread.join(0.1 if shutdown.is_alive() else 0.4)
+
+    # --- called by connections and their threads ----------------------------------------------------------------------
+
+    def notify(self) -> None:
+        on_change = self._on_change
+        if on_change is not None:
+            on_change()
+
+    def report(self, failure: ChannelFailure) -> None:
+        if not self._closing.is_set():
+            self._failures.append(failure)
+            self.notify()
+
+    def count_refused_frame(self) -> None:
+        with self._lock:
+            self._refused_frames += 1
+
+    def accept(self, command: bytes) -> ProducerConnection:
+        """Check a consumer's HELLO and give it its connection.
+
+        Raises:
+            FlightUnauthenticatedError: the HELLO is not one of a peer; counted, and not a failure of this slot.
+        """
+        reason, connection = self._check_hello(command)
+        if connection is None:
+            with self._lock:
+                self._refused_connections += 1
+            raise fl.FlightUnauthenticatedError(f"refused: {reason}")
+        return connection
+
+    def _check_hello(self, command: bytes) -> tuple[str, ProducerConnection | None]:
+        try:
+            attempt, hello = decode_hello(command)
+        except FrameError:
+            return "not a HELLO", None
+        # the token first: a stranger learns nothing else
+        if not hmac.compare_digest(hello.token, self._token):
+            return "wrong token", None
+        if attempt != self.attempt:
+            return f"attempt {attempt} is not attempt {self.attempt}", None
+        if hello.producer_slot != self.slot:
+            return f"slot {hello.producer_slot} is elsewhere, this is slot {self.slot}", None
+        if hello.window_bytes != self._window_bytes:
+            return f"window of {hello.window_bytes} bytes, here it is {self._window_bytes}", None
+        connection = self._producers.get(hello.consumer_slot)
+        if connection is None or self._closing.is_set():
+            return f"there is no channel to slot {hello.consumer_slot}", None
+        with self._lock:
+            if connection.is_open:
+                return f"slot {hello.consumer_slot} is connected already", None
+            connection.is_open = True
+        return "", connection
+
+    # --- threads ------------------------------------------------------------------------------------------------------
+
+    def _connections(self) -> Iterator[Connection]:
+        yield from self._producers.values()
+        yield from self._consumers.values()
+
+    def _start_thread(self, name: str, target: Callable[..., None], *args: Any) -> None:
+        thread = threading.Thread(target=target, args=args, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _run_client(self, connection: ConsumerConnection, address: str) -> None:
+        """Connect to a producer and read until the stream ends."""
+        hello = Hello(self.slot, connection.peer, self._window_bytes, self._token)
+        descriptor = fl.FlightDescriptor.for_command(bytes(encode_hello(self.attempt, hello)))
+        client = None
+        try:
+            client = fl.FlightClient(address, generic_options=_CLIENT_OPTIONS)
+            writer, reader = client.do_exchange(descriptor)
+            connection.cancel = reader.cancel
+            connection.is_open = True
+            self.serve(connection, reader, writer, writer.done_writing)
+        except Exception as error:  # the transport's errors are of several families
+            connection.on_end(_in_short(error))
+        finally:
+            connection.ended.set()
+            if client is not None:
+                client.close()
+
+    def serve(
+        self, connection: Connection, reader: Any, writer: Any, done_writing: Callable[[], None] | None = None
+    ) -> None:
+        """Carry frames until the stream ends. The calling thread reads, another one writes.
+
+        Args:
+            done_writing: ends this side's half of the stream; None at the server, where returning does.
+        """
+        writing = threading.Thread(
+            target=_write_outbox, args=(connection, writer, done_writing), name=f"net-out-{self.slot}", daemon=True
+        )
+        writing.start()
+        try:
+            _read_frames(connection, reader, self._clock)
+        finally:
+            # Flight frees the stream when this returns, so nobody may be writing to it then; a write to a dead call
+            # fails at once
+            connection.outbox.put(None)
+            writing.join()
+
+    def _monitor(self) -> None:
+        """Send heartbeats; give up peers that are silent."""
+        settings = self._heartbeats
+        interval_ms = settings.interval_ms
+        last_tick_ms = self._clock.monotonic_ms()
+        while not self._closing.wait(interval_ms / 1000):
+            now = self._clock.monotonic_ms()
+            # this process itself was stopped or starved: the peers' frames have not been read yet
+            stalled_ms = max(0.0, now - last_tick_ms - 2 * interval_ms)
+            last_tick_ms = now
+            for connection in self._connections():
+                if connection.is_closing:
+                    continue
+                connection.last_heard_ms += stalled_ms
+                connection.heartbeat()
+                allowed_ms = settings.timeout_ms if connection.is_open else settings.connect_timeout_ms
+                silent_ms = now - connection.last_heard_ms
+                if silent_ms > allowed_ms:
+                    connection.fail(f"slot {connection.peer} was silent for {silent_ms / 1000:.1f} s")
+                    if connection.cancel is not None:
+                        connection.cancel()
+
+
+class _FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow is not typed
+    """Hands each DoExchange to its environment; everything else Flight answers with "not implemented"."""
+
+    def __init__(self, location: str, environment: FlightNetworkEnvironment) -> None:
+        super().__init__(location)
+        self._environment = environment
+
+    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        connection = self._environment.accept(descriptor.command or b"")
+        try:
+            self._environment.serve(connection, reader, writer)
+        finally:
+            connection.ended.set()
+
+
+def _read_frames(connection: Connection, reader: Any, clock: Clock) -> None:
+    cause = "the stream ended"
+    try:
+        while True:
+            chunk = reader.read_chunk()
+            connection.last_heard_ms = clock.monotonic_ms()
+            connection.on_frame(chunk.app_metadata or pa.py_buffer(b""))
+    except StopIteration:
+        pass
+    except Exception as error:  # the transport's errors are of several families
+        cause = _in_short(error)
+    connection.on_end(cause)
+
+
+def _write_outbox(connection: Connection, writer: Any, done_writing: Callable[[], None] | None) -> None:
+    outbox = connection.outbox
+    try:
+        while (frame := outbox.get()) is not None:
+            writer.write_metadata(frame)
+        if done_writing is not None:
+            done_writing()
+    except Exception:  # the reader sees the same end, and reports it with its cause
+        return
+
+
+def _in_short(error: Exception) -> str:
+    """The first line of a Flight error without gRPC's debug context."""
+    lines = str(error).partition(". gRPC client debug context")[0].splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).version == 6
+    except ValueError:
+        return False

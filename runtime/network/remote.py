@@ -1,0 +1,337 @@
+"""Channels to another process: their two ends, and the connection of two slots that carries all channels between them.
+
+Knows frames, credits and order, but no socket: a transport takes frames from a connection's `outbox` and hands what it
+receives to `on_frame`. The ends are used by the slot's loop thread; `on_frame` and `on_end` are called by one thread of
+the transport. A connection fails once, with its cause, and ends well only when every channel has ended.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from runtime.common.typeinfo import TypeInformation
+from runtime.core.batch import RecordBatch
+from runtime.core.elements import EndOfInput, StreamElement
+from runtime.core.ids import Attempt, SlotId
+from runtime.network.channel import ChannelFailure, ChannelId, ChannelStatistics, InputChannel, OutputChannel
+from runtime.network.credit import CreditError, ReceiverCredit, SenderCredit
+from runtime.network.frames import (
+    FrameDecoder,
+    FrameEncoder,
+    FrameError,
+    FrameHeader,
+    FrameKind,
+    decode_header,
+    encode_credit,
+    encode_signal,
+    set_backlog,
+)
+
+
+class ConnectionOwner(ABC):
+    """What a connection tells its environment; any thread."""
+
+    @abstractmethod
+    def notify(self) -> None:
+        """Data arrived or space became free."""
+
+    @abstractmethod
+    def report(self, failure: ChannelFailure) -> None:
+        """The connection broke."""
+
+    @abstractmethod
+    def count_refused_frame(self) -> None:
+        """A frame of another attempt came and was dropped."""
+
+
+class Connection(ABC):
+    """One of the two ends of an ordered pair of slots.
+
+    Args:
+        peer: the slot at the other end.
+        attempt: frames of any other are refused.
+    """
+
+    def __init__(self, peer: SlotId, attempt: Attempt, owner: ConnectionOwner) -> None:
+        self.peer = peer
+        self.attempt = attempt
+        self.owner = owner
+        #: frames to send, in order; None = nothing follows, end the stream
+        self.outbox: SimpleQueue[bytearray | None] = SimpleQueue()
+        #: monotonic time of the last frame; written by the transport
+        self.last_heard_ms = 0.0
+        #: set when the transport has started to carry frames
+        self.is_open = False
+        #: set when nothing goes in or out any more
+        self.ended = threading.Event()
+        #: ends the transport's call at once; set by the transport where it can
+        self.cancel: Callable[[], None] | None = None
+        self._lock = threading.Lock()
+        self._closing = False
+
+    @abstractmethod
+    def all_channels_ended(self) -> bool:
+        """Whether every channel has come to its END."""
+
+    @abstractmethod
+    def on_element(self, header: FrameHeader, frame: pa.Buffer) -> None:
+        """A frame that is not the connection's own."""
+
+    def on_frame(self, frame: pa.Buffer) -> None:
+        """A frame has come. Whatever is wrong with it fails the connection."""
+        try:
+            header = decode_header(frame)
+            if header.attempt != self.attempt:
+                self.owner.count_refused_frame()
+            elif header.kind is FrameKind.BYE:
+                if not self.all_channels_ended():
+                    self.fail(f"slot {self.peer} closed before its channels had ended")
+                self.finish()
+            elif header.kind is not FrameKind.HEARTBEAT:
+                self.on_element(header, frame)
+        except (FrameError, CreditError) as error:
+            self.fail(f"slot {self.peer} broke the protocol: {error}")
+
+    def on_end(self, cause: str) -> None:
+        """The stream has ended, however; `cause` says how. Fails unless all channels have ended before."""
+        if not self.all_channels_ended():
+            self.fail(f"the connection to slot {self.peer} was lost: {cause}")
+        self.finish()
+        self.ended.set()
+
+    def fail(self, cause: str) -> None:
+        """Report a failure, once, and end the stream. Nothing is reported while closing."""
+        with self._lock:
+            if self._closing:
+                return
+            self._closing = True
+        self.outbox.put(None)
+        self.owner.report(ChannelFailure(cause, self.peer))
+
+    def finish(self) -> None:
+        """End the stream once everything queued has been sent."""
+        with self._lock:
+            if self._closing:
+                return
+            self._closing = True
+        self.outbox.put(None)
+
+    def heartbeat(self) -> None:
+        """Queue a heartbeat."""
+        if not self._closing:
+            self.outbox.put(encode_signal(FrameKind.HEARTBEAT, self.attempt))
+
+    def close(self) -> None:
+        """Say goodbye and end the stream; what breaks from now on is no failure."""
+        with self._lock:
+            if self._closing:
+                return
+            self._closing = True
+        self.outbox.put(encode_signal(FrameKind.BYE, self.attempt))
+        self.outbox.put(None)
+
+    @property
+    def is_closing(self) -> bool:
+        return self._closing
+
+
+class ProducerConnection(Connection):
+    """The end at the slot that produces; carries data out and credits in."""
+
+    def __init__(self, peer: SlotId, attempt: Attempt, owner: ConnectionOwner) -> None:
+        super().__init__(peer, attempt, owner)
+        self.channels: dict[ChannelId, RemoteOutputChannel] = {}
+
+    def all_channels_ended(self) -> bool:
+        return all(channel.is_drained for channel in self.channels.values())
+
+    def on_element(self, header: FrameHeader, frame: pa.Buffer) -> None:
+        channel = self.channels.get(header.channel_id)
+        if header.kind is not FrameKind.CREDIT or channel is None:
+            raise FrameError(f"{header.kind.name} for {header.channel_id} from a consumer")
+        channel.on_credit(header.sequence)
+
+
+class ConsumerConnection(Connection):
+    """The end at the slot that consumes; carries data in and credits out."""
+
+    def __init__(self, peer: SlotId, attempt: Attempt, owner: ConnectionOwner) -> None:
+        super().__init__(peer, attempt, owner)
+        self.channels: dict[ChannelId, RemoteInputChannel] = {}
+
+    def all_channels_ended(self) -> bool:
+        return all(channel.ended for channel in self.channels.values())
+
+    def on_element(self, header: FrameHeader, frame: pa.Buffer) -> None:
+        channel = self.channels.get(header.channel_id)
+        if header.kind > FrameKind.END or channel is None:
+            raise FrameError(f"{header.kind.name} for {header.channel_id} from a producer")
+        channel.on_frame(header, frame)
+        if channel.ended and self.all_channels_ended():
+            self.finish()
+
+
+class RemoteOutputChannel(OutputChannel):
+    """Producer's end of a channel to another process. Elements are encoded when they are added, so the ledger counts
+    the very bytes that travel."""
+
+    def __init__(
+        self,
+        channel_id: ChannelId,
+        connection: ProducerConnection,
+        record_type: TypeInformation | None,
+        window_bytes: int,
+    ) -> None:
+        self.channel_id = channel_id
+        self._connection = connection
+        self._encoder = FrameEncoder(channel_id, connection.attempt, record_type)
+        # two frames fit the window, so that one travels while the credit of the other comes back
+        self._frame_bytes = max(1, window_bytes // 2)
+        self._credit = SenderCredit(window_bytes)
+        self._backlog: deque[bytearray] = deque()
+        #: guards ledger and backlog: the loop adds, the transport's thread brings credit
+        self._lock = threading.Lock()
+        self._bytes = 0
+        self._batches = 0
+        self._rows = 0
+        self._ended = False
+
+    def add(self, element: StreamElement) -> None:
+        if isinstance(element, RecordBatch):
+            for frame in self._encoder.encode_sliced(element, self._frame_bytes):
+                self._queue(frame)
+            self._batches += 1
+            self._rows += element.num_rows
+        else:
+            frame = self._encoder.encode(element)
+            if isinstance(element, EndOfInput):
+                self._ended = True
+            self._queue(frame)
+
+    def is_available(self) -> bool:
+        return self._credit.is_available
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether END has gone out, and all before it."""
+        return self._ended and not self._backlog
+
+    def statistics(self) -> ChannelStatistics:
+        return ChannelStatistics(self._bytes, self._batches, self._rows, self._credit.backlog_bytes, remote=True)
+
+    def on_credit(self, total_bytes: int) -> None:
+        """The consumer has announced `total_bytes` as consumed.
+
+        Raises:
+            CreditError: that is more than was sent.
+        """
+        with self._lock:
+            was_available = self._credit.is_available
+            self._credit.release(total_bytes)
+            self._send_covered()
+            freed = not was_available and self._credit.is_available
+        if freed:
+            self._connection.owner.notify()
+
+    def check_invariants(self) -> None:
+        """Raise CreditError if ledger and backlog contradict each other."""
+        with self._lock:
+            self._credit.check_invariants()
+            if self._credit.backlog_bytes != sum(map(len, self._backlog)):
+                raise CreditError("the backlog is not what the ledger says", self._credit.story())
+
+    def _queue(self, frame: bytearray) -> None:
+        self._bytes += len(frame)
+        with self._lock:
+            self._credit.queue(len(frame))
+            self._backlog.append(frame)
+            self._send_covered()
+
+    def _send_covered(self) -> None:
+        credit, backlog, outbox = self._credit, self._backlog, self._connection.outbox
+        while backlog and credit.may_send(len(backlog[0])):
+            frame = backlog.popleft()
+            credit.send(len(frame))
+            set_backlog(frame, credit.backlog_bytes)
+            outbox.put(frame)
+
+
+class _Received(NamedTuple):
+    header: FrameHeader
+    frame: pa.Buffer
+
+
+class RemoteInputChannel(InputChannel):
+    """Consumer's end of a channel from another process. Frames are decoded when they are polled: unpickling needs the
+    GIL, and the loop thread has it already."""
+
+    def __init__(
+        self,
+        channel_id: ChannelId,
+        connection: ConsumerConnection,
+        record_type: TypeInformation | None,
+        window_bytes: int,
+    ) -> None:
+        self.channel_id = channel_id
+        self._connection = connection
+        self._decoder = FrameDecoder(record_type)
+        self._credit = ReceiverCredit(window_bytes)
+        self._queue: deque[_Received] = deque()
+        #: written by the transport's thread only; END has been received
+        self.ended = False
+        #: written by the transport's thread only
+        self._expected_sequence = 0
+        self._batches = 0
+        self._rows = 0
+
+    def poll(self) -> StreamElement | None:
+        if not self._queue:
+            return None
+        header, frame = self._queue.popleft()
+        connection = self._connection
+        try:
+            # credit goes out first: the producer can fill the wire while this end decodes
+            announced = self._credit.consume(frame.size)
+            if announced is not None and not connection.is_closing:
+                connection.outbox.put(encode_credit(connection.attempt, self.channel_id, announced))
+            element = self._decoder.decode(header, frame)
+        except (FrameError, CreditError) as error:
+            self._queue.clear()
+            connection.fail(f"{self.channel_id} from slot {connection.peer}: {error}")
+            return None
+        if isinstance(element, RecordBatch):
+            self._batches += 1
+            self._rows += element.num_rows
+        return element
+
+    def has_data(self) -> bool:
+        return bool(self._queue)
+
+    def statistics(self) -> ChannelStatistics:
+        credit = self._credit
+        return ChannelStatistics(credit.received_bytes, self._batches, self._rows, credit.queued_bytes, remote=True)
+
+    def on_frame(self, header: FrameHeader, frame: pa.Buffer) -> None:
+        """A frame of this channel has come; the transport's thread.
+
+        Raises:
+            FrameError: it is not the next of the channel.
+            CreditError: the producer had no credit for it.
+        """
+        if self.ended or header.sequence != self._expected_sequence:
+            expected = "nothing" if self.ended else f"number {self._expected_sequence}"
+            raise FrameError(f"{self.channel_id}: got frame number {header.sequence}, expected {expected}")
+        self._expected_sequence += 1
+        self._credit.receive(frame.size, header.backlog_bytes)
+        self.ended = header.kind is FrameKind.END
+        self._queue.append(_Received(header, frame))
+        # a longer queue is being worked off already: the loop was told when it began
+        if len(self._queue) == 1:
+            self._connection.owner.notify()

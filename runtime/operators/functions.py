@@ -1,0 +1,334 @@
+"""The user's functions: what a program subclasses, or gives plain callables for, to say what operators do.
+
+PyFlink's names and signatures, from its `functions`, `timerservice` and `time_domain` modules. Side outputs are written
+as `yield tag, value`. A function object serves one subtask and is called by its task's thread only.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from runtime.metrics import MetricGroup
+from runtime.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from runtime.state.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+
+if TYPE_CHECKING:
+    from runtime.operators.windowing.windows import Window
+
+W = TypeVar("W", bound="Window")
+
+
+class TimeDomain(enum.Enum):
+    """Whether a timer fires by event time or by processing time."""
+
+    EVENT_TIME = 0
+    PROCESSING_TIME = 1
+
+
+class TimerService(ABC):
+    """Time, and timers scoped to the current key. Timers of the same key and time are one timer."""
+
+    @abstractmethod
+    def current_processing_time(self) -> int:
+        """Wall-clock time, ms since the epoch."""
+
+    @abstractmethod
+    def current_watermark(self) -> int:
+        """Event time that the operator has reached, ms."""
+
+    @abstractmethod
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Have on_timer called once the wall clock reaches `timestamp` (ms)."""
+
+    @abstractmethod
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Have on_timer called once the watermark reaches `timestamp` (ms)."""
+
+    @abstractmethod
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Forget that timer, if there is one."""
+
+    @abstractmethod
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Forget that timer, if there is one."""
+
+
+class KeyedStateStore(ABC):
+    """Gives access to state scoped to the current key. Asking twice for a name gives the same state."""
+
+    @abstractmethod
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]: ...
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]: ...
+
+    @abstractmethod
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]: ...
+
+    @abstractmethod
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]: ...
+
+    @abstractmethod
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]: ...
+
+
+class RuntimeContext(KeyedStateStore):
+    """What a function learns about the subtask that it runs in; its state getters need a keyed stream."""
+
+    @abstractmethod
+    def get_task_name(self) -> str: ...
+
+    @abstractmethod
+    def get_number_of_parallel_subtasks(self) -> int: ...
+
+    @abstractmethod
+    def get_max_number_of_parallel_subtasks(self) -> int: ...
+
+    @abstractmethod
+    def get_index_of_this_subtask(self) -> int:
+        """0-based."""
+
+    @abstractmethod
+    def get_attempt_number(self) -> int:
+        """0-based."""
+
+    @abstractmethod
+    def get_task_name_with_subtasks(self) -> str:
+        """For example "MyTask (3/6)", counted from 1."""
+
+    @abstractmethod
+    def get_job_parameter(self, key: str, default_value: str) -> str: ...
+
+    @abstractmethod
+    def get_metrics_group(self) -> MetricGroup: ...
+
+
+class Function(ABC):
+    """Base of all user functions."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Called before the first record: the place to ask for state, metrics and resources."""
+
+    def close(self) -> None:
+        """Called after the last record, and after a failure."""
+
+
+class MapFunction(Function):
+    """One record out for each record in."""
+
+    @abstractmethod
+    def map(self, value: Any) -> Any: ...
+
+
+class FlatMapFunction(Function):
+    """Any number of records out for each record in."""
+
+    @abstractmethod
+    def flat_map(self, value: Any) -> Iterable[Any] | None: ...
+
+
+class FilterFunction(Function):
+    """Keeps the records for which it is true."""
+
+    @abstractmethod
+    def filter(self, value: Any) -> bool: ...
+
+
+class ReduceFunction(Function):
+    """Makes one value of two of the same type; must be associative."""
+
+    @abstractmethod
+    def reduce(self, value1: Any, value2: Any) -> Any: ...
+
+
+class AggregateFunction(Function):
+    """Adds values to an accumulator, from which the result is made."""
+
+    @abstractmethod
+    def create_accumulator(self) -> Any:
+        """An accumulator to which nothing has been added; never None."""
+
+    @abstractmethod
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """The accumulator with `value` added; may be the same object, changed."""
+
+    @abstractmethod
+    def get_result(self, accumulator: Any) -> Any: ...
+
+    @abstractmethod
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        """One accumulator of two; needed only where windows merge."""
+
+
+class KeySelector(Function):
+    """Extracts the key of a record. It must give the same key whenever it is asked."""
+
+    @abstractmethod
+    def get_key(self, value: Any) -> Any: ...
+
+
+class NullByteKeySelector(KeySelector):
+    """The same key for every record: what a non-parallel window of a whole stream is keyed by."""
+
+    def get_key(self, value: Any) -> int:
+        return 0
+
+
+class Partitioner(Function):
+    """Chooses the consumer's subtask for a key."""
+
+    @abstractmethod
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """A number in [0, num_partitions)."""
+
+
+class ProcessFunction(Function):
+    """Any number of records out for each record in, with access to event time and side outputs."""
+
+    class Context(ABC):
+        """Of the record under way; valid during the call only."""
+
+        @abstractmethod
+        def timer_service(self) -> TimerService: ...
+
+        @abstractmethod
+        def timestamp(self) -> int | None:
+            """Event time of the record, ms; None if it has none."""
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None: ...
+
+
+class KeyedProcessFunction(Function):
+    """As ProcessFunction, on a keyed stream: with keyed state and timers."""
+
+    class Context(ABC):
+        """Of the record under way; valid during the call only."""
+
+        @abstractmethod
+        def get_current_key(self) -> Any: ...
+
+        @abstractmethod
+        def timer_service(self) -> TimerService: ...
+
+        @abstractmethod
+        def timestamp(self) -> int | None:
+            """Event time of the record or of the timer, ms; None if it has none."""
+
+    class OnTimerContext(Context):
+        """Of the timer that fires."""
+
+        @abstractmethod
+        def time_domain(self) -> TimeDomain: ...
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None: ...
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any] | None:
+        """A timer of the current key fires; records emitted here carry its time."""
+        return None
+
+
+class WindowFunction(Function, Generic[W]):
+    """Makes the results of a keyed window of its elements."""
+
+    @abstractmethod
+    def apply(self, key: Any, window: W, inputs: Iterable[Any]) -> Iterable[Any] | None: ...
+
+
+class AllWindowFunction(Function, Generic[W]):
+    """Makes the results of a window over a whole stream of its elements."""
+
+    @abstractmethod
+    def apply(self, window: W, inputs: Iterable[Any]) -> Iterable[Any] | None: ...
+
+
+class ProcessWindowFunction(Function, Generic[W]):
+    """As WindowFunction, with the window's surroundings: time, state per window and per key, side outputs."""
+
+    class Context(ABC, Generic[W]):
+        """Of the window that fires; valid during the call only."""
+
+        @abstractmethod
+        def window(self) -> W: ...
+
+        @abstractmethod
+        def current_processing_time(self) -> int: ...
+
+        @abstractmethod
+        def current_watermark(self) -> int: ...
+
+        @abstractmethod
+        def window_state(self) -> KeyedStateStore:
+            """State of this key and window; `ProcessWindowFunction.clear` must clear it."""
+
+        @abstractmethod
+        def global_state(self) -> KeyedStateStore:
+            """State of this key, for all its windows."""
+
+    @abstractmethod
+    def process(
+        self, key: Any, context: ProcessWindowFunction.Context[W], elements: Iterable[Any]
+    ) -> Iterable[Any] | None: ...
+
+    def clear(self, context: ProcessWindowFunction.Context[W]) -> None:
+        """The window is removed: clear its per-window state."""
+
+
+class ProcessAllWindowFunction(Function, Generic[W]):
+    """As ProcessWindowFunction, for windows over a whole stream."""
+
+    class Context(ABC, Generic[W]):
+        """Of the window that fires; valid during the call only."""
+
+        @abstractmethod
+        def window(self) -> W: ...
+
+        @abstractmethod
+        def window_state(self) -> KeyedStateStore: ...
+
+        @abstractmethod
+        def global_state(self) -> KeyedStateStore: ...
+
+    @abstractmethod
+    def process(
+        self, context: ProcessAllWindowFunction.Context[W], elements: Iterable[Any]
+    ) -> Iterable[Any] | None: ...
+
+    def clear(self, context: ProcessAllWindowFunction.Context[W]) -> None:
+        """The window is removed: clear its per-window state."""
+
+
+def callable_of(function: Any, kind: type[Function], method: str) -> Callable[..., Any]:
+    """The callable behind a function object of `kind`, or a plain callable as it is.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(function, kind):
+        return getattr(function, method)  # type: ignore[no-any-return]
+    if callable(function) and not isinstance(function, (Function, type)):
+        return function  # type: ignore[no-any-return]
+    # a builtin type such as `int` or `str` is a fine map function; a Function's class given for its object is not
+    if isinstance(function, type) and not issubclass(function, Function):
+        return function
+    raise TypeError(f"expected a {kind.__name__} or a callable, not {function!r}")
+
+
+def key_function(selector: Any) -> Callable[[Any], Any]:
+    """The callable behind a KeySelector or a plain callable."""
+    return callable_of(selector, KeySelector, "get_key")
+
+
+def function_name(function: Any) -> str:
+    """What a function is called in messages and in default operator names."""
+    return getattr(function, "__name__", None) or type(function).__name__

@@ -1,0 +1,191 @@
+"""The four ways on from an operator: into the next one, copied into the next one, out of the chain, to several.
+
+An output made with a tag takes that side output only, one without takes the main output only; watermarks, status and
+latency markers go to all. Marks on a batch of the main output are watermarks for every side output too: an output with
+a tag turns them into a Watermark unless its own batch has carried them already, which is why side outputs must be
+flushed before the main one. Used by the task's thread. Source: Flink, ChainingOutput and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from runtime.common.typeinfo import TypeInformation
+from runtime.core.batch import RecordBatch
+from runtime.core.elements import MIN_WATERMARK, LatencyMarker, StreamElement, Watermark, WatermarkStatus
+from runtime.core.serializers import deep_copier
+from runtime.metrics import Counter
+from runtime.operators.output import Input, Output
+from runtime.operators.output_tag import OutputTag
+
+
+class ElementWriter(Protocol):
+    """What RecordWriterOutput needs of a `runtime.network.record_writer.RecordWriter`."""
+
+    def emit(self, batch: RecordBatch) -> None: ...
+
+    def broadcast(self, element: StreamElement) -> None: ...
+
+
+class TaggedOutput(Output):
+    """Takes either the main output or one side output, and counts the records that it takes.
+
+    Args:
+        tag: id of the side output; None = the main output.
+        records_out: counts the records that leave by this output; None = they are counted elsewhere.
+    """
+
+    def __init__(self, tag: str | None, records_out: Counter | None) -> None:
+        self.tag = tag
+        self.records_out = records_out
+        self._last_watermark = MIN_WATERMARK
+
+    def takes(self, tag: OutputTag | None) -> bool:
+        """Whether records emitted with that tag leave here."""
+        return self.tag is None if tag is None else tag.tag_id == self.tag
+
+    def collect(self, batch: RecordBatch, tag: OutputTag | None = None) -> None:
+        if (self.tag is None) if tag is None else (tag.tag_id == self.tag):
+            if self.records_out is not None:
+                self.records_out.inc(batch.num_rows)
+            if batch.marks and self.tag is not None:
+                self._last_watermark = batch.marks[-1].watermark
+            self._forward_batch(batch)
+        elif tag is None and batch.marks:
+            self.emit_watermark(Watermark(batch.marks[-1].watermark))
+
+    def emit_watermark(self, watermark: Watermark) -> None:
+        if self.tag is not None:
+            if watermark.timestamp <= self._last_watermark:
+                return
+            self._last_watermark = watermark.timestamp
+        self._forward_element(watermark)
+
+    def emit_watermark_status(self, status: WatermarkStatus) -> None:
+        self._forward_element(status)
+
+    def emit_latency_marker(self, marker: LatencyMarker) -> None:
+        self._forward_element(marker)
+
+    def _forward_batch(self, batch: RecordBatch) -> None:
+        raise NotImplementedError
+
+    def _forward_element(self, element: Watermark | WatermarkStatus | LatencyMarker) -> None:
+        raise NotImplementedError
+
+
+class ChainingOutput(TaggedOutput):
+    """Calls the next operator of the chain; records are handed on by reference (object reuse on)."""
+
+    def __init__(self, target: Input, tag: str | None = None, records_out: Counter | None = None) -> None:
+        super().__init__(tag, records_out)
+        self._target = target
+        self._process_batch = target.process_batch
+
+    def _forward_batch(self, batch: RecordBatch) -> None:
+        self._process_batch(batch)
+
+    def _forward_element(self, element: Watermark | WatermarkStatus | LatencyMarker) -> None:
+        if isinstance(element, Watermark):
+            self._target.process_watermark(element)
+        elif isinstance(element, WatermarkStatus):
+            self._target.process_watermark_status(element)
+        else:
+            self._target.process_latency_marker(element)
+
+
+class CopyingChainingOutput(ChainingOutput):
+    """Calls the next operator of the chain with copies of the records (object reuse off).
+
+    Values of immutable types and Arrow columns are not copied. A batch that has columns goes on as columns only, in a
+    batch of its own: values made from them are then this consumer's alone.
+    """
+
+    def __init__(
+        self,
+        target: Input,
+        tag: str | None = None,
+        records_out: Counter | None = None,
+        type_info: TypeInformation | None = None,
+    ) -> None:
+        super().__init__(target, tag, records_out)
+        self._default_type = type_info
+        self._copier_type = type_info
+        self._copier: Callable[[list[Any]], list[Any]] | None = deep_copier(type_info)
+
+    def _forward_batch(self, batch: RecordBatch) -> None:
+        type_info = batch.type_info
+        if batch.has_arrow and type_info is not None:
+            self._process_batch(RecordBatch.of_arrow(batch.arrow(), type_info, batch.timestamps_array(), batch.marks))
+            return
+        if type_info is None:
+            type_info = self._default_type
+        if type_info is not self._copier_type:
+            self._copier_type = type_info
+            self._copier = deep_copier(type_info)
+        if self._copier is not None:
+            batch = batch.with_values(self._copier(batch.values()), batch.type_info)
+        self._process_batch(batch)
+
+
+class RecordWriterOutput(TaggedOutput):
+    """Leaves the chain: hands records to a writer that deals them out to the consumer's subtasks."""
+
+    def __init__(self, writer: ElementWriter, tag: str | None = None, records_out: Counter | None = None) -> None:
+        super().__init__(tag, records_out)
+        self._writer = writer
+
+    def _forward_batch(self, batch: RecordBatch) -> None:
+        self._writer.emit(batch)
+
+    def _forward_element(self, element: Watermark | WatermarkStatus | LatencyMarker) -> None:
+        self._writer.broadcast(element)
+
+
+class BroadcastingOutputCollector(Output):
+    """Fans out to several outputs, each of which picks what is meant for it.
+
+    It takes over the counters of its outputs: a record that goes several ways has left the operator once.
+    """
+
+    def __init__(self, outputs: Sequence[Output]) -> None:
+        self._outputs = tuple(outputs)
+        self._tagged = [output for output in outputs if isinstance(output, TaggedOutput)]
+        self._records_out = next((o.records_out for o in self._tagged if o.records_out is not None), None)
+        for output in self._tagged:
+            output.records_out = None
+
+    def collect(self, batch: RecordBatch, tag: OutputTag | None = None) -> None:
+        if self._records_out is not None and any(output.takes(tag) for output in self._tagged):
+            self._records_out.inc(batch.num_rows)
+        for output in self._outputs:
+            output.collect(batch, tag)
+
+    def emit_watermark(self, watermark: Watermark) -> None:
+        for output in self._outputs:
+            output.emit_watermark(watermark)
+
+    def emit_watermark_status(self, status: WatermarkStatus) -> None:
+        for output in self._outputs:
+            output.emit_watermark_status(status)
+
+    def emit_latency_marker(self, marker: LatencyMarker) -> None:
+        for output in self._outputs:
+            output.emit_latency_marker(marker)
+
+
+class DiscardingOutput(Output):
+    """Of an operator that nothing follows."""
+
+    def collect(self, batch: RecordBatch, tag: OutputTag | None = None) -> None:
+        pass
+
+    def emit_watermark(self, watermark: Watermark) -> None:
+        pass
+
+    def emit_watermark_status(self, status: WatermarkStatus) -> None:
+        pass
+
+    def emit_latency_marker(self, marker: LatencyMarker) -> None:
+        pass

@@ -1,0 +1,161 @@
+"""Running aggregates of a keyed stream: reduce, and sum, min, max, min_by and max_by that are made from it.
+
+Every record gives one: the aggregate of all records of its key so far. Used by the task's thread.
+Source: Flink, StreamGroupedReduceOperator; PyFlink, KeyedStream.sum and its siblings.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Number
+from typing import Any
+
+from runtime.common.typeinfo import TypeInformation
+from runtime.common.types import Row, row_of
+from runtime.operators.collector import Coercer
+from runtime.operators.errors import failing_index, user_function_error
+from runtime.operators.functions import ReduceFunction, callable_of
+from runtime.operators.user_operator import KeyedOperator
+from runtime.state.descriptors import ValueStateDescriptor
+
+
+class ReduceOperator(KeyedOperator):
+    """Keeps one value for each key."""
+
+    def __init__(self, function: Any, key_selector: Any, output_type: TypeInformation | None) -> None:
+        super().__init__([function], key_selector, output_type)
+        self._function = function
+        call = callable_of(function, ReduceFunction, "reduce")
+        coercer = None if output_type is None else output_type.coercer()
+        # what is stored must be of the type too: a sum that wraps, wraps in the state
+        self._call = call if coercer is None else coercing(call, coercer)
+
+    def open(self) -> None:
+        super().open()
+        self._state = self.backend.get_state(ValueStateDescriptor("reduced", self.output_type))
+
+    def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
+        reduce, set_key = self._call, self.backend.set_current_key
+        read, update = self._state.value, self._state.update
+        append = self.collector.values.append
+        rows = iter(values)
+        try:
+            for value, key in zip(rows, keys, strict=True):
+                set_key(key)
+                reduced = read()
+                reduced = value if reduced is None else reduce(reduced, value)
+                update(reduced)
+                append(reduced)
+        except Exception as error:
+            record = values[failing_index(rows, len(values))]
+            raise user_function_error(self.context, error, record, self._function) from error
+        self.collector.timestamps.extend(timestamps)
+
+
+@dataclass(frozen=True)
+class ReduceOperatorFactory:
+    """Reduce.
+
+    Args:
+        function: a ReduceFunction or a callable of two values.
+        key_selector: a KeySelector or a callable.
+        output_type: type of the records, in and out.
+
+    Raises:
+        TypeError: the function is neither.
+    """
+
+    function: Any
+    key_selector: Any
+    output_type: TypeInformation | None = None
+
+    def __post_init__(self) -> None:
+        callable_of(self.function, ReduceFunction, "reduce")
+
+    def create(self) -> ReduceOperator:
+        return ReduceOperator(self.function, self.key_selector, self.output_type)
+
+
+class AccumulateType(enum.Enum):
+    """Which running aggregate of a field."""
+
+    MIN = "min"
+    MAX = "max"
+    MIN_BY = "min_by"
+    MAX_BY = "max_by"
+    SUM = "sum"
+
+
+class AccumulateFunction(ReduceFunction):
+    """Reduces records by one of their fields.
+
+    `min`, `max` and `sum` give the first record with that field replaced; `min_by` and `max_by` give the record that
+    has the extreme value, the first of equals. Records without fields are aggregated themselves.
+
+    Args:
+        kind: the aggregate.
+        position: index or name of the field.
+
+    Raises:
+        TypeError: on reduce: a record has no such field, or the field to sum is not a number.
+    """
+
+    def __init__(self, kind: AccumulateType, position: int | str = 0) -> None:
+        if isinstance(position, bool) or not isinstance(position, (int, str)):
+            raise TypeError(f"{kind.value}() needs the index or the name of a field, not {position!r}")
+        self.kind = kind
+        self.position = position
+        self.__name__ = kind.value.title().replace("_", "")
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        old, new = self._field(value1), self._field(value2)
+        if self.kind is AccumulateType.SUM:
+            if not isinstance(old, Number) or not isinstance(new, Number):
+                raise TypeError(f"sum({self.position!r}) needs numbers, not {old!r} and {new!r}")
+            return self._with_field(value1, old + new)  # type: ignore[operator]
+        if self.kind in (AccumulateType.MIN, AccumulateType.MIN_BY):
+            better = new < old
+        else:
+            better = new > old
+        if not better:
+            return value1
+        by = self.kind in (AccumulateType.MIN_BY, AccumulateType.MAX_BY)
+        return value2 if by else self._with_field(value1, new)
+
+    def _field(self, value: Any) -> Any:
+        if isinstance(value, (Row, tuple, list, dict)):
+            try:
+                return value[self.position]  # type: ignore[index,call-overload]
+            except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+                raise TypeError(f"{self.kind.value}({self.position!r}): no such field in {value!r}") from error
+        if self.position != 0:
+            raise TypeError(f"{self.kind.value}({self.position!r}): {value!r} has no fields")
+        return value
+
+    def _with_field(self, value: Any, field: Any) -> Any:
+        if isinstance(value, tuple):
+            assert isinstance(self.position, int)
+            fields = list(value)
+            fields[self.position] = field
+            return type(value)._make(fields) if hasattr(value, "_make") else tuple(fields)
+        if isinstance(value, Row):
+            changed = row_of(list(value), value._fields)
+            changed.set_row_kind(value.get_row_kind())
+            changed[self.position] = field
+            return changed
+        if isinstance(value, (list, dict)):
+            copy: Any = value.copy()
+            copy[self.position] = field
+            return copy
+        return field
+
+
+def coercing(call: Callable[..., Any], coercer: Coercer) -> Callable[..., Any]:
+    """`call`, with its result made to fit a type."""
+
+    def call_and_coerce(*args: Any) -> Any:
+        return coercer(call(*args))
+
+    return call_and_coerce

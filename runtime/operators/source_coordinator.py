@@ -1,0 +1,145 @@
+"""SourceCoordinator: hands the splits of one source to its subtasks, which ask for one at a time.
+
+It lives in the slot of subtask 0 and is called by that slot's loop; readers, wherever they are, talk to it with the
+events below. An assignment counts as in flight until the same subtask asks again, so that what a lost message or a
+lost reader leaves behind is known. Source: Flink, SourceCoordinator and SplitAssignmentTracker.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runtime.operators.source import NoSplit, Source, SourceSplit
+from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redistribution
+
+COORDINATOR_STATE = "source-coordinator"
+"""Name of the operator state under which the coordinator's snapshot is stored, with subtask 0's."""
+RECEIVED_STATE = "source-received"
+"""Name of the readers' operator state: the number of the last assignment that each has received."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSplit:
+    """Reader → coordinator: I have nothing to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignSplit:
+    """Coordinator → reader: read this, from its start."""
+
+    number: int
+    """Number of the assignment, unique for the life of the job; it only grows."""
+    split: Any
+    """What `Source.split_to_json` made of the split."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoSplitNow:
+    """Coordinator → reader: none at the moment; SplitsAvailable will come."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitsAvailable:
+    """Coordinator → reader: ask again."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoMoreSplits:
+    """Coordinator → reader: there will be none any more."""
+
+
+CoordinatorEvent = AssignSplit | NoSplitNow | SplitsAvailable | NoMoreSplits
+Reply = Callable[[int, object], None]
+"""Sends an event to a subtask."""
+
+
+class SourceCoordinator:
+    """Runs a source's enumerator.
+
+    Args:
+        source: the source.
+        parallelism: number of subtasks that will ask.
+        restored: subtask 0's snapshot of the operator, which holds what `snapshot` returned under COORDINATOR_STATE;
+            None at the first start.
+
+    Raises:
+        SourceError: there is nothing to read; the message says what and where.
+    """
+
+    def __init__(self, source: Source, parallelism: int, restored: OperatorSnapshot | None) -> None:
+        self._source = source
+        saved = _decode(restored)
+        self._next_number: int = saved["next_number"] if saved else 0
+        self._enumerator = source.create_enumerator(parallelism, saved["enumerator"] if saved else None)
+        #: subtask → its assignment that no later request has confirmed
+        self._in_flight: dict[int, tuple[int, SourceSplit]] = {}
+        self._waiting: set[int] = set()
+        self._replies: dict[int, Reply] = {}
+        if saved and saved["in_flight"]:
+            # a split that was dealt out is in its reader's snapshot unless the reader had not received it yet
+            held = set(saved["received"])
+            lost = [source.split_from_json(split) for number, split in saved["in_flight"] if number not in held]
+            self._enumerator.add_splits_back(lost)
+
+    def handle_event(self, from_subtask: int, event: object, reply: Reply) -> None:
+        """Answer a reader's event, now or, if there is no split at the moment, again when `poll` finds one.
+
+        Raises:
+            TypeError: the event is not a reader's.
+        """
+        if not isinstance(event, RequestSplit):
+            raise TypeError(f"a source coordinator cannot handle {event!r}")
+        self._in_flight.pop(from_subtask, None)
+        split = self._enumerator.next_split(from_subtask)
+        if isinstance(split, SourceSplit):
+            number = self._next_number
+            self._next_number += 1
+            self._in_flight[from_subtask] = (number, split)
+            reply(from_subtask, AssignSplit(number, self._source.split_to_json(split)))
+        elif split is NoSplit.LATER:
+            self._waiting.add(from_subtask)
+            self._replies[from_subtask] = reply
+            reply(from_subtask, NoSplitNow())
+        else:
+            reply(from_subtask, NoMoreSplits())
+
+    def add_splits_back(self, splits: Sequence[SourceSplit]) -> None:
+        """Take splits back from a reader that was lost, and tell the readers that wait for one."""
+        self._enumerator.add_splits_back(splits)
+        self.wake_waiting()
+
+    def wake_waiting(self) -> None:
+        """Let the readers that were told to wait ask again."""
+        waiting, self._waiting = sorted(self._waiting), set()
+        for subtask in waiting:
+            self._replies.pop(subtask)(subtask, SplitsAvailable())
+
+    def snapshot(self) -> OperatorStateSnapshot:
+        """State of the enumerator and the assignments in flight; to be stored with subtask 0 as COORDINATOR_STATE.
+
+        Take it before the readers' snapshots, and let no assignment reach a reader between the two: a split that
+        the enumerator still holds here must not be in a reader's snapshot.
+        """
+        value = {
+            "next_number": self._next_number,
+            "enumerator": self._enumerator.snapshot(),
+            "in_flight": [(n, self._source.split_to_json(split)) for n, split in self._in_flight.values()],
+        }
+        return OperatorStateSnapshot(Redistribution.UNION, [json.dumps(value).encode()])
+
+    def close(self) -> None:
+        """Release the enumerator; idempotent."""
+        self._enumerator.close()
+
+
+def _decode(restored: OperatorSnapshot | None) -> dict[str, Any] | None:
+    state = None if restored is None else restored.operator_states.get(COORDINATOR_STATE)
+    if restored is None or state is None or not state.items:
+        return None
+    value: dict[str, Any] = json.loads(state.items[0])
+    received = restored.operator_states.get(RECEIVED_STATE)
+    value["received"] = [] if received is None else [json.loads(item) for item in received.items]
+    return value

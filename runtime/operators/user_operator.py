@@ -1,0 +1,198 @@
+"""Bases of the operators that run user functions: opening and closing them, and keyed state with its timers.
+
+Used by the task's thread. Source: Flink, AbstractUdfStreamOperator and AbstractStreamOperator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from runtime.common.typeinfo import TypeInformation
+from runtime.core.batch import NO_TIMESTAMP, RecordBatch
+from runtime.core.elements import MIN_WATERMARK, Watermark
+from runtime.operators.collector import BatchCollector
+from runtime.operators.errors import failing_index, user_function_error
+from runtime.operators.functions import Function, RuntimeContext, key_function
+from runtime.operators.operator import OneInputOperator, OperatorContext
+from runtime.operators.output import Output
+from runtime.operators.runtime_context import StreamRuntimeContext
+from runtime.state.backend import KeyedStateBackend, Timer, TimerService
+from runtime.state.snapshot import OperatorSnapshot
+
+
+class UserFunctionOperator(OneInputOperator):
+    """Opens user functions before the first record and closes them at the end.
+
+    Args:
+        functions: those of the user; only `Function` objects have anything to open.
+        output_type: type of the main output; None = Python objects.
+    """
+
+    collector: BatchCollector
+    runtime_context: RuntimeContext
+
+    def __init__(self, functions: Sequence[Any], output_type: TypeInformation | None) -> None:
+        self.functions = [function for function in functions if isinstance(function, Function)]
+        self.output_type = output_type
+        self._opened: list[Function] = []
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self.collector = BatchCollector(context, output, self.output_type)
+
+    def open(self) -> None:
+        self.runtime_context = StreamRuntimeContext(self.context, self._backend_or_none())
+        for function in self.functions:
+            # listed first: what open() acquired before it failed is for close() to release
+            self._opened.append(function)
+            try:
+                function.open(self.runtime_context)
+            except Exception as error:
+                raise user_function_error(self.context, error, function=function, during="open()") from error
+
+    def close(self) -> None:
+        opened, self._opened = self._opened, []
+        first: Exception | None = None
+        for function in opened:
+            try:
+                function.close()
+            except Exception as error:
+                first = first or user_function_error(self.context, error, function=function, during="close()")
+                first.__cause__ = first.__cause__ or error
+        if first is not None:
+            raise first
+
+    def _backend_or_none(self) -> KeyedStateBackend | None:
+        return None
+
+
+class KeyedOperator(UserFunctionOperator):
+    """Keyed state, timers and the operator's event time.
+
+    Subclasses implement `process_rows`, `on_event_time` and `on_processing_time`, and put results into `collector`.
+
+    Args:
+        key_selector: used where a batch does not bring its keys.
+    """
+
+    backend: KeyedStateBackend
+    timers: TimerService
+    #: name under which the timers are kept in snapshots
+    timers_name = "timers"
+
+    def __init__(self, functions: Sequence[Any], key_selector: Any, output_type: TypeInformation | None) -> None:
+        super().__init__([*functions, key_selector], output_type)
+        self._key_selector = key_selector
+        self._key_of: Callable[[Any], Any] = key_function(key_selector)
+        self._restored_watermark = MIN_WATERMARK
+        self._wakeup_ms: int | None = None
+        self._cancel_wakeup: Callable[[], None] | None = None
+
+    def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
+        self.backend = self.context.create_keyed_backend()
+        if snapshot is not None:
+            self._restored_watermark = snapshot.watermark
+            if snapshot.keyed is not None:
+                self.backend.restore(snapshot.keyed)
+
+    def open(self) -> None:
+        self.timers = self.backend.get_timer_service(self.timers_name, self.on_event_time, self.on_processing_time)
+        self.timers.current_watermark = self._restored_watermark
+        super().open()
+        self._schedule_wakeup()
+
+    def process_batch(self, batch: RecordBatch) -> None:
+        values = batch.values()
+        timestamps = batch.timestamps()
+        if timestamps is None:
+            timestamps = [NO_TIMESTAMP] * len(values)
+        keys = self._prepared_keys(values, batch.keys)
+        if batch.marks:
+            for start, stop, watermark in batch.segments():
+                if start < stop:
+                    self.process_rows(values[start:stop], timestamps[start:stop], keys[start:stop])
+                if watermark is not None and watermark >= self.timers.current_watermark:
+                    self.timers.advance_watermark(watermark)
+                    self.collector.mark(watermark)
+        else:
+            self.process_rows(values, timestamps, keys)
+        self.end_batch()
+        self.collector.flush()
+        self._schedule_wakeup()
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        # after a restore the inputs start from nothing, while this operator has been further already
+        if watermark.timestamp < self.timers.current_watermark:
+            return
+        self.timers.advance_watermark(watermark.timestamp)
+        self.collector.mark(watermark.timestamp)
+        self.collector.flush()
+        self._schedule_wakeup()
+
+    def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
+        """Process records between two watermarks; all lists are equally long."""
+        raise NotImplementedError
+
+    def prepare_keys(self, keys: list[Any]) -> list[Any]:
+        """What `process_rows` is given for the keys of a batch."""
+        return keys
+
+    def end_batch(self) -> None:
+        """The batch's records and marks have been processed."""
+
+    def on_event_time(self, timer: Timer) -> None:
+        """An event-time timer fires; the backend's key is the timer's."""
+
+    def on_processing_time(self, timer: Timer) -> None:
+        """A processing-time timer fires; the backend's key is the timer's."""
+
+    def snapshot_state(self) -> OperatorSnapshot:
+        return OperatorSnapshot(keyed=self.backend.snapshot(), watermark=self.timers.current_watermark)
+
+    def finish(self) -> None:
+        self._cancel()
+        super().finish()
+
+    def close(self) -> None:
+        self._cancel()
+        try:
+            super().close()
+        finally:
+            if hasattr(self, "backend"):
+                self.backend.dispose()
+
+    def _prepared_keys(self, values: list[Any], keys: list[Any] | None) -> list[Any]:
+        rows = iter(values)
+        try:
+            if keys is None:
+                keys = list(map(self._key_of, rows))
+        except Exception as error:
+            record = values[failing_index(rows, len(values))]
+            raise user_function_error(
+                self.context, error, record, self._key_selector, during="the key selector"
+            ) from error
+        return self.prepare_keys(keys)
+
+    def _backend_or_none(self) -> KeyedStateBackend | None:
+        return self.backend
+
+    def _schedule_wakeup(self) -> None:
+        due = self.timers.next_processing_time()
+        if due is None or (self._wakeup_ms is not None and self._wakeup_ms <= due):
+            return
+        self._cancel()
+        self._wakeup_ms = due
+        self._cancel_wakeup = self.context.processing_time.register_timer(due, self._wake_up)
+
+    def _wake_up(self, timestamp_ms: int) -> None:
+        self._wakeup_ms = self._cancel_wakeup = None
+        self.timers.advance_processing_time(max(timestamp_ms, self.context.processing_time.now_ms()))
+        self.end_batch()
+        self.collector.flush()
+        self._schedule_wakeup()
+
+    def _cancel(self) -> None:
+        if self._cancel_wakeup is not None:
+            self._cancel_wakeup()
+        self._wakeup_ms = self._cancel_wakeup = None

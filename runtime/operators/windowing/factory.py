@@ -1,0 +1,63 @@
+"""WindowOperatorFactory: describes a window operator, and picks the one that serves it best.
+
+The choice changes nothing that can be seen, not even in snapshots.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from runtime.common.typeinfo import TypeInformation
+from runtime.operators.output_tag import OutputTag
+from runtime.operators.windowing.aligned_windows import AlignedWindowOperator, is_aligned
+from runtime.operators.windowing.assigners import WindowAssigner
+from runtime.operators.windowing.contents import ListContents, WindowContents
+from runtime.operators.windowing.triggers import Trigger
+from runtime.operators.windowing.window_functions import check_window_function
+from runtime.operators.windowing.window_operator import WindowOperator, WindowSpec
+
+
+@dataclass(frozen=True)
+class WindowOperatorFactory:
+    """Window.
+
+    Args:
+        assigner: which windows an element belongs to.
+        key_selector: a KeySelector or a callable; NullByteKeySelector() for windows over a whole stream.
+        contents: what is kept of the elements.
+        window_function: makes the results of what is kept (a WindowFunction, AllWindowFunction, ProcessWindowFunction
+            or ProcessAllWindowFunction); None: what is kept is the result.
+        trigger: when windows fire; None = the assigner's default.
+        allowed_lateness_ms: how far the watermark may have passed a window that still takes elements.
+        late_data_tag: side output of elements that are late for all their windows; None = they are dropped.
+        output_type: type of the results; None = Python objects.
+
+    Raises:
+        TypeError: the window function is of no known kind, or all elements are kept and there is none.
+        ValueError: the lateness is negative.
+    """
+
+    assigner: WindowAssigner[Any]
+    key_selector: Any
+    contents: WindowContents
+    window_function: Any = None
+    trigger: Trigger[Any] | None = None
+    allowed_lateness_ms: int = 0
+    late_data_tag: OutputTag | None = None
+    output_type: TypeInformation | None = None
+
+    def __post_init__(self) -> None:
+        check_window_function(self.window_function)
+        if self.window_function is None and isinstance(self.contents, ListContents):
+            raise TypeError("windows that keep all their elements need a window function")
+        if self.allowed_lateness_ms < 0:
+            raise ValueError(f"the allowed lateness must not be negative, it is {self.allowed_lateness_ms} ms")
+
+    def create(self) -> WindowOperator:
+        trigger = self.assigner.get_default_trigger() if self.trigger is None else self.trigger
+        spec = WindowSpec(
+            self.assigner, self.contents, self.window_function, trigger, self.allowed_lateness_ms, self.late_data_tag
+        )
+        operator = AlignedWindowOperator if self.trigger is None and is_aligned(spec) else WindowOperator
+        return operator(spec, self.key_selector, self.output_type)

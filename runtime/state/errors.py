@@ -1,0 +1,60 @@
+"""What can go wrong with state, one class per thing that a caller can do about it.
+
+Keys that have no canonical encoding raise `runtime.core.keys.KeyEncodingError` instead.
+"""
+
+from __future__ import annotations
+
+
+class StateError(Exception):
+    """Base of every error of `runtime.state`."""
+
+
+class KeyGroupRangeError(StateError):
+    """A parallelism, key group or key lies outside what is allowed; the message names the bounds."""
+
+
+class NoCurrentKeyError(StateError):
+    """Keyed state or a timer was used while no record and no timer was being processed."""
+
+    def __init__(self) -> None:
+        super().__init__("keyed state and timers exist per key: use them only while a record or a timer is processed")
+
+
+class StateTypeError(StateError):
+    """A state name is already taken by a state of another kind, scope or serializer.
+
+    Attributes:
+        name: the state's name.
+        existing: what the name stands for already.
+        requested: what was asked for.
+    """
+
+    def __init__(self, name: str, existing: str, requested: str) -> None:
+        super().__init__(f"state {name!r} is {existing}; it cannot also be {requested}: give one of them another name")
+        self.name = name
+        self.existing = existing
+        self.requested = requested
+
+
+class StateMigrationError(StateError):
+    """State in a snapshot was written as something else than its descriptor now says.
+
+    Attributes:
+        name: the state's name.
+        written: how the snapshot was written.
+        expected: what the descriptor asks for.
+    """
+
+    def __init__(self, name: str, written: str, expected: str) -> None:
+        super().__init__(
+            f"state {name!r} was saved as {written} and cannot be read as {expected}: "
+            "use the type that it was saved with, or another state name"
+        )
+        self.name = name
+        self.written = written
+        self.expected = expected
+
+
+class RedistributionError(StateError):
+    """Snapshots of an operator's subtasks contradict each other, or do not fit the new parallelism."""

@@ -1,0 +1,224 @@
+"""HashMapKeyedStateBackend: keyed state as Python objects in dicts.
+
+`set_current_key` finds the key's entry once; every state and timer then works on that entry. Values are not copied:
+what a user function reads is what is stored. Serializers are used for snapshots only. Task thread only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from runtime.core.clock import SYSTEM_CLOCK, Clock
+from runtime.core.keys import decode_key
+from runtime.state.backend import KeyedStateBackend, Timer, TimerService
+from runtime.state.codecs import StateCodec, codec_of
+from runtime.state.descriptors import StateDescriptor
+from runtime.state.errors import KeyGroupRangeError, StateError, StateMigrationError, StateTypeError
+from runtime.state.hashmap.entries import NO_ENTRY, Entry, KeyTables
+from runtime.state.hashmap.snapshot import KeepUnexpired, RestoredState, SnapshotWriter
+from runtime.state.hashmap.states import NAMESPACED_STATES, PLAIN_STATES, SlotState
+from runtime.state.hashmap.ttl_states import NAMESPACED_TTL_STATES, PLAIN_TTL_STATES
+from runtime.state.key_groups import KeyGroupRange, check_max_parallelism, key_group_of
+from runtime.state.namespaces import decode_namespace
+from runtime.state.snapshot import KeyedSnapshot, StateMeta
+from runtime.state.timers import KeyedTimerService
+
+_FIRST_SWEEP = 4096
+"""Keys at which dead entries are first looked for; then whenever the number has doubled. Smaller: small jobs sweep all
+the time. Larger: memory that a job with few live keys does not need."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredState:
+    """A state that was asked for."""
+
+    index: int
+    meta: StateMeta
+    codec: StateCodec
+    state: SlotState
+    keep: KeepUnexpired | None
+    """What a snapshot leaves of a value; None = all of it."""
+
+
+class HashMapKeyedStateBackend(KeyedStateBackend):
+    """Keyed state and timers of one operator subtask, on the heap."""
+
+    def __init__(self, key_group_range: KeyGroupRange, max_parallelism: int, clock: Clock = SYSTEM_CLOCK) -> None:
+        """An empty backend.
+
+        Args:
+            key_group_range: the key groups of this subtask.
+            max_parallelism: number of key groups of the operator.
+            clock: what state with time to live ages by.
+
+        Raises:
+            KeyGroupRangeError: the range lies outside of [0, max_parallelism).
+        """
+        check_max_parallelism(max_parallelism)
+        if key_group_range.end >= max_parallelism:
+            raise KeyGroupRangeError(f"key groups {key_group_range} do not fit max parallelism {max_parallelism}")
+        self.key_group_range = key_group_range
+        self.max_parallelism = max_parallelism
+        self.clock = clock
+        #: entry of the current key; read by every state on every access, set here and by the timer services
+        self.current_entry: Any = NO_ENTRY
+        self._tables = KeyTables(self._make_entry)
+        self._num_entries = 0
+        self._sweep_at = _FIRST_SWEEP
+        self._states: dict[str, RegisteredState] = {}
+        self._timers: dict[str, KeyedTimerService] = {}
+        self._restored = RestoredState(key_group_range)
+
+    @property
+    def current_key(self) -> Any:
+        return self.current_entry.key
+
+    def set_current_key(self, key: Any) -> None:
+        self.current_entry = self._tables[key.__class__][key]
+
+    def get_state(self, descriptor: StateDescriptor) -> Any:
+        return self._state_of(descriptor, namespaced=False)
+
+    def get_namespaced_state(self, descriptor: StateDescriptor) -> Any:
+        return self._state_of(descriptor, namespaced=True)
+
+    def get_timer_service(
+        self,
+        name: str,
+        on_event_time: Callable[[Timer], None],
+        on_processing_time: Callable[[Timer], None],
+    ) -> TimerService:
+        if name in self._timers:
+            raise StateError(f"timer service {name!r} was asked for already")
+        self._timers[name] = service = KeyedTimerService(self, on_event_time, on_processing_time)
+        event, processing = self._restored.take_timers(name)
+        for queue, timers in ((service.event, event), (service.processing, processing)):
+            for timer in timers:
+                entry = self._entry_of(timer.key)
+                queue.add((timer.timestamp, entry, decode_namespace(timer.namespace)))
+        return service
+
+    def keys(self, state_name: str) -> Iterator[Any]:
+        registered = self._states.get(state_name)
+        if registered is None:
+            yield from {encoded: decode_key(encoded) for encoded in self._restored.keys_of(state_name)}.values()
+            return
+        index = registered.index
+        for entry in self.entries():
+            if entry.values[index] is not None:
+                yield entry.key
+
+    def snapshot(self) -> KeyedSnapshot:
+        self._sweep()
+        writer = SnapshotWriter(self.max_parallelism, self.clock.now_ms())
+        entries = self.entries()
+        for registered in self._states.values():
+            writer.add_state(registered.index, registered.meta, registered.codec, entries, registered.keep)
+        for name, service in self._timers.items():
+            writer.add_timers(name, service.event, service.processing)
+        self._restored.copy_to(writer)
+        return writer.finish()
+
+    def restore(self, snapshot: KeyedSnapshot) -> None:
+        """Load what `snapshot` holds of this backend's key groups. Call before any state is asked for.
+
+        What no descriptor asks for later stays as it is, and goes into the next snapshot.
+
+        Raises:
+            KeyGroupRangeError: the snapshot was taken with another number of key groups.
+            StateError: a state was asked for already.
+        """
+        if self._states or self._timers:
+            raise StateError("state can only be restored before any state or timer service is asked for")
+        if snapshot.max_parallelism != self.max_parallelism:
+            raise KeyGroupRangeError(
+                f"the snapshot has max parallelism {snapshot.max_parallelism}, the operator {self.max_parallelism}: "
+                "the number of key groups cannot change once there is state"
+            )
+        self._restored.add(snapshot)
+
+    def dispose(self) -> None:
+        self.current_entry = NO_ENTRY
+        self._tables = KeyTables(self._make_entry)
+        self._num_entries = 0
+        self._states.clear()
+        self._timers.clear()
+        self._restored = RestoredState(self.key_group_range)
+
+    def entries(self) -> list[Entry]:
+        """All entries as they are now, in no order."""
+        return list(self._tables.entries())
+
+    @property
+    def num_entries(self) -> int:
+        """Keys that are held in memory, some of them perhaps with nothing."""
+        return self._num_entries
+
+    def _state_of(self, descriptor: StateDescriptor, namespaced: bool) -> Any:
+        codec = codec_of(descriptor)
+        meta = StateMeta(descriptor.name, codec.kind, codec.name, namespaced, descriptor.ttl_config is not None)
+        registered = self._states.get(descriptor.name)
+        if registered is None:
+            registered = self._register(descriptor, meta, codec)
+        elif registered.meta != meta:
+            raise StateTypeError(meta.name, registered.meta.describe(), meta.describe())
+        return registered.state
+
+    def _register(self, descriptor: StateDescriptor, meta: StateMeta, codec: StateCodec) -> RegisteredState:
+        written = self._restored.meta_of(meta.name)
+        if written is not None and not written.is_readable_as(meta):
+            raise StateMigrationError(meta.name, written.describe(), meta.describe())
+        registered = self._make_state(descriptor, meta, codec)
+        self._states[meta.name] = registered
+        for entry in self._tables.entries():
+            entry.values.append(None)
+        for restored, value in self._restored.take_state(meta, codec, self.clock.now_ms()):
+            values = self._entry_of(restored.key).values
+            if not meta.namespaced:
+                values[registered.index] = value
+            elif values[registered.index] is None:
+                values[registered.index] = {decode_namespace(restored.namespace): value}
+            else:
+                values[registered.index][decode_namespace(restored.namespace)] = value
+        return registered
+
+    def _make_state(self, descriptor: StateDescriptor, meta: StateMeta, codec: StateCodec) -> RegisteredState:
+        index = len(self._states)
+        config = descriptor.ttl_config
+        if config is None:
+            states = NAMESPACED_STATES if meta.namespaced else PLAIN_STATES
+            return RegisteredState(index, meta, codec, states[meta.kind](self, index, descriptor), None)
+        ttl_states = NAMESPACED_TTL_STATES if meta.namespaced else PLAIN_TTL_STATES
+        state = ttl_states[meta.kind](self, index, descriptor)
+        keep = state.unexpired if config.get_cleanup_strategies().in_full_snapshot() else None
+        return RegisteredState(index, meta, codec, state, keep)
+
+    def _entry_of(self, encoded_key: bytes) -> Entry:
+        key = decode_key(encoded_key)
+        return self._tables[key.__class__][key]
+
+    def _make_entry(self, key: Any, encoded_key: bytes) -> Entry:
+        key_group = key_group_of(encoded_key, self.max_parallelism)
+        if key_group not in self.key_group_range:
+            raise KeyGroupRangeError(
+                f"key {key!r} belongs to key group {key_group}, this subtask owns {self.key_group_range}: "
+                "a key selector must always give the same key for a record"
+            )
+        if self._num_entries >= self._sweep_at:
+            self._sweep()
+        self._num_entries += 1
+        return Entry(key, encoded_key, key_group, len(self._states))
+
+    def _sweep(self) -> None:
+        """Forget keys that have neither state nor timers, so that memory does not grow with keys once seen."""
+        kept = {id(entry) for service in self._timers.values() for entry in service.live_keys()}
+        # state objects write to the current entry directly: it must stay the one that the tables lead to
+        kept.add(id(self.current_entry))
+
+        def is_dead(entry: Entry) -> bool:
+            return id(entry) not in kept and all(value is None for value in entry.values)
+
+        self._num_entries = self._tables.drop(is_dead)
+        self._sweep_at = max(_FIRST_SWEEP, 2 * self._num_entries)

@@ -1,0 +1,155 @@
+"""Where the hashmap backend finds what it keeps for a key: one dict lookup for the usual kinds of keys.
+
+Keys of exact type str, int, bool, bytes and None, and tuples of these, are looked up as they are, in a dict per exact
+type, so that 1, 1.0 and True stay apart. Every other key is looked up by its canonical encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from runtime.core.keys import encode_key
+from runtime.state.errors import NoCurrentKeyError
+
+_DIRECT_TYPES = (str, int, bool, bytes, type(None))
+"""Types of which equal values (within one exact type) have equal encodings, so that a plain dict can tell them apart;
+not float: NaN differs from itself."""
+_DIRECT_TYPE_SET = frozenset(_DIRECT_TYPES)
+
+
+class Entry:
+    """Everything that the backend keeps for one key."""
+
+    __slots__ = ("encoded_key", "key", "key_group", "values")
+
+    def __init__(self, key: Any, encoded_key: bytes, key_group: int, num_states: int) -> None:
+        self.key = key
+        self.encoded_key = encoded_key
+        self.key_group = key_group
+        #: what each state holds, by state number; None = nothing. Namespaced states hold a dict from namespaces.
+        self.values: list[Any] = [None] * num_states
+
+
+class _NoEntry:
+    """Stands where the current entry is while there is no current key; every use of it is an error."""
+
+    __slots__ = ()
+
+    @property
+    def key(self) -> Any:
+        raise NoCurrentKeyError
+
+    @property
+    def values(self) -> list[Any]:
+        raise NoCurrentKeyError
+
+
+NO_ENTRY: Any = _NoEntry()
+
+EntryFactory = Callable[[Any, bytes], Entry]
+"""Makes the entry of (key, encoded key), or raises if the key does not belong here."""
+
+
+class KeyTable(Protocol):
+    """Finds, or makes, the entry of a key."""
+
+    def __getitem__(self, key: Any, /) -> Entry: ...
+
+
+class DirectTable(dict[Any, Entry]):
+    """Entries by the key itself; for keys of one exact type."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: EntryFactory) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: Any) -> Entry:
+        self[key] = entry = self._make(key, encode_key(key))
+        return entry
+
+
+class TupleTable:
+    """Entries of tuples: by the tuple itself where its items are of direct types, else by encoding."""
+
+    __slots__ = ("_by_types", "_encoded", "_make")
+
+    def __init__(self, make: EntryFactory, encoded: EncodedTable) -> None:
+        self._make = make
+        self._encoded = encoded
+        self._by_types: dict[tuple[type, ...], DirectTable] = {}
+
+    def __getitem__(self, key: Any) -> Entry:
+        types = tuple(map(type, key))
+        table = self._by_types.get(types)
+        if table is not None:
+            return table[key]
+        if not _DIRECT_TYPE_SET.issuperset(types):
+            return self._encoded[key]
+        self._by_types[types] = table = DirectTable(self._make)
+        return table[key]
+
+    def direct_tables(self) -> Iterator[DirectTable]:
+        return iter(self._by_types.values())
+
+    def drop_empty_tables(self) -> None:
+        """Forget the shapes of tuples of which no entry is left: there can be any number of shapes."""
+        self._by_types = {types: table for types, table in self._by_types.items() if table}
+
+
+class EncodedTable:
+    """Entries by the canonical encoding of the key.
+
+    `encode_key` refuses subclasses and the encoding names the type, so no key is in this table and a direct one.
+    """
+
+    __slots__ = ("_make", "entries")
+
+    def __init__(self, make: EntryFactory) -> None:
+        self._make = make
+        self.entries: dict[bytes, Entry] = {}
+
+    def __getitem__(self, key: Any) -> Entry:
+        encoded = encode_key(key)
+        entry = self.entries.get(encoded)
+        if entry is None:
+            self.entries[encoded] = entry = self._make(key, encoded)
+        return entry
+
+
+class KeyTables(dict[type, KeyTable]):
+    """The table of each exact type of key: `tables[key.__class__][key]` is the key's entry."""
+
+    def __init__(self, make: EntryFactory) -> None:
+        super().__init__()
+        self._encoded = EncodedTable(make)
+        self._tuples = TupleTable(make, self._encoded)
+        self._direct = [DirectTable(make) for _ in _DIRECT_TYPES]
+        self.update(zip(_DIRECT_TYPES, self._direct, strict=True))
+        self[tuple] = self._tuples
+
+    def __missing__(self, key_type: type) -> KeyTable:
+        self[key_type] = self._encoded
+        return self._encoded
+
+    def entries(self) -> Iterator[Entry]:
+        """All entries, in no order; the tables must not change meanwhile."""
+        for table in self._dicts():
+            yield from table.values()
+
+    def drop(self, is_dead: Callable[[Entry], bool]) -> int:
+        """Forget the entries for which `is_dead`; returns how many are left."""
+        left = 0
+        for table in self._dicts():
+            for key in [key for key, entry in table.items() if is_dead(entry)]:
+                del table[key]
+            left += len(table)
+        self._tuples.drop_empty_tables()
+        return left
+
+    def _dicts(self) -> Iterator[dict[Any, Entry]]:
+        yield from self._direct
+        yield from self._tuples.direct_tables()
+        yield self._encoded.entries

@@ -1,0 +1,26 @@
+"""Namespaces in snapshots: how the window (or other scope) of a namespaced state or timer is written.
+
+None, the only namespace of state that is not namespaced, is the empty string of bytes; every other namespace is encoded
+like a key: ints, text and tuples of them. Window operators pass their windows as plain tuples of ints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from runtime.core.keys import decode_key, encode_key
+
+
+def encode_namespace(namespace: Hashable) -> bytes:
+    """The canonical bytes of a namespace.
+
+    Raises:
+        KeyEncodingError: it is of a kind that has no canonical encoding.
+    """
+    return b"" if namespace is None else encode_key(namespace)
+
+
+def decode_namespace(encoded: bytes) -> Any:
+    """What `encode_namespace` was given."""
+    return decode_key(encoded) if encoded else None

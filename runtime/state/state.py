@@ -1,0 +1,182 @@
+"""The state objects that user functions and operators work with, as abstract classes.
+
+Keyed state is scoped to the key of the record or timer that is being processed, and is used by that task's thread only.
+Re-exported by `runtime.datastream.state`. Source: Flink, org.apache.flink.api.common.state.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from runtime.state.descriptors import ListStateDescriptor, MapStateDescriptor
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+
+class State(ABC):
+    """Base of all state."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Remove the state of the current key."""
+
+
+class ValueState(State, Generic[T]):
+    """One value."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def value(self) -> T | None:
+        """The value, or None if there is none. Change it by `update`, not in place."""
+
+    @abstractmethod
+    def update(self, value: T | None) -> None:
+        """Set the value; None removes it."""
+
+
+class AppendingState(State, Generic[IN, OUT]):
+    """State that takes values in and gives something made of them."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def get(self) -> OUT:
+        """What has been made of the values so far."""
+
+    @abstractmethod
+    def add(self, value: IN) -> None:
+        """Take another value in."""
+
+
+class MergingState(AppendingState[IN, OUT]):
+    """Appending state of which two can be made one."""
+
+    __slots__ = ()
+
+
+class ReducingState(MergingState[T, T | None], Generic[T]):
+    """The values added, reduced to one. `get` is None if there is none; `add(None)` clears."""
+
+    __slots__ = ()
+
+
+class AggregatingState(MergingState[IN, OUT | None], Generic[IN, OUT]):
+    """The values added, aggregated by an AggregateFunction. `get` is None if there is none; `add(None)` clears."""
+
+    __slots__ = ()
+
+
+class ListState(MergingState[T, Iterable[T]], Generic[T]):
+    """A list of values. `get` gives a copy of the list, empty if there is none."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def update(self, values: Sequence[T]) -> None:
+        """Replace the list; an empty one clears."""
+
+    @abstractmethod
+    def add_all(self, values: Sequence[T]) -> None:
+        """Append the values."""
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.get())
+
+
+class _ReadableMap(State, Generic[K, V]):
+    """What map state and broadcast state have in common."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def get(self, key: K) -> V | None:
+        """The value of `key`, or None."""
+
+    @abstractmethod
+    def contains(self, key: K) -> bool: ...
+
+    @abstractmethod
+    def items(self) -> Iterable[tuple[K, V]]:
+        """All pairs, as they are now: the map may be changed while they are iterated over."""
+
+    @abstractmethod
+    def keys(self) -> Iterable[K]: ...
+
+    @abstractmethod
+    def values(self) -> Iterable[V]: ...
+
+    @abstractmethod
+    def is_empty(self) -> bool: ...
+
+    def __getitem__(self, key: K) -> V | None:
+        return self.get(key)
+
+    def __contains__(self, key: K) -> bool:
+        return self.contains(key)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+
+class _WritableMap(_ReadableMap[K, V], Generic[K, V]):
+    __slots__ = ()
+
+    @abstractmethod
+    def put(self, key: K, value: V) -> None:
+        """Set the value of `key`; it may be None."""
+
+    @abstractmethod
+    def put_all(self, dict_value: Mapping[K, V]) -> None: ...
+
+    @abstractmethod
+    def remove(self, key: K) -> None:
+        """Remove `key` if it is there."""
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        self.remove(key)
+
+
+class MapState(_WritableMap[K, V], Generic[K, V]):
+    """A map from keys to values."""
+
+    __slots__ = ()
+
+
+class ReadOnlyBroadcastState(_ReadableMap[K, V], Generic[K, V]):
+    """Broadcast state as the side sees it that does not receive the broadcast. Do not modify the values."""
+
+    __slots__ = ()
+
+
+class BroadcastState(ReadOnlyBroadcastState[K, V], _WritableMap[K, V], Generic[K, V]):
+    """A map that is the same in every subtask: each must make the same changes in the same order."""
+
+    __slots__ = ()
+
+
+class OperatorStateStore(ABC):
+    """State of an operator that belongs to no key."""
+
+    @abstractmethod
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[K, V]:
+        """The broadcast state of this name; made on first call."""
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[T]:
+        """List state whose items are dealt out among the subtasks when the parallelism changes."""
+
+    @abstractmethod
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[T]:
+        """List state of which every subtask gets all items when the job is restored."""

@@ -1,0 +1,165 @@
+"""Event-time and processing-time timers of one operator, kept per key with keyed state.
+
+Backend-independent: a timer holds the backend's entry object of its key, so registering costs no encoding. Each domain
+is a heap with a set beside it that tells which timers are live; deletion only takes a timer out of the set. Used by
+the task's thread only. Source: Flink, InternalTimerServiceImpl.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple, Protocol
+
+from runtime.core.elements import MIN_WATERMARK
+from runtime.state.backend import Timer, TimerService
+
+_COMPACTION_SLACK = 1024
+"""Dead timers a heap may hold beyond twice the live ones. Below ~100 small heaps are rebuilt all the time; above
+~100,000 the memory of deleted timers shows."""
+
+
+class TimerKey(Protocol):
+    """What a backend keeps per key, as far as timers need it. Hashed by identity."""
+
+    key: Any
+    encoded_key: bytes
+    key_group: int
+
+
+class KeyContext(Protocol):
+    """A backend, as far as timers need it."""
+
+    current_entry: Any
+    """The TimerKey that state and timers are scoped to; the timer service sets it before each callback."""
+
+
+class FiredTimer(NamedTuple):
+    """A due timer, as handed to its operator."""
+
+    timestamp: int
+    key: Any
+    namespace: Any
+
+
+_LiveTimer = tuple[int, TimerKey, Hashable]
+
+
+class TimerQueue:
+    """The timers of one time domain, ordered by timestamp, then by registration."""
+
+    __slots__ = ("_heap", "_sequence", "live")
+
+    def __init__(self) -> None:
+        #: each live timer and the sequence number of its registration; read by the timer service
+        self.live: dict[_LiveTimer, int] = {}
+        self._heap: list[tuple[int, int, _LiveTimer]] = []
+        self._sequence = 0
+
+    def add(self, timer: _LiveTimer) -> None:
+        """Add a timer that is not live.
+
+        Raises:
+            TypeError: the timestamp is not an integer.
+        """
+        timestamp = operator.index(timer[0])
+        self._sequence = sequence = self._sequence + 1
+        self.live[timer] = sequence
+        heappush(self._heap, (timestamp, sequence, timer))
+
+    def remove(self, timer: _LiveTimer) -> None:
+        """Take a timer out, if it is live."""
+        if self.live.pop(timer, None) is not None and len(self._heap) > 2 * len(self.live) + _COMPACTION_SLACK:
+            live = self.live
+            self._heap = [item for item in self._heap if live.get(item[2]) == item[1]]
+            heapify(self._heap)
+
+    def pop_due(self, until: int) -> _LiveTimer | None:
+        """Take out and return the first live timer with timestamp <= `until`, or None."""
+        heap, live = self._heap, self.live
+        while heap and heap[0][0] <= until:
+            _, sequence, timer = heappop(heap)
+            if live.get(timer) == sequence:
+                del live[timer]
+                return timer
+        return None
+
+    def next_timestamp(self) -> int | None:
+        """Timestamp of the first live timer."""
+        heap, live = self._heap, self.live
+        while heap:
+            timestamp, sequence, timer = heap[0]
+            if live.get(timer) == sequence:
+                return timestamp
+            heappop(heap)
+        return None
+
+    def in_order(self) -> Iterator[_LiveTimer]:
+        """All live timers in the order in which they would fire."""
+        live = self.live
+        return (timer for _, sequence, timer in sorted(self._heap) if live.get(timer) == sequence)
+
+
+class KeyedTimerService(TimerService):
+    """The timers of one name; see TimerService."""
+
+    __slots__ = ("_context", "_on_event_time", "_on_processing_time", "current_watermark", "event", "processing")
+
+    def __init__(
+        self,
+        context: KeyContext,
+        on_event_time: Callable[[Timer], None],
+        on_processing_time: Callable[[Timer], None],
+    ) -> None:
+        self._context = context
+        self._on_event_time = on_event_time
+        self._on_processing_time = on_processing_time
+        self.current_watermark = MIN_WATERMARK
+        self.event = TimerQueue()
+        self.processing = TimerQueue()
+
+    def register_event_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
+        timer = (timestamp, self._context.current_entry, namespace)
+        if timer not in self.event.live:
+            self._check_key()
+            self.event.add(timer)
+
+    def delete_event_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
+        self.event.remove((timestamp, self._context.current_entry, namespace))
+
+    def register_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
+        timer = (timestamp, self._context.current_entry, namespace)
+        if timer not in self.processing.live:
+            self._check_key()
+            self.processing.add(timer)
+
+    def delete_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
+        self.processing.remove((timestamp, self._context.current_entry, namespace))
+
+    def advance_watermark(self, watermark: int) -> None:
+        self.current_watermark = watermark
+        self._fire(self.event, watermark, self._on_event_time)
+
+    def advance_processing_time(self, now_ms: int) -> None:
+        self._fire(self.processing, now_ms, self._on_processing_time)
+
+    def next_processing_time(self) -> int | None:
+        return self.processing.next_timestamp()
+
+    def live_keys(self) -> Iterable[TimerKey]:
+        """The keys that have timers, some of them more than once."""
+        for queue in (self.event, self.processing):
+            for _, entry, _ in queue.live:
+                yield entry
+
+    def _check_key(self) -> None:
+        # reading the key of "no key" raises NoCurrentKeyError; only a timer that is new gets here
+        _ = self._context.current_entry.key
+
+    def _fire(self, queue: TimerQueue, until: int, callback: Callable[[Timer], None]) -> None:
+        context, pop_due = self._context, queue.pop_due
+        while (timer := pop_due(until)) is not None:
+            timestamp, entry, namespace = timer
+            context.current_entry = entry
+            callback(FiredTimer(timestamp, entry.key, namespace))

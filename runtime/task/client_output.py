@@ -1,0 +1,66 @@
+"""ClientOutput of a slot: what `print` and `collect` send to the program that started the job, within a byte window.
+
+The client acknowledges what it has taken; a task whose output is congested waits. Used by the loop's thread, except
+that `StdoutRedirect.write` may be called by any thread of the user's.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable
+
+#: below ~64 kB every batch of a print sink waits for the client; above some MiB a slow terminal holds much memory
+CLIENT_WINDOW_BYTES = 1 << 20
+
+
+class SlotClientChannel:
+    """The slot's end; one for all its tasks. Implements `runtime.operators.operator.ClientChannel`."""
+
+    def __init__(self, send: Callable[[str, bytes], None]) -> None:
+        self._send = send
+        self._in_flight = 0
+        self._lock = threading.Lock()
+
+    def send(self, channel: str, payload: bytes) -> None:
+        with self._lock:
+            self._in_flight += len(payload)
+            self._send(channel, payload)
+
+    def acknowledge(self, size_bytes: int) -> None:
+        """The client has taken that many bytes."""
+        with self._lock:
+            self._in_flight -= size_bytes
+
+    def is_available(self) -> bool:
+        return self._in_flight < CLIENT_WINDOW_BYTES
+
+
+class StdoutRedirect(io.TextIOBase):
+    """Stands in for `sys.stdout` in a worker: whole lines go to the client."""
+
+    def __init__(self, channel: SlotClientChannel) -> None:
+        self._channel = channel
+        self._partial = ""
+        self._lock = threading.Lock()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        with self._lock:
+            lines, newline, rest = (self._partial + text).rpartition("\n")
+            self._partial = rest
+            if newline:
+                self._channel.send("stdout", f"{lines}\n".encode())
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing to do: whole lines have been sent; a partial one is sent by `finish`."""
+
+    def finish(self) -> None:
+        """Send what is left without a line end."""
+        with self._lock:
+            if self._partial:
+                self._channel.send("stdout", f"{self._partial}\n".encode())
+                self._partial = ""

@@ -1,0 +1,127 @@
+"""FlightControlLink: a slot's control stream to its JobMaster, over Arrow Flight.
+
+Two daemon threads: one reads messages (and answers heartbeats at once with what the loop last published, so that a
+frozen process is told from a slow user function), one writes. The slot's lease is renewed by heartbeat requests: if two
+of them lie further apart than the lease, the slot has been replaced for all it knows, and the link is lost for good.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow.flight as flight
+
+from runtime.core.clock import Clock
+from runtime.core.ids import Attempt, SlotId
+from runtime.network.control_stream import Hello, Outbox, decode_messages
+from runtime.task.messages import Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage
+from runtime.task.slot import ControlLostError
+
+CLOSE_TIMEOUT_S = 2.0
+
+
+class FlightControlLink:
+    """Implements `runtime.task.slot.ControlLink`.
+
+    Args:
+        address: of the JobMaster's control server, "grpc://host:port".
+        hello: who this slot is.
+        clock: for the lease.
+        lease_ms: how long the slot may go on without a heartbeat request.
+
+    Raises:
+        ControlLostError: the JobMaster cannot be reached.
+    """
+
+    def __init__(self, address: str, hello: Hello, clock: Clock, lease_ms: float) -> None:
+        self._clock = clock
+        self._lease_ms = lease_ms
+        self._lost: str | None = None
+        self._inbox: deque[JobMasterMessage] = deque()
+        self._outbox = Outbox()
+        self._listener: Callable[[], None] = lambda: None
+        self._heartbeat = Heartbeat(hello.slot, hello.attempt, 0, {})
+        self._published_ms = clock.monotonic_ms()
+        self._renewed_ms = clock.monotonic_ms()
+        try:
+            self._client = flight.connect(address)
+            self._writer, self._reader = self._client.do_exchange(flight.FlightDescriptor.for_command(hello.encode()))
+        except flight.FlightError as error:
+            raise ControlLostError(f"no JobMaster at {address}: {error}") from error
+        self._read_thread = threading.Thread(target=self._read, name="control-read", daemon=True)
+        self._write_thread = threading.Thread(target=self._write, name="control-write", daemon=True)
+        self._read_thread.start()
+        self._write_thread.start()
+
+    def poll(self) -> JobMasterMessage | None:
+        if self._lost is None and self._clock.monotonic_ms() - self._renewed_ms > self._lease_ms:
+            self._lose(f"no heartbeat from the JobMaster for {self._lease_ms:.0f} ms")
+        if self._lost is not None:
+            raise ControlLostError(self._lost)
+        try:
+            return self._inbox.popleft()
+        except IndexError:
+            return None
+
+    def send(self, message: SlotMessage) -> None:
+        self._outbox.put(message)
+
+    def publish(self, heartbeat: Heartbeat) -> None:
+        self._heartbeat = heartbeat
+        self._published_ms = self._clock.monotonic_ms()
+
+    def set_listener(self, on_message: Callable[[], None]) -> None:
+        self._listener = on_message
+
+    def close(self) -> None:
+        self._outbox.close()
+        self._write_thread.join(CLOSE_TIMEOUT_S)
+        self._read_thread.join(CLOSE_TIMEOUT_S)
+        if self._read_thread.is_alive():
+            self._reader.cancel()
+            self._read_thread.join(CLOSE_TIMEOUT_S)
+        self._client.close()
+
+    def _lose(self, cause: str) -> None:
+        self._lost = self._lost or cause
+        self._listener()
+
+    def _read(self) -> None:
+        try:
+            while True:
+                for message in decode_messages(self._reader.read_chunk().app_metadata.to_pybytes()):
+                    if isinstance(message, HeartbeatRequest):
+                        self._answer(message)
+                    self._inbox.append(message)
+                self._listener()
+        except StopIteration:
+            self._lose("the JobMaster ended the control stream")
+        except flight.FlightError as error:
+            self._lose(f"control stream broken: {error}")
+
+    def _answer(self, request: HeartbeatRequest) -> None:
+        now = self._clock.monotonic_ms()
+        if now - self._renewed_ms > self._lease_ms:
+            # the process was frozen: requests that piled up meanwhile do not bring the lease back
+            self._lose(f"the slot was frozen for {now - self._renewed_ms:.0f} ms")
+            return
+        self._renewed_ms = now
+        stalled = int(now - self._published_ms)
+        self._outbox.put(replace(self._heartbeat, sequence=request.sequence, stalled_ms=stalled))
+
+    def _write(self) -> None:
+        try:
+            self._outbox.write_all(self._writer.write_metadata)
+            self._writer.done_writing()
+        except flight.FlightError as error:
+            self._lose(f"control stream broken: {error}")
+
+
+def connect_control(
+    address: str, slot: SlotId, attempt: Attempt, token: str, clock: Clock, lease_ms: float
+) -> FlightControlLink:
+    """Open the control stream of a slot."""
+    return FlightControlLink(address, Hello(slot, attempt, token), clock, lease_ms)

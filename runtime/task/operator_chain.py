@@ -1,0 +1,157 @@
+"""OperatorChain: the operators of one task, wired output to input, and their common life cycle.
+
+Built once per task, used by its thread only. Records enter at the head and leave through the record writers.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from runtime.core.elements import END_OF_INPUT, StreamElement
+from runtime.core.ids import OperatorId
+from runtime.graph.job_graph import ChainEdge, JobVertex
+from runtime.metrics import Counter
+from runtime.network.record_writer import RecordWriter
+from runtime.operators.operator import OperatorContext, OperatorFactory, StreamOperator
+from runtime.operators.output import Output
+from runtime.operators.outputs import (
+    BroadcastingOutputCollector,
+    ChainingOutput,
+    CopyingChainingOutput,
+    DiscardingOutput,
+    RecordWriterOutput,
+)
+from runtime.state.snapshot import OperatorSnapshot
+
+
+class ExitOutput:
+    """One way out of the chain: a record writer and the side output, if any, that it takes."""
+
+    __slots__ = ("source_operator", "tag", "writer")
+
+    def __init__(self, source_operator: int, tag: str | None, writer: RecordWriter) -> None:
+        self.source_operator = source_operator
+        self.tag = tag
+        self.writer = writer
+
+
+class OperatorChain:
+    """The operators of a task.
+
+    Args:
+        vertex: what to build; factories are loaded here, so that each task has its own copy of the user's functions.
+        exits: record writers by the operator that feeds them.
+        context_of: makes an operator's context from its index in the vertex.
+        object_reuse: hand records on inside the chain without copying them.
+    """
+
+    def __init__(
+        self,
+        vertex: JobVertex,
+        exits: Sequence[ExitOutput],
+        context_of: Callable[[int], OperatorContext],
+        object_reuse: bool,
+    ) -> None:
+        self._vertex = vertex
+        self.exits = exits
+        self._inner = list(vertex.chain_edges)
+        self.operators: list[StreamOperator] = []
+        for chained in vertex.operators:
+            factory: OperatorFactory = pickle.loads(chained.factory)
+            self.operators.append(factory.create())
+        #: counts of records that left each operator, by index
+        self.records_out: list[Counter] = []
+        for index in reversed(range(len(self.operators))):
+            context = context_of(index)
+            counter = context.metrics.counter("numRecordsOut")
+            self.records_out.insert(0, counter)
+            self.operators[index].setup(context, self._output_of(index, counter, object_reuse))
+
+    def _output_of(self, index: int, counter: Counter, object_reuse: bool) -> Output:
+        outputs: list[Output] = []
+        for edge in self._inner:
+            if edge.source != index:
+                continue
+            target = self.operators[edge.target].inputs[edge.input_index]
+            if object_reuse:
+                outputs.append(ChainingOutput(target, edge.side_output_tag, counter))
+            else:
+                outputs.append(
+                    CopyingChainingOutput(target, edge.side_output_tag, counter, self._type_of(index, edge))
+                )
+        for leaving in self.exits:
+            if leaving.source_operator == index:
+                outputs.append(RecordWriterOutput(leaving.writer, leaving.tag, counter))
+        if not outputs:
+            return DiscardingOutput()
+        return outputs[0] if len(outputs) == 1 else BroadcastingOutputCollector(outputs)
+
+    def _type_of(self, index: int, edge: ChainEdge) -> None:
+        return None
+
+    @property
+    def head(self) -> StreamOperator:
+        return self.operators[0]
+
+    def initialize_state(self, restore: Mapping[OperatorId, OperatorSnapshot]) -> None:
+        """Restore every operator, last first, as they are opened."""
+        for index in reversed(range(len(self.operators))):
+            self.operators[index].initialize_state(restore.get(self._vertex.operators[index].operator_id))
+
+    def open(self) -> None:
+        """Open every operator, last first, so that what an opening operator emits finds an open successor."""
+        for operator in reversed(self.operators):
+            operator.open()
+
+    def is_available(self) -> bool:
+        """Whether a step could run now: every operator and every way out takes more."""
+        return all(e.writer.is_available() for e in self.exits) and all(op.is_available() for op in self.operators)
+
+    def end_input(self, input_index: int) -> None:
+        """That input of the head has ended."""
+        self.head.end_input(input_index)
+
+    def finish(self) -> None:
+        """All inputs have ended: finish the operators first to last, flush, and say END on every channel."""
+        for index, operator in enumerate(self.operators):
+            for edge in self._inner:
+                if edge.target == index:
+                    operator.end_input(edge.input_index)
+            operator.finish()
+        self.broadcast(END_OF_INPUT)
+
+    def broadcast(self, element: StreamElement) -> None:
+        """Send an element on every channel of every way out, behind everything that was emitted before."""
+        for leaving in self.exits:
+            leaving.writer.broadcast(element)
+
+    def snapshot(self) -> dict[OperatorId, OperatorSnapshot]:
+        """State of every operator, between two steps."""
+        return {
+            chained.operator_id: operator.snapshot_state()
+            for chained, operator in zip(self._vertex.operators, self.operators, strict=True)
+        }
+
+    def commit_finished(self) -> None:
+        """Make visible what the operators hold back until the whole job has finished."""
+        for operator in self.operators:
+            operator.commit_finished()
+
+    def close(self, after_failure: bool) -> None:
+        """Close every operator, whatever the others do.
+
+        Raises:
+            Exception: the first error of a close, unless `after_failure`: then there is a cause already.
+        """
+        first: Exception | None = None
+        for operator in self.operators:
+            try:
+                operator.close()
+            except Exception as error:
+                first = first or error
+        if first is not None and not after_failure:
+            with suppress(AttributeError):
+                first.add_note("while closing the task's operators")
+            raise first

@@ -1,0 +1,383 @@
+"""Slot: one loop that runs the mailboxes of all its tasks in turn, and talks to the JobMaster.
+
+Everything here runs on the loop's thread; network and control transports have threads of their own and only wake the
+loop. `step()` never blocks, so that many slots can also be run in one loop (MiniCluster, simulation).
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Protocol
+
+from runtime.common.configuration import Configuration
+from runtime.core.clock import Clock
+from runtime.core.ids import Attempt, OperatorId, SlotId, TaskId
+from runtime.graph.job_graph import JobVertex
+from runtime.network.channel import NetworkEnvironment
+from runtime.operators.operator import OperatorFactory
+from runtime.operators.source_operator import SourceCoordinator, SourceOperatorFactory
+from runtime.task.client_output import SlotClientChannel
+from runtime.task.messages import (
+    CancelTasks,
+    ClientAck,
+    ClientOutput,
+    CommitFinished,
+    DeliverOperatorEvent,
+    Deploy,
+    FailureInfo,
+    Heartbeat,
+    HeartbeatRequest,
+    JobMasterMessage,
+    OperatorEvent,
+    RegisterSlot,
+    ReleaseSlot,
+    SlotCommitted,
+    SlotFailed,
+    SlotLeaving,
+    SlotMessage,
+    Start,
+    TaskState,
+    TaskStateChanged,
+)
+from runtime.task.processing_time import TimerQueue
+from runtime.task.task import Task
+
+#: the loop looks up at least this often, whatever it is told; bounds the harm of a lost wake-up
+MAX_WAIT_MS = 200.0
+METRICS_INTERVAL_MS = 500.0
+
+
+class ControlLink(Protocol):
+    """A slot's end of the control stream."""
+
+    def poll(self) -> JobMasterMessage | None:
+        """The next message, or None.
+
+        Raises:
+            ControlLostError: the JobMaster is gone or has not been heard of for the lease's time.
+        """
+
+    def send(self, message: SlotMessage) -> None:
+        """Queue a message; never blocks, keeps the order."""
+
+    def publish(self, heartbeat: Heartbeat) -> None:
+        """What to answer to heartbeat requests from now on; links without a thread of their own send it at once."""
+
+    def set_listener(self, on_message: Callable[[], None]) -> None:
+        """Call `on_message` (from any thread) when `poll` has something."""
+
+    def close(self) -> None:
+        """Send what is queued (within 2 s), then end the stream; idempotent."""
+
+
+class ControlLostError(Exception):
+    """The JobMaster cannot be reached: the slot must stop at once, for it may have been replaced."""
+
+
+class Slot:
+    """One slot of one attempt of a job."""
+
+    def __init__(
+        self, slot: SlotId, attempt: Attempt, host: str, network: NetworkEnvironment, control: ControlLink, clock: Clock
+    ) -> None:
+        self.slot_id = slot
+        self.attempt = attempt
+        self.clock = clock
+        self.network = network
+        self.timers = TimerQueue(clock)
+        self.configuration = Configuration()
+        self.job_parameters: dict[str, str] = {}
+        self.client = SlotClientChannel(self._send_client_output)
+        self._control = control
+        self._tasks: list[Task] = []
+        self._coordinators: dict[OperatorId, SourceCoordinator] = {}
+        self._released = False
+        self._on_release: list[Callable[[], None]] = []
+        self._heartbeat_sequence = 0
+        self._last_metrics_ms = float("-inf")
+        self._wakeup = threading.Event()
+        network.set_listener(self._wakeup.set)
+        control.set_listener(self._wakeup.set)
+        control.send(RegisterSlot(slot, attempt, os.getpid(), host, network.address))
+
+    # --- the loop -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the slot is done: nothing will happen any more."""
+        return self._released
+
+    def run(self) -> None:
+        """Step until released.
+
+        Raises:
+            ControlLostError: the JobMaster is gone.
+        """
+        while not self._released:
+            if self.step():
+                continue
+            self._wakeup.wait(self.idle_ms() / 1000.0)
+            self._wakeup.clear()
+
+    def step(self) -> bool:
+        """One turn: messages, timers, one slice of every task. Returns whether anything was done."""
+        busy = self._take_messages()
+        if self._released:
+            return True
+        busy = self._fire_timers() or busy
+        congested = not self.client.is_available()
+        for task in self._tasks:
+            if task.state is TaskState.RUNNING and not congested:
+                busy = self._step_task(task) or busy
+        self._flush_due()
+        self._check_network()
+        self._publish_metrics()
+        return busy
+
+    def idle_ms(self) -> float:
+        """How long `step` will have nothing to do if nothing arrives; at most MAX_WAIT_MS."""
+        if any(task.has_work() for task in self._tasks) and self.client.is_available():
+            return 0.0
+        wait = MAX_WAIT_MS
+        timer_ms = self.timers.next_ms()
+        if timer_ms is not None:
+            wait = min(wait, timer_ms - self.clock.now_ms())
+        flushes = [at for at in (task.next_flush_ms() for task in self._tasks) if at is not None]
+        if flushes:
+            wait = min(wait, min(flushes) - self.clock.monotonic_ms())
+        return max(0.0, wait)
+
+    def _step_task(self, task: Task) -> bool:
+        try:
+            worked = task.step()
+        except Exception as error:
+            self.task_failed(task, error)
+            return True
+        if task.state is TaskState.FINISHED:
+            self._report(task)
+        return worked
+
+    def _fire_timers(self) -> bool:
+        fired = False
+        due = self.timers.pop_due()
+        while due is not None:
+            at_ms, callback = due
+            callback(at_ms)
+            fired = True
+            due = self.timers.pop_due()
+        return fired
+
+    def _flush_due(self) -> None:
+        now_ms = self.clock.monotonic_ms()
+        for task in self._tasks:
+            if task.state is TaskState.RUNNING:
+                task.flush_due(now_ms)
+
+    def _check_network(self) -> None:
+        for failure in self.network.poll_failures():
+            if self._tasks and not all(task.state.is_terminal for task in self._tasks):
+                info = FailureInfo(f"connection broken: {failure.cause}", slot=self.slot_id)
+                self._control.send(SlotFailed(self.slot_id, self.attempt, info))
+
+    def _publish_metrics(self) -> None:
+        now = self.clock.monotonic_ms()
+        if now - self._last_metrics_ms < METRICS_INTERVAL_MS:
+            return
+        self._last_metrics_ms = now
+        metrics = {task.task_id: task.metrics() for task in self._tasks}
+        self._control.publish(Heartbeat(self.slot_id, self.attempt, self._heartbeat_sequence, metrics))
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    def _take_messages(self) -> bool:
+        taken = False
+        message = self._control.poll()
+        while message is not None:
+            taken = True
+            self._handle(message)
+            if self._released:
+                break
+            message = self._control.poll()
+        return taken
+
+    def _handle(self, message: JobMasterMessage) -> None:
+        match message:
+            case Deploy():
+                self._deploy(message)
+            case Start():
+                self._start(message)
+            case CancelTasks():
+                self._cancel()
+            case CommitFinished():
+                self._commit()
+            case ReleaseSlot():
+                self.release()
+            case ClientAck(size):
+                self.client.acknowledge(size)
+            case HeartbeatRequest(sequence):
+                self._heartbeat_sequence = sequence
+            case DeliverOperatorEvent(event):
+                self._deliver(event)
+
+    def _deploy(self, deploy: Deploy) -> None:
+        self.configuration = Configuration.from_dict(dict(deploy.configuration))
+        self.job_parameters = dict(deploy.job_parameters)
+        try:
+            for operator_id, slot in deploy.coordinator_slots.items():
+                if slot == self.slot_id:
+                    self._create_coordinator(operator_id, deploy)
+        except Exception as error:
+            self._control.send(SlotFailed(self.slot_id, self.attempt, describe_failure(error, slot=self.slot_id)))
+            return
+        for deployment in deploy.tasks:
+            self._create_task(deployment.task, lambda d=deployment: Task(d, self))
+
+    def _create_task(self, task_id: TaskId, create: Callable[[], Task]) -> None:
+        try:
+            task = create()
+        except Exception as error:
+            failure = describe_failure(error, task=task_id, slot=self.slot_id)
+            self._control.send(TaskStateChanged(self.slot_id, self.attempt, task_id, TaskState.FAILED, failure))
+            return
+        self._tasks.append(task)
+        try:
+            task.initialize()
+        except Exception as error:
+            self.task_failed(task, error)
+            return
+        self._report(task)
+
+    def _create_coordinator(self, operator_id: OperatorId, deploy: Deploy) -> None:
+        vertex = _vertex_of_source(operator_id, deploy)
+        factory: OperatorFactory = pickle.loads(vertex.head.factory)
+        if not isinstance(factory, SourceOperatorFactory):
+            raise TypeError(f"operator {vertex.head.name} is no source and has no coordinator")
+        self._coordinators[operator_id] = SourceCoordinator(factory.source, vertex.parallelism, None)
+
+    def _start(self, start: Start) -> None:
+        self.network.connect(start.peers)
+        for task in self._tasks:
+            if task.state is TaskState.INITIALIZING:
+                task.state = TaskState.RUNNING
+                self._report(task)
+
+    def _cancel(self) -> None:
+        for task in self._tasks:
+            if not task.state.is_terminal:
+                task.state = TaskState.CANCELED
+                self._close(task, after_failure=True)
+                self._report(task)
+
+    def _commit(self) -> None:
+        for task in self._tasks:
+            try:
+                task.chain.commit_finished()
+            except Exception as error:
+                info = describe_failure(error, task=task.task_id, task_name=task.name, slot=self.slot_id)
+                self._control.send(SlotFailed(self.slot_id, self.attempt, info))
+                return
+        self._control.send(SlotCommitted(self.slot_id, self.attempt))
+
+    def _deliver(self, event: OperatorEvent) -> None:
+        payload = pickle.loads(event.payload)
+        if event.target_subtask is None:
+            coordinator = self._coordinators.get(event.operator_id)
+            if coordinator is None or event.source_subtask is None:
+                return
+            operator_id = event.operator_id
+
+            def reply(subtask: int, answer: object) -> None:
+                self._control.send(
+                    OperatorEvent(self.attempt, operator_id, subtask, None, pickle.dumps(answer))
+                )
+
+            try:
+                coordinator.handle_event(event.source_subtask, payload, reply)
+            except Exception as error:
+                self._control.send(SlotFailed(self.slot_id, self.attempt, describe_failure(error, slot=self.slot_id)))
+            return
+        for task in self._tasks:
+            if task.task_id.subtask_index == event.target_subtask and task.hosts(event.operator_id):
+                if not task.state.is_terminal:
+                    try:
+                        task.handle_event(event.operator_id, payload)
+                    except Exception as error:
+                        self.task_failed(task, error)
+                return
+
+    def send_to_coordinator(self, operator_id: OperatorId, subtask_index: int, payload: bytes) -> None:
+        """An operator's event for its coordinator, wherever that is."""
+        self._control.send(OperatorEvent(self.attempt, operator_id, None, subtask_index, payload))
+
+    def _send_client_output(self, channel: str, payload: bytes) -> None:
+        self._control.send(ClientOutput(self.slot_id, self.attempt, channel, payload))
+
+    # --- ending -------------------------------------------------------------------------------------------------------
+
+    def task_failed(self, task: Task, error: Exception) -> None:
+        """Fail a task: close it and tell the JobMaster why."""
+        if task.state.is_terminal:
+            return
+        task.state = TaskState.FAILED
+        failure = describe_failure(error, task=task.task_id, task_name=task.name, slot=self.slot_id)
+        self._close(task, after_failure=True)
+        self._report(task, failure)
+
+    def _close(self, task: Task, after_failure: bool) -> None:
+        try:
+            task.close(after_failure)
+        except Exception as error:
+            info = describe_failure(error, task=task.task_id, task_name=task.name, slot=self.slot_id)
+            self._control.send(SlotFailed(self.slot_id, self.attempt, info))
+
+    def _report(self, task: Task, failure: FailureInfo | None = None) -> None:
+        final = task.metrics() if task.state.is_terminal else {}
+        self._control.send(TaskStateChanged(self.slot_id, self.attempt, task.task_id, task.state, failure, final))
+
+    def on_release(self, action: Callable[[], None]) -> None:
+        """Call `action` when the slot leaves, while it can still send."""
+        self._on_release.append(action)
+
+    def release(self) -> None:
+        """Close everything and say good-bye; idempotent."""
+        if self._released:
+            return
+        self._released = True
+        for task in self._tasks:
+            # a task that failed or was cancelled is closed already; one that finished still holds its operators
+            if task.state in (TaskState.FINISHED, TaskState.RUNNING, TaskState.INITIALIZING):
+                self._close(task, after_failure=task.state is not TaskState.FINISHED)
+        for coordinator in self._coordinators.values():
+            coordinator.close()
+        self.network.close()
+        for action in self._on_release:
+            action()
+        self._control.send(SlotLeaving(self.slot_id, self.attempt))
+        self._control.close()
+
+
+def _vertex_of_source(operator_id: OperatorId, deploy: Deploy) -> JobVertex:
+    for deployment in deploy.tasks:
+        if deployment.vertex.head.operator_id == operator_id:
+            return deployment.vertex
+    raise LookupError(f"the slot of source {operator_id}'s coordinator does not host the source")
+
+
+def describe_failure(
+    error: BaseException, task: TaskId | None = None, task_name: str = "", slot: SlotId | None = None
+) -> FailureInfo:
+    """An error as it travels to the JobMaster: its message in one line, and the traceback."""
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    message = text if getattr(error, "is_self_explanatory", False) else f"{name}: {text}" if text else name
+    where = f"task {task_name}: " if task_name and not getattr(error, "is_self_explanatory", False) else ""
+    return FailureInfo(
+        where + message, "".join(traceback.format_exception(error)).rstrip(), task, task_name, slot
+    )
+
+
+__all__ = ["ControlLink", "ControlLostError", "Slot", "describe_failure"]

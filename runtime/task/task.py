@@ -1,0 +1,359 @@
+"""Task: one subtask of a chain, run step by step by its slot's loop.
+
+A step takes a slice of records (about 20 ms of work) from the input through the whole chain, or lets the source emit
+one. It runs only if its input has something and its output has room, so that operator code never blocks. Used by the
+loop's thread only.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from runtime.common import options
+from runtime.common.configuration import Configuration
+from runtime.core.batch import RecordBatch
+from runtime.core.clock import Clock
+from runtime.core.elements import EndOfInput, LatencyMarker, Watermark, WatermarkStatus
+from runtime.core.ids import Attempt, OperatorId, SlotId
+from runtime.graph.job_graph import JobEdge
+from runtime.metrics import MetricRegistry
+from runtime.network.channel import ChannelId, InputChannel, NetworkEnvironment, OutputChannel
+from runtime.network.partitioners import create_selector
+from runtime.network.record_writer import RecordWriter
+from runtime.operators.operator import ClientChannel, OperatorContext
+from runtime.operators.source_operator import EmitStatus, SourceOperator
+from runtime.state.backend import KeyedStateBackend
+from runtime.state.hashmap.backend import HashMapKeyedStateBackend
+from runtime.state.key_groups import key_group_range
+from runtime.task.input_gate import GateElement, InputGate
+from runtime.task.messages import TaskDeployment, TaskState
+from runtime.task.operator_chain import ExitOutput, OperatorChain
+from runtime.task.processing_time import TaskTimers, TimerQueue
+from runtime.task.time_accounting import Activity, TimeAccounting
+
+#: Shorter slices cost more per record, longer ones delay timers, cancellation and barriers.
+SLICE_MS = 20.0
+#: A slice that is too small to be timed says nothing about the speed.
+MEASURABLE_MS = 0.5
+INITIAL_SLICE_ROWS = 256
+MAX_SLICE_ROWS = 1 << 16
+
+
+class SlotServices(Protocol):
+    """What a task needs of its slot."""
+
+    attempt: Attempt
+    clock: Clock
+    configuration: Configuration
+    job_parameters: dict[str, str]
+    network: NetworkEnvironment
+    timers: TimerQueue
+    client: ClientChannel
+
+    def send_to_coordinator(self, operator_id: OperatorId, subtask_index: int, payload: bytes) -> None: ...
+
+    def task_failed(self, task: Task, error: Exception) -> None: ...
+
+
+class _CoordinatorGateway:
+    """An operator's way to its coordinator."""
+
+    def __init__(self, services: SlotServices, operator_id: OperatorId, subtask_index: int) -> None:
+        self._services = services
+        self._operator_id = operator_id
+        self._subtask_index = subtask_index
+
+    def send_to_coordinator(self, event: object) -> None:
+        self._services.send_to_coordinator(self._operator_id, self._subtask_index, pickle.dumps(event))
+
+
+class Task:
+    """One subtask of a job vertex."""
+
+    def __init__(self, deployment: TaskDeployment, services: SlotServices) -> None:
+        self.deployment = deployment
+        self.task_id = deployment.task
+        self.state = TaskState.DEPLOYING
+        self._services = services
+        self._clock = services.clock
+        vertex = deployment.vertex
+        self.name = f"{vertex.name} ({self.task_id.subtask_index + 1}/{vertex.parallelism})"
+        self.time = TimeAccounting(services.clock)
+        self._registry = MetricRegistry()
+        task_group = self._registry.root
+        self._records_in = task_group.counter("numRecordsIn")
+        self._task_group = task_group
+        self._timers = TaskTimers(services.timers, self._run_timer)
+        self._inputs: list[InputChannel] = []
+        self._outputs: list[OutputChannel] = []
+        self._writers: list[RecordWriter] = []
+        self._gates = self._create_gates()
+        exits = [ExitOutput(e.source_operator, e.side_output_tag, self._create_writer(e)) for e in deployment.out_edges]
+        self.chain = OperatorChain(
+            vertex, exits, self._context_of, services.configuration.get(options.OBJECT_REUSE)
+        )
+        head = self.chain.head
+        self._source = head if isinstance(head, SourceOperator) else None
+        self._slice_rows = INITIAL_SLICE_ROWS
+        #: the batch that is being worked off in slices, and how far it has got
+        self._batch: RecordBatch | None = None
+        self._batch_input = 0
+        self._batch_offset = 0
+        self._next_gate = 0
+        self._source_wakeup: Callable[[], None] | None = None
+        self._source_waits = False
+
+    # --- building -----------------------------------------------------------------------------------------------------
+
+    def _create_gates(self) -> list[InputGate]:
+        by_input: dict[int, list[InputChannel]] = {}
+        for edge in self.deployment.in_edges:
+            for producer, slot in sorted(self.deployment.upstream_slots[edge.edge_id].items()):
+                channel_id = ChannelId(edge.edge_id, producer, self.task_id.subtask_index)
+                channel = self._services.network.create_input_channel(channel_id, slot, edge.record_type)
+                by_input.setdefault(edge.input_index, []).append(channel)
+                self._inputs.append(channel)
+        return [InputGate(index, channels) for index, channels in sorted(by_input.items())]
+
+    def _create_writer(self, edge: JobEdge) -> RecordWriter:
+        subtask = self.task_id.subtask_index
+        slots: Mapping[int, SlotId] = self.deployment.downstream_slots[edge.edge_id]
+        channels = []
+        for consumer, slot in sorted(slots.items()):
+            channel_id = ChannelId(edge.edge_id, subtask, consumer)
+            channels.append(self._services.network.create_output_channel(channel_id, slot, edge.record_type))
+        self._outputs.extend(channels)
+        selector = create_selector(
+            edge.partitioning,
+            len(channels),
+            subtask,
+            None if edge.partitioner is None else pickle.loads(edge.partitioner),
+            self.deployment.downstream_max_parallelism[edge.edge_id],
+        )
+        writer = RecordWriter(selector, channels, edge.buffer_timeout_ms, self._clock)
+        self._writers.append(writer)
+        return writer
+
+    def _context_of(self, index: int) -> OperatorContext:
+        vertex = self.deployment.vertex
+        chained = vertex.operators[index]
+        subtask = self.task_id.subtask_index
+
+        def create_keyed_backend() -> KeyedStateBackend:
+            return HashMapKeyedStateBackend(
+                key_group_range(vertex.max_parallelism, vertex.parallelism, subtask),
+                vertex.max_parallelism,
+                self._clock,
+            )
+
+        return OperatorContext(
+            operator_id=chained.operator_id,
+            operator_name=chained.name,
+            task_name=vertex.name,
+            subtask_index=subtask,
+            parallelism=vertex.parallelism,
+            max_parallelism=vertex.max_parallelism,
+            attempt=self._services.attempt,
+            configuration=self._services.configuration,
+            clock=self._clock,
+            processing_time=self._timers,
+            metrics=self._task_group.add_group(chained.name),
+            client=self._services.client,
+            events=_CoordinatorGateway(self._services, chained.operator_id, subtask),
+            create_keyed_backend=create_keyed_backend,
+            job_parameters=self._services.job_parameters,
+        )
+
+    def initialize(self) -> None:
+        """Restore and open the operators."""
+        self.chain.initialize_state(self.deployment.restore)
+        self.chain.open()
+        self.state = TaskState.INITIALIZING
+
+    # --- running ------------------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Do one slice of work; returns whether anything was done.
+
+        Raises:
+            Exception: whatever an operator raised; the task must then be failed.
+        """
+        if not self.chain.is_available():
+            self.time.switch(Activity.BACK_PRESSURED)
+            return False
+        if self._source is not None:
+            return self._step_source(self._source)
+        if self._batch is None:
+            element = self._poll()
+            if element is None:
+                self.time.switch(Activity.IDLE)
+                return False
+            self.time.switch(Activity.BUSY)
+            if not isinstance(element, RecordBatch):
+                self._process_event(element)
+                return True
+            self._batch, self._batch_offset = element, 0
+            self._records_in.inc(element.num_rows)
+        self.time.switch(Activity.BUSY)
+        self._process_slice(self._batch)
+        return True
+
+    def _step_source(self, source: SourceOperator) -> bool:
+        if self._source_waits:
+            self.time.switch(Activity.IDLE)
+            return False
+        self.time.switch(Activity.BUSY)
+        started = self._clock.monotonic_ms()
+        before = self.chain.records_out[0].get_count()
+        status = source.emit_next(self._slice_rows)
+        self._adapt_slice(self.chain.records_out[0].get_count() - before, self._clock.monotonic_ms() - started)
+        if status is EmitStatus.END_OF_INPUT:
+            self._finish()
+        elif status is EmitStatus.NOTHING_AVAILABLE:
+            self._wait_for_source(source)
+        return True
+
+    def _wait_for_source(self, source: SourceOperator) -> None:
+        self._source_waits = True
+        self.time.switch(Activity.IDLE)
+        wakeup_ms = source.next_wakeup_ms()
+        if wakeup_ms is not None:
+            self._source_wakeup = self._services.timers.register_timer(wakeup_ms, lambda _: self.wake_source())
+
+    def wake_source(self) -> None:
+        """Ask the source again: its time has come, or an event has arrived for it."""
+        if self._source_wakeup is not None:
+            self._source_wakeup()
+            self._source_wakeup = None
+        self._source_waits = False
+
+    def _poll(self) -> GateElement | None:
+        count = len(self._gates)
+        for step in range(count):
+            index = (self._next_gate + step) % count
+            element = self._gates[index].poll()
+            if element is not None:
+                self._next_gate = (index + 1) % count
+                self._batch_input = self._gates[index].input_index
+                return element
+        return None
+
+    def _process_slice(self, batch: RecordBatch) -> None:
+        start = self._batch_offset
+        stop = min(batch.num_rows, start + self._slice_rows)
+        whole = start == 0 and stop == batch.num_rows
+        # move on first: a slice that raises must not be seen again
+        if stop == batch.num_rows:
+            self._batch = None
+        else:
+            self._batch_offset = stop
+        started = self._clock.monotonic_ms()
+        target = self.chain.head.inputs[self._batch_input]
+        target.process_batch(batch if whole else batch.slice(start, stop))
+        self._adapt_slice(stop - start, self._clock.monotonic_ms() - started)
+
+    def _adapt_slice(self, rows: int, took_ms: float) -> None:
+        if rows == 0:
+            return
+        if took_ms < MEASURABLE_MS:
+            fitting = self._slice_rows * 2
+        else:
+            fitting = min(int(rows * SLICE_MS / took_ms), self._slice_rows * 2)
+        self._slice_rows = max(1, min(fitting, MAX_SLICE_ROWS))
+
+    def _process_event(self, element: GateElement) -> None:
+        target = self.chain.head.inputs[self._batch_input]
+        if isinstance(element, Watermark):
+            target.process_watermark(element)
+        elif isinstance(element, WatermarkStatus):
+            target.process_watermark_status(element)
+        elif isinstance(element, LatencyMarker):
+            target.process_latency_marker(element)
+        elif isinstance(element, EndOfInput):
+            self.chain.end_input(self._batch_input)
+            if all(gate.has_ended for gate in self._gates):
+                self._finish()
+
+    def _finish(self) -> None:
+        self._timers.stop()
+        self.chain.finish()
+        self.state = TaskState.FINISHED
+        self.time.switch(Activity.IDLE)
+
+    def has_work(self) -> bool:
+        """Whether a step would do something now."""
+        if self.state is not TaskState.RUNNING or not self.chain.is_available():
+            return False
+        if self._source is not None:
+            return not self._source_waits
+        return self._batch is not None or any(gate.has_data() for gate in self._gates)
+
+    def flush_due(self, now_ms: float) -> None:
+        """Send what has waited in the writers for the buffer timeout; `now_ms` is monotonic."""
+        for writer in self._writers:
+            writer.flush_due(now_ms)
+
+    def next_flush_ms(self) -> float | None:
+        """When `flush_due` has something to do, monotonic ms."""
+        return min((at for at in (w.next_flush_ms for w in self._writers) if at is not None), default=None)
+
+    def _run_timer(self, action: Callable[[], None]) -> None:
+        if self.state is not TaskState.RUNNING:
+            return
+        self.time.switch(Activity.BUSY)
+        try:
+            action()
+        except Exception as error:
+            self._services.task_failed(self, error)
+
+    def hosts(self, operator_id: OperatorId) -> bool:
+        """Whether the operator is part of this task."""
+        return any(chained.operator_id == operator_id for chained in self.deployment.vertex.operators)
+
+    def handle_event(self, operator_id: OperatorId, event: Any) -> None:
+        """Deliver a coordinator's event to the source."""
+        if self._source is None or self._source.context.operator_id != operator_id:
+            raise LookupError(f"task {self.name} has no source with the operator id {operator_id}")
+        self._source.handle_event(event)
+        self.wake_source()
+
+    # --- ending -------------------------------------------------------------------------------------------------------
+
+    def close(self, after_failure: bool) -> None:
+        """Release everything the task holds; its channels are the slot's to close."""
+        self._timers.stop()
+        if self._source_wakeup is not None:
+            self._source_wakeup()
+        self.chain.close(after_failure)
+
+    def metrics(self) -> dict[str, object]:
+        """Flat metrics of the task, Flink's names; rates in ms per second, times in ms."""
+        values: dict[str, object] = dict(self._registry.snapshot())
+        received = [c.statistics() for c in self._inputs]
+        sent = [c.statistics() for c in self._outputs]
+        rates, totals = self.time.rates(), self.time.totals_ms()
+        values |= {
+            "numBytesIn": sum(s.bytes for s in received),
+            "numBytesInLocal": sum(s.bytes for s in received if not s.remote),
+            "numBytesInRemote": sum(s.bytes for s in received if s.remote),
+            "numBytesOut": sum(s.bytes for s in sent),
+            "numBuffersOut": sum(s.batches for s in sent),
+            "numRecordsOut": self._records_out(),
+            "busyTimeMsPerSecond": rates[Activity.BUSY],
+            "idleTimeMsPerSecond": rates[Activity.IDLE],
+            "backPressuredTimeMsPerSecond": rates[Activity.BACK_PRESSURED],
+            "accumulateBusyTimeMs": totals[Activity.BUSY],
+            "accumulateIdleTimeMs": totals[Activity.IDLE],
+            "accumulateBackPressuredTimeMs": totals[Activity.BACK_PRESSURED],
+            "isBackPressured": not self.chain.is_available(),
+        }
+        if self._gates:
+            values["currentInputWatermark"] = min(gate.valve.watermark for gate in self._gates)
+        return values
+
+    def _records_out(self) -> int:
+        """Records that left the task; for one that ends in a sink, what the sink was given."""
+        leaving = {exit_.source_operator for exit_ in self.chain.exits}
+        return sum(self.chain.records_out[index].get_count() for index in leaving)

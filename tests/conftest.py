@@ -1,0 +1,80 @@
+"""Fixtures and hooks of all tests: the check for leaked threads and processes, and the count of job runs.
+
+A test that leaves a thread or a child process behind fails, after a grace time in which they may end. Spark's own are
+left out: its JVM and py4j's threads live as long as the test process.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.job_runs import runs
+
+#: Seconds that threads and processes have to end in after a test. Below ~1 a loaded machine gives false alarms.
+LEAK_GRACE_SECONDS = 3.0
+
+
+def _children() -> set[int]:
+    """Pids of this process's direct children, without those that belong to the interpreter or to Spark."""
+    pids: set[int] = set()
+    tasks = Path(f"/proc/{os.getpid()}/task")
+    try:
+        # the kernel's own list costs microseconds, psutil's scan of all processes milliseconds per test
+        for task in tasks.iterdir():
+            pids.update(int(pid) for pid in (task / "children").read_text().split())
+    except OSError:
+        pids = {child.pid for child in psutil.Process().children()}
+    return {pid for pid in pids if not _is_expected(pid)}
+
+
+def _is_expected(pid: int) -> bool:
+    try:
+        command = " ".join(psutil.Process(pid).cmdline())
+    except psutil.NoSuchProcess:
+        return True
+    return "org.apache.spark" in command or "resource_tracker" in command or "forkserver" in command
+
+
+def _threads(spark: bool) -> set[threading.Thread]:
+    """Live Python threads; in Spark tests without the daemon ones, which are py4j's."""
+    return {
+        thread
+        for thread in threading.enumerate()
+        # a dummy stands for a foreign thread that once ran Python code (gRPC's); nobody can join it
+        if not isinstance(thread, threading._DummyThread) and not (spark and thread.daemon)
+    }
+
+
+@pytest.fixture(autouse=True)
+def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail the test if it leaves threads or child processes behind."""
+    spark = request.node.get_closest_marker("spark") is not None
+    threads, children = _threads(spark), _children()
+    yield
+    deadline = time.monotonic() + LEAK_GRACE_SECONDS
+    for thread in _threads(spark) - threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    leaked_threads = _threads(spark) - threads
+    leaked_children = _children() - children
+    if leaked_children:
+        alive = [psutil.Process(pid) for pid in leaked_children if psutil.pid_exists(pid)]
+        _, still = psutil.wait_procs(alive, timeout=max(0.0, deadline - time.monotonic()))
+        leaked_children = {process.pid for process in still}
+    assert not leaked_threads, f"threads left behind: {sorted(thread.name for thread in leaked_threads)}"
+    assert not leaked_children, f"child processes left behind: {sorted(leaked_children)}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many jobs each execution kind ran."""
+    counted = runs()
+    if counted:
+        terminalreporter.write_sep("-", "job runs")
+        for kind, count in counted.items():
+            terminalreporter.write_line(f"{kind}: {count}")

@@ -1,0 +1,383 @@
+"""The machine by example: one test, one story."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.core.ids import Attempt, OperatorId, SlotId
+from runtime.jobmaster.actions import DeliverClientOutput, RefuseSlot, ReleaseAttempt, RequestSlots, SendToSlot
+from runtime.jobmaster.events import CancelRequested, SlotLost, SlotMessageReceived, StageEnded, Submitted, Tick
+from runtime.jobmaster.job_state import TRANSITIONS, JobState
+from runtime.jobmaster.life_cycle import IllegalTransitionError, Phase
+from runtime.jobmaster.restart_strategy import FixedDelay
+from runtime.jobmaster.slot_registry import SlotStatus
+from runtime.task.messages import (
+    CancelTasks,
+    ClientOutput,
+    CommitFinished,
+    DeliverOperatorEvent,
+    Deploy,
+    FailureInfo,
+    Heartbeat,
+    HeartbeatRequest,
+    OperatorEvent,
+    ReleaseSlot,
+    SlotCommitted,
+    SlotFailed,
+    SlotLeaving,
+    Start,
+    TaskState,
+    TaskStateChanged,
+)
+from tests.jobmaster.simulation import Simulation
+
+S = JobState
+
+
+@pytest.fixture
+def running() -> Simulation:
+    simulation = Simulation(strategy=FixedDelay(1, 1_000))
+    simulation.run_to_running()
+    return simulation
+
+
+def test_a_job_goes_from_submission_to_finished() -> None:
+    s = Simulation()
+    s.run_to_running()
+    s.finish_tasks()
+    s.settle()
+    assert s.states == [S.RUNNING, S.FINISHED]
+    assert s.sent(Deploy) == s.sent(Start) == s.sent(CommitFinished) == s.sent(ReleaseSlot) == [0, 1]
+    assert s.killed() == []
+    assert [type(a) for a in s.actions[:1] + s.actions[-2:-1]] == [RequestSlots, ReleaseAttempt]
+    assert s.machine.next_deadline_ms() is None
+
+
+def test_nothing_is_deployed_before_every_slot_has_registered() -> None:
+    s = Simulation()
+    s.register_automatically = False
+    s.deliver(Submitted())
+    s.say(s.current(1).register())
+    assert s.sent(Deploy) == []
+    s.say(s.current(0).register())
+    assert s.sent(Deploy) == [0, 1]
+
+
+def test_tasks_start_together_and_learn_each_others_addresses() -> None:
+    s = Simulation()
+    s.register_automatically = False
+    s.deliver(Submitted())
+    s.current(1).silent = True
+    for slot in (0, 1):
+        s.say(s.current(slot).register())
+    s.settle()
+    assert s.sent(Start) == []
+    s.current(1).silent = False
+    for message in s.current(1).answer(next(a.message for a in s.actions[::-1] if isinstance(a, SendToSlot))):
+        s.say(message)
+    start = next(a.message for a in s.actions if isinstance(a, SendToSlot) and isinstance(a.message, Start))
+    assert start.peers == {0: "grpc://host:0", 1: "grpc://host:1"}
+
+
+def test_a_short_task_may_finish_before_the_others_run() -> None:
+    s = Simulation()
+    s.deliver(Submitted())
+    s.queue = [e for e in s.queue if isinstance(e, SlotMessageReceived)]
+    s.settle()
+    assert s.states == [S.RUNNING]
+    assert s.machine.status().state_since_ms.keys() == {S.CREATED, S.RUNNING}
+
+
+def test_a_job_whose_slots_do_not_come_fails_and_says_which() -> None:
+    s = Simulation()
+    s.register_automatically = False
+    s.deliver(Submitted())
+    s.say(s.current(0).register())
+    s.advance(299_000)
+    assert s.machine.state is S.CREATED
+    s.advance(2_000)
+    assert s.states == [S.FAILING, S.FAILED]
+    assert "1 of 2 slots did not register within 300 s: [1]" in s.machine.status().exceptions[0].cause.message
+    assert s.sent(ReleaseSlot) == [0]
+
+
+def test_a_failing_task_fails_the_job_with_its_own_message() -> None:
+    s = Simulation()
+    s.run_to_running()
+    s.fail_task(1)
+    assert s.machine.state is S.FAILING
+    assert s.sent(CancelTasks) == [0, 1]
+    s.settle()
+    assert s.states == [S.RUNNING, S.FAILING, S.FAILED]
+    assert s.sent(ReleaseSlot) == [0, 1]
+    assert s.killed() == []
+    (entry,) = s.machine.status().exceptions
+    assert (entry.cause.message, entry.suppressed) == ("ValueError: bad record", ())
+
+
+def test_later_causes_are_suppressed(running: Simulation) -> None:
+    running.fail_task(0, "first")
+    running.fail_task(1, "second")
+    (entry,) = running.machine.status().exceptions
+    assert (entry.cause.message, [f.message for f in entry.suppressed]) == ("first", ["second"])
+
+
+def test_a_cause_takes_the_place_of_its_symptom(running: Simulation) -> None:
+    broken = FailureInfo("connection to slot 1 broke")
+    running.say(SlotFailed(SlotId(0), running.machine.attempt, broken))
+    running.deliver(SlotLost(SlotId(1), running.machine.attempt, "stream ended"))
+    (entry,) = running.machine.status().exceptions
+    assert "slot 1 (pid 1001 on host) was lost: stream ended; it ran Source: flights (2/2)" in entry.cause.message
+    assert entry.suppressed == (broken,)
+
+
+def test_a_restart_waits_for_its_delay_and_uses_a_new_attempt(running: Simulation) -> None:
+    running.fail_task()
+    running.settle()
+    assert running.machine.state is S.RESTARTING
+    assert running.machine.next_deadline_ms() == 1_000
+    running.advance(999)
+    assert running.machine.attempt == 0
+    running.advance(1)
+    assert running.machine.attempt == 1
+    assert running.states == [S.RUNNING, S.FAILING, S.RESTARTING, S.CREATED, S.RUNNING]
+    assert running.machine.status().restarts == 1
+    running.fail_task()
+    running.settle()
+    assert running.machine.state is S.FAILED
+    assert [e.attempt for e in running.machine.status().exceptions] == [0, 1]
+
+
+def test_the_delay_runs_while_tasks_are_being_cancelled(running: Simulation) -> None:
+    running.current(1).silent = True
+    running.fail_task(0)
+    running.settle()
+    running.current(1).silent = False
+    running.advance(5_900)
+    assert running.machine.attempt == 1
+
+
+def test_a_task_that_does_not_stop_is_killed_and_the_others_are_released(running: Simulation) -> None:
+    running.current(1).silent = True
+    running.fail_task(0)
+    running.settle()
+    running.advance(2_999)
+    assert (running.killed(), running.machine.state) == ([], S.FAILING)
+    running.advance(1)
+    assert running.killed() == [1]
+    assert running.sent(ReleaseSlot) == [0]
+    assert running.machine.attempt == 1
+
+
+def test_a_slot_that_does_not_leave_is_killed(running: Simulation) -> None:
+    running.fail_task(0)
+    running.current(1).silent = True  # its answer to CancelTasks is under way already
+    running.settle()
+    assert running.machine.phase is Phase.LEAVING
+    running.advance(3_000)
+    assert running.killed() == [1]
+
+
+def test_a_lost_slot_is_killed_when_the_attempt_ends(running: Simulation) -> None:
+    running.deliver(SlotLost(SlotId(1), running.machine.attempt, "connection reset"))
+    running.settle()
+    assert running.killed() == [1]
+    assert running.sent(CancelTasks) == running.sent(ReleaseSlot) == [0]
+
+
+def test_a_frozen_slot_is_noticed_within_ten_seconds_and_never_heard_again(running: Simulation) -> None:
+    running.advance(20_000)
+    assert running.machine.state is S.RUNNING
+    frozen = running.current(1)
+    frozen.silent = True
+    running.advance(10_000)
+    assert running.machine.attempt == 1
+    assert "no heartbeat for 5 s" in running.machine.status().exceptions[0].cause.message
+    before = running.machine.refused_messages
+    frozen.silent = False
+    output = ClientOutput(frozen.slot, frozen.attempt, "stdout", b"ghost")
+    assert running.say(output) == []
+    (refusal,) = running.say(frozen.register())
+    assert isinstance(refusal, RefuseSlot)
+    assert running.machine.refused_messages == before + 2
+
+
+def test_a_slot_declared_lost_is_not_heard_in_its_own_attempt(running: Simulation) -> None:
+    running.current(0).silent = True
+    running.deliver(SlotLost(SlotId(1), Attempt(0), "gone"))
+    assert running.say(ClientOutput(SlotId(1), Attempt(0), "stdout", b"ghost")) == []
+    assert running.machine.refused_messages == 1
+
+
+def test_a_master_that_slept_itself_does_not_blame_its_slots(running: Simulation) -> None:
+    running.now_ms += 60_000
+    running.deliver(Tick())
+    assert running.machine.state is S.RUNNING
+    assert running.sent(HeartbeatRequest) == [0, 1]
+
+
+def test_heartbeats_are_asked_for_at_every_interval_and_carry_metrics(running: Simulation) -> None:
+    running.advance(3_000)
+    assert running.sent(HeartbeatRequest) == [0, 1] * 3
+    task = running.current(0).tasks[0]
+    running.say(Heartbeat(SlotId(0), Attempt(0), 3, {task: {"numRecordsOut": 7}}))
+    assert running.machine.status().tasks[0].metrics == {"numRecordsOut": 7}
+    final = TaskStateChanged(SlotId(0), Attempt(0), task, TaskState.FINISHED, metrics={"numRecordsOut": 9})
+    running.say(final)
+    running.say(Heartbeat(SlotId(0), Attempt(0), 4, {task: {"numRecordsOut": 8}}))
+    assert running.machine.status().tasks[0].metrics == {"numRecordsOut": 9}
+
+
+def test_a_slow_deployment_is_not_taken_for_a_dead_slot() -> None:
+    s = Simulation()
+    s.register_automatically = False
+    s.deliver(Submitted())
+    for slot in (0, 1):
+        s.say(s.current(slot).register())
+    s.queue.clear()
+    s.current(0).silent = s.current(1).silent = True
+    s.advance(30_000)
+    assert s.machine.phase is Phase.DEPLOYING
+    s.advance(300_000)
+    assert "4 tasks were not deployed in time" in s.machine.status().exceptions[0].cause.message
+
+
+def test_a_stage_that_fails_takes_its_slots_with_it(running: Simulation) -> None:
+    running.deliver(StageEnded(0, Attempt(0), "executor lost"))
+    running.settle()
+    assert "the stage of region 0 ended: executor lost" in running.machine.status().exceptions[0].cause.message
+    assert running.killed() == [0, 1]
+    assert running.machine.state is S.RESTARTING
+
+
+def test_a_stage_that_returns_after_its_slots_left_is_no_failure() -> None:
+    s = Simulation()
+    s.run_to_running()
+    s.finish_tasks()
+    while s.machine.phase is not Phase.LEAVING:
+        s.deliver(s.queue.pop(0))
+    s.queue.clear()
+    s.deliver(StageEnded(0, Attempt(0), None))
+    assert (s.machine.state, s.killed()) == (S.FINISHED, [])
+
+
+def test_a_slot_that_leaves_by_itself_fails_the_job(running: Simulation) -> None:
+    running.say(SlotLeaving(SlotId(0), Attempt(0)))
+    assert running.machine.state is S.FAILING
+    assert "slot 0 left although it was in use" in running.machine.status().exceptions[0].cause.message
+
+
+def test_cancel_stops_a_running_job(running: Simulation) -> None:
+    running.deliver(CancelRequested())
+    assert running.machine.state is S.CANCELLING
+    running.settle()
+    assert running.states == [S.RUNNING, S.CANCELLING, S.CANCELED]
+    assert running.machine.status().exceptions == ()
+
+
+def test_cancel_before_submission_waiting_for_slots_failing_or_restarting() -> None:
+    s = Simulation()
+    s.deliver(CancelRequested())
+    s.deliver(Submitted())
+    assert (s.machine.state, s.actions[-1:]) == (S.CANCELED, s.actions[-1:])
+    assert s.slots == {}
+
+    s = Simulation()
+    s.register_automatically = False
+    s.deliver(Submitted())
+    s.deliver(CancelRequested())
+    assert s.machine.state is S.CANCELED
+    (refusal,) = s.say(s.current(0).register())
+    assert isinstance(refusal, RefuseSlot)
+
+    s = Simulation(strategy=FixedDelay(9, 1_000))
+    s.run_to_running()
+    s.fail_task()
+    s.deliver(CancelRequested())
+    s.settle()
+    assert s.states == [S.RUNNING, S.FAILING, S.CANCELLING, S.CANCELED]
+
+    s = Simulation(strategy=FixedDelay(9, 1_000))
+    s.run_to_running()
+    s.fail_task()
+    s.settle()
+    s.deliver(CancelRequested())
+    assert s.states[-3:] == [S.RESTARTING, S.CANCELLING, S.CANCELED]
+    assert s.machine.next_deadline_ms() is None
+
+
+def committing(s: Simulation) -> Simulation:
+    s.finish_tasks()
+    while s.machine.phase is not Phase.COMMITTING:
+        s.deliver(s.queue.pop(0))
+    s.queue.clear()
+    return s
+
+
+def test_cancel_lets_a_commit_that_has_begun_come_to_its_end(running: Simulation) -> None:
+    committing(running).deliver(CancelRequested())
+    running.say(SlotCommitted(SlotId(0), Attempt(0)))
+    running.say(SlotCommitted(SlotId(1), Attempt(0)))
+    running.settle()
+    assert running.machine.state is S.FINISHED
+
+
+def test_cancel_ends_a_commit_that_hangs(running: Simulation) -> None:
+    committing(running).deliver(CancelRequested())
+    running.advance(3_000)
+    assert running.machine.state is S.CANCELED
+
+
+def test_a_failure_while_committing_is_not_restarted(running: Simulation) -> None:
+    committing(running).say(SlotCommitted(SlotId(0), Attempt(0)))
+    running.deliver(SlotLost(SlotId(1), Attempt(0), "killed"))
+    running.settle()
+    assert running.machine.state is S.FAILED
+    assert "the job is not restarted" in running.machine.status().exceptions[0].cause.message
+
+
+def test_operator_events_go_to_the_slot_that_hosts_their_target(running: Simulation) -> None:
+    source = running.graph.vertices[0].head.operator_id
+    to_coordinator = OperatorEvent(Attempt(0), source, None, 1, b"request split")
+    to_reader = OperatorEvent(Attempt(0), source, 1, None, b"assign split")
+    assert running.say(to_coordinator) == [SendToSlot(SlotId(0), Attempt(0), DeliverOperatorEvent(to_coordinator))]
+    assert running.say(to_reader) == [SendToSlot(SlotId(1), Attempt(0), DeliverOperatorEvent(to_reader))]
+    for nowhere in (
+        OperatorEvent(Attempt(0), source, 9, None, b""),
+        OperatorEvent(Attempt(0), OperatorId("x"), 0, 0, b""),
+    ):
+        assert running.say(nowhere) == []
+    assert running.machine.refused_messages == 2
+
+
+def test_client_output_is_delivered_also_while_failing(running: Simulation) -> None:
+    running.fail_task(0)
+    output = ClientOutput(SlotId(1), Attempt(0), "stdout", b"hi\n")
+    assert running.say(output) == [DeliverClientOutput(SlotId(1), Attempt(0), "stdout", b"hi\n")]
+
+
+def test_a_second_registration_is_refused(running: Simulation) -> None:
+    (refusal,) = running.say(running.current(0).register())
+    assert refusal == RefuseSlot(SlotId(0), Attempt(0), "slot 0 is unknown, registered already, or given up")
+    assert running.machine.status().slots[0].status is SlotStatus.LIVE
+
+
+def test_a_task_never_goes_back_nor_changes_its_slot(running: Simulation) -> None:
+    task = running.current(0).tasks[0]
+    running.say(TaskStateChanged(SlotId(0), Attempt(0), task, TaskState.INITIALIZING))
+    running.say(TaskStateChanged(SlotId(1), Attempt(0), task, TaskState.FINISHED))
+    assert running.machine.refused_messages == 2
+    assert running.machine.status().tasks[0].state is TaskState.RUNNING
+
+
+def test_an_illegal_transition_tells_the_story(running: Simulation) -> None:
+    with pytest.raises(IllegalTransitionError, match="submitted twice") as caught:
+        running.deliver(Submitted())
+    assert any("slot 0 registered: pid 1000 on host" in line for line in caught.value.story)
+    assert "job CREATED → RUNNING" in str(caught.value)
+
+
+def test_every_state_can_be_reached_and_only_terminal_ones_have_no_way_out() -> None:
+    reachable = {S.CREATED}.union(*TRANSITIONS.values())
+    assert reachable == set(S) == TRANSITIONS.keys()
+    assert {s for s in S if s.is_terminal} == {S.FINISHED, S.FAILED, S.CANCELED}

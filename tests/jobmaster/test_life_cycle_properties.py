@@ -1,0 +1,173 @@
+"""The machine under random events: whatever comes, it keeps its invariants and always comes to an end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from runtime.core.ids import Attempt, OperatorId, SlotId, TaskId
+from runtime.jobmaster.actions import JobMasterAction, ReleaseAttempt, RequestSlots, SendToSlot
+from runtime.jobmaster.events import (
+    CancelRequested,
+    JobMasterEvent,
+    SlotLost,
+    SlotMessageReceived,
+    StageEnded,
+    Submitted,
+)
+from runtime.jobmaster.restart_strategy import FixedDelay
+from runtime.task.messages import (
+    ClientOutput,
+    FailureInfo,
+    OperatorEvent,
+    SlotCommitted,
+    SlotFailed,
+    SlotLeaving,
+    SlotMessage,
+    TaskState,
+    TaskStateChanged,
+)
+from tests.jobmaster.simulation import Simulation, keyed_job
+
+GRAPH = keyed_job(2)
+TASKS = [TaskId(v.vertex_id, i) for v in GRAPH.vertices for i in range(v.parallelism)]
+SLOTS = st.integers(-1, 3).map(SlotId)
+
+
+class JobLife(RuleBasedStateMachine):
+    """Slots behave, freeze, die, lie and come too late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.active: Attempt | None = None
+
+    @initialize(attempts=st.integers(0, 3), delay_ms=st.sampled_from([0, 1_000, 20_000]))
+    def submit(self, attempts: int, delay_ms: int) -> None:
+        self.simulation = Simulation(GRAPH, FixedDelay(attempts, delay_ms))
+        self.simulation.register_automatically = True
+        from_here = self.simulation.deliver
+
+        def checked(event: JobMasterEvent) -> list[JobMasterAction]:
+            actions = from_here(event)
+            self.check(actions)
+            return actions
+
+        self.simulation.deliver = checked  # type: ignore[method-assign]
+        self.simulation.queue.append(Submitted())
+
+    def check(self, actions: list[JobMasterAction]) -> None:
+        """One attempt at a time, and nothing is said to another one."""
+        for action in actions:
+            match action:
+                case RequestSlots(attempt):
+                    assert self.active is None
+                    self.active = attempt
+                case ReleaseAttempt(attempt):
+                    assert self.active == attempt
+                    self.active = None
+                case SendToSlot(attempt=attempt):
+                    assert self.active == attempt
+
+    @property
+    def attempt(self) -> Attempt:
+        return self.simulation.machine.attempt
+
+    def attempts(self, age: int) -> Attempt:
+        return Attempt(max(0, self.attempt - age))
+
+    @rule(data=st.data())
+    def deliver_some(self, data: Any) -> None:
+        """Messages of different slots overtake each other."""
+        for _ in range(data.draw(st.integers(1, 8))):
+            if not self.simulation.queue:
+                return
+            self.simulation.deliver(
+                self.simulation.queue.pop(data.draw(st.integers(0, len(self.simulation.queue) - 1)))
+            )
+
+    @rule()
+    def settle(self) -> None:
+        self.simulation.settle()
+
+    @rule(ms=st.sampled_from([1, 500, 1_000, 3_000, 6_000, 400_000]))
+    def time_passes(self, ms: int) -> None:
+        self.simulation.advance(ms)
+
+    @rule(ms=st.integers(0, 10_000))
+    def master_sleeps(self, ms: int) -> None:
+        self.simulation.now_ms += ms
+
+    @rule(slot=st.integers(0, 1), silent=st.booleans())
+    def freeze(self, slot: int, silent: bool) -> None:
+        found = self.simulation.slots.get((self.attempt, SlotId(slot)))
+        if found is not None:
+            found.silent = silent
+
+    @rule(slot=SLOTS, age=st.integers(0, 1))
+    def lose(self, slot: SlotId, age: int) -> None:
+        self.simulation.deliver(SlotLost(slot, self.attempts(age), "connection reset"))
+
+    @rule(age=st.integers(0, 1), region=st.integers(0, 2), error=st.none() | st.just("executor lost"))
+    def end_stage(self, age: int, region: int, error: str | None) -> None:
+        self.simulation.deliver(StageEnded(region, self.attempts(age), error))
+
+    @rule(slot=SLOTS, age=st.integers(0, 1), task=st.sampled_from(TASKS), state=st.sampled_from(TaskState))
+    def task_state(self, slot: SlotId, age: int, task: TaskId, state: TaskState) -> None:
+        self.say(TaskStateChanged(slot, self.attempts(age), task, state))
+
+    @rule()
+    def finish_tasks(self) -> None:
+        self.simulation.finish_tasks()
+
+    @rule(slot=SLOTS, age=st.integers(0, 1), kind=st.integers(0, 4))
+    def other_message(self, slot: SlotId, age: int, kind: int) -> None:
+        attempt = self.attempts(age)
+        messages: list[SlotMessage] = [
+            SlotFailed(slot, attempt, FailureInfo("connection broke")),
+            SlotCommitted(slot, attempt),
+            SlotLeaving(slot, attempt),
+            ClientOutput(slot, attempt, "stdout", b""),
+            OperatorEvent(attempt, OperatorId("nobody"), slot, None, b""),
+        ]
+        self.say(messages[kind])
+
+    def say(self, message: SlotMessage) -> None:
+        machine = self.simulation.machine
+        is_old, refused = message.attempt != self.attempt, machine.refused_messages
+        actions = self.simulation.deliver(SlotMessageReceived(message))
+        if is_old:
+            assert (actions, machine.refused_messages) == ([], refused + 1)
+
+    @rule()
+    def cancel(self) -> None:
+        self.simulation.deliver(CancelRequested())
+
+    @invariant()
+    def consistent(self) -> None:
+        if hasattr(self, "simulation"):
+            self.simulation.machine.check_invariants()
+            assert self.simulation.machine.state.is_terminal <= (self.active is None)
+
+    def teardown(self) -> None:
+        """After a cancellation time alone brings the end, even if nobody ever answers again."""
+        if not hasattr(self, "simulation"):
+            return
+        self.simulation.queue = [e for e in self.simulation.queue if not isinstance(e, SlotMessageReceived)]
+        self.simulation.settle()
+        self.simulation.queue.clear()
+        self.simulation.deliver(CancelRequested())
+        for slot in self.simulation.slots.values():
+            slot.silent = True
+        self.simulation.queue.clear()
+        self.simulation.advance(10_000)
+        assert self.simulation.machine.state.is_terminal
+        assert self.simulation.machine.next_deadline_ms() is None
+
+
+TestJobLife = JobLife.TestCase
+TestJobLife.settings = settings(
+    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
