@@ -1,1 +1,38 @@
-"""."""
+"""Plain values that programs and engine share: types, rows, options, watermark strategies. Source: PyFlink, common."""
+
+from runtime.common.completable_future import CompletableFuture as CompletableFuture
+from runtime.common.config_options import ConfigOption as ConfigOption
+from runtime.common.config_options import ConfigOptions as ConfigOptions
+from runtime.common.config_options import ConfigurationError as ConfigurationError
+from runtime.common.configuration import Configuration as Configuration
+from runtime.common.execution_config import ExecutionConfig as ExecutionConfig
+from runtime.common.job_execution_result import JobExecutionResult as JobExecutionResult
+from runtime.common.job_id import JobID as JobID
+from runtime.common.job_status import JobStatus as JobStatus
+from runtime.common.restart_strategy import RestartStrategies as RestartStrategies
+from runtime.common.restart_strategy import RestartStrategyConfiguration as RestartStrategyConfiguration
+from runtime.common.serialization import ByteArraySchema as ByteArraySchema
+from runtime.common.serialization import DeserializationSchema as DeserializationSchema
+from runtime.common.serialization import Encoder as Encoder
+from runtime.common.serialization import SerializationSchema as SerializationSchema
+from runtime.common.serialization import SimpleStringSchema as SimpleStringSchema
+from runtime.common.time import Duration as Duration
+from runtime.common.time import Instant as Instant
+from runtime.common.time import Time as Time
+from runtime.common.typeinfo import BasicArrayTypeInfo as BasicArrayTypeInfo
+from runtime.common.typeinfo import BasicTypeInfo as BasicTypeInfo
+from runtime.common.typeinfo import ListTypeInfo as ListTypeInfo
+from runtime.common.typeinfo import MapTypeInfo as MapTypeInfo
+from runtime.common.typeinfo import ObjectArrayTypeInfo as ObjectArrayTypeInfo
+from runtime.common.typeinfo import PickledBytesTypeInfo as PickledBytesTypeInfo
+from runtime.common.typeinfo import PrimitiveArrayTypeInfo as PrimitiveArrayTypeInfo
+from runtime.common.typeinfo import RowTypeInfo as RowTypeInfo
+from runtime.common.typeinfo import SqlTimeTypeInfo as SqlTimeTypeInfo
+from runtime.common.typeinfo import TupleTypeInfo as TupleTypeInfo
+from runtime.common.typeinfo import TypeInformation as TypeInformation
+from runtime.common.typeinfo import Types as Types
+from runtime.common.types import Row as Row
+from runtime.common.types import RowKind as RowKind
+from runtime.common.watermark_strategy import TimestampAssigner as TimestampAssigner
+from runtime.common.watermark_strategy import WatermarkGenerator as WatermarkGenerator
+from runtime.common.watermark_strategy import WatermarkStrategy as WatermarkStrategy

@@ -6,8 +6,9 @@ common/config_options.py; Flink, ConfigOption, MemorySize and TimeUtils (text fo
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from runtime.common.time import DURATION_FORMS, Duration
@@ -25,6 +26,7 @@ _MEMORY_UNITS = {
     **dict.fromkeys(("g", "gb", "gibibytes"), 1 << 30),
     **dict.fromkeys(("t", "tb", "tebibytes"), 1 << 40),
 }
+MAP_FORMS = '"name:value,name:value", or a JSON object'
 MEMORY_FORMS = 'a number of bytes, or a number with a unit ("64 kb", "1mb", "2 gb")'
 
 
@@ -142,6 +144,10 @@ class OptionBuilder:
         """Sizes; the value is in bytes."""
         return TypedConfigOptionBuilder(self._key, parse_memory_bytes, MEMORY_FORMS)
 
+    def map_type(self) -> TypedConfigOptionBuilder[Mapping[str, str]]:
+        """Names and texts."""
+        return TypedConfigOptionBuilder(self._key, parse_map, MAP_FORMS)
+
     def choice_type(self, *choices: str) -> TypedConfigOptionBuilder[str]:
         """One of a few words, in any case; the value is in lower case."""
 
@@ -195,6 +201,22 @@ def parse_boolean(text: str) -> bool:
     if word in _FALSE:
         return False
     raise ValueError(f"not a boolean: {text!r}")
+
+
+def parse_map(text: str) -> Mapping[str, str]:
+    """Read a map as Flink writes it, or a JSON object of texts.
+
+    Raises:
+        ValueError: the text has none of MAP_FORMS.
+    """
+    text = text.strip()
+    if text.startswith("{"):
+        parsed = json.loads(text)
+        return {str(key): str(value) for key, value in parsed.items()}
+    pairs = [item.partition(":") for item in text.split(",") if item.strip()]
+    if not all(colon for _, colon, _ in pairs):
+        raise ValueError(f"not a map: {text!r}; accepted: {MAP_FORMS}")
+    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def parse_memory_bytes(text: str) -> int:

@@ -6,6 +6,8 @@ here is carried along unread. Source: Flink 2.3, configuration reference; where 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from runtime.common.config_options import ConfigOption, ConfigOptions
 from runtime.common.time import Duration
 
@@ -25,6 +27,14 @@ PIPELINE_MAX_PARALLELISM: ConfigOption[int | None] = (
 
 OBJECT_REUSE: ConfigOption[bool] = ConfigOptions.key("pipeline.object-reuse").boolean_type().default_value(False)
 """Whether chained operators are handed the very objects that their predecessor made, instead of copies."""
+
+GLOBAL_JOB_PARAMETERS: ConfigOption[Mapping[str, str]] = (
+    ConfigOptions.key("pipeline.global-job-parameters").map_type().default_value({})
+)
+"""What `RuntimeContext.get_job_parameter` gives to functions."""
+
+PYTHON_FILES: ConfigOption[str | None] = ConfigOptions.key("python.files").string_type().no_default_value()
+"""Python files, packages and archives that the slots import from; paths joined by commas."""
 
 AUTO_WATERMARK_INTERVAL: ConfigOption[Duration] = (
     ConfigOptions.key("pipeline.auto-watermark-interval")
@@ -125,10 +135,7 @@ RESTART_EXPONENTIAL_ATTEMPTS: ConfigOption[int] = (
 """How often a job is restarted, without a reset in between, before it fails."""
 
 RESTART_FAILURE_RATE_MAX: ConfigOption[int] = (
-    ConfigOptions.key("restart-strategy.failure-rate.max-failures-per-interval")
-    .int_type()
-    .at_least(1)
-    .default_value(1)
+    ConfigOptions.key("restart-strategy.failure-rate.max-failures-per-interval").int_type().at_least(1).default_value(1)
 )
 """Failures within one interval that are still restarted."""
 

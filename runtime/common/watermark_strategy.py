@@ -135,7 +135,5 @@ class WatermarkStrategy:
     ) -> WatermarkStrategy:
         """Let sources of the group wait for those that lag by more than the drift; checked each second by default."""
         interval = Duration.of_seconds(1) if update_interval is None else update_interval
-        alignment = WatermarkAlignment(
-            watermark_group, max_allowed_watermark_drift.to_millis(), interval.to_millis()
-        )
+        alignment = WatermarkAlignment(watermark_group, max_allowed_watermark_drift.to_millis(), interval.to_millis())
         return dataclasses.replace(self, alignment=alignment)

@@ -392,7 +392,5 @@ def _maps(array: pa.Array, type_info: MapTypeInfo) -> list[Any]:
     keys = _to_list(array.keys.slice(first, last - first), type_info.key_type)
     items = _to_list(array.items.slice(first, last - first), type_info.value_type)
     pairs = list(zip(keys, items, strict=True))
-    maps: list[Any] = [
-        dict(pairs[start - first : stop - first]) for start, stop in itertools.pairwise(offsets)
-    ]
+    maps: list[Any] = [dict(pairs[start - first : stop - first]) for start, stop in itertools.pairwise(offsets)]
     return _blank(maps, array)

@@ -122,9 +122,7 @@ class _MappedCodec(ColumnCodec):
 
     __slots__ = ("_from_stored", "_stored", "_to_stored")
 
-    def __init__(
-        self, stored: ColumnCodec, to_stored: Callable[[Any], Any], from_stored: Callable[[Any], Any]
-    ) -> None:
+    def __init__(self, stored: ColumnCodec, to_stored: Callable[[Any], Any], from_stored: Callable[[Any], Any]) -> None:
         self._stored = stored
         self._to_stored = to_stored
         self._from_stored = from_stored

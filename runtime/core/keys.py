@@ -333,5 +333,3 @@ def _decode(data: bytes, pos: int) -> tuple[Any, int]:
     if tag in (_ROW, _ROW_NAMED):
         return _decode_row(data, pos, tag == _ROW_NAMED)
     raise IndexError(f"no such tag: {tag}")
-
-

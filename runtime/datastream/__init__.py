@@ -1,1 +1,36 @@
-"""."""
+"""The DataStream API, with PyFlink's names: a PyFlink program runs with `pyflink` replaced by `runtime`."""
+
+from runtime.datastream.data_stream import DataStream as DataStream
+from runtime.datastream.data_stream import DataStreamSink as DataStreamSink
+from runtime.datastream.data_stream import KeyedStream as KeyedStream
+from runtime.datastream.functions import AggregateFunction as AggregateFunction
+from runtime.datastream.functions import AllWindowFunction as AllWindowFunction
+from runtime.datastream.functions import FilterFunction as FilterFunction
+from runtime.datastream.functions import FlatMapFunction as FlatMapFunction
+from runtime.datastream.functions import KeyedProcessFunction as KeyedProcessFunction
+from runtime.datastream.functions import KeySelector as KeySelector
+from runtime.datastream.functions import MapFunction as MapFunction
+from runtime.datastream.functions import Partitioner as Partitioner
+from runtime.datastream.functions import ProcessAllWindowFunction as ProcessAllWindowFunction
+from runtime.datastream.functions import ProcessFunction as ProcessFunction
+from runtime.datastream.functions import ProcessWindowFunction as ProcessWindowFunction
+from runtime.datastream.functions import ReduceFunction as ReduceFunction
+from runtime.datastream.functions import RuntimeContext as RuntimeContext
+from runtime.datastream.functions import WindowFunction as WindowFunction
+from runtime.datastream.iterator import CloseableIterator as CloseableIterator
+from runtime.datastream.job_client import JobClient as JobClient
+from runtime.datastream.output_tag import OutputTag as OutputTag
+from runtime.datastream.stream_execution_environment import StreamExecutionEnvironment as StreamExecutionEnvironment
+from runtime.datastream.time_domain import TimeDomain as TimeDomain
+from runtime.datastream.timerservice import TimerService as TimerService
+from runtime.datastream.window import CountTrigger as CountTrigger
+from runtime.datastream.window import EventTimeTrigger as EventTimeTrigger
+from runtime.datastream.window import GlobalWindow as GlobalWindow
+from runtime.datastream.window import ProcessingTimeTrigger as ProcessingTimeTrigger
+from runtime.datastream.window import TimeWindow as TimeWindow
+from runtime.datastream.window import Trigger as Trigger
+from runtime.datastream.window import TriggerResult as TriggerResult
+from runtime.datastream.window import Window as Window
+from runtime.datastream.window import WindowAssigner as WindowAssigner
+from runtime.datastream.windowed_stream import AllWindowedStream as AllWindowedStream
+from runtime.datastream.windowed_stream import WindowedStream as WindowedStream

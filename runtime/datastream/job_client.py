@@ -10,7 +10,7 @@ from runtime.common.job_execution_result import JobExecutionResult
 from runtime.common.job_id import JobID
 from runtime.common.job_status import JobStatus
 from runtime.execution.application import JobHandle
-from runtime.jobmaster.status import JobSnapshot
+from runtime.jobmaster.status import JobStatusSnapshot
 
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class JobClient:
         """The result of the job once it has finished; JobExecutionError if it does not."""
         result: Future[JobExecutionResult] = Future()
 
-        def complete(ended: Future[JobSnapshot]) -> None:
+        def complete(ended: Future[JobStatusSnapshot]) -> None:
             error = ended.exception()
             if error is None:
                 result.set_result(execution_result(ended.result()))
@@ -54,7 +54,7 @@ class JobClient:
         self.handle.result.add_done_callback(complete)
         return CompletableFuture(result)
 
-    def get_status(self) -> JobSnapshot:
+    def get_status(self) -> JobStatusSnapshot:
         """State, tasks with their metrics, slots with their pids, and failures, as they are now."""
         return self.handle.status()
 
@@ -69,7 +69,7 @@ def _completed(value: T) -> CompletableFuture[T]:
     return CompletableFuture(future)
 
 
-def execution_result(snapshot: JobSnapshot) -> JobExecutionResult:
+def execution_result(snapshot: JobStatusSnapshot) -> JobExecutionResult:
     """What a finished job is reported as."""
     times = snapshot.state_since_ms
     net_runtime_ms = int(max(times.values()) - min(times.values())) if times else 0

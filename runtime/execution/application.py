@@ -24,7 +24,7 @@ from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import JobMasterEvent
 from runtime.jobmaster.execution_graph import ExecutionGraph
 from runtime.jobmaster.job_state import JobState
-from runtime.jobmaster.status import JobSnapshot
+from runtime.jobmaster.status import JobStatusSnapshot
 
 
 class JobHandle:
@@ -45,7 +45,7 @@ class JobHandle:
         self._run = run
         self._cancel = cancel
         #: completed when the job has ended and nothing of it is left
-        self.result: Future[JobSnapshot] = Future()
+        self.result: Future[JobStatusSnapshot] = Future()
         self.result.set_running_or_notify_cancel()
         self._thread: threading.Thread | None = None
         if not in_caller:
@@ -56,7 +56,7 @@ class JobHandle:
     def job_id(self) -> JobId:
         return self._graph.job_id
 
-    def status(self) -> JobSnapshot:
+    def status(self) -> JobStatusSnapshot:
         """The job as it is now: state, tasks with their metrics, slots, failures."""
         return self._driver.status()
 
@@ -68,7 +68,7 @@ class JobHandle:
         """What the collect sink of that id sends."""
         return self._outputs.collector(collect_id)
 
-    def wait(self, timeout_s: float | None = None) -> JobSnapshot:
+    def wait(self, timeout_s: float | None = None) -> JobStatusSnapshot:
         """Wait for the job's end and for everything of it to be gone.
 
         Raises:
@@ -76,19 +76,24 @@ class JobHandle:
             JobCanceledError: it was cancelled.
             JobExecutionError: it failed; the message is the first cause.
         """
-        if self._thread is None:
+        if self._thread is None and not self.result.done():
             self._run_guarded()
         return self.result.result(timeout_s)
 
     def _run_guarded(self) -> None:
         try:
             self._run()
-        except BaseException as error:
-            # a bug in the JobMaster, or Ctrl-C while a MiniCluster runs in the caller
+        except KeyboardInterrupt:
+            # a MiniCluster in the caller: stop it in good order first
+            self._cancel()
+            self._run()
+            self.result.set_exception(JobCanceledError(f"job {self._graph.name!r} was interrupted"))
+            raise
+        except Exception as error:
             self._outputs.close()
-            self.result.set_exception(JobExecutionError(f"job {self._graph.name!r}: the JobMaster broke: {error!r}"))
-            if not isinstance(error, Exception) or self._thread is not None:
-                raise
+            broken = JobExecutionError(f"job {self._graph.name!r}: the JobMaster broke: {error!r}")
+            broken.__cause__ = error
+            self.result.set_exception(broken)
             return
         try:
             self.result.set_result(finished(self._driver.status()))
@@ -96,7 +101,7 @@ class JobHandle:
             self.result.set_exception(error)
 
 
-def finished(snapshot: JobSnapshot) -> JobSnapshot:
+def finished(snapshot: JobStatusSnapshot) -> JobStatusSnapshot:
     """The job, if it has finished.
 
     Raises:

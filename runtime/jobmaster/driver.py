@@ -30,7 +30,7 @@ from runtime.jobmaster.life_cycle import JobMasterMachine
 from runtime.jobmaster.slot_provider import SlotProvider
 from runtime.jobmaster.options import JobMasterOptions
 from runtime.jobmaster.restart_strategy import create_restart_strategy
-from runtime.jobmaster.status import JobSnapshot
+from runtime.jobmaster.status import JobStatusSnapshot
 from runtime.task.messages import ClientAck
 
 
@@ -74,7 +74,7 @@ class JobMasterDriver:
         """Ask the job to stop; any thread, any number of times."""
         self.post(CancelRequested())
 
-    def status(self) -> JobSnapshot:
+    def status(self) -> JobStatusSnapshot:
         """The job as it is now; any thread."""
         with self._lock:
             return self._machine.status()

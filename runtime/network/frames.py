@@ -1,8 +1,8 @@
 """Frames: how stream elements and the transport's own messages look on the wire.
 
 A frame is a fixed header (kind, attempt, channel, sequence number, backlog, CRC) and a body. Records travel as Arrow
-IPC when their batch has columns, else by the record type's serializer or as one pickle; event times and marks are plain int64
-arrays. Decoding unpickles: frames are only read from a stream whose peer has shown the job's token. Pure: no thread.
+IPC when their batch has columns, else by the record type's serializer or as one pickle; event times and marks are
+plain int64 arrays. Decoding unpickles: only read frames of a peer that has shown the job's token. Pure: no thread.
 
 All sections of a data frame lie at 4 modulo 8 from its start: gRPC hands out `app_metadata` at such addresses
 (measured, pyarrow 26), so columns can be used where they lie; a frame that lies otherwise is copied once.
@@ -432,8 +432,8 @@ def without_views(columns: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _serializer_of(record_type: TypeInformation | None) -> Serializer | None:
-    """Rows go by their type's serializer, twice as fast as pickle; for other types pickle is as fast or faster (measured
-    over 8,192 longs, strings, tuples, flat and nested rows)."""
+    """Rows go by their type's serializer, twice as fast as pickle; for longs, strings and tuples pickle is as fast or
+    faster (measured over 8,192 of each)."""
     return serializer_for(record_type) if isinstance(record_type, RowTypeInfo) else None
 
 

@@ -82,7 +82,7 @@ class Task:
         self.name = f"{vertex.name} ({self.task_id.subtask_index + 1}/{vertex.parallelism})"
         self.time = TimeAccounting(services.clock)
         self._registry = MetricRegistry()
-        task_group = self._registry.root
+        task_group = self._registry.root()
         self._records_in = task_group.counter("numRecordsIn")
         self._task_group = task_group
         self._timers = TaskTimers(services.timers, self._run_timer)

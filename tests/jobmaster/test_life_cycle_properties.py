@@ -81,12 +81,10 @@ class JobLife(RuleBasedStateMachine):
     @rule(data=st.data())
     def deliver_some(self, data: Any) -> None:
         """Messages of different slots overtake each other."""
+        queue = self.simulation.queue
         for _ in range(data.draw(st.integers(1, 8))):
-            if not self.simulation.queue:
-                return
-            self.simulation.deliver(
-                self.simulation.queue.pop(data.draw(st.integers(0, len(self.simulation.queue) - 1)))
-            )
+            if queue:
+                self.simulation.deliver(queue.pop(data.draw(st.integers(0, len(queue) - 1))))
 
     @rule()
     def settle(self) -> None:

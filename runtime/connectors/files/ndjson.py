@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from json.decoder import JSONDecodeError, JSONDecoder
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.json as pa_json
@@ -19,7 +21,8 @@ from runtime.core.arrow import arrow_schema
 from runtime.core.batch import RecordBatch
 
 _WHITESPACE = b" \t\r"
-_scan_once = json.scanner.py_make_scanner
+#: the C scanner behind `json.loads`: value and end of a text's first JSON value
+_scan_once: Callable[[str, int], tuple[Any, int]] = JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
 class NdjsonFormat(LineFormat):

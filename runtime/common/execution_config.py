@@ -1,0 +1,95 @@
+"""ExecutionConfig: the job's own settings as methods; each is an option of the Configuration behind it.
+
+Flink's settings of Java serialization (Kryo, Avro, generic types, closure cleaner) mean nothing here and are absent.
+Source: PyFlink, common/execution_config.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from runtime.common import options
+from runtime.common.configuration import Configuration
+from runtime.common.time import Duration
+
+__all__ = ["ExecutionConfig"]
+
+
+class ExecutionConfig:
+    """Settings of one job.
+
+    Args:
+        configuration: is read and written; None = a new one.
+    """
+
+    PARALLELISM_DEFAULT = -1
+    """Stands for: as the environment has it."""
+    PARALLELISM_UNKNOWN = -2
+    """Stands for: leave as it is."""
+
+    __slots__ = ("_configuration",)
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self._configuration = Configuration() if configuration is None else configuration
+
+    def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
+        """How often periodic watermarks are emitted, ms; 0 = whenever the watermark rises."""
+        self._configuration.set(options.AUTO_WATERMARK_INTERVAL, Duration.of_millis(interval))
+        return self
+
+    def get_auto_watermark_interval(self) -> int:
+        """Milliseconds."""
+        return self._configuration.get(options.AUTO_WATERMARK_INTERVAL).to_millis()
+
+    def set_parallelism(self, parallelism: int) -> ExecutionConfig:
+        """Parallelism of operators that set none; PARALLELISM_DEFAULT takes it back, PARALLELISM_UNKNOWN does nothing."""
+        if parallelism == self.PARALLELISM_DEFAULT:
+            self._configuration.remove_config(options.PARALLELISM_DEFAULT.key)
+        elif parallelism != self.PARALLELISM_UNKNOWN:
+            self._configuration.set(options.PARALLELISM_DEFAULT, parallelism)
+        return self
+
+    def get_parallelism(self) -> int:
+        """As set, else PARALLELISM_DEFAULT."""
+        return self._configuration.get(options.PARALLELISM_DEFAULT) or self.PARALLELISM_DEFAULT
+
+    def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
+        """Number of key groups, 1..32768."""
+        self._configuration.set(options.PIPELINE_MAX_PARALLELISM, max_parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """As set, else -1."""
+        return self._configuration.get(options.PIPELINE_MAX_PARALLELISM) or -1
+
+    def set_task_cancellation_timeout(self, timeout: int) -> ExecutionConfig:
+        """How long tasks may take to leave, ms."""
+        self._configuration.set(options.TASK_CANCELLATION_TIMEOUT, Duration.of_millis(timeout))
+        return self
+
+    def get_task_cancellation_timeout(self) -> int:
+        """Milliseconds."""
+        return self._configuration.get(options.TASK_CANCELLATION_TIMEOUT).to_millis()
+
+    def enable_object_reuse(self) -> ExecutionConfig:
+        """Hand chained operators the very objects that their predecessors made."""
+        self._configuration.set(options.OBJECT_REUSE, True)
+        return self
+
+    def disable_object_reuse(self) -> ExecutionConfig:
+        """Hand chained operators copies."""
+        self._configuration.set(options.OBJECT_REUSE, False)
+        return self
+
+    def is_object_reuse_enabled(self) -> bool:
+        return self._configuration.get(options.OBJECT_REUSE)
+
+    def get_global_job_parameters(self) -> dict[str, str]:
+        """What functions read with `RuntimeContext.get_job_parameter`."""
+        return dict(self._configuration.get(options.GLOBAL_JOB_PARAMETERS))
+
+    def set_global_job_parameters(self, global_job_parameters: Mapping[str, object]) -> ExecutionConfig:
+        """Names and values that functions can read."""
+        texts = {str(key): str(value) for key, value in global_job_parameters.items()}
+        self._configuration.set(options.GLOBAL_JOB_PARAMETERS, texts)
+        return self
