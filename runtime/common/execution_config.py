@@ -42,7 +42,7 @@ class ExecutionConfig:
         return self._configuration.get(options.AUTO_WATERMARK_INTERVAL).to_millis()
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
-        """Parallelism of operators that set none; PARALLELISM_DEFAULT takes it back, PARALLELISM_UNKNOWN does nothing."""
+        """Parallelism of operators that set none; PARALLELISM_DEFAULT unsets it, PARALLELISM_UNKNOWN does nothing."""
         if parallelism == self.PARALLELISM_DEFAULT:
             self._configuration.remove_config(options.PARALLELISM_DEFAULT.key)
         elif parallelism != self.PARALLELISM_UNKNOWN:
@@ -86,7 +86,8 @@ class ExecutionConfig:
 
     def get_global_job_parameters(self) -> dict[str, str]:
         """What functions read with `RuntimeContext.get_job_parameter`."""
-        return dict(self._configuration.get(options.GLOBAL_JOB_PARAMETERS))
+        parameters = self._configuration.get(options.GLOBAL_JOB_PARAMETERS)
+        return dict(parameters)
 
     def set_global_job_parameters(self, global_job_parameters: Mapping[str, object]) -> ExecutionConfig:
         """Names and values that functions can read."""

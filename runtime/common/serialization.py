@@ -1,7 +1,7 @@
-"""Schemas and encoders of connectors: records to bytes or text lines, and back. Source: PyFlink, common/serialization.py.
+"""Schemas and encoders of connectors: records to bytes or text lines, and back.
 
 Immutable and picklable. How a record without a string type becomes text is decided by whoever runs an encoder, because
-the record's type is known only there (see `runtime.core.formatting`).
+the record's type is known only there (see `runtime.core.formatting`). Source: PyFlink, common/serialization.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""WatermarkStrategy: how event times are found and what is said about their progress. A description; operators act on it.
+"""WatermarkStrategy: how event times are found and what is said about their progress. Operators act on it.
 
 An operator reads `delay_ms`, `timestamp_assigner`, `idleness_ms`, `generator_factory` and `alignment`. Immutable: each
 `with_…` gives a new one. Source: PyFlink, common/watermark_strategy.py; Flink, WatermarkGenerator.

@@ -1,1 +1,28 @@
-"""."""
+"""Sources and sinks that come with Tidemark. Public names; the modules below are where they live."""
+
+from runtime.connectors.blackhole import BlackHoleSink as BlackHoleSink
+from runtime.connectors.collect_sink import CollectSink as CollectSink
+from runtime.connectors.collect_sink import decode_collected as decode_collected
+from runtime.connectors.collection import CollectionSource as CollectionSource
+from runtime.connectors.datagen import DataGeneratorSource as DataGeneratorSource
+from runtime.connectors.field_generators import FieldGenerator as FieldGenerator
+from runtime.connectors.field_generators import random_float as random_float
+from runtime.connectors.field_generators import random_int as random_int
+from runtime.connectors.field_generators import random_string as random_string
+from runtime.connectors.field_generators import sequence as sequence
+from runtime.connectors.files import BucketAssigner as BucketAssigner
+from runtime.connectors.files import CsvFormat as CsvFormat
+from runtime.connectors.files import CsvWriterFormat as CsvWriterFormat
+from runtime.connectors.files import FileSink as FileSink
+from runtime.connectors.files import FileSource as FileSource
+from runtime.connectors.files import NdjsonFormat as NdjsonFormat
+from runtime.connectors.files import NdjsonWriterFormat as NdjsonWriterFormat
+from runtime.connectors.files import OutputFileConfig as OutputFileConfig
+from runtime.connectors.files import ParquetFormat as ParquetFormat
+from runtime.connectors.files import ParquetWriterFormat as ParquetWriterFormat
+from runtime.connectors.files import RollingPolicy as RollingPolicy
+from runtime.connectors.files import StreamFormat as StreamFormat
+from runtime.connectors.files import TextLineFormat as TextLineFormat
+from runtime.connectors.files import TextWriterFormat as TextWriterFormat
+from runtime.connectors.number_seq import NumberSequenceSource as NumberSequenceSource
+from runtime.connectors.print_sink import PrintSink as PrintSink

@@ -6,6 +6,7 @@ Flink, the datagen connector and DataGeneratorSource.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -75,7 +76,7 @@ class DataGeneratorSource(IndexSource):
                 indexes = iter(range(start, stop))
                 values = [coerce(value) for value, _ in zip(values, indexes, strict=True)]
         except Exception as error:
-            failed = stop - indexes.__length_hint__() - 1
+            failed = stop - operator.length_hint(indexes) - 1
             raise SourceError(f"the generator failed at index {failed}: {type(error).__name__}: {error}") from error
         return RecordBatch.of_values(values, type_info=self._type_info)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import RecordBatch
-from runtime.core.formatting import to_flink_string
+from runtime.core.formatting import flink_formatter
 from runtime.operators.operator import ClientChannel
 from runtime.operators.sink import Sink, SinkWriter, WriterContext
 
@@ -42,14 +42,14 @@ def line_prefix(identifier: str | None, subtask_index: int, parallelism: int) ->
 class _PrintWriter(SinkWriter):
     def __init__(self, prefix: str, type_info: TypeInformation | None, client: ClientChannel) -> None:
         self._prefix = prefix
-        self._type_info = type_info
+        self._format = flink_formatter(type_info)
         self._client = client
 
     def write(self, batch: RecordBatch) -> None:
         if batch.num_rows == 0:
             return
-        prefix, type_info = self._prefix, self._type_info
-        lines = [f"{prefix}{to_flink_string(value, type_info)}\n" for value in batch.values()]
+        prefix = self._prefix
+        lines = [f"{prefix}{text}\n" for text in map(self._format, batch.values())]
         self._client.send("stdout", "".join(lines).encode("utf-8", "replace"))
 
     def is_available(self) -> bool:

@@ -1,1 +1,67 @@
-"""."""
+"""Operators: what happens to records in a chain, from user functions to windows, sources and sinks.
+
+The names listed here are the public ones, which `runtime.datastream` re-exports under PyFlink's module paths. An
+operator instance belongs to one subtask and is used by its task's thread only.
+"""
+
+from runtime.operators.errors import MissingTimestampError as MissingTimestampError
+from runtime.operators.errors import OperatorError as OperatorError
+from runtime.operators.errors import StateAccessError as StateAccessError
+from runtime.operators.errors import UserFunctionError as UserFunctionError
+from runtime.operators.functions import AggregateFunction as AggregateFunction
+from runtime.operators.functions import AllWindowFunction as AllWindowFunction
+from runtime.operators.functions import FilterFunction as FilterFunction
+from runtime.operators.functions import FlatMapFunction as FlatMapFunction
+from runtime.operators.functions import Function as Function
+from runtime.operators.functions import KeyedProcessFunction as KeyedProcessFunction
+from runtime.operators.functions import KeyedStateStore as KeyedStateStore
+from runtime.operators.functions import KeySelector as KeySelector
+from runtime.operators.functions import MapFunction as MapFunction
+from runtime.operators.functions import NullByteKeySelector as NullByteKeySelector
+from runtime.operators.functions import Partitioner as Partitioner
+from runtime.operators.functions import ProcessAllWindowFunction as ProcessAllWindowFunction
+from runtime.operators.functions import ProcessFunction as ProcessFunction
+from runtime.operators.functions import ProcessWindowFunction as ProcessWindowFunction
+from runtime.operators.functions import ReduceFunction as ReduceFunction
+from runtime.operators.functions import RuntimeContext as RuntimeContext
+from runtime.operators.functions import TimeDomain as TimeDomain
+from runtime.operators.functions import TimerService as TimerService
+from runtime.operators.functions import WindowFunction as WindowFunction
+from runtime.operators.map_operators import FilterOperatorFactory as FilterOperatorFactory
+from runtime.operators.map_operators import FlatMapOperatorFactory as FlatMapOperatorFactory
+from runtime.operators.map_operators import MapOperatorFactory as MapOperatorFactory
+from runtime.operators.output_tag import OutputTag as OutputTag
+from runtime.operators.process_operators import KeyedProcessOperatorFactory as KeyedProcessOperatorFactory
+from runtime.operators.process_operators import ProcessOperatorFactory as ProcessOperatorFactory
+from runtime.operators.reduce import AccumulateFunction as AccumulateFunction
+from runtime.operators.reduce import AccumulateType as AccumulateType
+from runtime.operators.reduce import ReduceOperatorFactory as ReduceOperatorFactory
+from runtime.operators.watermarks import (
+    TimestampsAndWatermarksOperatorFactory as TimestampsAndWatermarksOperatorFactory,
+)
+from runtime.operators.windowing.assigners import GlobalWindows as GlobalWindows
+from runtime.operators.windowing.assigners import SlidingEventTimeWindows as SlidingEventTimeWindows
+from runtime.operators.windowing.assigners import SlidingProcessingTimeWindows as SlidingProcessingTimeWindows
+from runtime.operators.windowing.assigners import TumblingEventTimeWindows as TumblingEventTimeWindows
+from runtime.operators.windowing.assigners import TumblingProcessingTimeWindows as TumblingProcessingTimeWindows
+from runtime.operators.windowing.assigners import WindowAssigner as WindowAssigner
+from runtime.operators.windowing.contents import AggregateContents as AggregateContents
+from runtime.operators.windowing.contents import ListContents as ListContents
+from runtime.operators.windowing.contents import ReduceContents as ReduceContents
+from runtime.operators.windowing.factory import WindowOperatorFactory as WindowOperatorFactory
+from runtime.operators.windowing.triggers import ContinuousEventTimeTrigger as ContinuousEventTimeTrigger
+from runtime.operators.windowing.triggers import CountTrigger as CountTrigger
+from runtime.operators.windowing.triggers import EventTimeTrigger as EventTimeTrigger
+from runtime.operators.windowing.triggers import NeverTrigger as NeverTrigger
+from runtime.operators.windowing.triggers import ProcessingTimeTrigger as ProcessingTimeTrigger
+from runtime.operators.windowing.triggers import PurgingTrigger as PurgingTrigger
+from runtime.operators.windowing.triggers import Trigger as Trigger
+from runtime.operators.windowing.triggers import TriggerContext as TriggerContext
+from runtime.operators.windowing.triggers import TriggerResult as TriggerResult
+from runtime.operators.windowing.windows import CountWindow as CountWindow
+from runtime.operators.windowing.windows import CountWindowSerializer as CountWindowSerializer
+from runtime.operators.windowing.windows import GlobalWindow as GlobalWindow
+from runtime.operators.windowing.windows import GlobalWindowSerializer as GlobalWindowSerializer
+from runtime.operators.windowing.windows import TimeWindow as TimeWindow
+from runtime.operators.windowing.windows import TimeWindowSerializer as TimeWindowSerializer
+from runtime.operators.windowing.windows import Window as Window

@@ -11,6 +11,7 @@ import os
 import site
 import sysconfig
 import traceback
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -21,9 +22,9 @@ RECORD_CHARS = 200
 NO_RECORD: Any = object()
 """Stands for the record where a function failed outside of any: in open(), in a timer."""
 
-_RUNTIME_DIR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_RUNTIME_DIR = f"{Path(__file__).absolute().parent.parent}{os.sep}"
 _LIBRARY_DIRS = tuple(
-    os.path.join(path, "")
+    f"{path}{os.sep}"
     for path in {*map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")), site.getusersitepackages()}
 )
 

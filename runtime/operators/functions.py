@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from runtime.operators.windowing.windows import Window
 
 W = TypeVar("W", bound="Window")
+W2 = TypeVar("W2", bound="Window")
 
 
 class TimeDomain(enum.Enum):
@@ -112,7 +113,7 @@ class RuntimeContext(KeyedStateStore):
     def get_metrics_group(self) -> MetricGroup: ...
 
 
-class Function(ABC):
+class Function(ABC):  # noqa: B024 (only its subclasses have something to implement)
     """Base of all user functions."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -255,11 +256,11 @@ class AllWindowFunction(Function, Generic[W]):
 class ProcessWindowFunction(Function, Generic[W]):
     """As WindowFunction, with the window's surroundings: time, state per window and per key, side outputs."""
 
-    class Context(ABC, Generic[W]):
+    class Context(ABC, Generic[W2]):
         """Of the window that fires; valid during the call only."""
 
         @abstractmethod
-        def window(self) -> W: ...
+        def window(self) -> W2: ...
 
         @abstractmethod
         def current_processing_time(self) -> int: ...
@@ -287,11 +288,11 @@ class ProcessWindowFunction(Function, Generic[W]):
 class ProcessAllWindowFunction(Function, Generic[W]):
     """As ProcessWindowFunction, for windows over a whole stream."""
 
-    class Context(ABC, Generic[W]):
+    class Context(ABC, Generic[W2]):
         """Of the window that fires; valid during the call only."""
 
         @abstractmethod
-        def window(self) -> W: ...
+        def window(self) -> W2: ...
 
         @abstractmethod
         def window_state(self) -> KeyedStateStore: ...

@@ -84,8 +84,8 @@ class _PerRecordOperator(UserFunctionOperator):
         if batch.keys is not None:
             keys = iter(batch.keys)
             # set_current_key returns None
-            return (set_key(next(keys)) or call(value) for value in rows)  # type: ignore[func-returns-value]
-        return (set_key(key_of(value)) or call(value) for value in rows)  # type: ignore[func-returns-value]
+            return (set_key(next(keys)) or call(value) for value in rows)
+        return (set_key(key_of(value)) or call(value) for value in rows)
 
 
 class MapOperator(_PerRecordOperator):

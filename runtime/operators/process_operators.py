@@ -5,7 +5,6 @@ Used by the task's thread. Source: Flink, ProcessOperator and KeyedProcessOperat
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,9 +175,7 @@ class _KeyedContext(KeyedProcessFunction.OnTimerContext):
 class KeyedProcessOperator(KeyedOperator):
     """Runs a KeyedProcessFunction."""
 
-    def __init__(
-        self, function: KeyedProcessFunction, key_selector: Any, output_type: TypeInformation | None
-    ) -> None:
+    def __init__(self, function: KeyedProcessFunction, key_selector: Any, output_type: TypeInformation | None) -> None:
         super().__init__([function], key_selector, output_type)
         self._function = function
 
@@ -271,5 +268,3 @@ class KeyedProcessOperatorFactory:
 def _check(function: Any, kind: type, where: str) -> None:
     if not isinstance(function, kind):
         raise TypeError(f"{where} needs a {kind.__name__}, not {function!r}")
-
-

@@ -127,7 +127,7 @@ class AccumulateFunction(ReduceFunction):
     def _field(self, value: Any) -> Any:
         if isinstance(value, (Row, tuple, list, dict)):
             try:
-                return value[self.position]  # type: ignore[index,call-overload]
+                return value[self.position]  # type: ignore[index]
             except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
                 raise TypeError(f"{self.kind.value}({self.position!r}): no such field in {value!r}") from error
         if self.position != 0:

@@ -17,7 +17,7 @@ import numpy as np
 
 from runtime.common.options import AUTO_WATERMARK_INTERVAL
 from runtime.common.typeinfo import TypeInformation
-from runtime.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.core.batch import NO_TIMESTAMP, Mark, RecordBatch
 from runtime.core.clock import Clock
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark, WatermarkStatus
@@ -46,11 +46,11 @@ class WatermarkTracker:
         self._interval_ms = interval_ms
         self._clock = clock
         self._context = context
-        self._assigner = strategy.timestamp_assigner
-        self._assign = _assigner_call(self._assigner)
+        self._assign = strategy.timestamp_assigner
         self._idleness_ms = strategy.idleness_ms
         self._generator = None if strategy.generator_factory is None else strategy.generator_factory()
         self._delay_ms = strategy.delay_ms
+        self._has_watermarks = strategy.has_watermarks
         self._max_timestamp = MIN_WATERMARK
         self._emitted_at = self._last_row_at = clock.monotonic_ms()
         self.current = MIN_WATERMARK
@@ -60,9 +60,7 @@ class WatermarkTracker:
     def period_ms(self) -> int | None:
         """How often `on_periodic` has to be called; None = not at all."""
         periods = [ms for ms in (self._interval_ms, self._idleness_ms) if ms]
-        if self._generator is None and self._delay_ms is None:
-            periods = periods[1:] if self._interval_ms else periods
-        return min(periods, default=None)
+        return min(periods, default=None) if self._has_watermarks else self._idleness_ms
 
     def restore(self, watermark: int) -> None:
         """Continue from a snapshot: nothing up to `watermark` is handed out again."""
@@ -200,12 +198,6 @@ class WatermarkTracker:
         if self._context is None:
             return error
         return user_function_error(self._context, error, record, function)
-
-
-def _assigner_call(assigner: Any) -> Callable[[Any, int], Any] | None:
-    if assigner is None:
-        return None
-    return assigner.extract_timestamp if isinstance(assigner, TimestampAssigner) else assigner  # type: ignore[no-any-return]
 
 
 class TimestampsAndWatermarksOperator(OneInputOperator):

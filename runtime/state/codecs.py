@@ -2,8 +2,8 @@
 
 Decoded forms: the value, reduced value or accumulator itself; a list's, a list; a map's, a dict (keys as
 `map_keys.dict_key` gives them); neither is ever empty. With time to live each value, item or dict value is a pair
-(value, last-touched time in ms). Integers in the encoding are little-endian; items are written by the serializers of the
-descriptor, which the codec's name lists for the compatibility check.
+(value, last-touched time in ms). Integers in the encoding are little-endian; items are written by the serializers of
+the descriptor, which the codec's name lists for the compatibility check.
 """
 
 from __future__ import annotations

@@ -95,6 +95,10 @@ class TimerQueue:
             heappop(heap)
         return None
 
+    def __len__(self) -> int:
+        """Timers that take memory, deleted ones among them."""
+        return len(self._heap)
+
     def in_order(self) -> Iterator[_LiveTimer]:
         """All live timers in the order in which they would fire."""
         live = self.live

@@ -343,6 +343,26 @@ def test_cancel_ends_a_commit_that_hangs(running: Simulation) -> None:
     assert running.machine.state is S.CANCELED
 
 
+def test_a_failure_ends_a_commit_that_was_to_be_cancelled(running: Simulation) -> None:
+    committing(running).deliver(CancelRequested())
+    running.deliver(SlotLost(SlotId(1), Attempt(0), "killed"))
+    running.settle()
+    assert running.states == [S.RUNNING, S.CANCELLING, S.CANCELED]
+
+
+def test_a_slot_that_registers_while_the_attempt_is_torn_down_is_sent_away() -> None:
+    s = Simulation()
+    s.register_automatically = False
+    s.deliver(Submitted())
+    s.say(s.current(0).register())
+    s.deliver(CancelRequested())
+    assert s.machine.phase is Phase.LEAVING
+    s.say(s.current(1).register())
+    assert s.sent(ReleaseSlot) == [0, 1]
+    s.settle()
+    assert (s.machine.state, s.killed()) == (S.CANCELED, [])
+
+
 def test_a_failure_while_committing_is_not_restarted(running: Simulation) -> None:
     committing(running).say(SlotCommitted(SlotId(0), Attempt(0)))
     running.deliver(SlotLost(SlotId(1), Attempt(0), "killed"))

@@ -18,6 +18,7 @@ from runtime.jobmaster.events import (
     StageEnded,
     Submitted,
 )
+from runtime.jobmaster.life_cycle import Phase
 from runtime.jobmaster.restart_strategy import FixedDelay
 from runtime.task.messages import (
     ClientOutput,
@@ -34,7 +35,7 @@ from tests.jobmaster.simulation import Simulation, keyed_job
 
 GRAPH = keyed_job(2)
 TASKS = [TaskId(v.vertex_id, i) for v in GRAPH.vertices for i in range(v.parallelism)]
-SLOTS = st.integers(-1, 3).map(SlotId)
+SLOTS = st.sampled_from([0, 0, 0, 1, 1, 1, 2, -1]).map(SlotId)
 
 
 class JobLife(RuleBasedStateMachine):
@@ -44,19 +45,31 @@ class JobLife(RuleBasedStateMachine):
         super().__init__()
         self.active: Attempt | None = None
 
-    @initialize(attempts=st.integers(0, 3), delay_ms=st.sampled_from([0, 1_000, 20_000]))
-    def submit(self, attempts: int, delay_ms: int) -> None:
+    @initialize(
+        attempts=st.integers(0, 3),
+        delay_ms=st.sampled_from([0, 1_000, 20_000]),
+        start=st.sampled_from(["submitted", "running", "committing", "leaving"]),
+    )
+    def submit(self, attempts: int, delay_ms: int, start: str) -> None:
+        """Begin anywhere on the way: few random walks would ever come to the commit."""
         self.simulation = Simulation(GRAPH, FixedDelay(attempts, delay_ms))
-        self.simulation.register_automatically = True
-        from_here = self.simulation.deliver
+        deliver = self.simulation.deliver
 
         def checked(event: JobMasterEvent) -> list[JobMasterAction]:
-            actions = from_here(event)
+            actions = deliver(event)
             self.check(actions)
             return actions
 
         self.simulation.deliver = checked  # type: ignore[method-assign]
-        self.simulation.queue.append(Submitted())
+        self.simulation.deliver(Submitted())
+        if start == "submitted":
+            return
+        self.simulation.settle()
+        target = {"running": Phase.STARTED, "committing": Phase.COMMITTING, "leaving": Phase.LEAVING}[start]
+        if target is not Phase.STARTED:
+            self.simulation.finish_tasks()
+        while self.simulation.machine.phase is not target:
+            self.simulation.deliver(self.simulation.queue.pop(0))
 
     def check(self, actions: list[JobMasterAction]) -> None:
         """One attempt at a time, and nothing is said to another one."""
@@ -108,13 +121,20 @@ class JobLife(RuleBasedStateMachine):
     def lose(self, slot: SlotId, age: int) -> None:
         self.simulation.deliver(SlotLost(slot, self.attempts(age), "connection reset"))
 
-    @rule(age=st.integers(0, 1), region=st.integers(0, 2), error=st.none() | st.just("executor lost"))
+    @rule(age=st.integers(0, 1), region=st.sampled_from([0, 0, 0, 1, -1]), error=st.none() | st.just("executor lost"))
     def end_stage(self, age: int, region: int, error: str | None) -> None:
         self.simulation.deliver(StageEnded(region, self.attempts(age), error))
 
     @rule(slot=SLOTS, age=st.integers(0, 1), task=st.sampled_from(TASKS), state=st.sampled_from(TaskState))
     def task_state(self, slot: SlotId, age: int, task: TaskId, state: TaskState) -> None:
         self.say(TaskStateChanged(slot, self.attempts(age), task, state))
+
+    @rule(slot=st.integers(0, 1), index=st.integers(0, 1), with_cause=st.booleans())
+    def fail_task(self, slot: int, index: int, with_cause: bool) -> None:
+        found = self.simulation.slots.get((self.attempt, SlotId(slot)))
+        if found is not None and index < len(found.tasks):
+            failure = FailureInfo("ValueError") if with_cause else None
+            self.say(TaskStateChanged(found.slot, found.attempt, found.tasks[index], TaskState.FAILED, failure))
 
     @rule()
     def finish_tasks(self) -> None:
@@ -153,13 +173,10 @@ class JobLife(RuleBasedStateMachine):
         """After a cancellation time alone brings the end, even if nobody ever answers again."""
         if not hasattr(self, "simulation"):
             return
-        self.simulation.queue = [e for e in self.simulation.queue if not isinstance(e, SlotMessageReceived)]
-        self.simulation.settle()
         self.simulation.queue.clear()
-        self.simulation.deliver(CancelRequested())
         for slot in self.simulation.slots.values():
             slot.silent = True
-        self.simulation.queue.clear()
+        self.simulation.deliver(CancelRequested())
         self.simulation.advance(10_000)
         assert self.simulation.machine.state.is_terminal
         assert self.simulation.machine.next_deadline_ms() is None
@@ -167,5 +184,5 @@ class JobLife(RuleBasedStateMachine):
 
 TestJobLife = JobLife.TestCase
 TestJobLife.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=200, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

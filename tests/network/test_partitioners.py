@@ -163,7 +163,7 @@ def test_custom_partitioner_decides(batch: RecordBatch, n: int) -> None:
 @pytest.mark.parametrize("channel", [-1, 2, "0", None, 0.0])
 def test_custom_partitioner_that_leaves_the_range_is_named(channel: Any) -> None:
     selector = create_selector(Partitioning.CUSTOM, 2, 0, (lambda key, n: channel, lambda value: value))
-    with pytest.raises(PartitionError, match="chose channel .* of 2 for 'record'"):
+    with pytest.raises(PartitionError, match=r"chose channel .* of 2 for 'record'"):
         selector.split(RecordBatch.of_values(["record"]))
 
 

@@ -29,7 +29,7 @@ def test_default_max_parallelism_is_flinks(parallelism: int, expected: int) -> N
 
 @pytest.mark.parametrize("parallelism", [0, -1, 32769])
 def test_default_max_parallelism_refuses_what_is_no_parallelism(parallelism: int) -> None:
-    with pytest.raises(KeyGroupRangeError, match="1..32768"):
+    with pytest.raises(KeyGroupRangeError, match=r"1\.\.32768"):
         default_max_parallelism(parallelism)
 
 

@@ -7,7 +7,6 @@ reads one part. What cannot be read is told as a SourceError with the file and t
 from __future__ import annotations
 
 import itertools
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path

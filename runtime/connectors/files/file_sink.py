@@ -61,7 +61,7 @@ class FileSink(Sink):
             base_path: directory, made if need be.
             encoder: `Encoder.simple_string_encoder(...)` for lines of text, or a row format.
         """
-        row_format = TextWriterFormat(encoder.charset_name) if isinstance(encoder, Encoder) else encoder
+        row_format = TextWriterFormat(encoder.charset) if isinstance(encoder, Encoder) else encoder
         return FileSinkBuilder(base_path, row_format, RollingPolicy.default_rolling_policy())
 
     @staticmethod
@@ -133,7 +133,7 @@ class FileSinkBuilder:
             ValueError: the format is a bulk format, and the policy does not roll at checkpoints.
         """
         if not self._options.file_format.can_resume and not rolling_policy.rolls_on_checkpoint:
-            raise ValueError("bulk formats must roll at every checkpoint: use RollingPolicy.on_checkpoint_rolling_policy()")
+            raise ValueError("bulk formats must roll at checkpoints: use RollingPolicy.on_checkpoint_rolling_policy()")
         self._options = replace(self._options, rolling_policy=rolling_policy)
         return self
 
@@ -214,6 +214,7 @@ class _FileSinkWriter(SinkWriter):
         return [{**part.committable(), "bucket": self._bucket, "rows": part.rows}]
 
     def close(self) -> None:
+        self._cancel_check()
         parts = [*self._prepared, *self._finished] + ([] if self._part is None else [self._part])
         self._prepared, self._finished, self._part = [], [], None
         for part in parts:
@@ -268,7 +269,9 @@ class _FileSinkWriter(SinkWriter):
 
     def _schedule_check(self) -> None:
         service = self._context.processing_time
-        service.register_timer(service.now_ms() + self._options.bucket_check_interval_ms, self._check)
+        self._cancel_check = service.register_timer(
+            service.now_ms() + self._options.bucket_check_interval_ms, self._check
+        )
 
     def _check(self, timestamp_ms: int) -> None:
         self._roll_if_due(self._context.clock.now_ms())

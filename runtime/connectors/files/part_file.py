@@ -6,6 +6,7 @@ and so locked, until it is committed or given up: what no live process has locke
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -48,12 +49,19 @@ class PartFile:
         self.written_ms = now_ms
         try:
             self._file: IO[bytes] = temporary.open("xb" if length is None else "r+b")
+        except OSError as error:
+            raise unwritable(temporary, error) from error
+        try:
             lock(self._file)
             if length is not None:
                 self._cut(length)
             self._writer = file_format.open(self._file, input_type, is_new=length is None)
         except OSError as error:
+            self._file.close()
             raise unwritable(temporary, error) from error
+        except SinkError:
+            self._file.close()
+            raise
 
     def _cut(self, length: int) -> None:
         size = os.fstat(self._file.fileno()).st_size
@@ -109,11 +117,9 @@ class PartFile:
 
     def close(self, remove: bool) -> None:
         """Close the file, and remove it if it still has its hidden name and `remove` says so; idempotent."""
-        try:
+        # a full disk refuses the buffer's rest, of a file that is given up anyway
+        with contextlib.suppress(OSError):
             self._file.close()
-        except OSError:
-            # a full disk refuses the buffer's rest, of a file that is given up anyway
-            pass
         if remove:
             self.temporary.unlink(missing_ok=True)
 

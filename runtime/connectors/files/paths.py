@@ -54,7 +54,8 @@ def _files_of(path: str) -> list[str]:
     if not glob.has_magic(path):
         raise SourceError(f"{path}: no such file or directory")
     files = []
-    for match in glob.glob(path, recursive=True):
+    # Path.glob takes no absolute patterns
+    for match in glob.glob(path, recursive=True):  # noqa: PTH207
         files += _files_of(match)
     if not files:
         raise SourceError(f"{path}: no file matches the pattern")

@@ -11,6 +11,7 @@ import datetime
 import io
 import json
 import math
+import operator
 from abc import ABC, abstractmethod
 from decimal import Decimal
 from typing import IO, Any
@@ -24,7 +25,7 @@ from runtime.common.typeinfo import TypeInformation
 from runtime.common.types import Row
 from runtime.core.arrow import arrow_schema, has_columns, to_arrow
 from runtime.core.batch import RecordBatch
-from runtime.core.formatting import to_flink_string
+from runtime.core.formatting import flink_formatter
 from runtime.operators.sink import SinkError
 
 
@@ -109,7 +110,7 @@ class TextWriterFormat(RowWriterFormat):
         self._charset = charset_name
 
     def render(self, batch: RecordBatch, input_type: TypeInformation | None) -> bytes:
-        lines = [to_flink_string(value, input_type) for value in batch.values()]
+        lines = list(map(flink_formatter(input_type), batch.values()))
         lines.append("")
         try:
             return "\n".join(lines).encode(self._charset)
@@ -136,7 +137,7 @@ class NdjsonWriterFormat(RowWriterFormat):
         except ValueError:
             lines = self._render_slowly(values)
         except TypeError as error:
-            record = values[len(values) - rows.__length_hint__() - 1]
+            record = values[len(values) - operator.length_hint(rows) - 1]
             raise SinkError(f"a record cannot be written as JSON: {error}: {record!r:.200}") from error
         lines.append("")
         try:
@@ -156,13 +157,13 @@ class NdjsonWriterFormat(RowWriterFormat):
 
 def _jsonable(value: Any) -> Any:
     if isinstance(value, Row):
-        return value.as_dict() if _has_names(value) else list(value)
+        return list(value) if value._fields is None else value.as_dict()
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, Instant):
-        return value.to_iso_string()
+        return _instant_text(value)
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode()
     if hasattr(value, "item") and hasattr(value, "dtype"):
@@ -170,8 +171,9 @@ def _jsonable(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
-def _has_names(row: Row) -> bool:
-    return bool(getattr(row, "_fields", None))
+def _instant_text(instant: Instant) -> str:
+    second = datetime.datetime.fromtimestamp(instant.seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{second}.{instant.nanos:09d}Z"
 
 
 def _finite(value: Any) -> Any:

@@ -7,6 +7,7 @@ element. State and timers are those of the general operator, so snapshots fit bo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -57,39 +58,55 @@ class AlignedWindowOperator(WindowOperator):
         if _are_distinct(keys):
             self._key_by_id = None
             return keys
-        ids: list[Any] = list(map(encode_key, keys))
+        rows = iter(keys)
+        try:
+            ids: list[Any] = list(map(encode_key, rows))
+        except Exception as error:
+            key = keys[failing_index(rows, len(keys))]
+            raise user_function_error(self.context, error, key, self._key_selector, during="encoding a key") from error
         self._key_by_id = dict(zip(ids, keys, strict=True))
         return ids
 
     def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
+        rows = iter(values)
+        try:
+            self._sort_into_cells(rows, timestamps, keys)
+        except Exception as error:
+            record = values[failing_index(rows, len(values))]
+            raise user_function_error(self.context, error, record, self._contents.function) from error
+
+    def _sort_into_cells(self, rows: Iterator[Any], timestamps: list[int], keys: list[Any]) -> None:
         slide, offset = self._slide_ms, self._offset_ms
         last_start: int | None = None
         open_windows: list[tuple[int, Cells]] = []
+        fired_windows: list[int] = []
         cells: Cells = {}
-        single = slide == self._size_ms
-        special = True
-        for value, timestamp, key in zip(values, timestamps, keys, strict=True):
+        is_simple = False
+        for value, timestamp, key in zip(rows, timestamps, keys, strict=True):
             start = timestamp - (timestamp - offset) % slide
             if start != last_start:
                 last_start = start
                 open_windows, fired_windows = self._windows_from(start)
-                special = not single or not open_windows
-                if not special:
+                is_simple = len(open_windows) == 1 and not fired_windows
+                if is_simple:
                     cells = open_windows[0][1]
-            if special:
-                if not open_windows or fired_windows:
-                    self._process_behind_watermark(value, timestamp, key, fired_windows, bool(open_windows))
-                for window_start, window_cells in open_windows:
-                    if key in window_cells:
-                        window_cells[key].append(value)
-                    else:
-                        window_cells[key] = [value]
-                        self._register_timers(key, window_start)
-            elif key in cells:
-                cells[key].append(value)
-            else:
-                cells[key] = [value]
-                self._register_timers(key, start)
+            if is_simple:
+                if key in cells:
+                    cells[key].append(value)
+                else:
+                    cells[key] = [value]
+                    self._register_timers(key, open_windows[0][0])
+                continue
+            if fired_windows:
+                self._fire_again(value, key, fired_windows)
+            elif not open_windows:
+                self._skip_late(value, timestamp)
+            for window_start, window_cells in open_windows:
+                if key in window_cells:
+                    window_cells[key].append(value)
+                else:
+                    window_cells[key] = [value]
+                    self._register_timers(key, window_start)
 
     def end_batch(self) -> None:
         self._flush_cells()
@@ -98,7 +115,7 @@ class AlignedWindowOperator(WindowOperator):
         if self._cells:
             self._flush_cells()
             self.backend.set_current_key(timer.key)
-        namespace: Namespace = timer.namespace  # type: ignore[assignment]
+        namespace: Namespace = timer.namespace
         window = TimeWindow(*namespace)
         if timer.timestamp == window.max_timestamp():
             self._fire(window, namespace)
@@ -138,14 +155,8 @@ class AlignedWindowOperator(WindowOperator):
             cleanup_time = min(end - 1 + self._lateness_ms, MAX_WATERMARK)
             self.timers.register_event_time_timer(cleanup_time, namespace)
 
-    def _process_behind_watermark(
-        self, value: Any, timestamp: int, key_id: Any, fired_windows: list[int], is_taken: bool
-    ) -> None:
-        """An element that some of its windows get late: they fire again at once, or it is late for all of them."""
-        if not fired_windows:
-            if not is_taken:
-                self._skip_late(value, timestamp)
-            return
+    def _fire_again(self, value: Any, key_id: Any, fired_windows: list[int]) -> None:
+        """Add an element to windows that have fired, each of which then fires again at once."""
         self.backend.set_current_key(key_id if self._key_by_id is None else self._key_by_id[key_id])
         for start in fired_windows:
             # nothing of such a window is in a cell: its cells were worked in when its timer fired

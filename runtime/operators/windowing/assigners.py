@@ -39,8 +39,6 @@ class WindowAssignerContext(ABC):
 class WindowAssigner(ABC, Generic[W]):
     """Assigns elements to windows."""
 
-    WindowAssignerContext = WindowAssignerContext
-
     @abstractmethod
     def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> Collection[W]:
         """The windows of an element with event time `timestamp` (ms; NO_TIMESTAMP if it has none)."""
@@ -54,6 +52,9 @@ class WindowAssigner(ABC, Generic[W]):
     @abstractmethod
     def is_event_time(self) -> bool:
         """Whether the windows are bounded by event time: elements can then be late."""
+
+
+WindowAssigner.WindowAssignerContext = WindowAssignerContext  # type: ignore[attr-defined]  # PyFlink's name for it
 
 
 class _TimeWindows(WindowAssigner[TimeWindow]):

@@ -11,10 +11,10 @@ from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
 from runtime.common.time import Time
+from runtime.common.typeinfo import Types
 from runtime.metrics import MetricGroup
 from runtime.operators.windowing.windows import GlobalWindow, TimeWindow, Window
 from runtime.state.descriptors import ReducingStateDescriptor, StateDescriptor
-from runtime.common.typeinfo import Types
 
 W = TypeVar("W", bound=Window)
 
@@ -68,8 +68,6 @@ class TriggerContext(ABC):
 class Trigger(ABC, Generic[W]):
     """Decides when a window fires."""
 
-    TriggerContext = TriggerContext
-
     @abstractmethod
     def on_element(self, element: Any, timestamp: int, window: W, ctx: TriggerContext) -> TriggerResult:
         """An element was added to the window."""
@@ -89,6 +87,9 @@ class Trigger(ABC, Generic[W]):
     def can_merge(self) -> bool:
         """Whether the trigger serves merging windows."""
         return False
+
+
+Trigger.TriggerContext = TriggerContext  # type: ignore[attr-defined]  # PyFlink's name for it
 
 
 class EventTimeTrigger(Trigger[TimeWindow]):

@@ -1,9 +1,9 @@
 """WindowOperator: keyed windows with any assigner and any trigger, element by element.
 
-Windows with the default event-time trigger are served by the faster `runtime.operators.windowing.aligned_windows`, which
-keeps the same state. An element is late for a window that the watermark has passed by the allowed lateness; one that is
-late for all its windows goes to the late side output, or is dropped and counted. State is removed by a timer at the
-window's cleanup time. Used by the task's thread. Source: Flink, WindowOperator.
+Windows with the default event-time trigger are served by the faster `aligned_windows`, which keeps the same state.
+An element is late for a window that the watermark has passed by the allowed lateness; one that is late for all its
+windows goes to the late side output, or is dropped and counted. State is removed by a timer at the window's cleanup
+time. Used by the task's thread. Source: Flink, WindowOperator.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class WindowOperator(KeyedOperator):
             self.collector.add_side(tag, value, timestamp)
 
     def _on_timer(self, timer: Timer, is_event_time: bool) -> None:
-        namespace: Namespace = timer.namespace  # type: ignore[assignment]
+        namespace: Namespace = timer.namespace
         window = self._serializer.from_namespace(namespace)
         trigger, context = self._spec.trigger, self._trigger_context
         context.namespace = namespace

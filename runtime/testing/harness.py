@@ -1,0 +1,416 @@
+"""OneInputHarness: one operator on its own, fed by a test, with its output in lists.
+
+Everything around the operator is real but for the clock, which the test advances, and the network, which is not there.
+The operator's factory is pickled and loaded again, as on its way to a slot. For tests of operators and user functions:
+
+    harness = OneInputHarness(KeyedProcessOperatorFactory(MyFunction(), key_selector), key_selector)
+    harness.process(["a", "b"], timestamps=[1, 2])
+    harness.process_watermark(10)
+    assert harness.values == [...]
+
+Source: Flink, OneInputStreamOperatorTestHarness.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import cloudpickle
+
+from runtime.common.configuration import Configuration
+from runtime.common.typeinfo import TypeInformation
+from runtime.core.batch import Mark, RecordBatch
+from runtime.core.elements import MAX_WATERMARK, LatencyMarker, Watermark, WatermarkStatus
+from runtime.core.ids import operator_id_of
+from runtime.core.keys import encode_key
+from runtime.metrics import MetricRegistry
+from runtime.operators.functions import key_function
+from runtime.operators.operator import OneInputOperator, OperatorContext, OperatorFactory
+from runtime.operators.output import Output
+from runtime.operators.output_tag import OutputTag
+from runtime.state.backend import KeyedStateBackend
+from runtime.state.hashmap.backend import HashMapKeyedStateBackend
+from runtime.state.key_groups import key_group_of, key_group_range, operator_index_for_key_group
+from runtime.state.redistribution import redistribute
+from runtime.state.snapshot import OperatorSnapshot
+from runtime.testing.clock import ManualClock
+
+
+class OutputRecord(NamedTuple):
+    """A record that the operator emitted."""
+
+    value: Any
+    timestamp: int | None
+
+
+class ManualProcessingTimeService:
+    """Processing-time callbacks, run by `run_due` once the clock has been advanced."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self._timers: dict[int, tuple[int, Callable[[int], None]]] = {}
+        self._next_id = 0
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def register_timer(self, timestamp_ms: int, callback: Callable[[int], None]) -> Callable[[], None]:
+        timer_id = self._next_id
+        self._next_id += 1
+        self._timers[timer_id] = (timestamp_ms, callback)
+
+        def cancel() -> None:
+            self._timers.pop(timer_id, None)
+
+        return cancel
+
+    @property
+    def num_timers(self) -> int:
+        """How many timers are pending."""
+        return len(self._timers)
+
+    def next_ms(self) -> int | None:
+        """When the earliest timer is due."""
+        return min((timestamp for timestamp, _ in self._timers.values()), default=None)
+
+    def run_due(self) -> None:
+        """Run every timer that is due, in time order, including those that become due meanwhile."""
+        while (next_ms := self.next_ms()) is not None and next_ms <= self._clock.now_ms():
+            timer_id = min(self._timers, key=lambda i: (self._timers[i][0], i))
+            timestamp, callback = self._timers.pop(timer_id)
+            callback(timestamp)
+
+
+class RecordingOutput(Output):
+    """Keeps what an operator emits: batches as they came, and records and watermarks in order."""
+
+    def __init__(self) -> None:
+        self.elements: list[OutputRecord | Watermark | WatermarkStatus | LatencyMarker] = []
+        self.sides: dict[str, list[OutputRecord]] = {}
+        self.batches: list[tuple[RecordBatch, OutputTag | None]] = []
+
+    def collect(self, batch: RecordBatch, tag: OutputTag | None = None) -> None:
+        self.batches.append((batch, tag))
+        values = batch.values()
+        timestamps: Sequence[int | None] = batch.timestamps() or [None] * len(values)
+        records = list(map(OutputRecord, values, timestamps))
+        if tag is not None:
+            self.sides.setdefault(tag.tag_id, []).extend(records)
+            return
+        for start, stop, watermark in batch.segments():
+            self.elements.extend(records[start:stop])
+            if watermark is not None:
+                self.elements.append(Watermark(watermark))
+
+    def emit_watermark(self, watermark: Watermark) -> None:
+        self.elements.append(watermark)
+
+    def emit_watermark_status(self, status: WatermarkStatus) -> None:
+        self.elements.append(status)
+
+    def emit_latency_marker(self, marker: LatencyMarker) -> None:
+        self.elements.append(marker)
+
+
+class _NoClient:
+    def send(self, channel: str, payload: bytes) -> None:
+        raise AssertionError(f"unexpected output to the client on {channel!r}")
+
+    def is_available(self) -> bool:
+        return True
+
+
+class _NoCoordinator:
+    def send_to_coordinator(self, event: object) -> None:
+        raise AssertionError(f"unexpected event {event!r} for a coordinator")
+
+
+class OneInputHarness:
+    """Runs one subtask of a one-input operator. A context manager: leaving it closes the operator.
+
+    Args:
+        factory: of the operator.
+        key_selector: a KeySelector or callable, if the input is keyed: keys then come with the batches, as behind an
+            exchange.
+        parallelism: of the operator.
+        subtask: index of the subtask that is run, 0-based.
+        max_parallelism: number of key groups.
+        configuration: options of the job.
+        clock: the test's clock; by default one that starts at 0.
+        snapshot: to restore from.
+        input_type: type of the records; None = Python objects.
+        job_parameters: what `RuntimeContext.get_job_parameter` finds.
+    """
+
+    def __init__(
+        self,
+        factory: OperatorFactory,
+        key_selector: Any = None,
+        parallelism: int = 1,
+        subtask: int = 0,
+        max_parallelism: int = 128,
+        configuration: Mapping[str, str] | None = None,
+        clock: ManualClock | None = None,
+        snapshot: OperatorSnapshot | None = None,
+        input_type: TypeInformation | None = None,
+        job_parameters: Mapping[str, str] | None = None,
+    ) -> None:
+        self.clock = ManualClock() if clock is None else clock
+        self.processing_time = ManualProcessingTimeService(self.clock)
+        self.metrics = MetricRegistry(self.clock)
+        self._output = RecordingOutput()
+        self._input_type = input_type
+        self._key_of = None if key_selector is None else key_function(key_selector)
+        self._closed = False
+        key_groups = key_group_range(max_parallelism, parallelism, subtask)
+
+        def create_keyed_backend() -> KeyedStateBackend:
+            return HashMapKeyedStateBackend(key_groups, max_parallelism, self.clock)
+
+        name = type(factory).__name__.removesuffix("OperatorFactory")
+        operator = pickle.loads(cloudpickle.dumps(factory)).create()
+        assert isinstance(operator, OneInputOperator)
+        self.operator = operator
+        context = OperatorContext(
+            operator_id=operator_id_of(name),
+            operator_name=name,
+            task_name=name,
+            subtask_index=subtask,
+            parallelism=parallelism,
+            max_parallelism=max_parallelism,
+            attempt=0,
+            configuration=Configuration.from_dict(dict(configuration or {})),
+            clock=self.clock,
+            processing_time=self.processing_time,
+            metrics=self.metrics.root(),
+            client=_NoClient(),
+            events=_NoCoordinator(),
+            create_keyed_backend=create_keyed_backend,
+            job_parameters=dict(job_parameters or {}),
+        )
+        operator.setup(context, self._output)
+        operator.initialize_state(snapshot)
+        operator.open()
+        self.processing_time.run_due()
+
+    def process(
+        self, values: Iterable[Any], timestamps: Sequence[int] | None = None, marks: Sequence[Mark] = ()
+    ) -> None:
+        """Feed one batch of records; `timestamps` (ms) has one for each, or is None if there is no event time."""
+        rows = list(values)
+        self.process_batch(
+            RecordBatch.of_values(rows, None if timestamps is None else list(timestamps), marks, self._input_type)
+        )
+
+    def process_batch(self, batch: RecordBatch) -> None:
+        """Feed a batch as it is; its keys are set if the input is keyed."""
+        if self._key_of is not None:
+            batch.keys = list(map(self._key_of, batch.values()))
+        self.operator.process_batch(batch)
+
+    def process_watermark(self, timestamp: int) -> None:
+        """Let event time reach `timestamp`, ms."""
+        self.operator.process_watermark(Watermark(timestamp))
+
+    def process_watermark_status(self, status: WatermarkStatus) -> None:
+        """Tell the operator that its input is idle, or active again."""
+        self.operator.process_watermark_status(status)
+
+    def advance_processing_time(self, ms: int) -> None:
+        """Let `ms` milliseconds of wall-clock time pass, stopping wherever a timer is due."""
+        end_ms = self.clock.now_ms() + ms
+        while (next_ms := self.processing_time.next_ms()) is not None and next_ms <= end_ms:
+            self.clock.advance(max(next_ms - self.clock.now_ms(), 0))
+            self.processing_time.run_due()
+        self.clock.advance(end_ms - self.clock.now_ms())
+
+    def end_input(self) -> None:
+        """End the input as a bounded stream ends: last watermark, end_input, finish."""
+        self.process_watermark(MAX_WATERMARK)
+        self.operator.end_input(0)
+        self.operator.finish()
+
+    def snapshot(self) -> OperatorSnapshot:
+        """The operator's state, to restore another harness from."""
+        return self.operator.snapshot_state()
+
+    def close(self) -> None:
+        """Close the operator; idempotent."""
+        if not self._closed:
+            self._closed = True
+            self.operator.close()
+
+    @property
+    def output(self) -> list[OutputRecord | Watermark | WatermarkStatus | LatencyMarker]:
+        """Records, watermarks and status of the main output so far, in order."""
+        return self._output.elements
+
+    @property
+    def records(self) -> list[OutputRecord]:
+        """Records of the main output so far."""
+        return [element for element in self._output.elements if isinstance(element, OutputRecord)]
+
+    @property
+    def values(self) -> list[Any]:
+        """Values of the main output so far."""
+        return [record.value for record in self.records]
+
+    @property
+    def watermarks(self) -> list[int]:
+        """Watermarks emitted so far, marks included."""
+        return [element.timestamp for element in self._output.elements if isinstance(element, Watermark)]
+
+    @property
+    def batches(self) -> list[tuple[RecordBatch, OutputTag | None]]:
+        """Batches as they were emitted, with the tag of their side output."""
+        return self._output.batches
+
+    def side_output(self, tag: OutputTag) -> list[OutputRecord]:
+        """Records of a side output so far."""
+        return self._output.sides.get(tag.tag_id, [])
+
+    def counter(self, name: str) -> int:
+        """Value of one of the operator's metrics; 0 if it does not exist."""
+        value = self.metrics.snapshot().get(name, 0)
+        assert isinstance(value, int)
+        return value
+
+    def __enter__(self) -> OneInputHarness:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Input of one stretch of a run: records, then a watermark."""
+
+    values: Sequence[Any]
+    timestamps: Sequence[int] | None = None
+    watermark: int | None = None
+
+
+StageOutput = tuple[Counter[str], dict[str, Counter[str]]]
+
+
+def run_stages(
+    factory: OperatorFactory,
+    stages: Sequence[Stage],
+    parallelisms: Sequence[int],
+    key_selector: Any = None,
+    max_parallelism: int = 128,
+    configuration: Mapping[str, str] | None = None,
+) -> list[StageOutput]:
+    """Run an operator through `stages`, with a snapshot and a restore wherever the parallelism is given anew.
+
+    Args:
+        factory: of the operator.
+        stages: the input; after the last of them the input ends.
+        parallelisms: for each stage; 0 = go on without a restore.
+        key_selector: if the input is keyed; otherwise records are dealt out in turn.
+        max_parallelism: number of key groups.
+        configuration: options of the job.
+
+    Returns:
+        For each stage how often each record came out of it, in the main output and by side output; records are given
+        as repr of (value, timestamp). The order is left out: it is not defined across subtasks.
+    """
+    outputs: list[StageOutput] = []
+    harnesses: list[OneInputHarness] = []
+    key_of = None if key_selector is None else key_function(key_selector)
+    clock = ManualClock()
+    try:
+        for number, (stage, parallelism) in enumerate(zip(stages, parallelisms, strict=True)):
+            if parallelism:
+                old = [harness.snapshot() for harness in harnesses]
+                snapshots: list[OperatorSnapshot | None] = [None] * parallelism
+                if old:
+                    snapshots = [*redistribute(old, parallelism, max_parallelism)]
+                for harness in harnesses:
+                    harness.close()
+                harnesses = [
+                    OneInputHarness(
+                        factory,
+                        key_selector,
+                        parallelism,
+                        subtask,
+                        max_parallelism,
+                        configuration,
+                        clock,
+                        snapshots[subtask],
+                    )
+                    for subtask in range(parallelism)
+                ]
+            _feed(harnesses, stage, key_of, max_parallelism)
+            if number == len(stages) - 1:
+                for harness in harnesses:
+                    harness.end_input()
+            outputs.append(_drain(harnesses))
+    finally:
+        for harness in harnesses:
+            harness.close()
+    return outputs
+
+
+def assert_survives_rescaling(
+    factory: OperatorFactory,
+    stages: Sequence[Stage],
+    key_selector: Any = None,
+    max_parallelism: int = 128,
+    configuration: Mapping[str, str] | None = None,
+) -> None:
+    """Check that an operator does the same if it is stopped and restored at parallelism 2, then 1, between stages.
+
+    Args:
+        factory: of the operator.
+        stages: at least 3; later ones go on at parallelism 1.
+        key_selector: if the input is keyed.
+        max_parallelism: number of key groups.
+        configuration: options of the job.
+
+    Raises:
+        AssertionError: a stage's output is not that of an uninterrupted run.
+    """
+    assert len(stages) >= 3, "rescaling 1 -> 2 -> 1 takes at least three stages"
+    goes_on = [0] * (len(stages) - 1)
+    expected = run_stages(factory, stages, [1, *goes_on], key_selector, max_parallelism, configuration)
+    rescaled = [1, 2, 1, *goes_on[2:]]
+    actual = run_stages(factory, stages, rescaled, key_selector, max_parallelism, configuration)
+    for number, (want, got) in enumerate(zip(expected, actual, strict=True)):
+        assert got == want, f"stage {number} of {rescaled}: expected {want}, got {got}"
+
+
+def _feed(
+    harnesses: Sequence[OneInputHarness], stage: Stage, key_of: Callable[[Any], Any] | None, max_parallelism: int
+) -> None:
+    parts: list[list[int]] = [[] for _ in harnesses]
+    for row, value in enumerate(stage.values):
+        if key_of is None:
+            subtask = row % len(harnesses)
+        else:
+            group = key_group_of(encode_key(key_of(value)), max_parallelism)
+            subtask = operator_index_for_key_group(max_parallelism, len(harnesses), group)
+        parts[subtask].append(row)
+    for harness, rows in zip(harnesses, parts, strict=True):
+        timestamps = None if stage.timestamps is None else [stage.timestamps[row] for row in rows]
+        harness.process([stage.values[row] for row in rows], timestamps)
+        if stage.watermark is not None:
+            harness.process_watermark(stage.watermark)
+
+
+def _drain(harnesses: Sequence[OneInputHarness]) -> StageOutput:
+    main: Counter[str] = Counter()
+    sides: dict[str, Counter[str]] = {}
+    for harness in harnesses:
+        main.update(repr(tuple(record)) for record in harness.records)
+        for tag_id, records in harness._output.sides.items():
+            sides.setdefault(tag_id, Counter()).update(repr(tuple(record)) for record in records)
+        harness._output.elements.clear()
+        harness._output.sides.clear()
+    return main, sides

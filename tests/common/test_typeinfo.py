@@ -1,0 +1,217 @@
+"""Types: equality, text form, and what their coercers do to values."""
+
+import array
+import datetime as dt
+import pickle
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from runtime.common import Instant, Row, RowKind, RowTypeInfo, Types
+from runtime.common.typeinfo import parse_type
+
+NAMED = Types.ROW_NAMED(["name", "age"], [Types.STRING(), Types.INT()])
+ALL = [
+    *(Types.STRING(), Types.BYTE(), Types.BOOLEAN(), Types.SHORT(), Types.INT(), Types.LONG(), Types.FLOAT()),
+    *(Types.DOUBLE(), Types.CHAR(), Types.BIG_INT(), Types.BIG_DEC(), Types.INSTANT(), Types.SQL_DATE()),
+    *(Types.SQL_TIME(), Types.SQL_TIMESTAMP(), Types.PICKLED_BYTE_ARRAY(), Types.ROW([Types.INT()]), NAMED),
+    *(Types.TUPLE([Types.INT(), NAMED]), Types.PRIMITIVE_ARRAY(Types.BYTE()), Types.BASIC_ARRAY(Types.STRING())),
+    *(Types.OBJECT_ARRAY(NAMED), Types.MAP(Types.STRING(), Types.LIST(Types.INT())), Types.LIST(Types.LONG())),
+]
+
+
+def coerced(type_info, value):
+    return type_info.coercer()(value)
+
+
+def test_every_member_of_types_is_here():
+    members = {name for name in vars(Types) if not name.startswith("_")}
+    assert len(members) == len(ALL) == 24
+
+
+@pytest.mark.parametrize("type_info", ALL, ids=repr)
+def test_types_survive_pickle_and_their_own_text(type_info):
+    assert pickle.loads(pickle.dumps(type_info)) == type_info
+    assert parse_type(repr(type_info)) == type_info
+    assert hash(parse_type(repr(type_info))) == hash(type_info)
+
+
+def test_types_differ_by_content():
+    assert len(set(ALL)) == 24
+    assert Types.LIST(Types.INT()) != Types.OBJECT_ARRAY(Types.INT())
+
+
+def test_odd_field_names_survive_the_text():
+    odd = Types.ROW_NAMED(['a, "b">', "é: <"], [Types.INT(), Types.INT()])
+    assert parse_type(repr(odd)) == odd
+
+
+@pytest.mark.parametrize("text", ["", "int8", "row<int", "row<int>x", "list<int, int>", "map<int>", "foo<int>", "a<<"])
+def test_what_is_no_type_is_refused(text):
+    with pytest.raises(ValueError, match="not a type"):
+        parse_type(text)
+
+
+def test_rows_without_names_have_numbered_fields():
+    assert Types.ROW([Types.INT(), Types.INT()]).get_field_names() == ["f0", "f1"]
+    assert NAMED.get_field_index("age") == 1
+    assert NAMED.get_field_index("x") == -1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Types.ROW_NAMED(["a"], []),
+        lambda: Types.ROW_NAMED(["a", "a"], [Types.INT(), Types.INT()]),
+        lambda: Types.ROW([int]),
+        lambda: Types.LIST(str),
+        lambda: Types.MAP(Types.INT(), None),
+        lambda: Types.PRIMITIVE_ARRAY(Types.STRING()),
+        lambda: Types.BASIC_ARRAY(NAMED),
+    ],
+)
+def test_wrong_declarations_are_refused(make):
+    with pytest.raises((TypeError, ValueError)):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("type_info", "value", "expected"),
+    [
+        (Types.SHORT(), 43878, -21658),
+        (Types.BYTE(), 200, -56),
+        (Types.INT(), 2**31, -(2**31)),
+        (Types.INT(), True, 1),
+        (Types.LONG(), np.int32(7), 7),
+        (Types.FLOAT(), 110.1, 110.0999984741211),
+        (Types.FLOAT(), 1e300, float("inf")),
+        (Types.DOUBLE(), 3, 3.0),
+        (Types.DOUBLE(), np.float32(0.5), 0.5),
+        (Types.BOOLEAN(), np.bool_(True), True),
+        (Types.CHAR(), "x", "x"),
+        (Types.BIG_INT(), 2**100, 2**100),
+        (Types.BIG_DEC(), Decimal("1000000000000000000.05999999999999999899999999999"), Decimal("1000000000000000000.059999999999999999")),
+        (Types.BIG_DEC(), 7, Decimal(7)),
+        (Types.INSTANT(), Instant(1, 2), Instant(1, 2)),
+        (Types.SQL_DATE(), dt.datetime(2020, 1, 2, 3), dt.date(2020, 1, 2)),
+        (Types.SQL_TIME(), dt.time(1, 2, 3, 4567), dt.time(1, 2, 3, 4000)),
+        (
+            Types.SQL_TIMESTAMP(),
+            dt.datetime(2020, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=2))),
+            dt.datetime(2020, 1, 1),
+        ),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), bytearray(b"ab"), b"ab"),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), [1, -1], b"\x01\xff"),
+        (Types.PRIMITIVE_ARRAY(Types.INT()), array.array("i", [1, 2]), [1, 2]),
+        (Types.BASIC_ARRAY(Types.FLOAT()), (1, None), [1.0, None]),
+        (Types.LIST(Types.INT()), np.array([1, 2]), [1, 2]),
+        (Types.MAP(Types.STRING(), Types.SHORT()), {"a": 65537}, {"a": 1}),
+        (Types.TUPLE([Types.STRING(), Types.INT()]), ["a", 1], ("a", 1)),
+        (Types.TUPLE([Types.STRING(), Types.INT()]), Row("a", 1), ("a", 1)),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_values_take_their_types_form(type_info, value, expected):
+    result = coerced(type_info, value)
+    assert result == expected
+    assert type(result) is type(expected)
+
+
+@pytest.mark.parametrize("type_info", ALL, ids=repr)
+def test_none_is_a_value_of_every_type(type_info):
+    coercer = type_info.coercer()
+    assert coercer is None or coercer(None) is None
+
+
+@pytest.mark.parametrize(
+    ("type_info", "value"),
+    [
+        (Types.STRING(), 1),
+        (Types.INT(), 1.0),
+        (Types.LONG(), "1"),
+        (Types.LONG(), 2**63),
+        (Types.DOUBLE(), "1"),
+        (Types.FLOAT(), None.__class__),
+        (Types.BOOLEAN(), 1),
+        (Types.CHAR(), "ab"),
+        (Types.BIG_INT(), 1.5),
+        (Types.BIG_DEC(), 1.5),
+        (Types.BIG_DEC(), Decimal("NaN")),
+        (Types.INSTANT(), 5),
+        (Types.SQL_DATE(), "2020-01-01"),
+        (Types.SQL_TIME(), dt.time(1, tzinfo=dt.UTC)),
+        (Types.SQL_TIMESTAMP(), dt.date(2020, 1, 1)),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), "ab"),
+        (Types.LIST(Types.INT()), 5),
+        (Types.MAP(Types.INT(), Types.INT()), [1]),
+        (Types.TUPLE([Types.INT()]), 5),
+        (Types.TUPLE([Types.INT()]), (1, 2)),
+        (NAMED, ("a",)),
+        (NAMED, "ab"),
+        (NAMED, Row(other="a", age=1)),
+    ],
+    ids=repr,
+)
+def test_values_that_do_not_fit_are_refused(type_info, value):
+    with pytest.raises(TypeError):
+        coerced(type_info, value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [("x", 3), ["x", 3], {"age": 3, "name": "x"}, Row("x", 3), Row(name="x", age=3), Row(age=3, name="x")],
+    ids=repr,
+)
+def test_many_forms_make_a_named_row(value):
+    row = coerced(NAMED, value)
+    assert row == Row(name="x", age=3)
+    assert row._fields is NAMED.field_names
+
+
+def test_a_list_that_became_a_row_stays_its_owners():
+    values = ["x", 3]
+    row = coerced(NAMED, values)
+    values[0] = "y"
+    assert row.name == "x"
+
+
+def test_a_row_keeps_its_kind_and_missing_dict_keys_are_null():
+    assert coerced(NAMED, Row.of_kind(RowKind.DELETE, "x", 3)).get_row_kind() is RowKind.DELETE
+    assert coerced(NAMED, {"name": "x"}) == Row(name="x", age=None)
+
+
+def test_a_row_that_fits_is_not_made_anew():
+    row = coerced(NAMED, ("x", 3))
+    assert coerced(NAMED, row) is row
+    row["age"] = 2**31
+    assert coerced(NAMED, row) == Row(name="x", age=-(2**31))
+
+
+def test_positions_decide_where_the_type_has_no_names():
+    assert coerced(Types.ROW([Types.STRING(), Types.INT()]), Row(a="x", b=3)) == Row(f0="x", f1=3)
+
+
+def test_an_error_names_the_path_to_the_field():
+    nested = Types.ROW_NAMED(["outer"], [Types.ROW_NAMED(["inner"], [Types.INT()])])
+    with pytest.raises(TypeError, match=r"field 'outer': field 'inner': 'x' \(str\) does not fit INT"):
+        coerced(nested, (("x",),))
+
+
+def test_nested_values_are_coerced():
+    type_info = Types.ROW_NAMED(
+        ["m", "l"], [Types.MAP(Types.STRING(), NAMED), Types.LIST(Types.TUPLE([Types.FLOAT()]))]
+    )
+    assert coerced(type_info, ({"k": ("x", 1)}, [[1]])) == Row(m={"k": Row(name="x", age=1)}, l=[(1.0,)])
+    assert isinstance(type_info, RowTypeInfo)
+
+
+def test_pickled_values_need_no_coercion():
+    assert Types.PICKLED_BYTE_ARRAY().coercer() is None
+    assert coerced(Types.ROW([Types.PICKLED_BYTE_ARRAY(), Types.INT()]), ({1}, 1)) == Row(f0={1}, f1=1)
+
+
+def test_immutable_types_are_known():
+    assert Types.TUPLE([Types.INT(), Types.STRING()]).is_immutable
+    assert not Types.TUPLE([Types.LIST(Types.INT())]).is_immutable
+    assert not NAMED.is_immutable

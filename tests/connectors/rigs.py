@@ -1,0 +1,254 @@
+"""What the tests of sources and sinks run them in: all subtasks and the coordinator in one loop, a client in memory."""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from runtime.common.configuration import Configuration
+from runtime.common.typeinfo import TypeInformation
+from runtime.common.watermark_strategy import WatermarkStrategy
+from runtime.core.batch import RecordBatch
+from runtime.core.elements import Watermark
+from runtime.core.ids import operator_id_of
+from runtime.metrics import MetricGroup
+from runtime.operators.operator import OperatorContext
+from runtime.operators.sink import Sink
+from runtime.operators.sink_operator import SinkOperatorFactory
+from runtime.operators.source import ReaderContext, ReadStatus, Source
+from runtime.operators.source_coordinator import COORDINATOR_STATE, SourceCoordinator
+from runtime.operators.source_operator import EmitStatus, SourceOperator, SourceOperatorFactory
+from runtime.state.backend import KeyedStateBackend
+from runtime.state.redistribution import redistribute
+from runtime.state.snapshot import OperatorSnapshot
+from runtime.testing.clock import ManualClock
+from runtime.testing.harness import ManualProcessingTimeService, RecordingOutput
+
+
+@dataclass
+class MemoryClient:
+    """A client that keeps what it is sent."""
+
+    sent: list[tuple[str, bytes]] = field(default_factory=list)
+    available: bool = True
+
+    def send(self, channel: str, payload: bytes) -> None:
+        self.sent.append((channel, payload))
+
+    def is_available(self) -> bool:
+        return self.available
+
+
+def no_backend() -> KeyedStateBackend:
+    raise AssertionError("sources and sinks have no keyed state")
+
+
+def operator_context(
+    subtask: int,
+    parallelism: int,
+    events: Any,
+    clock: ManualClock,
+    timers: ManualProcessingTimeService,
+    client: MemoryClient,
+    configuration: Mapping[str, str],
+    attempt: int = 0,
+) -> OperatorContext:
+    return OperatorContext(
+        operator_id=operator_id_of("test"),
+        operator_name="test",
+        task_name="test",
+        subtask_index=subtask,
+        parallelism=parallelism,
+        max_parallelism=128,
+        attempt=attempt,
+        configuration=Configuration.from_dict(dict(configuration)),
+        clock=clock,
+        processing_time=timers,
+        metrics=MetricGroup(),
+        client=client,
+        events=events,
+        create_keyed_backend=no_backend,
+        job_parameters={},
+    )
+
+
+class _Events:
+    def __init__(self, inbox: deque[tuple[int, bytes]], subtask: int) -> None:
+        self._inbox = inbox
+        self._subtask = subtask
+
+    def send_to_coordinator(self, event: object) -> None:
+        self._inbox.append((self._subtask, pickle.dumps(event)))
+
+
+class SourceRig:
+    """A source at some parallelism: its coordinator and operators, stepped in turn. Factories and events are pickled."""
+
+    def __init__(
+        self,
+        source: Source,
+        parallelism: int = 1,
+        strategy: WatermarkStrategy | None = None,
+        snapshots: Sequence[OperatorSnapshot] = (),
+        clock: ManualClock | None = None,
+        configuration: Mapping[str, str] | None = None,
+    ) -> None:
+        self.clock = clock or ManualClock()
+        self.timers = ManualProcessingTimeService(self.clock)
+        restored: Sequence[OperatorSnapshot | None] = [None] * parallelism
+        if snapshots:
+            restored = redistribute(snapshots, parallelism, 128)
+        self.coordinator = SourceCoordinator(pickle.loads(pickle.dumps(source)), parallelism, restored[0])
+        self._requests: deque[tuple[int, bytes]] = deque()
+        self._answers: deque[tuple[int, bytes]] = deque()
+        self.operators: list[SourceOperator] = []
+        self.outputs: list[RecordingOutput] = []
+        self.ended: set[int] = set()
+        strategy = WatermarkStrategy.no_watermarks() if strategy is None else strategy
+        for subtask in range(parallelism):
+            operator = pickle.loads(pickle.dumps(SourceOperatorFactory(source, strategy, "numbers"))).create()
+            output = RecordingOutput()
+            events = _Events(self._requests, subtask)
+            options = configuration or {}
+            context = operator_context(subtask, parallelism, events, self.clock, self.timers, MemoryClient(), options)
+            operator.setup(context, output)
+            operator.initialize_state(restored[subtask])
+            operator.open()
+            self.operators.append(operator)
+            self.outputs.append(output)
+
+    def deliver(self) -> None:
+        """Let every event that is under way arrive."""
+        while self._requests or self._answers:
+            if self._requests:
+                subtask, payload = self._requests.popleft()
+                self.coordinator.handle_event(
+                    subtask, pickle.loads(payload), lambda to, e: self._answers.append((to, pickle.dumps(e)))
+                )
+            else:
+                subtask, payload = self._answers.popleft()
+                self.operators[subtask].handle_event(pickle.loads(payload))
+
+    def step(self, max_rows: int, subtasks: Sequence[int] | None = None) -> bool:
+        """One `emit_next` for each subtask, then the events. Returns whether all have ended."""
+        for subtask in range(len(self.operators)) if subtasks is None else subtasks:
+            if subtask not in self.ended and self.operators[subtask].emit_next(max_rows) is EmitStatus.END_OF_INPUT:
+                self.ended.add(subtask)
+        self.deliver()
+        return len(self.ended) == len(self.operators)
+
+    def run(self, max_rows: int = 1000) -> SourceRig:
+        """Until the end of bounded input; time passes while there is nothing to do."""
+        for _ in range(100_000):
+            if self.step(max_rows):
+                self.close()
+                return self
+            waits = [at for at in (op.next_wakeup_ms() for op in self.operators) if at is not None]
+            if waits and len(waits) == len(self.operators) - len(self.ended):
+                self.clock.advance(max(0, min(waits) - self.clock.now_ms()))
+                self.timers.run_due()
+        raise AssertionError("the source does not end")
+
+    def snapshot(self) -> list[OperatorSnapshot]:
+        """As a checkpoint takes it: the coordinator first."""
+        coordinator = self.coordinator.snapshot()
+        snapshots = [operator.snapshot_state() for operator in self.operators]
+        states = {**snapshots[0].operator_states, COORDINATOR_STATE: coordinator}
+        return [replace(snapshots[0], operator_states=states), *snapshots[1:]]
+
+    def close(self) -> None:
+        for operator in self.operators:
+            operator.close()
+        self.coordinator.close()
+
+    @property
+    def values(self) -> list[Any]:
+        """All records, subtask by subtask."""
+        return [value for output in self.outputs for batch, _ in output.batches for value in batch.values()]
+
+    def watermarks(self, subtask: int = 0) -> list[int]:
+        return [e.timestamp for e in self.outputs[subtask].elements if isinstance(e, Watermark)]
+
+
+def run_with_rescaling(source: Source, max_rows: int, strategy: WatermarkStrategy | None = None) -> list[Any]:
+    """All records of a source that is interrupted and restored at parallelism 1 → 2 → 1."""
+    records: list[Any] = []
+    snapshots: Sequence[OperatorSnapshot] = ()
+    for parallelism in (1, 2, 1):
+        rig = SourceRig(source, parallelism, strategy, snapshots)
+        rig.deliver()
+        steps = 3 if len(records) < 10**9 and parallelism != 1 or not snapshots else None
+        if steps is None:
+            rig.run(max_rows)
+        else:
+            for _ in range(steps):
+                rig.step(max_rows)
+            # a request may be under way when the snapshot is taken
+            for operator in rig.operators:
+                operator.emit_next(max_rows)
+            snapshots = rig.snapshot()
+            rig.close()
+        records += rig.values
+    return records
+
+
+def read_split(source: Source, split: Any, position: Any = None, max_rows: int = 10**9) -> list[Any]:
+    """The records of one split from a position on."""
+    reader = source.create_reader(split, position, reader_context())
+    values: list[Any] = []
+    while isinstance(result := reader.read(max_rows), RecordBatch):
+        values += result.values()
+    assert result is ReadStatus.END_OF_SPLIT
+    reader.close()
+    return values
+
+
+def reader_context(clock: ManualClock | None = None, parallelism: int = 1) -> ReaderContext:
+    return ReaderContext(0, parallelism, Configuration(), clock or ManualClock(), MetricGroup())
+
+
+def splits_of(source: Source, parallelism: int = 1) -> list[Any]:
+    enumerator = source.create_enumerator(parallelism, None)
+    splits = []
+    while not hasattr(split := enumerator.next_split(0), "name"):
+        splits.append(split)
+    return splits
+
+
+class SinkRig:
+    """One subtask of a sink."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        input_type: TypeInformation | None = None,
+        subtask: int = 0,
+        parallelism: int = 1,
+        snapshot: OperatorSnapshot | None = None,
+        attempt: int = 0,
+        clock: ManualClock | None = None,
+    ) -> None:
+        self.clock = clock or ManualClock()
+        self.timers = ManualProcessingTimeService(self.clock)
+        self.client = MemoryClient()
+        self.type = input_type
+        self.output = RecordingOutput()
+        self.operator = pickle.loads(pickle.dumps(SinkOperatorFactory(sink, input_type))).create()
+        context = operator_context(
+            subtask, parallelism, None, self.clock, self.timers, self.client, {}, attempt=attempt
+        )
+        self.operator.setup(context, self.output)
+        self.operator.initialize_state(snapshot)
+        self.operator.open()
+
+    def write(self, *values: Any) -> None:
+        self.operator.process_batch(RecordBatch.of_values(list(values), type_info=self.type))
+
+    def finish(self, commit: bool = True) -> None:
+        self.operator.finish()
+        if commit:
+            self.operator.commit_finished()
+        self.operator.close()

@@ -1,0 +1,230 @@
+"""What only Flight has: who is let in, and peers that are killed, frozen or damaged."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.flight as fl
+import pytest
+
+from runtime.core.elements import EndOfInput, Watermark
+from runtime.core.ids import Attempt, SlotId
+from runtime.network.channel import ChannelFailure, ChannelId
+from runtime.network.flight import FlightNetworkEnvironment, HeartbeatSettings
+from runtime.network.frames import FrameEncoder, Hello, encode_hello
+
+CHANNEL = ChannelId(1, 0, 0)
+WINDOW = 1 << 20
+
+
+class Slot(FlightNetworkEnvironment):
+    """An environment that remembers that it was woken."""
+
+    def __init__(
+        self, slot: int, attempt: int = 4, token: str = "secret", heartbeats: HeartbeatSettings = HeartbeatSettings()
+    ) -> None:
+        super().__init__(SlotId(slot), Attempt(attempt), token, "127.0.0.1", heartbeats=heartbeats)
+        self.changed = threading.Event()
+        self.set_listener(self.changed.set)
+
+    def wait_for_failure(self, seconds: float = 10.0) -> ChannelFailure:
+        deadline = time.monotonic() + seconds
+        while not (failures := self.poll_failures()):
+            assert self.changed.wait(deadline - time.monotonic()), "no failure in time"
+            self.changed.clear()
+        [failure] = failures
+        return failure
+
+
+@pytest.fixture
+def slots() -> Iterator[list[Slot]]:
+    made: list[Slot] = []
+    yield made
+    for slot in made:
+        slot.close()
+
+
+def call(producer: Slot, command: bytes) -> tuple[fl.FlightClient, fl.FlightMetadataReader]:
+    client = fl.FlightClient(producer.address)
+    _, reader = client.do_exchange(fl.FlightDescriptor.for_command(command))
+    return client, reader
+
+
+def hello(
+    attempt: int = 4, consumer: int = 1, producer: int = 0, window: int = WINDOW, token: bytes = b"secret"
+) -> bytes:
+    return bytes(encode_hello(Attempt(attempt), Hello(SlotId(consumer), SlotId(producer), window, token)))
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (hello(token=b"guess"), "wrong token"),
+        (hello(token=b""), "wrong token"),
+        (hello(attempt=3), "attempt 3 is not attempt 4"),
+        (hello(producer=7), "slot 7 is elsewhere"),
+        (hello(consumer=9), "no channel to slot 9"),
+        (hello(window=5), "window of 5 bytes"),
+        (b"GET / HTTP/1.1", "not a HELLO"),
+        (b"", "not a HELLO"),
+    ],
+)
+def test_stranger_is_refused_and_counted_and_hurts_nobody(slots: list[Slot], command: bytes, reason: str) -> None:
+    producer = Slot(0)
+    slots.append(producer)
+    producer.create_output_channel(CHANNEL, SlotId(1), None)
+    client, reader = call(producer, command)
+    with pytest.raises(fl.FlightUnauthenticatedError, match=reason):
+        reader.read_chunk()
+    client.close()
+    assert producer.statistics().refused_connections == 1
+    assert producer.poll_failures() == []
+
+
+@pytest.mark.parametrize(("attempt", "token", "reason"), [(4, "guess", "wrong token"), (3, "secret", "attempt 3")])
+def test_slot_that_is_refused_learns_why(slots: list[Slot], attempt: int, token: str, reason: str) -> None:
+    producer, consumer = Slot(0), Slot(1, attempt, token)
+    slots += [producer, consumer]
+    producer.create_output_channel(CHANNEL, SlotId(1), None)
+    consumer.create_input_channel(CHANNEL, SlotId(0), None)
+    consumer.connect({SlotId(0): producer.address})
+    assert reason in consumer.wait_for_failure().cause
+
+
+def test_second_connection_of_a_pair_is_refused(slots: list[Slot]) -> None:
+    producer = Slot(0)
+    slots.append(producer)
+    out = producer.create_output_channel(CHANNEL, SlotId(1), None)
+    out.add(Watermark(1))
+    first, reader = call(producer, hello())
+    assert reader.read_chunk().app_metadata is not None
+    second, refused = call(producer, hello())
+    with pytest.raises(fl.FlightUnauthenticatedError, match="connected already"):
+        refused.read_chunk()
+    for client in (first, second):
+        client.close()
+    reader.cancel()
+
+
+class RawProducer(fl.FlightServerBase):  # type: ignore[misc]
+    """Sends the bytes it was made with as frames."""
+
+    def __init__(self, frames: list[bytes]) -> None:
+        super().__init__("grpc+tcp://127.0.0.1:0")
+        self._frames = frames
+
+    def do_exchange(
+        self, context: object, descriptor: object, reader: object, writer: fl.MetadataRecordBatchWriter
+    ) -> None:
+        for frame in self._frames:
+            writer.write_metadata(frame)
+
+
+def frames_of(*attempts: int) -> list[bytes]:
+    """One watermark per attempt, each as the first of its channel."""
+    return [bytes(FrameEncoder(CHANNEL, Attempt(a), None).encode(Watermark(a))) for a in attempts]
+
+
+@pytest.mark.parametrize(
+    ("frames", "cause", "refused"),
+    [
+        ([b"no frame at all, but long enough for one"], "not a frame", 0),
+        (frames_of(4, 4), "got frame number 0, expected number 1", 0),
+        (frames_of(3, 4, 5), "the stream ended", 2),
+        ([bytes(FrameEncoder(ChannelId(8, 8, 8), Attempt(4), None).encode(EndOfInput()))], "WATERMARK|END for", 0),
+        ([], "the stream ended", 0),
+    ],
+)
+def test_broken_producer_is_a_failure(slots: list[Slot], frames: list[bytes], cause: str, refused: int) -> None:
+    consumer = Slot(1)
+    slots.append(consumer)
+    consumer.create_input_channel(CHANNEL, SlotId(0), None)
+    with RawProducer(frames) as server:
+        consumer.connect({SlotId(0): f"grpc+tcp://127.0.0.1:{server.port}"})
+        failure = consumer.wait_for_failure()
+    assert any(part in failure.cause for part in cause.split("|")) and failure.peer == SlotId(0)
+    assert consumer.statistics().refused_frames == refused
+
+
+def test_producer_that_is_not_there_is_a_failure(slots: list[Slot]) -> None:
+    gone, consumer = Slot(0), Slot(1)
+    slots.append(consumer)
+    address = gone.address
+    gone.close()
+    consumer.create_input_channel(CHANNEL, SlotId(0), None)
+    consumer.connect({SlotId(0): address})
+    assert "the connection to slot 0 was lost" in consumer.wait_for_failure().cause
+
+
+def test_consumer_that_never_connects_is_a_failure(slots: list[Slot]) -> None:
+    producer = Slot(0, heartbeats=HeartbeatSettings(20, 100, 100))
+    slots.append(producer)
+    producer.create_output_channel(CHANNEL, SlotId(1), None)
+    producer.connect({})
+    assert "slot 1 was silent" in producer.wait_for_failure().cause
+
+
+def test_heartbeats_keep_an_idle_connection_alive(slots: list[Slot]) -> None:
+    heartbeats = HeartbeatSettings(20, 400, 400)
+    producer, consumer = Slot(0, heartbeats=heartbeats), Slot(1, heartbeats=heartbeats)
+    slots += [producer, consumer]
+    out = producer.create_output_channel(CHANNEL, SlotId(1), None)
+    into = consumer.create_input_channel(CHANNEL, SlotId(0), None)
+    for slot in slots:
+        slot.connect({SlotId(0): producer.address})
+    assert not producer.changed.wait(0.8) and not consumer.changed.is_set()
+    out.add(EndOfInput())
+    assert consumer.changed.wait(5) and into.poll() == EndOfInput()
+    assert producer.poll_failures() == consumer.poll_failures() == []
+
+
+@pytest.fixture
+def peer(slots: list[Slot]) -> Iterator[tuple[Slot, subprocess.Popen[str]]]:
+    """A consumer (slot 1) that gets data from a producer (slot 0) in another process, with a channel back to it."""
+    consumer = Slot(1, heartbeats=HeartbeatSettings(50, 300, 20_000))
+    slots.append(consumer)
+    into = consumer.create_input_channel(CHANNEL, SlotId(0), None)
+    consumer.create_output_channel(ChannelId(2, 0, 0), SlotId(0), None)
+    command = [sys.executable, str(Path(__file__).with_name("flight_peer.py")), consumer.address]
+    root = Path(__file__).parents[2]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root, env={"PYTHONPATH": str(root)})
+    try:
+        assert process.stdout is not None
+        consumer.connect({SlotId(0): process.stdout.readline().strip()})
+        assert consumer.changed.wait(10) and (into.has_data() or not consumer.poll_failures())
+        yield consumer, process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_killed_producer_is_noticed_at_once(peer: tuple[Slot, subprocess.Popen[str]]) -> None:
+    consumer, process = peer
+    process.kill()
+    started = time.monotonic()
+    # either of the two connections may see it first
+    assert consumer.changed.wait(5) and time.monotonic() - started < 2.0
+    failure = next(f for f in iter(consumer.poll_failures, None) for f in f)
+    assert failure.peer == SlotId(0)
+
+
+def test_frozen_producer_is_noticed_and_close_does_not_wait_for_it(peer: tuple[Slot, subprocess.Popen[str]]) -> None:
+    consumer, process = peer
+    process.send_signal(signal.SIGSTOP)
+    deadline = time.monotonic() + 5
+    failures: list[ChannelFailure] = []
+    while not failures:
+        consumer.changed.wait(deadline - time.monotonic())
+        consumer.changed.clear()
+        failures += consumer.poll_failures()
+        assert time.monotonic() < deadline
+    assert "silent" in failures[0].cause
+    started = time.monotonic()
+    consumer.close()
+    assert time.monotonic() - started < 2.0
