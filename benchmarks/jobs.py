@@ -29,7 +29,7 @@ TOTALS = OutputTag("totals", AUCTION_AND_COUNT)
 class CountPerAuction(KeyedProcessFunction):
     """Emits for each bid how many its auction has had, and each auction's total once, as a side output, at the end."""
 
-    count: ValueState
+    count: ValueState[int]
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))

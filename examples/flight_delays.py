@@ -66,13 +66,13 @@ class DelayAggregate(AggregateFunction):
         return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1], max(acc_a[2], acc_b[2])
 
 
-class DescribeWindow(ProcessWindowFunction):
+class DescribeWindow(ProcessWindowFunction[TimeWindow]):
     """Adds airport and hour to a window's aggregate."""
 
     def process(
-        self, key: str, context: ProcessWindowFunction.Context, elements: Iterable[Delays]
+        self, key: str, context: ProcessWindowFunction.Context[TimeWindow], elements: Iterable[Delays]
     ) -> Iterable[tuple[str, str, str, int, float, int]]:
-        window: TimeWindow = context.window()
+        window = context.window()
         for flights, total, highest in elements:
             yield key, utc_text(window.start), utc_text(window.end), flights, total / flights, highest
 

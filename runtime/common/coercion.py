@@ -68,6 +68,11 @@ def wrapping_coercer(bits: int, type_name: str) -> Coercer:
     return coerce
 
 
+coerce_byte = wrapping_coercer(8, "BYTE")
+coerce_short = wrapping_coercer(16, "SHORT")
+coerce_int = wrapping_coercer(32, "INT")
+
+
 def coerce_long(value: Any) -> Any:
     """64-bit integers; what is larger is refused, because a wrapped LONG is always a mistake."""
     if value.__class__ is int:
@@ -205,22 +210,35 @@ _SETTLED_BY_CLASS: frozenset[Coercer] = frozenset(
 )
 """Coercers that have nothing to do for values of the type's exact class."""
 
+_RANGES: dict[Coercer, tuple[int, int]] = {
+    coerce_byte: (-(1 << 7), (1 << 7) - 1),
+    coerce_short: (-(1 << 15), (1 << 15) - 1),
+    coerce_int: (-(1 << 31), (1 << 31) - 1),
+    coerce_long: (-(1 << 63), (1 << 63) - 1),
+}
+"""Coercers that have nothing to do for ints of this range; comparing here saves a call per field."""
+
 
 class _Fields:
     """Coerces the fields of one record: by their exact classes where that settles it, else one by one."""
 
-    __slots__ = ("_classes", "_coercers", "_names", "_remaining")
+    __slots__ = ("_classes", "_coercers", "_names", "_ranges", "_remaining")
 
     def __init__(self, names: Sequence[str], coercers: Sequence[Coercer | None], classes: Sequence[type | None]):
         self._names = names
         self._coercers = coercers
         #: what `map(type, values)` gives for a record that is right as it is, but for the `remaining` fields
         self._classes = None if None in classes else list(classes)
-        self._remaining = [(i, c) for i, c in enumerate(coercers) if c is not None and c not in _SETTLED_BY_CLASS]
+        self._ranges = [(i, *_RANGES[c]) for i, c in enumerate(coercers) if c is not None and c in _RANGES]
+        settled = _SETTLED_BY_CLASS | _RANGES.keys()
+        self._remaining = [(i, c) for i, c in enumerate(coercers) if c is not None and c not in settled]
 
     def coerce(self, values: list[Any] | tuple[Any, ...]) -> list[Any] | tuple[Any, ...]:
         """The values in their types' forms; the sequence given, if nothing had to change."""
         if self._classes is not None and list(map(type, values)) == self._classes:
+            for i, lowest, highest in self._ranges:
+                if not lowest <= values[i] <= highest:
+                    return self._one_by_one(values)
             for i, coercer in self._remaining:
                 value = values[i]
                 try:

@@ -14,8 +14,7 @@ from runtime.common.time import Duration
 PARALLELISM_DEFAULT: ConfigOption[int | None] = (
     ConfigOptions.key("parallelism.default").int_type().at_least(1).no_default_value()
 )
-"""Parallelism of operators that set none. Not set: 1 on Spark given a cluster, else the number of CPUs as Flink's
-local environment does; who makes the environment decides."""
+"""Parallelism of operators that set none. Not set: the environment decides; it takes the number of CPUs."""
 
 PIPELINE_NAME: ConfigOption[str | None] = ConfigOptions.key("pipeline.name").string_type().no_default_value()
 """The job's name; `execute(name)` goes first."""

@@ -95,10 +95,10 @@ class BasicType(enum.Enum):
 
 _COERCERS: dict[BasicType, Coercer] = {
     BasicType.STRING: coercion.coerce_string,
-    BasicType.BYTE: coercion.wrapping_coercer(8, "BYTE"),
+    BasicType.BYTE: coercion.coerce_byte,
     BasicType.BOOLEAN: coercion.coerce_boolean,
-    BasicType.SHORT: coercion.wrapping_coercer(16, "SHORT"),
-    BasicType.INT: coercion.wrapping_coercer(32, "INT"),
+    BasicType.SHORT: coercion.coerce_short,
+    BasicType.INT: coercion.coerce_int,
     BasicType.LONG: coercion.coerce_long,
     BasicType.FLOAT: coercion.coerce_float,
     BasicType.DOUBLE: coercion.coerce_double,

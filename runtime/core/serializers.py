@@ -2,8 +2,8 @@
 
 A serializer's name is stored in snapshots and finds it again (`serializer_by_name`): it is the `repr` of its type.
 Typed serializers never use pickle. All of them write column by column (`runtime.core.column_codec`), so that a list of
-rows costs little more than its columns; single values have a short form of their own where it matters. Not thread-safe
-state: none.
+rows costs little more than its columns; single values have a short form of their own where it matters. Without state:
+any thread may call them.
 """
 
 from __future__ import annotations

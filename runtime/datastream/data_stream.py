@@ -230,7 +230,7 @@ class DataStream:
 
     # --- windows ------------------------------------------------------------------------------------------------------
 
-    def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream:
+    def window_all(self, window_assigner: WindowAssigner[Any]) -> AllWindowedStream:
         """Windows over the whole stream, in one subtask."""
         return AllWindowedStream(self.key_by(NullByteKeySelector()), window_assigner)
 
@@ -405,7 +405,7 @@ class KeyedStream(DataStream):
         """The record of the key that has the greatest value of a field so far."""
         return self._accumulated(AccumulateType.MAX_BY, position_to_max_by)
 
-    def window(self, window_assigner: WindowAssigner) -> WindowedStream:
+    def window(self, window_assigner: WindowAssigner[Any]) -> WindowedStream:
         """Windows per key."""
         return WindowedStream(self, window_assigner)
 

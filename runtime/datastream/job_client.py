@@ -12,7 +12,6 @@ from runtime.common.job_status import JobStatus
 from runtime.execution.application import JobHandle
 from runtime.jobmaster.status import JobStatusSnapshot
 
-
 T = TypeVar("T")
 
 

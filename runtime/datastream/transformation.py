@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from runtime.common.typeinfo import TypeInformation
 from runtime.graph.partitioning import Partitioning
 from runtime.graph.stream_graph import StreamEdge, StreamNode
 from runtime.operators.output_tag import OutputTag

@@ -95,7 +95,9 @@ class WindowedStream:
             output_type = self._stream.get_type()
         if not isinstance(reduce_function, ReduceFunction) and not callable(reduce_function):
             raise TypeError(f"reduce() needs a ReduceFunction or a callable, not {reduce_function!r}")
-        return self._add("Reduce", ReduceContents(reduce_function, self._stream.get_type()), window_function, output_type)
+        return self._add(
+            "Reduce", ReduceContents(reduce_function, self._stream.get_type()), window_function, output_type
+        )
 
     def aggregate(
         self,

@@ -188,4 +188,3 @@ def without_heartbeat_timeout(graph: JobGraph) -> JobGraph:
     """The same job, its slots never declared lost for being silent: a user function that waits stops the JobMaster too."""
     configuration: Mapping[str, str] = {**graph.configuration, options.HEARTBEAT_TIMEOUT.key: "365 d"}
     return dataclasses.replace(graph, configuration=configuration)
-

@@ -175,7 +175,11 @@ def _check_master(master: str) -> None:
 def _python_path() -> str:
     """Directories that this program imports from, so that its modules can be imported in the slots too."""
     site_packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
-    own = [str(Path(path).resolve()) for path in sys.path if path not in site_packages and (not path or Path(path).is_dir())]
+    own = [
+        str(Path(path).resolve())
+        for path in sys.path
+        if path not in site_packages and (not path or Path(path).is_dir())
+    ]
     own.append(str(Path(runtime.__file__).resolve().parent.parent))
     return os.pathsep.join(dict.fromkeys(path for path in own if not path.startswith(sys.base_prefix)))
 
@@ -183,7 +187,9 @@ def _python_path() -> str:
 def _package_archive() -> Path:
     """A zip of this package for executors that do not have it, or have another version of it."""
     package = Path(runtime.__file__).resolve().parent
-    archive = Path(tempfile.mkdtemp(prefix="tidemark-")) / f"tidemark_runtime_{runtime.__version__.replace('.', '_')}.zip"
+    archive = (
+        Path(tempfile.mkdtemp(prefix="tidemark-")) / f"tidemark_runtime_{runtime.__version__.replace('.', '_')}.zip"
+    )
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
         for path in sorted(package.rglob("*.py")):
             target.write(path, path.relative_to(package.parent))

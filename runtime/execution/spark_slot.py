@@ -59,9 +59,7 @@ def run_slot(spec: SlotSpec, slot_id: SlotId, host: str) -> None:
     Raises:
         ControlLostError: the JobMaster is gone; the process must end.
     """
-    control = connect_control(
-        spec.control_address, slot_id, spec.attempt, spec.token, SYSTEM_CLOCK, spec.lease_ms
-    )
+    control = connect_control(spec.control_address, slot_id, spec.attempt, spec.token, SYSTEM_CLOCK, spec.lease_ms)
     network = FlightNetworkEnvironment(
         slot=slot_id,
         attempt=spec.attempt,

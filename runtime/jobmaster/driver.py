@@ -27,9 +27,9 @@ from runtime.jobmaster.actions import (
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.events import CancelRequested, JobMasterEvent, Submitted, Tick
 from runtime.jobmaster.life_cycle import JobMasterMachine
-from runtime.jobmaster.slot_provider import SlotProvider
 from runtime.jobmaster.options import JobMasterOptions
 from runtime.jobmaster.restart_strategy import create_restart_strategy
+from runtime.jobmaster.slot_provider import SlotProvider
 from runtime.jobmaster.status import JobStatusSnapshot
 from runtime.task.messages import ClientAck
 

@@ -13,6 +13,7 @@ apart); a frozen peer is never noticed (heartbeats); a server cannot cancel a ru
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import ipaddress
 import threading
@@ -250,7 +251,7 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
         """Connect to a producer and read until the stream ends."""
         hello = Hello(self.slot, connection.peer, self._window_bytes, self._token)
         descriptor = fl.FlightDescriptor.for_command(bytes(encode_hello(self.attempt, hello)))
-        client = None
+        client, writer = None, None
         try:
             client = fl.FlightClient(address, generic_options=_CLIENT_OPTIONS)
             writer, reader = client.do_exchange(descriptor)
@@ -261,6 +262,10 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
             connection.on_end(_in_short(error))
         finally:
             connection.ended.set()
+            with contextlib.suppress(Exception):
+                # a writer that is collected unclosed prints the stream's error, which on_end has told already
+                if writer is not None:
+                    writer.close()
             if client is not None:
                 client.close()
 

@@ -45,7 +45,7 @@ class _PendingParts:
             return False
         last = self.parts[-1]
         # converting one of two forms would cost more than a smaller batch does
-        if last.type_info is not part.type_info or last.has_arrow != part.has_arrow:
+        if last.has_arrow != part.has_arrow or not _same_type(last, part):
             return False
         return not part.has_arrow or last.arrow().schema.equals(part.arrow().schema)
 
@@ -186,6 +186,10 @@ def concat(parts: Sequence[RecordBatch]) -> RecordBatch:
     if any(part.has_timestamps for part in parts):
         ts_array = np.concatenate([_timestamps_of(part) for part in parts])
     return RecordBatch(rows, values, arrow, None, ts_array, marks, parts[0].type_info, keys)
+
+
+def _same_type(one: RecordBatch, other: RecordBatch) -> bool:
+    return one.type_info is other.type_info or one.type_info == other.type_info
 
 
 def _timestamps_of(part: RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

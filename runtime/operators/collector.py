@@ -138,5 +138,4 @@ def coerce_all(context: OperatorContext, coercer: Coercer, values: list[Any]) ->
 def _side_result(result: tuple[Any, ...]) -> tuple[OutputTag, Any]:
     if len(result) != 2:
         raise TypeError(f"a side output is written as `yield tag, value`, not as a tuple of {len(result)}: {result!r}")
-
     return result[0], result[1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 
 def ttl_millis(ttl: Any) -> int:
@@ -232,11 +232,11 @@ class TtlConfigBuilder:
 class StateTtlConfig:
     """Time to live of a state, by `StateDescriptor.enable_time_to_live`."""
 
-    UpdateType = TtlUpdateType
-    StateVisibility = TtlStateVisibility
-    TtlTimeCharacteristic = TtlTime
-    Builder = TtlConfigBuilder
-    CleanupStrategies = TtlCleanupStrategies
+    UpdateType: TypeAlias = TtlUpdateType
+    StateVisibility: TypeAlias = TtlStateVisibility
+    TtlTimeCharacteristic: TypeAlias = TtlTime
+    Builder: TypeAlias = TtlConfigBuilder
+    CleanupStrategies: TypeAlias = TtlCleanupStrategies
 
     def __init__(
         self,

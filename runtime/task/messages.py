@@ -121,7 +121,7 @@ class HeartbeatRequest:
 class DeliverOperatorEvent:
     """An OperatorEvent that another slot sent."""
 
-    event: "OperatorEvent"
+    event: OperatorEvent
 
 
 JobMasterMessage = (

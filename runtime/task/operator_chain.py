@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 from runtime.core.elements import END_OF_INPUT, StreamElement
 from runtime.core.ids import OperatorId
-from runtime.graph.job_graph import ChainEdge, JobVertex
+from runtime.graph.job_graph import JobVertex
 from runtime.metrics import Counter
 from runtime.network.record_writer import RecordWriter
 from runtime.operators.operator import OperatorContext, OperatorFactory, StreamOperator
@@ -78,18 +77,14 @@ class OperatorChain:
             if object_reuse:
                 outputs.append(ChainingOutput(target, edge.side_output_tag, counter))
             else:
-                outputs.append(
-                    CopyingChainingOutput(target, edge.side_output_tag, counter, self._type_of(index, edge))
-                )
+                output_type = self._vertex.operators[index].output_type if edge.side_output_tag is None else None
+                outputs.append(CopyingChainingOutput(target, edge.side_output_tag, counter, output_type))
         for leaving in self.exits:
             if leaving.source_operator == index:
                 outputs.append(RecordWriterOutput(leaving.writer, leaving.tag, counter))
         if not outputs:
             return DiscardingOutput()
         return outputs[0] if len(outputs) == 1 else BroadcastingOutputCollector(outputs)
-
-    def _type_of(self, index: int, edge: ChainEdge) -> None:
-        return None
 
     @property
     def head(self) -> StreamOperator:
@@ -152,6 +147,5 @@ class OperatorChain:
             except Exception as error:
                 first = first or error
         if first is not None and not after_failure:
-            with suppress(AttributeError):
-                first.add_note("while closing the task's operators")
+            first.add_note("while closing the task's operators")
             raise first

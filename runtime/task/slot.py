@@ -40,6 +40,7 @@ from runtime.task.messages import (
     SlotLeaving,
     SlotMessage,
     Start,
+    TaskDeployment,
     TaskState,
     TaskStateChanged,
 )
@@ -234,14 +235,15 @@ class Slot:
             self._control.send(SlotFailed(self.slot_id, self.attempt, describe_failure(error, slot=self.slot_id)))
             return
         for deployment in deploy.tasks:
-            self._create_task(deployment.task, lambda d=deployment: Task(d, self))
+            self._create_task(deployment)
 
-    def _create_task(self, task_id: TaskId, create: Callable[[], Task]) -> None:
+    def _create_task(self, deployment: TaskDeployment) -> None:
         try:
-            task = create()
+            task = Task(deployment, self)
         except Exception as error:
-            failure = describe_failure(error, task=task_id, slot=self.slot_id)
-            self._control.send(TaskStateChanged(self.slot_id, self.attempt, task_id, TaskState.FAILED, failure))
+            failure = describe_failure(error, task=deployment.task, slot=self.slot_id)
+            failed = TaskStateChanged(self.slot_id, self.attempt, deployment.task, TaskState.FAILED, failure)
+            self._control.send(failed)
             return
         self._tasks.append(task)
         try:
@@ -291,9 +293,7 @@ class Slot:
             operator_id = event.operator_id
 
             def reply(subtask: int, answer: object) -> None:
-                self._control.send(
-                    OperatorEvent(self.attempt, operator_id, subtask, None, pickle.dumps(answer))
-                )
+                self._control.send(OperatorEvent(self.attempt, operator_id, subtask, None, pickle.dumps(answer)))
 
             try:
                 coordinator.handle_event(event.source_subtask, payload, reply)
@@ -375,9 +375,7 @@ def describe_failure(
     name = type(error).__name__
     message = text if getattr(error, "is_self_explanatory", False) else f"{name}: {text}" if text else name
     where = f"task {task_name}: " if task_name and not getattr(error, "is_self_explanatory", False) else ""
-    return FailureInfo(
-        where + message, "".join(traceback.format_exception(error)).rstrip(), task, task_name, slot
-    )
+    return FailureInfo(where + message, "".join(traceback.format_exception(error)).rstrip(), task, task_name, slot)
 
 
 __all__ = ["ControlLink", "ControlLostError", "Slot", "describe_failure"]

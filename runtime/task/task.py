@@ -50,7 +50,9 @@ class SlotServices(Protocol):
     job_parameters: dict[str, str]
     network: NetworkEnvironment
     timers: TimerQueue
-    client: ClientChannel
+
+    @property
+    def client(self) -> ClientChannel: ...
 
     def send_to_coordinator(self, operator_id: OperatorId, subtask_index: int, payload: bytes) -> None: ...
 
@@ -91,9 +93,7 @@ class Task:
         self._writers: list[RecordWriter] = []
         self._gates = self._create_gates()
         exits = [ExitOutput(e.source_operator, e.side_output_tag, self._create_writer(e)) for e in deployment.out_edges]
-        self.chain = OperatorChain(
-            vertex, exits, self._context_of, services.configuration.get(options.OBJECT_REUSE)
-        )
+        self.chain = OperatorChain(vertex, exits, self._context_of, services.configuration.get(options.OBJECT_REUSE))
         head = self.chain.head
         self._source = head if isinstance(head, SourceOperator) else None
         self._slice_rows = INITIAL_SLICE_ROWS

@@ -12,6 +12,7 @@ from runtime.common import Instant, Row, RowKind, RowTypeInfo, Types
 from runtime.common.typeinfo import parse_type
 
 NAMED = Types.ROW_NAMED(["name", "age"], [Types.STRING(), Types.INT()])
+LONG_DECIMAL = Decimal("1.05999999999999999899999999999")
 ALL = [
     *(Types.STRING(), Types.BYTE(), Types.BOOLEAN(), Types.SHORT(), Types.INT(), Types.LONG(), Types.FLOAT()),
     *(Types.DOUBLE(), Types.CHAR(), Types.BIG_INT(), Types.BIG_DEC(), Types.INSTANT(), Types.SQL_DATE()),
@@ -91,7 +92,7 @@ def test_wrong_declarations_are_refused(make):
         (Types.BOOLEAN(), np.bool_(True), True),
         (Types.CHAR(), "x", "x"),
         (Types.BIG_INT(), 2**100, 2**100),
-        (Types.BIG_DEC(), Decimal("1000000000000000000.05999999999999999899999999999"), Decimal("1000000000000000000.059999999999999999")),
+        (Types.BIG_DEC(), LONG_DECIMAL, round(LONG_DECIMAL, 18)),
         (Types.BIG_DEC(), 7, Decimal(7)),
         (Types.INSTANT(), Instant(1, 2), Instant(1, 2)),
         (Types.SQL_DATE(), dt.datetime(2020, 1, 2, 3), dt.date(2020, 1, 2)),
@@ -111,7 +112,7 @@ def test_wrong_declarations_are_refused(make):
         (Types.TUPLE([Types.STRING(), Types.INT()]), Row("a", 1), ("a", 1)),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_values_take_their_types_form(type_info, value, expected):
     result = coerced(type_info, value)
     assert result == expected

@@ -142,7 +142,7 @@ def test_consumer_that_does_not_poll_stops_the_producer_within_the_window(pair: 
     pair.connect()
     sent = 0
     while out.is_available():
-        out.add(RecordBatch.of_values([bytes(1000)] * 10))
+        out.add(RecordBatch.of_values([bytes([i]) * 1000 for i in range(10)]))
         sent += 10
     # what is on its way or received never exceeds the window, what waits is one step more than a window
     assert sent * 1000 <= 2 * WINDOW + 2 * 11_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -48,7 +49,7 @@ def events(part: Part) -> Events:
     if isinstance(part, Watermark):
         return [("mark", part.timestamp, None)]
     seen: Events = []
-    timestamps = part.timestamps() or [None] * part.num_rows
+    timestamps: list[Any] = part.timestamps() or [None] * part.num_rows
     for start, stop, watermark in part.segments():
         seen += [("row", part.values()[i], timestamps[i]) for i in range(start, stop)]
         if watermark is not None:
@@ -130,7 +131,8 @@ def test_rebalance_is_even_at_any_time_and_keeps_order(stream: list[RecordBatch]
         )
         if batch.timestamps() is not None:  # they number the rows
             owner = {e[2]: channel for channel, seen in enumerate(rows) for e in seen}
-            assert list(map(events, parts)) == model(batch, lambda row, _, owner=owner: owner[row], n)
+            channel_of = functools.partial(lambda owner, row, _: owner[row], owner)
+            assert list(map(events, parts)) == model(batch, channel_of, n)
         counts = [count + len(seen) for count, seen in zip(counts, rows, strict=True)]
         assert max(counts) - min(counts) <= 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import timeit
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from runtime.core.clock import SYSTEM_CLOCK
@@ -44,7 +45,7 @@ def main() -> None:
     }
     for name, make in makers.items():
         keys = [make(n % 1000) for n in range(RECORDS)]
-        report(f"{name} key, value(), update()", lambda keys=keys: count_keys(keys))
+        report(f"{name} key, value(), update()", partial(count_keys, keys))
     report("plain dict, int key", lambda: dict_of_counts([n % 1000 for n in range(RECORDS)]))
 
     window = (0, 10)

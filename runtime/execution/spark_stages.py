@@ -1,0 +1,112 @@
+"""SparkStages: barrier stages of one SparkContext, each hosting slots of one job's attempt for the attempt's life.
+
+Spark only starts and ends processes: it never retries, and how a stage ended is told to a callback. Stages run in
+threads of their own, because a Spark action blocks. Used by an application's own JobMaster and by TaskManagers.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark import InheritableThread, SparkContext
+
+from runtime.execution.spark_session import log_file
+from runtime.execution.spark_slot import SlotSpec
+
+#: slots that were told to leave end their stage within milliseconds; whoever has not by then is cancelled by Spark
+LEAVE_TIMEOUT_S = 0.5
+#: Spark needs up to 4 s to notice and end the workers of a cancelled stage
+STAGE_END_TIMEOUT_S = 8.0
+
+
+class SparkStages:
+    """Starts and ends stages; any thread may call.
+
+    Args:
+        context: with room for the slots of all stages at once.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._lock = threading.Lock()
+        self._groups: dict[str, list[threading.Thread]] = {}
+
+    def start(self, group: str, spec: SlotSpec, on_end: Callable[[str | None], None]) -> None:
+        """Start a stage with one slot per partition.
+
+        Args:
+            group: stages that are cancelled together.
+            spec: what its slots are told.
+            on_end: called once, on the stage's thread, with the error or None, when Spark says that the stage is over.
+        """
+        thread = InheritableThread(target=self._run, args=(group, spec, on_end), name=f"stage-{group}")
+        thread.daemon = True
+        with self._lock:
+            self._groups.setdefault(group, []).append(thread)
+        thread.start()
+
+    def end(self, group: str) -> None:
+        """Give the group's stages a moment to end by themselves, then cancel those that have not."""
+        deadline_s = LEAVE_TIMEOUT_S
+        for thread in self._threads(group):
+            thread.join(deadline_s)
+        if any(thread.is_alive() for thread in self._threads(group)):
+            self.cancel(group)
+
+    def cancel(self, group: str) -> None:
+        """Have Spark end the group's stages; their workers are killed within 4 s."""
+        # a dead JVM has no stages
+        with suppress(Py4JError, OSError):
+            self._context.cancelJobGroup(group)
+
+    def join(self) -> None:
+        """Wait (8 s at most) until no stage runs."""
+        with self._lock:
+            threads = [thread for group in self._groups.values() for thread in group]
+        for thread in threads:
+            thread.join(STAGE_END_TIMEOUT_S)
+
+    def _threads(self, group: str) -> Iterable[threading.Thread]:
+        with self._lock:
+            return list(self._groups.get(group, ()))
+
+    def _run(self, group: str, spec: SlotSpec, on_end: Callable[[str | None], None]) -> None:
+        count = len(spec.slots)
+        error: str | None = None
+        try:
+            self._context.setJobGroup(group, f"Tidemark {group}")
+            self._context.parallelize(range(count), count).barrier().mapPartitions(spec).collect()
+        except Exception as failure:
+            error = _first_cause(str(failure))
+        finally:
+            with self._lock:
+                threads = self._groups[group]
+                threads.remove(threading.current_thread())
+                if not threads:
+                    del self._groups[group]
+        on_end(error)
+
+
+def kill_worker(host: str, pid: int) -> bool:
+    """kill -9 a slot's process, if it is on this machine and that pid is still a Spark worker's."""
+    if host != socket.gethostname():
+        return False
+    with suppress(OSError):
+        if b"pyspark" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+            return True
+    return False
+
+
+def _first_cause(text: str) -> str:
+    """The telling line of a Spark error, in one line; the whole of it is in Spark's log."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if "Exception: " in line or "Error: " in line] or lines[:1] or ["unknown"]
+    return f"{telling[0][:300]} (Spark's log: {log_file()})"
