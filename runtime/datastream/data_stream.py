@@ -103,7 +103,7 @@ class DataStream:
         return self
 
     def set_buffer_timeout(self, timeout_ms: int) -> DataStream:
-        """How long records may wait on their way out of the operator: ms, 0 = not at all, -1 = until a batch is full."""
+        """How long records may wait on their way out: ms; 0 = not at all, -1 = until a batch is full."""
         if timeout_ms < -1:
             raise DataStreamError(f"the buffer timeout must be -1, 0 or a number of milliseconds, not {timeout_ms}")
         self._env.set_node_buffer_timeout(self._node().node_id, timeout_ms)

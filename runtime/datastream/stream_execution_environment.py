@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from runtime.common import options
@@ -117,9 +118,9 @@ class StreamExecutionEnvironment:
         Raises:
             DataStreamError: it does not exist.
         """
-        if not os.path.exists(file_path):
+        if not Path(file_path).exists():
             raise DataStreamError(f"add_python_file: {file_path} does not exist")
-        self._python_files.append(os.path.abspath(file_path))
+        self._python_files.append(str(Path(file_path).resolve()))
 
     # --- sources ------------------------------------------------------------------------------------------------------
 
@@ -153,8 +154,7 @@ class StreamExecutionEnvironment:
         """
         if not isinstance(source, Source):
             raise TypeError(f"from_source() needs a Source, not {source!r}")
-        stream = self._add_source(source, watermark_strategy, source_name, type_info=type_info)
-        return stream
+        return self._add_source(source, watermark_strategy, source_name, type_info=type_info)
 
     def _add_source(
         self,

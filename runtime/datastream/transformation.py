@@ -1,7 +1,7 @@
 """Ports and nodes: how streams of the DataStream API write down the program that they describe.
 
-A stream is one or more ports (several after `union`); an operator becomes a node with one edge per port. Names, uids and
-parallelism may be set on the stream until the program is executed.
+A stream is one or more ports (several after `union`); an operator becomes a node with one edge per port. Names, uids
+and parallelism may be set on the stream until the program is executed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Application mode: the program's own process is the JobMaster of the job it defines; no web app is needed.
 
-`submit` starts a job and returns a JobHandle; on Spark, and in the background on a MiniCluster, a daemon thread runs the
-JobMaster. A MiniCluster job that is waited for runs in the waiting thread itself, so that a debugger sees it.
+`submit` starts a job and returns a JobHandle; on Spark, and in the background on a MiniCluster, a daemon thread runs
+the JobMaster. A MiniCluster job that is waited for runs in the waiting thread itself, so that a debugger sees it.
 """
 
 from __future__ import annotations

@@ -185,6 +185,6 @@ class MiniCluster:
 
 
 def without_heartbeat_timeout(graph: JobGraph) -> JobGraph:
-    """The same job, its slots never declared lost for being silent: a user function that waits stops the JobMaster too."""
+    """The same job, no slot ever lost for being silent: a user function that waits stops the JobMaster too."""
     configuration: Mapping[str, str] = {**graph.configuration, options.HEARTBEAT_TIMEOUT.key: "365 d"}
     return dataclasses.replace(graph, configuration=configuration)

@@ -194,9 +194,13 @@ class OneInputHarness:
             job_parameters=dict(job_parameters or {}),
         )
         operator.setup(context, self._output)
-        operator.initialize_state(snapshot)
-        operator.open()
-        self.processing_time.run_due()
+        try:
+            operator.initialize_state(snapshot)
+            operator.open()
+            self.processing_time.run_due()
+        except BaseException:
+            self.close()
+            raise
 
     def process(
         self, values: Iterable[Any], timestamps: Sequence[int] | None = None, marks: Sequence[Mark] = ()

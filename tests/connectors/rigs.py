@@ -14,7 +14,7 @@ from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.core.batch import RecordBatch
 from runtime.core.elements import Watermark
 from runtime.core.ids import operator_id_of
-from runtime.metrics import MetricGroup
+from runtime.metrics import MetricGroup, MetricRegistry
 from runtime.operators.operator import OperatorContext
 from runtime.operators.sink import Sink
 from runtime.operators.sink_operator import SinkOperatorFactory
@@ -55,6 +55,7 @@ def operator_context(
     client: MemoryClient,
     configuration: Mapping[str, str],
     attempt: int = 0,
+    metrics: MetricRegistry | None = None,
 ) -> OperatorContext:
     return OperatorContext(
         operator_id=operator_id_of("test"),
@@ -67,7 +68,7 @@ def operator_context(
         configuration=Configuration.from_dict(dict(configuration)),
         clock=clock,
         processing_time=timers,
-        metrics=MetricGroup(),
+        metrics=(MetricRegistry() if metrics is None else metrics).root(),
         client=client,
         events=events,
         create_keyed_backend=no_backend,
@@ -85,7 +86,7 @@ class _Events:
 
 
 class SourceRig:
-    """A source at some parallelism: its coordinator and operators, stepped in turn. Factories and events are pickled."""
+    """A source at some parallelism: its coordinator and operators, stepped in turn. All that travels is pickled."""
 
     def __init__(
         self,
@@ -123,14 +124,18 @@ class SourceRig:
     def deliver(self) -> None:
         """Let every event that is under way arrive."""
         while self._requests or self._answers:
-            if self._requests:
-                subtask, payload = self._requests.popleft()
-                self.coordinator.handle_event(
-                    subtask, pickle.loads(payload), lambda to, e: self._answers.append((to, pickle.dumps(e)))
-                )
-            else:
+            self.deliver_requests()
+            if self._answers:
                 subtask, payload = self._answers.popleft()
                 self.operators[subtask].handle_event(pickle.loads(payload))
+
+    def deliver_requests(self) -> None:
+        """Let the readers' events arrive and keep the answers under way."""
+        while self._requests:
+            subtask, payload = self._requests.popleft()
+            self.coordinator.handle_event(
+                subtask, pickle.loads(payload), lambda to, event: self._answers.append((to, pickle.dumps(event)))
+            )
 
     def step(self, max_rows: int, subtasks: Sequence[int] | None = None) -> bool:
         """One `emit_next` for each subtask, then the events. Returns whether all have ended."""
@@ -237,8 +242,9 @@ class SinkRig:
         self.type = input_type
         self.output = RecordingOutput()
         self.operator = pickle.loads(pickle.dumps(SinkOperatorFactory(sink, input_type))).create()
+        self.metrics = MetricRegistry()
         context = operator_context(
-            subtask, parallelism, None, self.clock, self.timers, self.client, {}, attempt=attempt
+            subtask, parallelism, None, self.clock, self.timers, self.client, {}, attempt, self.metrics
         )
         self.operator.setup(context, self.output)
         self.operator.initialize_state(snapshot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import itertools
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +28,9 @@ def file_of(content: bytes, suffix: str = "") -> Iterator[str]:
         yield str(path)
 
 
-def blocks_of(path: str, start: int, end: int | None, position: int | None, block_bytes: int) -> list[tuple[int, bytes]]:
+def blocks_of(
+    path: str, start: int, end: int | None, position: int | None, block_bytes: int
+) -> list[tuple[int, bytes]]:
     blocks = LineBlocks(path, start, end, position, block_bytes)
     found = []
     while (block := blocks.next_block()) is not None:
@@ -43,7 +46,7 @@ def test_ranges_cover_every_line_exactly_once(content: bytes, cuts: list[int], b
     bounds = sorted({0, len(content), *(cut for cut in cuts if cut < len(content))})
     with file_of(content) as path:
         found: list[tuple[int, bytes]] = []
-        for start, end in zip(bounds, bounds[1:], strict=False):
+        for start, end in itertools.pairwise(bounds):
             part = blocks_of(path, start, end, None, block_bytes)
             assert all(start <= offset < end for offset, _ in part)
             found += part

@@ -119,6 +119,8 @@ class PartFile:
         """Close the file, and remove it if it still has its hidden name and `remove` says so; idempotent."""
         # a full disk refuses the buffer's rest, of a file that is given up anyway
         with contextlib.suppress(OSError):
+            self._writer.abandon()
+        with contextlib.suppress(OSError):
             self._file.close()
         if remove:
             self.temporary.unlink(missing_ok=True)

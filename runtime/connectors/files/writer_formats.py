@@ -43,6 +43,9 @@ class FormatWriter(ABC):
     def finish(self) -> None:
         """Write what ends the file; the file itself stays open."""
 
+    def abandon(self) -> None:
+        """Let go of the file, which will be removed or cut; idempotent, and nothing after `finish`."""
+
 
 class FileWriterFormat(ABC):
     """Writes one kind of file."""
@@ -283,6 +286,10 @@ class _ParquetWriter(FormatWriter):
 
     def finish(self) -> None:
         self._write_group()
+        self._writer.close()
+
+    def abandon(self) -> None:
+        self._gathered, self._rows = [], 0
         self._writer.close()
 
     def _write_group(self) -> None:

@@ -1,0 +1,92 @@
+"""Windows, assigners and triggers as plain values."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.common.time import Time
+from runtime.operators.windowing.assigners import (
+    GlobalWindows,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+from runtime.operators.windowing.triggers import CountTrigger, PurgingTrigger, Trigger, TriggerResult
+from runtime.operators.windowing.windows import (
+    CountWindow,
+    CountWindowSerializer,
+    GlobalWindow,
+    GlobalWindowSerializer,
+    TimeWindow,
+    TimeWindowSerializer,
+)
+
+
+def test_time_windows() -> None:
+    window = TimeWindow(10, 20)
+    assert window.max_timestamp() == 19
+    assert window.intersects(TimeWindow(20, 30)) and not window.intersects(TimeWindow(21, 30))
+    assert window.cover(TimeWindow(15, 40)) == TimeWindow(10, 40)
+    assert sorted([TimeWindow(5, 9), TimeWindow(1, 7)]) == [TimeWindow(1, 7), TimeWindow(5, 9)]
+    merged = TimeWindow.merge_windows([TimeWindow(8, 9), TimeWindow(1, 4), TimeWindow(3, 6)])
+    assert [window for window, _ in merged] == [TimeWindow(1, 6), TimeWindow(8, 9)]
+    assert pickle.loads(pickle.dumps(window)) == window
+
+
+def test_serializers_turn_windows_into_tuples_of_ints_and_back() -> None:
+    assert TimeWindowSerializer().from_namespace(TimeWindowSerializer().to_namespace(TimeWindow(1, 2))) == TimeWindow(
+        1, 2
+    )
+    assert CountWindowSerializer().from_namespace(CountWindowSerializer().to_namespace(CountWindow(3))) == CountWindow(3)
+    assert GlobalWindowSerializer().from_namespace((0,)) == GlobalWindow.get()
+
+
+def test_window_starts_round_down_before_1970() -> None:
+    assigner = SlidingEventTimeWindows.of(Time.milliseconds(10), Time.milliseconds(4), Time.milliseconds(2))
+    assert [window.start for window in assigner.windows_at(0)] == [-2, -6]
+    assert [window.start for window in TumblingEventTimeWindows(10).windows_at(-1)] == [-10]
+
+
+@given(st.integers(-500, 500), st.integers(1, 40), st.integers(1, 40), st.data())
+def test_an_element_is_in_exactly_the_windows_that_cover_it(ts: int, size: int, slide: int, data: st.DataObject) -> None:
+    offset = data.draw(st.integers(1 - slide, slide - 1))
+    windows = SlidingEventTimeWindows(size, slide, offset).windows_at(ts)
+    expected = {start for start in range(ts - size + 1, ts + 1) if (start - offset) % slide == 0}
+    assert {window.start for window in windows} == expected
+    assert all(window.end == window.start + size for window in windows)
+
+
+def test_senseless_sizes_are_refused() -> None:
+    with pytest.raises(ValueError, match="positive"):
+        TumblingEventTimeWindows.of(Time.milliseconds(0))
+    with pytest.raises(ValueError, match="offset"):
+        TumblingEventTimeWindows.of(Time.seconds(1), Time.seconds(1))
+    with pytest.raises(ValueError, match="at least 1"):
+        CountTrigger.of(0)
+
+
+def test_assigners_know_their_time_domain_and_default_trigger() -> None:
+    second = Time.seconds(1)
+    for assigner in (TumblingEventTimeWindows.of(second), SlidingEventTimeWindows.of(second, second)):
+        assert assigner.is_event_time()
+        assert type(assigner.get_default_trigger()).__name__ == "EventTimeTrigger"
+    for processing in (TumblingProcessingTimeWindows.of(second), SlidingProcessingTimeWindows.of(second, second)):
+        assert not processing.is_event_time()
+        assert type(processing.get_default_trigger()).__name__ == "ProcessingTimeTrigger"
+    assert type(GlobalWindows.create().get_default_trigger()).__name__ == "NeverTrigger"
+
+
+def test_trigger_results_and_pyflinks_nested_names() -> None:
+    assert [(r.is_fire(), r.is_purge()) for r in TriggerResult] == [
+        (False, False),
+        (True, True),
+        (True, False),
+        (False, True),
+    ]
+    assert Trigger.TriggerContext.__name__ == "TriggerContext"  # type: ignore[attr-defined]
+    assert not PurgingTrigger.of(CountTrigger.of(1)).can_merge()
