@@ -6,11 +6,13 @@ Runs in a Python worker that Spark has forked; it ends with the task (workers ar
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark import BarrierTaskContext
@@ -18,7 +20,7 @@ from pyspark import BarrierTaskContext
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import Attempt, SlotId
 from runtime.network.flight import FlightNetworkEnvironment
-from runtime.task.client_output import StdoutRedirect
+from runtime.task.client_output import LineRedirect
 from runtime.task.control_client import connect_control
 from runtime.task.slot import Slot
 
@@ -26,6 +28,7 @@ from runtime.task.slot import Slot
 #: wait for user code (Flight echo p50 53 ms instead of 4 ms beside three busy threads), shorter costs throughput
 SWITCH_INTERVAL_S = 0.0005
 PR_SET_PDEATHSIG = 1
+LOG_FORMAT = "%(asctime)s %(levelname)-5s %(name)s - %(message)s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class SlotSpec:
     """Whether all slots and the JobMaster are on one machine: they then talk over the loopback interface."""
     lease_ms: float
     window_bytes: int
+    forward_logs: bool = False
+    """Whether what is logged goes to the client too, as channel "log"; else to the worker's stderr, Spark's log."""
 
     def __call__(self, _: Iterator[int]) -> Iterator[int]:
         """Run the slot of this partition; yields nothing."""
@@ -69,14 +74,33 @@ def run_slot(spec: SlotSpec, slot_id: SlotId, host: str) -> None:
         window_bytes=spec.window_bytes,
     )
     slot = Slot(slot_id, spec.attempt, socket.gethostname(), network, control, SYSTEM_CLOCK)
-    stdout = StdoutRedirect(slot.client)
-    slot.on_release(stdout.finish)
-    previous, sys.stdout = sys.stdout, stdout
-    try:
+    with _redirected(slot, spec.forward_logs):
         slot.run()
+
+
+@contextmanager
+def _redirected(slot: Slot, forward_logs: bool) -> Iterator[None]:
+    """Send what user code prints, and if asked for what it logs, to the client for as long as the slot lives."""
+    stdout, stderr = sys.stdout, sys.stderr
+    out = LineRedirect(slot.client, "stdout")
+    slot.on_release(out.finish)
+    sys.stdout = out
+    root = logging.getLogger()
+    handler: logging.Handler = logging.NullHandler()
+    if forward_logs:
+        log = LineRedirect(slot.client, "log")
+        slot.on_release(log.finish)
+        sys.stderr = log
+        handler = logging.StreamHandler(log)
+        handler.setFormatter(logging.Formatter(LOG_FORMAT))
+        root.addHandler(handler)
+        root.setLevel(logging.INFO)
+    try:
+        yield
     finally:
-        sys.stdout = previous
-        network.close()
+        root.removeHandler(handler)
+        sys.stdout, sys.stderr = stdout, stderr
+        slot.network.close()
 
 
 def _die_with_parent() -> None:

@@ -39,7 +39,8 @@ class TaggedOutput(Output):
     def __init__(self, tag: str | None, records_out: Counter | None) -> None:
         self.tag = tag
         self.records_out = records_out
-        self._last_watermark = MIN_WATERMARK
+        #: the latest that was handed on
+        self.watermark = MIN_WATERMARK
 
     def takes(self, tag: OutputTag | None) -> bool:
         """Whether records emitted with that tag leave here."""
@@ -49,17 +50,16 @@ class TaggedOutput(Output):
         if (self.tag is None) if tag is None else (tag.tag_id == self.tag):
             if self.records_out is not None:
                 self.records_out.inc(batch.num_rows)
-            if batch.marks and self.tag is not None:
-                self._last_watermark = batch.marks[-1].watermark
+            if batch.marks:
+                self.watermark = batch.marks[-1].watermark
             self._forward_batch(batch)
         elif tag is None and batch.marks:
             self.emit_watermark(Watermark(batch.marks[-1].watermark))
 
     def emit_watermark(self, watermark: Watermark) -> None:
-        if self.tag is not None:
-            if watermark.timestamp <= self._last_watermark:
-                return
-            self._last_watermark = watermark.timestamp
+        if self.tag is not None and watermark.timestamp <= self.watermark:
+            return
+        self.watermark = watermark.timestamp
         self._forward_element(watermark)
 
     def emit_watermark_status(self, status: WatermarkStatus) -> None:

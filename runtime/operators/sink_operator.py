@@ -63,6 +63,7 @@ class SinkOperator(OneInputOperator):
             metrics=context.metrics,
             client=context.client,
         )
+        self._records_out = context.metrics.counter("numRecordsOut")
         self._writer = self._guarded(lambda: self._sink.create_writer(writer_context, self._restored))
 
     def is_available(self) -> bool:
@@ -74,6 +75,7 @@ class SinkOperator(OneInputOperator):
             self._writer.write(batch)
         except Exception as error:
             raise self._describe(error) from error
+        self._records_out.inc(batch.num_rows)
         if batch.marks:
             self._writer.write_watermark(batch.marks[-1].watermark)
             self.output.emit_watermark(Watermark(batch.marks[-1].watermark))

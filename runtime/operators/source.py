@@ -1,8 +1,8 @@
 """The public interface of sources: splits with positions, dealt out by an enumerator, read by split readers.
 
-A Source describes; it travels to the slots. Its SplitEnumerator is made once, in the slot of subtask 0; a SplitReader is
-made per split that is being read. All are called by the slot's loop thread and must not block: what has nothing to give
-says so. Source: Flink, FLIP-27 (Source, SplitEnumerator, SourceReader).
+A Source describes; it travels to the slots. Its SplitEnumerator is made once, in the slot of subtask 0; a SplitReader
+is made per split that is being read. All are called by the slot's loop thread and must not block: what has nothing to
+give says so. Source: Flink, FLIP-27 (Source, SplitEnumerator, SourceReader).
 """
 
 from __future__ import annotations

@@ -73,6 +73,7 @@ class SourceOperator(StreamOperator):
         self._reader: SplitReader | None = None
         self._tracker: WatermarkTracker | None = None
         self._watermark = MIN_WATERMARK
+        self._has_restored_watermark = False
         self._received: int | None = None
         self._asked = False
         self._no_more = False
@@ -94,6 +95,7 @@ class SourceOperator(StreamOperator):
         if snapshot is None:
             return
         self._watermark = snapshot.watermark
+        self._has_restored_watermark = snapshot.watermark > MIN_WATERMARK
         splits = snapshot.operator_states.get(SPLITS_STATE)
         for item in () if splits is None else splits.items:
             saved = json.loads(item)
@@ -103,8 +105,6 @@ class SourceOperator(StreamOperator):
     def open(self) -> None:
         self._interval_ms = self.context.configuration.get(options.AUTO_WATERMARK_INTERVAL).to_millis()
         self._period_ms = self._new_tracker().period_ms
-        if self._watermark > MIN_WATERMARK:
-            self.output.emit_watermark(Watermark(self._watermark))
         self._schedule_periodic()
 
     def snapshot_state(self) -> OperatorSnapshot:
@@ -161,6 +161,10 @@ class SourceOperator(StreamOperator):
             SourceError: the split cannot be read; the message names the source and what the reader says.
         """
         self._wakeup_ms = None
+        if self._has_restored_watermark:
+            # not when opening: the operators behind need not be open yet
+            self._has_restored_watermark = False
+            self.output.emit_watermark(Watermark(self._watermark))
         if self._reader is None:
             return self._next_split()
         try:

@@ -1,7 +1,7 @@
 """ClientOutput of a slot: what `print` and `collect` send to the program that started the job, within a byte window.
 
 The client acknowledges what it has taken; a task whose output is congested waits. Used by the loop's thread, except
-that `StdoutRedirect.write` may be called by any thread of the user's.
+that `LineRedirect.write` may be called by any thread of the user's.
 """
 
 from __future__ import annotations
@@ -36,11 +36,17 @@ class SlotClientChannel:
         return self._in_flight < CLIENT_WINDOW_BYTES
 
 
-class StdoutRedirect(io.TextIOBase):
-    """Stands in for `sys.stdout` in a worker: whole lines go to the client."""
+class LineRedirect(io.TextIOBase):
+    """Stands in for `sys.stdout` or `sys.stderr` in a worker: whole lines go to the client.
 
-    def __init__(self, channel: SlotClientChannel) -> None:
+    Args:
+        channel: the slot's.
+        name: "stdout" or "log".
+    """
+
+    def __init__(self, channel: SlotClientChannel, name: str) -> None:
         self._channel = channel
+        self._name = name
         self._partial = ""
         self._lock = threading.Lock()
 
@@ -52,7 +58,7 @@ class StdoutRedirect(io.TextIOBase):
             lines, newline, rest = (self._partial + text).rpartition("\n")
             self._partial = rest
             if newline:
-                self._channel.send("stdout", f"{lines}\n".encode())
+                self._channel.send(self._name, f"{lines}\n".encode(errors="replace"))
         return len(text)
 
     def flush(self) -> None:
@@ -62,5 +68,5 @@ class StdoutRedirect(io.TextIOBase):
         """Send what is left without a line end."""
         with self._lock:
             if self._partial:
-                self._channel.send("stdout", f"{self._partial}\n".encode())
+                self._channel.send(self._name, f"{self._partial}\n".encode(errors="replace"))
                 self._partial = ""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 
-from runtime.core.elements import END_OF_INPUT, StreamElement
+from runtime.core.elements import END_OF_INPUT, MIN_WATERMARK, StreamElement
 from runtime.core.ids import OperatorId
-from runtime.graph.job_graph import JobVertex
+from runtime.graph.job_graph import ChainEdge, JobVertex
 from runtime.metrics import Counter
 from runtime.network.record_writer import RecordWriter
 from runtime.operators.operator import OperatorContext, OperatorFactory, StreamOperator
@@ -21,6 +21,7 @@ from runtime.operators.outputs import (
     CopyingChainingOutput,
     DiscardingOutput,
     RecordWriterOutput,
+    TaggedOutput,
 )
 from runtime.state.snapshot import OperatorSnapshot
 
@@ -60,6 +61,11 @@ class OperatorChain:
         for chained in vertex.operators:
             factory: OperatorFactory = pickle.loads(chained.factory)
             self.operators.append(factory.create())
+        inner_targets = {edge.source for edge in self._inner}
+        #: operators of which records leave the chain, or end in it
+        self._last = {e.source_operator for e in exits} | (set(range(len(self.operators))) - inner_targets)
+        #: outputs of which the watermark is the chain's
+        self._ends: list[TaggedOutput] = []
         #: counts of records that left each operator, by index
         self.records_out: list[Counter] = []
         for index in reversed(range(len(self.operators))):
@@ -68,23 +74,37 @@ class OperatorChain:
             self.records_out.insert(0, counter)
             self.operators[index].setup(context, self._output_of(index, counter, object_reuse))
 
+    @property
+    def output_watermark(self) -> int:
+        """The lowest of the watermarks that have left the chain, or reached its ends where nothing leaves."""
+        return min((output.watermark for output in self._ends), default=MIN_WATERMARK)
+
+    @property
+    def records_sent(self) -> int:
+        """Records that have left the chain by any way out, or were taken by its sinks."""
+        return sum(self.records_out[index].get_count() for index in self._last)
+
     def _output_of(self, index: int, counter: Counter, object_reuse: bool) -> Output:
-        outputs: list[Output] = []
+        outputs: list[TaggedOutput] = []
         for edge in self._inner:
-            if edge.source != index:
-                continue
-            target = self.operators[edge.target].inputs[edge.input_index]
-            if object_reuse:
-                outputs.append(ChainingOutput(target, edge.side_output_tag, counter))
-            else:
-                output_type = self._vertex.operators[index].output_type if edge.side_output_tag is None else None
-                outputs.append(CopyingChainingOutput(target, edge.side_output_tag, counter, output_type))
+            if edge.source == index:
+                outputs.append(self._inner_output(index, edge, counter, object_reuse))
+                if not self.exits and edge.target in self._last:
+                    self._ends.append(outputs[-1])
         for leaving in self.exits:
             if leaving.source_operator == index:
                 outputs.append(RecordWriterOutput(leaving.writer, leaving.tag, counter))
+                self._ends.append(outputs[-1])
         if not outputs:
             return DiscardingOutput()
         return outputs[0] if len(outputs) == 1 else BroadcastingOutputCollector(outputs)
+
+    def _inner_output(self, index: int, edge: ChainEdge, counter: Counter, object_reuse: bool) -> TaggedOutput:
+        target = self.operators[edge.target].inputs[edge.input_index]
+        if object_reuse:
+            return ChainingOutput(target, edge.side_output_tag, counter)
+        output_type = self._vertex.operators[index].output_type if edge.side_output_tag is None else None
+        return CopyingChainingOutput(target, edge.side_output_tag, counter, output_type)
 
     @property
     def head(self) -> StreamOperator:

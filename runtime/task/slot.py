@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
+from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, OperatorId, SlotId, TaskId
@@ -227,6 +230,7 @@ class Slot:
     def _deploy(self, deploy: Deploy) -> None:
         self.configuration = Configuration.from_dict(dict(deploy.configuration))
         self.job_parameters = dict(deploy.job_parameters)
+        add_to_python_path((self.configuration.get(options.PYTHON_FILES) or "").split(","))
         try:
             for operator_id, slot in deploy.coordinator_slots.items():
                 if slot == self.slot_id:
@@ -365,6 +369,15 @@ def _vertex_of_source(operator_id: OperatorId, deploy: Deploy) -> JobVertex:
         if deployment.vertex.head.operator_id == operator_id:
             return deployment.vertex
     raise LookupError(f"the slot of source {operator_id}'s coordinator does not host the source")
+
+
+def add_to_python_path(files: Sequence[str]) -> None:
+    """Make the job's own Python files importable: archives and directories themselves, modules by their directory."""
+    for file in filter(None, files):
+        path = Path(file)
+        entry = str(path.parent if path.suffix == ".py" else path)
+        if entry not in sys.path:
+            sys.path.insert(0, entry)
 
 
 def describe_failure(

@@ -31,6 +31,7 @@ from runtime.task.input_gate import GateElement, InputGate
 from runtime.task.messages import TaskDeployment, TaskState
 from runtime.task.operator_chain import ExitOutput, OperatorChain
 from runtime.task.processing_time import TaskTimers, TimerQueue
+from runtime.task.rates import Rates
 from runtime.task.time_accounting import Activity, TimeAccounting
 
 #: Shorter slices cost more per record, longer ones delay timers, cancellation and barriers.
@@ -87,6 +88,7 @@ class Task:
         task_group = self._registry.root()
         self._records_in = task_group.counter("numRecordsIn")
         self._task_group = task_group
+        self._rates = Rates(services.clock)
         self._timers = TaskTimers(services.timers, self._run_timer)
         self._inputs: list[InputChannel] = []
         self._outputs: list[OutputChannel] = []
@@ -329,31 +331,30 @@ class Task:
         self.chain.close(after_failure)
 
     def metrics(self) -> dict[str, object]:
-        """Flat metrics of the task, Flink's names; rates in ms per second, times in ms."""
+        """Flat metrics of the task, Flink's names; rates in ms per second or per second, times in ms."""
         values: dict[str, object] = dict(self._registry.snapshot())
         received = [c.statistics() for c in self._inputs]
         sent = [c.statistics() for c in self._outputs]
-        rates, totals = self.time.rates(), self.time.totals_ms()
-        values |= {
+        totals = {
+            "numRecordsIn": self._records_received(),
+            "numRecordsOut": self.chain.records_sent,
             "numBytesIn": sum(s.bytes for s in received),
+            "numBytesOut": sum(s.bytes for s in sent),
+        }
+        values |= totals
+        values |= self._rates.per_second(totals)
+        values |= {
             "numBytesInLocal": sum(s.bytes for s in received if not s.remote),
             "numBytesInRemote": sum(s.bytes for s in received if s.remote),
-            "numBytesOut": sum(s.bytes for s in sent),
             "numBuffersOut": sum(s.batches for s in sent),
-            "numRecordsOut": self._records_out(),
-            "busyTimeMsPerSecond": rates[Activity.BUSY],
-            "idleTimeMsPerSecond": rates[Activity.IDLE],
-            "backPressuredTimeMsPerSecond": rates[Activity.BACK_PRESSURED],
-            "accumulateBusyTimeMs": totals[Activity.BUSY],
-            "accumulateIdleTimeMs": totals[Activity.IDLE],
-            "accumulateBackPressuredTimeMs": totals[Activity.BACK_PRESSURED],
+            "currentOutputWatermark": self.chain.output_watermark,
             "isBackPressured": not self.chain.is_available(),
         }
         if self._gates:
             values["currentInputWatermark"] = min(gate.valve.watermark for gate in self._gates)
-        return values
+        return values | self.time.metrics()
 
-    def _records_out(self) -> int:
-        """Records that left the task; for one that ends in a sink, what the sink was given."""
-        leaving = {exit_.source_operator for exit_ in self.chain.exits}
-        return sum(self.chain.records_out[index].get_count() for index in leaving)
+    def _records_received(self) -> int:
+        if self._source is not None:
+            return self.chain.records_out[0].get_count()
+        return self._records_in.get_count()

@@ -61,3 +61,15 @@ class TimeAccounting:
             self._window_start = now
             self._window_base = dict(self._total)
         return dict(self._rates)
+
+    def metrics(self) -> dict[str, object]:
+        """Rates and totals under Flink's names."""
+        rates, totals = self.rates(), self.totals_ms()
+        return {
+            "busyTimeMsPerSecond": rates[Activity.BUSY],
+            "idleTimeMsPerSecond": rates[Activity.IDLE],
+            "backPressuredTimeMsPerSecond": rates[Activity.BACK_PRESSURED],
+            "accumulateBusyTimeMs": totals[Activity.BUSY],
+            "accumulateIdleTimeMs": totals[Activity.IDLE],
+            "accumulateBackPressuredTimeMs": totals[Activity.BACK_PRESSURED],
+        }
