@@ -1,15 +1,16 @@
 """PrintSink: shows records on the standard output of the program that started the job.
 
 One message per batch goes to the client channel "stdout", whole lines in UTF-8. What is shown, prefix included, is what
-Flink shows. Source: Flink, PrintSink and PrintSinkOutputWriter.
+PyFlink shows. Source: Flink, PrintSinkOutputWriter; PyFlink, DataStream.print.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from runtime.common.typeinfo import TypeInformation
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation
+from runtime.common.types import Row
 from runtime.core.batch import RecordBatch
 from runtime.core.formatting import flink_formatter
 from runtime.operators.operator import ClientChannel
@@ -39,10 +40,17 @@ def line_prefix(identifier: str | None, subtask_index: int, parallelism: int) ->
     return ":".join(parts) + "> " if parts else ""
 
 
+def _show_row(row: Row | None) -> str:
+    """PyFlink makes the text of a stream's rows itself, in Python's spelling; rows inside of others are Flink's."""
+    return "null" if row is None else f"{row.get_row_kind().short_string}[{','.join(map(str, row))}]"
+
+
 class _PrintWriter(SinkWriter):
     def __init__(self, prefix: str, type_info: TypeInformation | None, client: ClientChannel) -> None:
         self._prefix = prefix
-        self._format = flink_formatter(type_info)
+        self._format: Callable[[Any], str] = (
+            _show_row if isinstance(type_info, RowTypeInfo) else flink_formatter(type_info)
+        )
         self._client = client
 
     def write(self, batch: RecordBatch) -> None:

@@ -267,7 +267,8 @@ class DataStream:
         if limit is None:
             return iterator
         with iterator as records:
-            return [record for record, _ in zip(records, range(limit), strict=False)]
+            # the limit goes first: zip() would else wait for one record more, and throw it away
+            return [record for _, record in zip(range(limit), records, strict=False)]
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors.collection import CollectionSource
 from runtime.core.ids import new_job_id
 from runtime.datastream.data_stream import DataStream, DataStreamError
+from runtime.datastream.extraction import installed_extraction
 from runtime.datastream.job_client import JobClient, execution_result
 from runtime.datastream.transformation import Port, Program
 from runtime.execution.application import submit
@@ -56,7 +57,10 @@ class StreamExecutionEnvironment:
         Raises:
             ConfigurationError: an option cannot be read.
         """
-        merged = configuration_from_environment(os.environ)
+        extraction = installed_extraction()
+        merged = configuration_from_environment(os.environ) if extraction is None else Configuration()
+        if extraction is not None:
+            merged.add_all(extraction.configuration)
         if configuration is not None:
             merged.add_all(configuration)
         return StreamExecutionEnvironment(merged)
@@ -183,6 +187,9 @@ class StreamExecutionEnvironment:
             GraphError: the program cannot run as it is.
             ExecutionError: the job cannot be started, or it failed; the message is the first cause.
         """
+        extraction = installed_extraction()
+        if extraction is not None:
+            extraction.executed(self.create_stream_graph(job_name))
         handle = submit(self.create_job_graph(job_name), wait_in_caller=True)
         self.program.pending.clear()
         try:
@@ -200,6 +207,14 @@ class StreamExecutionEnvironment:
         Raises:
             GraphError, ExecutionError: as `execute`, as far as the start is concerned.
         """
+        extraction = installed_extraction()
+        if extraction is not None:
+            if collect_ids:
+                raise DataStreamError(
+                    "execute_and_collect() gives records back to the program, and a submitted program ends when its "
+                    "job starts: let the job write them with print() or sink_to(), or run the program by itself"
+                )
+            extraction.executed(self.create_stream_graph(job_name))
         handle = submit(self.create_job_graph(job_name), collect_ids=collect_ids)
         self.program.pending.clear()
         return JobClient(handle)

@@ -8,13 +8,12 @@ because a graph may come from a process that ran a user's code. Pure functions.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from runtime.common.typeinfo import TypeInformation, parse_type
 from runtime.core.ids import JobId, OperatorId, VertexId
-from runtime.graph.job_graph import ChainedOperator, ChainEdge, JobEdge, JobGraph, JobVertex
+from runtime.graph.job_graph import ChainEdge, ChainedOperator, JobEdge, JobGraph, JobVertex
 from runtime.graph.partitioning import Partitioning
 
 VERSION = 1
@@ -192,7 +191,7 @@ class _Fields:
     def decoded(self, name: str, text: str, decode: Callable[[str], T], what: str) -> T:
         try:
             return decode(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise GraphFormatError(self.at(name), f"{text[:80]!r} is not {what}") from None
 
     def bytes(self, name: str) -> bytes:
@@ -265,10 +264,7 @@ def _hex_id(fields: _Fields, name: str) -> str:
 
 
 def _from_base64(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise ValueError(str(error)) from None
+    return base64.b64decode(text, validate=True)
 
 
 def _kind(value: object) -> str:

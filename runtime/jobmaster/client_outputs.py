@@ -1,5 +1,7 @@
 """What comes back from the slots for the program that started the job: printed text and collected batches.
 
+`Outputs` is what a JobMaster needs; `ClientOutputs` is the one of application mode (a session cluster writes files).
+
 Text is written to `sys.stdout` by a thread of its own, so that a blocked terminal stops the tasks that print (their
 window is not acknowledged) but not the JobMaster. Collected batches wait until they are taken.
 """
@@ -10,10 +12,23 @@ import queue
 import sys
 import threading
 from collections.abc import Callable
+from typing import Protocol
+
+from runtime.core.ids import Attempt, SlotId
 
 Acknowledge = Callable[[int], None]
 STDOUT = "stdout"
 COLLECT_PREFIX = "collect:"
+
+
+class Outputs(Protocol):
+    """Takes what slots send for the client; called by the driver's thread."""
+
+    def deliver(self, slot: SlotId, attempt: Attempt, channel: str, payload: bytes, acknowledge: Acknowledge) -> None:
+        """Take what a slot sent; `acknowledge` is called, by any thread, with the size once it was taken."""
+
+    def close(self) -> None:
+        """The job has ended: nothing follows."""
 
 
 class CollectedBatches:
@@ -56,7 +71,7 @@ class ClientOutputs:
         """The queue of that id, made at its first mention; ask for it before the job starts."""
         return self._collectors.setdefault(COLLECT_PREFIX + collect_id, CollectedBatches())
 
-    def deliver(self, channel: str, payload: bytes, acknowledge: Acknowledge) -> None:
+    def deliver(self, slot: SlotId, attempt: Attempt, channel: str, payload: bytes, acknowledge: Acknowledge) -> None:
         """Queue what a slot sent; `acknowledge` is called with the size once it was taken."""
         if channel == STDOUT:
             if not self._printer_started:

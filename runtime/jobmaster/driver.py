@@ -24,9 +24,9 @@ from runtime.jobmaster.actions import (
     RequestSlots,
     SendToSlot,
 )
-from runtime.jobmaster.client_outputs import ClientOutputs
+from runtime.jobmaster.client_outputs import Outputs
 from runtime.jobmaster.events import CancelRequested, JobMasterEvent, Submitted, Tick
-from runtime.jobmaster.life_cycle import JobMasterMachine
+from runtime.jobmaster.life_cycle import FIRST_ATTEMPT, JobMasterMachine
 from runtime.jobmaster.options import JobMasterOptions
 from runtime.jobmaster.restart_strategy import create_restart_strategy
 from runtime.jobmaster.slot_provider import SlotProvider
@@ -42,14 +42,16 @@ class JobMasterDriver:
         create_provider: makes the slot provider; it is given the function by which events are posted.
         outputs: takes what slots send for the client.
         clock: for all deadlines.
+        first_attempt: number of the first attempt; attempts of an earlier JobMaster of the job had lower ones.
     """
 
     def __init__(
         self,
         graph: JobGraph,
         create_provider: Callable[[Callable[[JobMasterEvent], None]], SlotProvider],
-        outputs: ClientOutputs,
+        outputs: Outputs,
         clock: Clock,
+        first_attempt: Attempt = FIRST_ATTEMPT,
     ) -> None:
         self._clock = clock
         self._outputs = outputs
@@ -59,6 +61,7 @@ class JobMasterDriver:
             graph,
             JobMasterOptions.from_configuration(configuration),
             create_restart_strategy(configuration, random.random),
+            first_attempt,
         )
         self._provider = create_provider(self.post)
         self._lock = threading.Lock()
@@ -127,7 +130,7 @@ class JobMasterDriver:
             case SendToSlot(slot, attempt, message):
                 self._provider.send(slot, attempt, message)
             case DeliverClientOutput(slot, attempt, channel, payload):
-                self._outputs.deliver(channel, payload, self._acknowledger(slot, attempt))
+                self._outputs.deliver(slot, attempt, channel, payload, self._acknowledger(slot, attempt))
             case RequestSlots(attempt, regions):
                 self._provider.request_slots(attempt, regions)
             case KillSlots(attempt, processes):

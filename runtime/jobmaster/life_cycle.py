@@ -66,6 +66,7 @@ from runtime.task.messages import (
     TaskStateChanged,
 )
 
+FIRST_ATTEMPT = Attempt(0)
 STORY_LENGTH = 200
 """Entries of the story that are kept: the deployment and the end of a job of some 50 tasks."""
 
@@ -117,6 +118,7 @@ class JobMasterMachine:
         graph: the job.
         options: timeouts; None = as the job's configuration says.
         restart_strategy: None = as the job's configuration says, with jitter seeded by the job's id.
+        first_attempt: number of the first attempt; those of an earlier machine of the job were lower.
 
     Raises:
         ConfigurationError: an option of the job cannot be read.
@@ -127,6 +129,7 @@ class JobMasterMachine:
         graph: JobGraph,
         options: JobMasterOptions | None = None,
         restart_strategy: RestartStrategy | None = None,
+        first_attempt: Attempt = FIRST_ATTEMPT,
     ) -> None:
         configuration = Configuration.from_dict(graph.configuration)
         if restart_strategy is None:
@@ -135,7 +138,7 @@ class JobMasterMachine:
         self.options = options if options is not None else JobMasterOptions.from_configuration(configuration)
         self.state = JobState.CREATED
         self.phase = Phase.IDLE
-        self.attempt = Attempt(-1)
+        self.attempt = Attempt(first_attempt - 1)
         self.restarts = 0
         self.refused_messages = 0
         self._restart_strategy = restart_strategy

@@ -121,11 +121,16 @@ class Slot:
         Raises:
             ControlLostError: the JobMaster is gone.
         """
-        while not self._released:
-            if self.step():
-                continue
-            self._wakeup.wait(self.idle_ms() / 1000.0)
-            self._wakeup.clear()
+        try:
+            while not self._released:
+                if self.step():
+                    continue
+                self._wakeup.wait(self.idle_ms() / 1000.0)
+                self._wakeup.clear()
+        except ControlLostError:
+            # whatever may have taken our place: leave nothing half-written behind
+            self._close_all()
+            raise
 
     def step(self) -> bool:
         """One turn: messages, timers, one slice of every task. Returns whether anything was done."""
@@ -351,17 +356,20 @@ class Slot:
         if self._released:
             return
         self._released = True
+        self._close_all()
+        self.network.close()
+        for action in self._on_release:
+            action()
+        self._control.send(SlotLeaving(self.slot_id, self.attempt))
+        self._control.close()
+
+    def _close_all(self) -> None:
         for task in self._tasks:
             # a task that failed or was cancelled is closed already; one that finished still holds its operators
             if task.state in (TaskState.FINISHED, TaskState.RUNNING, TaskState.INITIALIZING):
                 self._close(task, after_failure=task.state is not TaskState.FINISHED)
         for coordinator in self._coordinators.values():
             coordinator.close()
-        self.network.close()
-        for action in self._on_release:
-            action()
-        self._control.send(SlotLeaving(self.slot_id, self.attempt))
-        self._control.close()
 
 
 def _vertex_of_source(operator_id: OperatorId, deploy: Deploy) -> JobVertex:

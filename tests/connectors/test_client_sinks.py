@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.common import Types
+from runtime.common import Row, RowKind, Types
 from runtime.connectors import BlackHoleSink, CollectSink, PrintSink, decode_collected
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.elements import Watermark
@@ -34,6 +34,14 @@ def test_print_shows_values_without_a_type_as_python_does() -> None:
     rig.write(("China", 135), True, None)
     rig.finish()
     assert rig.client.sent == [("stdout", b"('China', 135)\nTrue\nNone\n")]
+
+
+def test_print_shows_rows_as_pyflink_does() -> None:
+    rows = Types.ROW([Types.STRING(), Types.DOUBLE(), Types.BOOLEAN()])
+    rig = SinkRig(PrintSink(), rows)
+    rig.write(Row("a", 1e10, True), Row.of_kind(RowKind.UPDATE_AFTER, None, 0.5, False))
+    rig.finish()
+    assert rig.client.sent == [("stdout", b"+I[a,10000000000.0,True]\n+U[None,0.5,False]\n")]
 
 
 def test_collect_sends_batches_that_can_be_decoded() -> None:

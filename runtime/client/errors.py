@@ -1,0 +1,22 @@
+"""What goes wrong on the way from a program to a job, said in one line."""
+
+from __future__ import annotations
+
+
+class ClientError(Exception):
+    """Base of this package's errors; the message is one line for the user."""
+
+
+class ExtractionError(ClientError):
+    """A program did not give a job.
+
+    Args:
+        message: one line; names the user's file and line where there is one.
+        traceback: the frames of the user's own code, and the error; "" if there are none.
+        output: what the program printed last.
+    """
+
+    def __init__(self, message: str, traceback: str = "", output: str = "") -> None:
+        super().__init__(message)
+        self.traceback = traceback
+        self.output = output

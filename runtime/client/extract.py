@@ -1,0 +1,255 @@
+"""Plan extraction: runs a submitted program in a child process, only to learn what job it defines.
+
+The program is code that nobody here trusts: the child has limits of memory, CPU and time, a process group of its own
+that is killed at the end, an empty directory to work in, and an environment without secrets. What it answers is decoded
+by `job_graph_from_json`, which loads no user code. Blocks for a second or more; any thread may call.
+The child's side is `runtime.client.extract_child`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import runtime
+from runtime.client.errors import ExtractionError
+from runtime.graph.codec import GraphFormatError, job_graph_from_json
+from runtime.graph.job_graph import JobGraph
+from runtime.graph.plan import job_plan
+
+DEFAULT_TIMEOUT_S = 60.0
+DEFAULT_MEMORY_BYTES = 4 << 30
+"""Address space, not resident memory: Arrow and Polars alone reserve more than 1 GiB of it."""
+OUTPUT_TAIL_BYTES = 64 << 10
+"""What is kept of the program's output; what came before it is dropped while it runs."""
+MAX_ANSWER_BYTES = 64 << 20
+"""Largest job graph that is taken; a graph is as large as the user code and the collections in it."""
+ARCHIVE_SUFFIXES = (".zip", ".whl")
+#: the only variables of this process that a program sees
+INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "JAVA_HOME", "LD_LIBRARY_PATH", "SYSTEMROOT")
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedJob:
+    """The job of a program."""
+
+    graph: JobGraph
+    graph_json: dict[str, Any]
+    """What `job_graph_to_json` makes of `graph`."""
+    plan_json: dict[str, Any]
+    """`runtime.graph.plan.job_plan`: what Flink's REST has under "plan"."""
+    stdout_tail: str
+    """What the program printed last, at most 64 KiB."""
+    warnings: Sequence[str]
+    """One line each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What came out of the child."""
+
+    answer: bytes
+    output: str
+    timed_out: bool
+    exit_code: int
+
+
+def extract_job_graph(
+    program: Path,
+    args: Sequence[str] = (),
+    *,
+    parallelism: int | None = None,
+    configuration: Mapping[str, str] | None = None,
+    entry: str | None = None,
+    display_name: str | None = None,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    python_path: Sequence[Path] = (),
+) -> ExtractedJob:
+    """Run a program up to its `execute()` and return the job that it defines.
+
+    Args:
+        program: a `.py` file, or a `.zip` or `.whl` whose modules become importable, here and in the slots.
+        args: the program's command line.
+        parallelism: of operators that set none, >= 1; None: `parallelism.default` of the configuration, else 1.
+        configuration: options that the program's own go before.
+        entry: module in the archive that starts the job; None: its `__main__.py`.
+        display_name: file name that messages show; None: that of `program`.
+        timeout_s: after so long the child is killed.
+        memory_bytes: limit of the child's address space.
+        python_path: directories to import from, beside the engine's own.
+
+    Raises:
+        ExtractionError: the program is none, it failed, it defined no job, or a limit was hit.
+    """
+    program = program.resolve()
+    name = display_name or program.name
+    _check_program(program, name, entry)
+    request = {
+        "program": str(program),
+        "display_name": name,
+        "entry": entry,
+        "args": list(args),
+        "parallelism": parallelism,
+        "configuration": dict(configuration or {}),
+        "memory_bytes": memory_bytes,
+        "cpu_s": int(timeout_s) + 1,
+    }
+    with tempfile.TemporaryDirectory(prefix="tidemark-extract-") as directory:
+        result = _run_child(json.dumps(request), Path(directory), timeout_s, python_path)
+    if result.timed_out:
+        raise ExtractionError(
+            f"{name} did not get to execute() within {timeout_s:g} s and was stopped", output=result.output
+        )
+    return _decode(result, name)
+
+
+def _check_program(program: Path, name: str, entry: str | None) -> None:
+    if not program.is_file():
+        raise ExtractionError(f"{name}: there is no such file")
+    if program.suffix not in (".py", *ARCHIVE_SUFFIXES):
+        raise ExtractionError(f"{name} is no program: a .py, .zip or .whl file is needed")
+    if program.suffix == ".py":
+        if entry is not None:
+            raise ExtractionError(f"{name} is a single file: an entry module can be chosen for .zip and .whl only")
+        return
+    try:
+        with zipfile.ZipFile(program) as archive:
+            names = set(archive.namelist())
+    except (zipfile.BadZipFile, OSError):
+        raise ExtractionError(f"{name} is not a zip archive") from None
+    if entry is None:
+        if "__main__.py" not in names:
+            raise ExtractionError(f"{name} has no __main__.py: name the module that starts the job as its entry")
+        return
+    path = entry.replace(".", "/")
+    if f"{path}.py" not in names and f"{path}/__main__.py" not in names:
+        raise ExtractionError(f"{name} has no module {entry}")
+
+
+def _run_child(request: str, directory: Path, timeout_s: float, python_path: Sequence[Path]) -> _Answer:
+    answer_read, answer_write = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "runtime.client.extract_child", str(answer_write)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=directory,
+            env=_environment(directory, python_path),
+            pass_fds=(answer_write,),
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(answer_read)
+        raise
+    finally:
+        os.close(answer_write)
+    assert process.stdin is not None and process.stdout is not None
+    with os.fdopen(answer_read, "rb", buffering=0), process.stdin, process.stdout:
+        try:
+            with suppress(BrokenPipeError):
+                process.stdin.write(request.encode())
+                process.stdin.close()
+            answer, output, timed_out = _read_both(answer_read, process.stdout.fileno(), timeout_s)
+            if not timed_out:
+                # it has closed its pipes, so it is about to end
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(1.0)
+        finally:
+            # whatever the program has started goes with it
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            exit_code = process.wait()
+    return _Answer(answer, output, timed_out, exit_code)
+
+
+def _environment(directory: Path, python_path: Sequence[Path]) -> dict[str, str]:
+    """Nothing is inherited unasked: tokens, passwords and URLs of this process are none of the program's business."""
+    own = Path(runtime.__file__).resolve().parent.parent
+    return {
+        **{name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
+        "HOME": str(directory),
+        "TMPDIR": str(directory),
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(str(path) for path in (own, *python_path))),
+        "PYTHONIOENCODING": "utf-8",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def _read_both(answer_fd: int, output_fd: int, timeout_s: float) -> tuple[bytes, str, bool]:
+    """Read until the child has closed both pipes or its time is over: (answer, tail of the output, timed out)."""
+    deadline = time.monotonic() + timeout_s
+    answer, output = bytearray(), bytearray()
+    with selectors.DefaultSelector() as selector:
+        selector.register(answer_fd, selectors.EVENT_READ)
+        selector.register(output_fd, selectors.EVENT_READ)
+        while selector.get_map():
+            left = deadline - time.monotonic()
+            if left <= 0.0:
+                return bytes(answer), _tail(output), True
+            for key, _ in selector.select(left):
+                chunk = os.read(key.fd, 1 << 16)
+                if not chunk:
+                    selector.unregister(key.fd)
+                    if key.fd == answer_fd and answer:
+                        # answered in full: a process that it left behind may hold the other pipe for ever
+                        return bytes(answer), _tail(output), False
+                elif key.fd == answer_fd:
+                    answer += chunk
+                    if len(answer) > MAX_ANSWER_BYTES:
+                        raise ExtractionError(f"the job graph is larger than {MAX_ANSWER_BYTES >> 20} MiB")
+                else:
+                    output += chunk
+                    if len(output) > 2 * OUTPUT_TAIL_BYTES:
+                        del output[:-OUTPUT_TAIL_BYTES]
+    return bytes(answer), _tail(output), False
+
+
+def _tail(output: bytearray) -> str:
+    return output[-OUTPUT_TAIL_BYTES:].decode(errors="replace")
+
+
+def _decode(result: _Answer, name: str) -> ExtractedJob:
+    try:
+        answer = json.loads(result.answer) if result.answer else None
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise ExtractionError(f"{name} ended {_how(result.exit_code)} before it defined a job", output=result.output)
+    error = answer.get("error")
+    if isinstance(error, dict):
+        raise ExtractionError(str(error.get("message")), str(error.get("traceback", "")), result.output)
+    try:
+        graph = job_graph_from_json(answer.get("graph"))
+    except GraphFormatError as broken:
+        raise ExtractionError(f"{name}: {broken}", output=result.output) from None
+    warnings = answer.get("warnings")
+    return ExtractedJob(
+        graph=graph,
+        graph_json=answer["graph"],
+        plan_json=job_plan(graph),
+        stdout_tail=result.output,
+        warnings=tuple(str(line) for line in warnings) if isinstance(warnings, list) else (),
+    )
+
+
+def _how(exit_code: int) -> str:
+    if exit_code >= 0:
+        return f"with exit code {exit_code}"
+    with suppress(ValueError):
+        return f"by {signal.Signals(-exit_code).name}"
+    return f"by signal {-exit_code}"

@@ -1,0 +1,191 @@
+"""The child's side of plan extraction: runs one program as `__main__` and answers with its job on a pipe.
+
+    python -m runtime.client.extract_child FD < request.json
+
+Not for use by hand: `runtime.client.extract` starts it. Everything that the program prints goes to stderr's place; the
+answer, {"graph", "warnings"} or {"error": {"message", "traceback"}}, is the only thing written to FD.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import runpy
+import sys
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
+
+from runtime.common import options
+from runtime.common.config_options import ConfigurationError
+from runtime.common.configuration import Configuration
+from runtime.core.ids import new_job_id
+from runtime.datastream.extraction import install_extraction
+from runtime.graph.chaining import create_job_graph, stateful_operators_without_uid
+from runtime.graph.codec import job_graph_to_json
+from runtime.graph.stream_graph import StreamGraph
+
+MAX_FILE_BYTES = 256 << 20
+"""Of any one file that the program writes; it has a temporary directory and no business to fill the disk."""
+
+
+class ProgramEnd(BaseException):
+    """Ends the program at its `execute()`; no Exception, so that its own `except Exception` lets it pass."""
+
+
+class GraphRecorder:
+    """The Extraction of this process: keeps the first job that the program executes."""
+
+    def __init__(self, configuration: Configuration, python_files: str | None) -> None:
+        self.configuration = configuration
+        self._python_files = python_files
+        self.answer: dict[str, Any] | None = None
+
+    def executed(self, graph: StreamGraph) -> NoReturn:
+        """Keep the job, end the program.
+
+        Raises:
+            GraphError: the program cannot run; told as the program's error, with its line.
+        """
+        if self.answer is None:
+            self.answer = {
+                "graph": job_graph_to_json(create_job_graph(self._with_files(graph), new_job_id())),
+                "warnings": _warnings(graph),
+            }
+        raise ProgramEnd
+
+    def _with_files(self, graph: StreamGraph) -> StreamGraph:
+        if self._python_files is not None:
+            key = options.PYTHON_FILES.key
+            files = [self._python_files, *filter(None, [graph.configuration.get(key)])]
+            graph.configuration = {**graph.configuration, key: ",".join(files)}
+        return graph
+
+
+def _warnings(graph: StreamGraph) -> list[str]:
+    names = stateful_operators_without_uid(graph)
+    if not names:
+        return []
+    return [f"no uid: {', '.join(names)}. Give them one, or a changed program may not find their state again"]
+
+
+def main() -> NoReturn:
+    """Run the program that stdin describes and answer; never returns, whatever threads the program has left."""
+    # the program's own children must not hold the pipe open
+    answer_fd = int(sys.argv[1])
+    os.set_inheritable(answer_fd, False)
+    request: dict[str, Any] = json.load(sys.stdin)
+    with open(os.devnull) as nothing:  # noqa: PTH123 (a device, not a path of anyone's)
+        os.dup2(nothing.fileno(), 0)
+    _limit(request["memory_bytes"], request["cpu_s"])
+    answer = run_program(request)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with os.fdopen(answer_fd, "w", encoding="utf-8") as pipe:
+        json.dump(answer, pipe)
+    os._exit(0)
+
+
+def _limit(memory_bytes: int, cpu_s: int) -> None:
+    """Here and not before exec: code between fork and exec deadlocks in a parent that has threads."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
+
+
+def run_program(request: dict[str, Any]) -> dict[str, Any]:
+    """Run a program up to its `execute()`.
+
+    Args:
+        request: program (path), display_name, entry, args, parallelism, configuration.
+
+    Returns:
+        The answer.
+    """
+    path = Path(request["program"])
+    is_archive = path.suffix != ".py"
+    try:
+        configuration = _configuration(request)
+    except ConfigurationError as error:
+        return _error(str(error))
+    recorder = GraphRecorder(configuration, str(path) if is_archive else None)
+    install_extraction(recorder)
+    sys.argv = [str(path), *request["args"]]
+    name: str = request["display_name"]
+    try:
+        if is_archive and request["entry"] is not None:
+            sys.path.insert(0, str(path))
+            runpy.run_module(request["entry"], run_name="__main__", alter_sys=True)
+        else:
+            if is_archive:
+                sys.path.insert(0, str(path))
+            runpy.run_path(str(path), run_name="__main__")
+    except ProgramEnd:
+        pass
+    except SystemExit as end:
+        if recorder.answer is None:
+            text = f": {end.code}" if isinstance(end.code, str) else f" (exit code {end.code or 0})"
+            return _error(f"{name} ended without a call of execute(){text}")
+    except MemoryError:
+        if recorder.answer is None:
+            return _error(f"{name} needs more than {request['memory_bytes'] >> 20} MiB of memory to define its job")
+    except BaseException as error:
+        # after execute() a program may fail as it likes: it has been stopped in the middle of its code
+        if recorder.answer is None:
+            return _describe(error, path, name)
+    if recorder.answer is None:
+        return _error(f"{name} ended without a call of execute(): it defines no job")
+    return recorder.answer
+
+
+def _configuration(request: dict[str, Any]) -> Configuration:
+    configuration = Configuration.from_dict(request["configuration"])
+    if request["parallelism"] is not None:
+        configuration.set(options.PARALLELISM_DEFAULT, request["parallelism"])
+    elif configuration.get(options.PARALLELISM_DEFAULT) is None:
+        # the CPUs of this machine say nothing about the cluster's slots
+        configuration.set(options.PARALLELISM_DEFAULT, 1)
+    return configuration
+
+
+def _error(message: str, details: str = "") -> dict[str, Any]:
+    return {"error": {"message": message, "traceback": details}}
+
+
+def _describe(error: BaseException, path: Path, name: str) -> dict[str, Any]:
+    """The error at the user's line; of the traceback, what lies below the first line of the program."""
+    shown = str(path)
+    text = " ".join(str(error).split())
+    what = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if isinstance(error, SyntaxError) and error.filename is not None and error.filename.startswith(shown):
+        line = f"{_shown_file(error.filename, path, name)}, line {error.lineno}"
+        return _error(f"{line}: {type(error).__name__}: {error.msg}", "".join(traceback.format_exception_only(error)))
+    frames = [
+        frame for frame in traceback.extract_tb(_from_user(error.__traceback__, shown)) if frame.filename != __file__
+    ]
+    own = [frame for frame in frames if frame.filename.startswith(shown)]
+    where = f"{_shown_file(own[-1].filename, path, name)}, line {own[-1].lineno}: " if own else f"{name}: "
+    lines = traceback.format_list(frames) + traceback.format_exception_only(error)
+    return _error(where + what, "".join(lines).replace(shown, name))
+
+
+def _from_user(trace: TracebackType | None, program: str) -> TracebackType | None:
+    """The traceback from the program's first frame on; all of it if it has none."""
+    step = trace
+    while step is not None:
+        if step.tb_frame.f_code.co_filename.startswith(program):
+            return step
+        step = step.tb_next
+    return trace
+
+
+def _shown_file(filename: str, path: Path, name: str) -> str:
+    inner = filename.removeprefix(str(path)).lstrip(os.sep)
+    return f"{name}/{inner}" if inner else name
+
+
+if __name__ == "__main__":
+    main()

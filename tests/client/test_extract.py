@@ -1,0 +1,191 @@
+"""Plan extraction: what a program defines, what it is told when it defines nothing, and what it cannot get at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from runtime.client.errors import ExtractionError
+from runtime.client.extract import ExtractedJob, extract_job_graph
+from runtime.client.extract_child import run_program
+from runtime.datastream import extraction
+from runtime.graph.codec import job_graph_from_json
+from tests.client.programs import GOOD, write_archive, write_program
+
+
+def refused(program: Path, **options: object) -> ExtractionError:
+    with pytest.raises(ExtractionError) as raised:
+        extract_job_graph(program, **options)  # type: ignore[arg-type]
+    assert "\n" not in str(raised.value)
+    return raised.value
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> ExtractedJob:
+    program = write_program(tmp_path_factory.mktemp("good"), GOOD)
+    return extract_job_graph(program, ["--rate", "3"], parallelism=3, configuration={"pipeline.object-reuse": "true"})
+
+
+def test_a_program_is_run_up_to_execute(good: ExtractedJob) -> None:
+    assert good.graph.name == "three numbers"
+    assert [v.name for v in good.graph.vertices] == ["Source: Collection Source", "plus one -> Sink: Print to Std. Out"]
+    assert good.stdout_tail == "defining ['--rate', '3']\n"
+
+
+def test_parallelism_and_options_of_the_submission_reach_the_program(good: ExtractedJob) -> None:
+    assert [v.parallelism for v in good.graph.vertices] == [1, 3]
+    assert good.graph.configuration["pipeline.object-reuse"] == "true"
+
+
+def test_graph_and_plan_come_as_json(good: ExtractedJob) -> None:
+    assert job_graph_from_json(good.graph_json) == good.graph
+    assert good.plan_json["jid"] == good.graph.job_id
+    assert len(good.plan_json["nodes"]) == 2
+
+
+def test_operators_that_need_a_uid_are_warned_about(good: ExtractedJob) -> None:
+    assert len(good.warnings) == 1
+    assert "Source: Collection Source" in good.warnings[0]
+
+
+def test_an_error_names_the_users_line_and_shows_the_users_frames(tmp_path: Path) -> None:
+    error = refused(write_program(tmp_path, "\ndef fail():\n    return 1 / 0\n\nfail()\n"), display_name="my.py")
+    assert str(error) == "my.py, line 2: ZeroDivisionError: division by zero"
+    assert "return 1 / 0" in error.traceback
+    assert "runpy" not in error.traceback
+    assert str(tmp_path) not in error.traceback
+
+
+def test_an_error_of_the_api_is_told_at_the_users_line(tmp_path: Path) -> None:
+    program = """
+    from runtime.datastream import StreamExecutionEnvironment
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection([1]).execute_and_collect()
+    """
+    error = refused(write_program(tmp_path, program))
+    assert str(error).startswith("job.py, line 4: DataStreamError: execute_and_collect() gives records back")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = (\n", "job.py, line 1: SyntaxError: '(' was never closed"),
+        ("x = 1\n", "job.py ended without a call of execute(): it defines no job"),
+        ("import sys; sys.exit('no input given')", "job.py ended without a call of execute(): no input given"),
+        ("import argparse; argparse.ArgumentParser().parse_args(['-x'])", "execute() (exit code 2)"),
+        ("import os; os._exit(7)", "job.py ended with exit code 7 before it defined a job"),
+        ("import os; os.kill(os.getpid(), 9)", "job.py ended by SIGKILL before it defined a job"),
+        ("x = bytearray(1 << 42)", "job.py needs more than 4096 MiB of memory"),
+    ],
+)
+def test_a_program_without_a_job_is_told_why(tmp_path: Path, text: str, message: str) -> None:
+    assert message in str(refused(write_program(tmp_path, text)))
+
+
+def test_a_program_that_swallows_its_end_still_gives_its_first_job(tmp_path: Path) -> None:
+    program = """
+    from runtime.datastream import StreamExecutionEnvironment
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection([1]).print()
+    try:
+        env.execute("first")
+    except BaseException:
+        env.execute("second")
+    """
+    assert extract_job_graph(write_program(tmp_path, program)).graph.name == "first"
+
+
+def test_a_program_that_hangs_is_killed_with_all_that_it_has_started(tmp_path: Path) -> None:
+    program = """
+    import subprocess, time
+
+    child = subprocess.Popen(["sleep", "600"])
+    print(child.pid, flush=True)
+    time.sleep(600)
+    """
+    error = refused(write_program(tmp_path, program), timeout_s=2.0)
+    assert str(error) == "job.py did not get to execute() within 2 s and was stopped"
+    pid = int(error.output)
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_program_sees_no_secret_and_no_file_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TIDEMARK_ADMIN_TOKEN", "DATABASE_URL", "REDIS_URL", "SOME_PASSWORD", "TIDEMARK_CONF_A"):
+        monkeypatch.setenv(name, "canary")
+    program = """
+    import os
+
+    print(sorted(os.environ), os.listdir("."), os.path.samefile(os.environ["HOME"], "."))
+    raise RuntimeError("canary" if "canary" in os.environ.values() else "clean")
+    """
+    error = refused(write_program(tmp_path, program))
+    assert str(error).endswith("RuntimeError: clean")
+    assert "TIDEMARK" not in error.output
+    assert "[] True" in error.output
+
+
+def test_only_the_end_of_long_output_is_kept(tmp_path: Path) -> None:
+    error = refused(write_program(tmp_path, 'print("x" * 1_000_000)\nprint("the end")\n1 / 0\n'))
+    assert len(error.output) <= 64 << 10
+    assert error.output.endswith("the end\n")
+
+
+# --- archives ---------------------------------------------------------------------------------------------------------
+
+ARCHIVED = {"jobs/__init__.py": "", "jobs/main.py": "import helper\n" + GOOD, "helper.py": "VALUE = 1\n"}
+
+
+def test_a_module_of_an_archive_starts_the_job_and_the_slots_get_the_archive(tmp_path: Path) -> None:
+    archive = write_archive(tmp_path, ARCHIVED)
+    job = extract_job_graph(archive, entry="jobs.main", configuration={"python.files": "other.py"})
+    assert job.graph.name == "three numbers"
+    assert job.graph.configuration["python.files"] == f"{archive},other.py"
+
+
+def test_an_archive_with_a_main_needs_no_entry(tmp_path: Path) -> None:
+    archive = write_archive(tmp_path, {"__main__.py": "import helper\n1 / 0\n", "helper.py": ""}, "bundle.whl")
+    assert str(refused(archive)) == "bundle.whl/__main__.py, line 2: ZeroDivisionError: division by zero"
+
+
+def test_archives_without_an_entry_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    archive = write_archive(tmp_path, ARCHIVED)
+    assert "has no __main__.py" in str(refused(archive))
+    assert "has no module jobs.other" in str(refused(archive, entry="jobs.other"))
+    broken = tmp_path / "broken.zip"
+    broken.write_bytes(b"no zip")
+    assert "not a zip archive" in str(refused(broken))
+
+
+def test_what_is_no_program_is_refused(tmp_path: Path) -> None:
+    assert "there is no such file" in str(refused(tmp_path / "missing.py"))
+    assert "a .py, .zip or .whl file is needed" in str(refused(write_program(tmp_path, "", "notes.txt")))
+    assert "for .zip and .whl only" in str(refused(write_program(tmp_path, ""), entry="main"))
+
+
+# --- the child's side, without a process ------------------------------------------------------------------------------
+
+
+def test_an_option_that_cannot_be_read_is_the_submissions_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extraction, "_installed", None)
+    request = {
+        "program": str(write_program(tmp_path, GOOD)),
+        "display_name": "job.py",
+        "entry": None,
+        "args": [],
+        "parallelism": None,
+        "configuration": {"parallelism.default": "many"},
+    }
+    assert "parallelism.default" in run_program(request)["error"]["message"]
+    assert extraction.installed_extraction() is None
+
+
+def test_no_file_is_left_open(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    refused(write_program(tmp_path, "import os; os._exit(1)"))
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -1,0 +1,41 @@
+"""Records what real Flink prints for each program of pyflink_programs/, into goldens/<name>.txt.
+
+Not run by the tests. Needs a Python that has apache-flink 2.3.0, and Java 17 on PATH:
+
+    PYTHON_WITH_PYFLINK tests/datastream/record_goldens.py [program ...]
+
+Imports nothing of the runtime.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def main() -> None:
+    programs = sorted((HERE / "pyflink_programs").glob("*.py"))
+    wanted = set(sys.argv[1:])
+    for program in programs:
+        if wanted and program.stem not in wanted:
+            continue
+        # Flink starts its workers as `python`
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        run = subprocess.run(
+            [sys.executable, str(program)], capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
+        )
+        if run.returncode:
+            print(f"{program.name} failed on Flink:\n{run.stderr[-3000:]}")
+            continue
+        golden = HERE / "goldens" / f"{program.stem}.txt"
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(run.stdout)
+        print(f"{golden.name}: {len(run.stdout.splitlines())} lines")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""Settings of the tests: the real ones, in a home of their own that is gone afterwards."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+
+# before the settings are read: they make the home's secrets and name its database
+_home = tempfile.mkdtemp(prefix="tidemark-tests-")
+atexit.register(shutil.rmtree, _home, ignore_errors=True)
+os.environ["TIDEMARK_HOME"] = _home
+
+from backend.config.settings import *  # noqa: E402, F403
+
+#: logging in is tested, the cost of guessing a password is not
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -1,0 +1,143 @@
+"""Programs on Spark as a user runs them: what they print, what they exit with, and that nothing is left of them."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.job_runs import record_run
+from tests.support.programs import Finished, run_program, survivors
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.spark
+
+HEAD = """
+from runtime.common import Types, WatermarkStrategy
+from runtime.datastream import StreamExecutionEnvironment
+from runtime.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
+env = StreamExecutionEnvironment.get_execution_environment()
+env.set_parallelism(2)
+"""
+
+
+def run_text(tmp_path: Path, text: str, env: dict[str, str] | None = None) -> Finished:
+    program = tmp_path / "program.py"
+    program.write_text(HEAD + text)
+    done = run_program(program, cwd=tmp_path, env={"TIDEMARK_HOME": str(tmp_path / "home")} | (env or {}))
+    record_run("spark local")
+    wait_until(lambda: not survivors(done.mark), 10, "the end of the program's processes")
+    return done
+
+
+def last_line(done: Finished) -> str:
+    return done.stderr.strip().splitlines()[-1]
+
+
+def test_what_a_job_prints_reaches_the_programs_stdout_and_nothing_else_does(tmp_path: Path) -> None:
+    done = run_text(
+        tmp_path,
+        """
+def double(n):
+    print("doubling", n)
+    return 2 * n
+env.from_collection([1, 2, 3], Types.LONG()).map(double, Types.LONG()).print()
+env.execute("doubles")
+""",
+    )
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert sorted(line for line in lines if line.startswith("doubling")) == ["doubling 1", "doubling 2", "doubling 3"]
+    printed = sorted(line.split("> ")[1] for line in lines if "> " in line)
+    assert printed == ["2", "4", "6"]
+    assert len(lines) == 6
+    assert list((tmp_path / "home" / "logs").glob("spark-*.log"))
+
+
+def test_a_failing_function_is_named_with_its_record_and_line(tmp_path: Path) -> None:
+    done = run_text(
+        tmp_path,
+        """
+def parse(text):
+    return int(text)
+env.from_collection(["1", "2", "three"]).map(parse).name("parse numbers").print()
+env.execute("numbers")
+""",
+    )
+    assert done.exit_code != 0
+    message = last_line(done)
+    assert "parse numbers" in message
+    assert "'three'" in message
+    assert "program.py:9" in message
+    assert "return int(text)" in message
+    assert "invalid literal" in message
+
+
+def test_a_missing_file_is_one_clear_message(tmp_path: Path) -> None:
+    done = run_text(
+        tmp_path,
+        """
+source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "nowhere/x.txt").build()
+env.from_source(source, WatermarkStrategy.no_watermarks(), "lines").print()
+env.execute()
+""",
+    )
+    assert done.exit_code != 0
+    assert "nowhere/x.txt" in last_line(done)
+
+
+def test_a_key_without_a_canonical_form_is_refused_with_the_reason(tmp_path: Path) -> None:
+    done = run_text(
+        tmp_path, 'env.from_collection([1]).key_by(lambda n: {"a": n}).map(lambda n: n).print()\nenv.execute()'
+    )
+    assert done.exit_code != 0
+    assert "dict" in last_line(done)
+    assert "key" in last_line(done)
+
+
+def test_a_value_that_does_not_fit_its_type_is_named(tmp_path: Path) -> None:
+    text = 'env.from_collection([1]).map(lambda n: "x", output_type=Types.LONG()).name("wrong").print()\nenv.execute()'
+    done = run_text(tmp_path, text)
+    assert done.exit_code != 0
+    assert "wrong" in last_line(done)
+    assert "'x'" in last_line(done)
+
+
+def test_a_closed_port_of_the_master_is_said_at_once(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    master = {"TIDEMARK_CONF_SPARK_MASTER": f"spark://127.0.0.1:{port}"}
+    done = run_text(tmp_path, "env.from_collection([1]).print()\nenv.execute()", master)
+    assert done.exit_code != 0
+    assert f"no Spark master answers at spark://127.0.0.1:{port}" in last_line(done)
+
+
+def test_a_missing_java_is_said_at_once(tmp_path: Path) -> None:
+    text = "env.from_collection([1]).print()\nenv.execute()"
+    wrong_home = run_text(tmp_path, text, {"JAVA_HOME": str(tmp_path)})
+    assert wrong_home.exit_code != 0
+    assert "no bin/java" in last_line(wrong_home)
+    if "JAVA_HOME" not in os.environ:
+        nowhere = run_text(tmp_path, text, {"PATH": str(tmp_path)})
+        assert nowhere.exit_code != 0
+        assert "no Java found" in last_line(nowhere)
+
+
+def test_an_unwritable_output_is_one_clear_message(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    text = 'env.from_collection([1]).sink_to(FileSink.for_ndjson("taken/out").build())\nenv.execute()'
+    done = run_text(tmp_path, text)
+    assert done.exit_code != 0
+    assert "taken/out" in last_line(done)
+
+
+def test_more_slots_than_the_master_has_are_refused_at_once(tmp_path: Path) -> None:
+    done = run_text(
+        tmp_path, "env.from_collection([1]).print()\nenv.execute()", {"TIDEMARK_CONF_SPARK_MASTER": "local[1]"}
+    )
+    assert done.exit_code != 0
+    assert "needs 2 slots" in last_line(done)

@@ -1,0 +1,131 @@
+"""Slots as processes on Spark: where they run, what passes between them, and what happens when one dies or freezes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+import runtime.execution.continuous as continuous
+from runtime.common import Configuration, WatermarkStrategy
+from runtime.connectors import DataGeneratorSource
+from runtime.connectors.files.file_sink import FileSink
+from runtime.datastream import JobClient, StreamExecutionEnvironment
+from runtime.execution.errors import JobExecutionError
+from runtime.execution.spark_stages import SparkStages
+from runtime.jobmaster.job_state import JobState
+from tests.execution.conftest import StartJob, alive, is_producing, pids_of
+from tests.job_runs import record_run
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.spark
+
+NOTICED_WITHIN_S = 10.0
+FIXED_DELAY = {
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "3",
+    "restart-strategy.fixed-delay.delay": "200 ms",
+}
+
+
+def state_of(client: JobClient) -> JobState:
+    return client.get_status().state
+
+
+def test_a_keyed_job_at_parallelism_2_uses_two_processes_of_one_spark_application(start_job: StartJob) -> None:
+    client = start_job()
+    wait_until(lambda: is_producing(client), 30, "the job's start")
+    pids = pids_of(client)
+    assert len(set(pids)) == 2
+    assert os.getpid() not in pids
+    jvms = [
+        {p.pid for p in psutil.Process(pid).parents() if "org.apache.spark" in " ".join(p.cmdline())} for pid in pids
+    ]
+    assert len(jvms[0]) == 1
+    assert jvms[0] == jvms[1]
+
+    def remote_bytes() -> int:
+        return sum(int(str(task.metrics.get("numBytesInRemote", 0))) for task in client.get_status().tasks)
+
+    wait_until(lambda: remote_bytes() > 0, 5, "bytes over Flight")
+
+
+def test_cancel_ends_the_job_within_2_seconds_and_leaves_no_process(start_job: StartJob) -> None:
+    client = start_job()
+    wait_until(lambda: is_producing(client), 30, "the job's start")
+    pids = pids_of(client)
+    started = time.monotonic()
+    client.cancel().result(10)
+    assert time.monotonic() - started < 2
+    assert state_of(client) is JobState.CANCELED
+    wait_until(lambda: not alive(pids), 5, "the end of the slots' processes")
+
+
+def test_kill_9_of_a_slot_fails_the_job_with_the_cause(start_job: StartJob) -> None:
+    client = start_job()
+    wait_until(lambda: is_producing(client), 30, "the job's start")
+    pids = pids_of(client)
+    os.kill(pids[0], signal.SIGKILL)
+    wait_until(lambda: state_of(client) is JobState.FAILED, NOTICED_WITHIN_S, "the job's failure")
+    with pytest.raises(JobExecutionError, match=rf"slot \d \(pid {pids[0]} on .*\) was lost"):
+        client.get_job_execution_result().result(10)
+    wait_until(lambda: not alive(pids), 10, "the end of the attempt's processes")
+
+
+def test_kill_9_of_a_slot_restarts_the_job_by_its_strategy(start_job: StartJob) -> None:
+    client = start_job(**FIXED_DELAY)
+    wait_until(lambda: is_producing(client), 30, "the job's start")
+    pids = pids_of(client)
+    os.kill(pids[1], signal.SIGKILL)
+    wait_until(lambda: client.get_status().attempt == 1 and is_producing(client), NOTICED_WITHIN_S, "the restart")
+    assert not set(pids_of(client)) & set(pids)
+    assert f"pid {pids[1]}" in client.get_status().exceptions[-1].cause.message
+    wait_until(lambda: not alive(pids), 10, "the end of the old attempt's processes")
+
+
+def test_a_frozen_slot_is_noticed_and_replaced(start_job: StartJob) -> None:
+    client = start_job(**FIXED_DELAY)
+    wait_until(lambda: is_producing(client), 30, "the job's start")
+    pids = pids_of(client)
+    os.kill(pids[0], signal.SIGSTOP)
+    wait_until(lambda: state_of(client) is not JobState.RUNNING, NOTICED_WITHIN_S, "the loss of the slot")
+    wait_until(lambda: client.get_status().attempt == 1 and is_producing(client), NOTICED_WITHIN_S, "the restart")
+    assert "no heartbeat" in client.get_status().exceptions[-1].cause.message
+    wait_until(lambda: not alive(pids), 10, "the end of the old attempt's processes")
+
+
+@pytest.mark.parametrize("frozen_s", [8, pytest.param(30, marks=pytest.mark.slow)])
+def test_nothing_of_a_slot_that_thaws_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frozen_s: int
+) -> None:
+    # as on another machine, where nobody can kill the frozen process: it has to be kept out by its attempt alone
+    monkeypatch.setattr(continuous, "kill_worker", lambda host, pid: False)
+    monkeypatch.setattr(SparkStages, "cancel", lambda self, group: None)
+    rows = 6000
+    configuration = Configuration.from_dict(
+        {"execution.target": "spark", "parallelism.default": "2", "task.cancellation.timeout": "1 s"} | FIXED_DELAY
+    )
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    numbers = DataGeneratorSource(lambda index: index, count=rows, rows_per_second=rows / (frozen_s + 8))
+    stream = env.from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers").key_by(lambda n: n % 16)
+    stream.map(lambda n: n).sink_to(FileSink.for_ndjson(str(tmp_path)).build())
+    client = env.execute_async("thaw")
+    record_run("spark local")
+    wait_until(lambda: is_producing(client), 30, "the job's start")
+    frozen = pids_of(client)[0]
+    os.kill(frozen, signal.SIGSTOP)
+    frozen_at = time.monotonic()
+    wait_until(lambda: client.get_status().attempt == 1 and is_producing(client), 2 * NOTICED_WITHIN_S, "the restart")
+    wait_until(lambda: time.monotonic() - frozen_at >= frozen_s, frozen_s + 1, "the thaw")
+    assert alive([frozen])
+    os.kill(frozen, signal.SIGCONT)
+    wait_until(lambda: not alive([frozen]), 10, "the thawed slot's own end")
+    client.get_job_execution_result().result(90)
+    assert client.get_status().attempt == 1
+    found = sorted(int(line) for path in tmp_path.glob("part-*") for line in path.read_text().splitlines())
+    assert found == list(range(rows))
+    assert not list(tmp_path.glob(".part-*"))

@@ -1,0 +1,1 @@
+"""What tests of several packages share: Spark clusters, programs run as processes, waiting for a condition."""
