@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
@@ -33,16 +34,30 @@ CASES: dict[str, Callable[[StreamExecutionEnvironment, Path, Path], None]] = {
 }
 
 
-def run_job(case: str, bids: Path, output: Path, slots: int, execution: str) -> tuple[float, float]:
-    """Run one job; returns its net runtime and the rest of `execute`, seconds."""
+class JobRun(NamedTuple):
+    """One run of a job."""
+
+    net_seconds: float
+    start_seconds: float
+    """What `execute` took beside the net runtime."""
+    records_out: int
+    """What the job itself says that its result's sink has taken."""
+
+
+def run_job(case: str, bids: Path, output: Path, slots: int, execution: str) -> JobRun:
+    """Run one job to its end."""
     shutil.rmtree(output, ignore_errors=True)
     env = jobs.environment(slots, execution)
     CASES[case](env, bids, output)
     started = time.monotonic()
-    result = env.execute(f"bench {case}")
+    client = env.execute_async(f"bench {case}")
+    net = client.get_job_execution_result().result().get_net_runtime() / 1000.0
     elapsed = time.monotonic() - started
-    net = result.get_net_runtime() / 1000.0
-    return net, elapsed - net
+    suffix = f"{jobs.RESULT}.numRecordsOut"
+    counters = [
+        value for task in client.get_status().tasks for name, value in task.metrics.items() if name.endswith(suffix)
+    ]
+    return JobRun(net, elapsed - net, sum(int(str(value)) for value in counters))
 
 
 def read_output(output: Path) -> pl.DataFrame:
@@ -51,40 +66,35 @@ def read_output(output: Path) -> pl.DataFrame:
     return pl.concat([pl.read_ndjson(part) for part in parts]) if parts else pl.DataFrame()
 
 
-def check(case: str, output: pl.DataFrame, expected: reference.Outcome) -> int:
-    """Compare a job's output with a loop's; returns the number of records that the job emitted.
+def check(case: str, records_out: int, output: pl.DataFrame, expected: reference.Outcome) -> None:
+    """Compare what a job wrote, and how many records it says that it emitted, with a loop's result.
 
     Raises:
         SystemExit: they differ.
     """
     if case == "filter":
-        rows_out = output.height
-        same = rows_out == expected.rows_out
+        same = output.height == expected.rows_out
     else:
-        totals = Counter(dict(output.select("auction", "count").iter_rows()))
-        # one count is emitted per bid: their number is the sum of the totals
-        rows_out = totals.total()
-        same = totals == expected.counts and rows_out == expected.rows_in
-    if not same:
+        same = Counter(dict(output.select("auction", "count").iter_rows())) == expected.counts
+    if not same or records_out != expected.rows_out:
         sys.exit(
-            f"bench: {case}: the job's result ({rows_out:,} records) is not the reference's ({expected.rows_out:,})"
+            f"bench: {case}: the job's result ({records_out:,} records) is not the reference's ({expected.rows_out:,})"
         )
-    return rows_out
 
 
 def measure_case(case: str, bids: Path, rows: int, slots: int, execution: str, directory: Path) -> list[Measurement]:
     """The engine and both loops over the same file, one after the other."""
     print(f"{case}: tidemark", file=sys.stderr, flush=True)
-    net, start = run_job(case, bids, directory / case, slots, execution)
+    run = run_job(case, bids, directory / case, slots, execution)
     measurements = []
     for loop in ("python", "polars"):
         print(f"{case}: {loop}", file=sys.stderr, flush=True)
         outcome = reference.run(case, loop, bids, slots)
         if outcome.rows_in != rows:
             sys.exit(f"bench: {case}: the {loop} loop read {outcome.rows_in:,} of {rows:,} rows")
-        rows_out = check(case, read_output(directory / case), outcome)
+        check(case, run.records_out, read_output(directory / case), outcome)
         measurements.append(Measurement(case, loop, rows, outcome.rows_out, outcome.seconds))
-    return [Measurement(case, "tidemark", rows, rows_out, net, start), *measurements]
+    return [Measurement(case, "tidemark", rows, run.records_out, run.net_seconds, run.start_seconds), *measurements]
 
 
 def main(arguments: list[str] | None = None) -> None:

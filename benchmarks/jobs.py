@@ -23,6 +23,8 @@ from runtime.datastream.state import ValueState, ValueStateDescriptor
 END_OF_INPUT = 2**63 - 2
 AUCTION_AND_PRICE = Types.ROW_NAMED(["auction", "price"], [Types.LONG(), Types.LONG()])
 AUCTION_AND_COUNT = Types.ROW_NAMED(["auction", "count"], [Types.LONG(), Types.LONG()])
+#: Name of the sink that takes a job's result; its metric says how many records that were.
+RESULT = "result"
 TOTALS = OutputTag("totals", AUCTION_AND_COUNT)
 
 
@@ -61,13 +63,14 @@ def define_filter(env: StreamExecutionEnvironment, bids: Path, output: Path) -> 
         .filter(lambda bid: bid["auction"] % AUCTION_MODULUS == 0)
         .map(lambda bid: (bid["auction"], bid["price"]), output_type=AUCTION_AND_PRICE)
         .sink_to(FileSink.for_ndjson(str(output)).build())
+        .name(RESULT)
     )
 
 
 def define_count(env: StreamExecutionEnvironment, bids: Path, output: Path) -> None:
     """Keyed Python state: the running counts go nowhere, the totals to `output`."""
     counts = _parsed(env, bids).key_by(lambda bid: bid["auction"], key_type=Types.LONG()).process(CountPerAuction())
-    counts.sink_to(BlackHoleSink())
+    counts.sink_to(BlackHoleSink()).name(RESULT)
     counts.get_side_output(TOTALS).sink_to(FileSink.for_ndjson(str(output)).build())
 
 

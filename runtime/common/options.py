@@ -178,9 +178,11 @@ SLOT_REQUEST_TIMEOUT: ConfigOption[Duration] = (
 """How long a job waits for its slots to register."""
 
 TASK_CANCELLATION_TIMEOUT: ConfigOption[Duration] = (
-    ConfigOptions.key("task.cancellation.timeout").duration_type().default_value(Duration.of_minutes(3))
+    ConfigOptions.key("task.cancellation.timeout").duration_type().default_value(Duration.of_seconds(3))
 )
-"""How long tasks may take to leave before their processes are ended."""
+"""How long tasks may take to stop, and again slots to leave, before their processes are ended. Below 1 s sinks may not
+get to tidy up; far above, a hung task keeps a failed job from restarting, while ending its process hurts no other.
+Flink: 3 minutes, and the whole TaskManager goes down."""
 
 SPARK_MASTER: ConfigOption[str | None] = ConfigOptions.key("spark.master").string_type().no_default_value()
 """Master URL of the Spark cluster. Not set: local[n], n the number of slots. Spark's own key."""

@@ -8,10 +8,6 @@ from runtime.common import options
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
 
-CANCELLATION_TIMEOUT_MS = 3_000
-"""When `task.cancellation.timeout` is not set. Below 1 s sinks may not get to tidy up; far above, a hung task keeps a
-failed job from restarting: its process is killed instead, which cannot hurt the others. Flink: 3 minutes."""
-
 
 @dataclass(frozen=True, slots=True)
 class JobMasterOptions:
@@ -21,7 +17,7 @@ class JobMasterOptions:
     """From the request until every slot has registered; again from there until every task is made."""
     heartbeat_interval_ms: float = 1_000
     heartbeat_timeout_ms: float = 5_000
-    cancellation_timeout_ms: float = CANCELLATION_TIMEOUT_MS
+    cancellation_timeout_ms: float = 3_000
     """For tasks to stop; again for slots to leave."""
 
     def __post_init__(self) -> None:
@@ -39,12 +35,9 @@ class JobMasterOptions:
         Raises:
             ConfigurationError: a value cannot be read, or the heartbeat timeout is not longer than its interval.
         """
-        cancellation_ms: float = CANCELLATION_TIMEOUT_MS
-        if configuration.contains_key(options.TASK_CANCELLATION_TIMEOUT.key):
-            cancellation_ms = configuration.get(options.TASK_CANCELLATION_TIMEOUT).to_millis()
         return cls(
             slot_request_timeout_ms=configuration.get(options.SLOT_REQUEST_TIMEOUT).to_millis(),
             heartbeat_interval_ms=configuration.get(options.HEARTBEAT_INTERVAL).to_millis(),
             heartbeat_timeout_ms=configuration.get(options.HEARTBEAT_TIMEOUT).to_millis(),
-            cancellation_timeout_ms=cancellation_ms,
+            cancellation_timeout_ms=configuration.get(options.TASK_CANCELLATION_TIMEOUT).to_millis(),
         )

@@ -15,7 +15,7 @@ COLUMNS = [
     (Types.FLOAT(), [110.1, 0.5, 1e10]),
     (Types.DOUBLE(), [110.1, 1e7, 123456.789, 1e-4, 100.0, float("nan"), float("inf")]),
     (Types.STRING(), ["tide", "", "zwölf"]),
-    (Types.BIG_INT(), [2**70]),
+    (Types.BIG_INT(), [2**60]),
     (Types.BIG_DEC(), [Decimal("1.50"), Decimal("-0.001")]),
     (Types.SQL_DATE(), [datetime.date(2013, 1, 31)]),
     (Types.SQL_TIME(), [datetime.time(10, 2, 3)]),

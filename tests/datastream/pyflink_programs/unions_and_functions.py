@@ -1,4 +1,4 @@
-"""Function classes with open(), unions, partitioning, and names; results sorted, since a union has no order."""
+"""Function classes with open(), unions, partitioning and names; results sorted, since a union has no order."""
 
 from pyflink.common import Configuration, Types
 from pyflink.datastream import (
@@ -6,7 +6,6 @@ from pyflink.datastream import (
     FlatMapFunction,
     KeySelector,
     MapFunction,
-    Partitioner,
     ReduceFunction,
     StreamExecutionEnvironment,
 )
@@ -43,11 +42,6 @@ class Longest(ReduceFunction):
         return max(value1, value2)
 
 
-class ByValue(Partitioner):
-    def partition(self, key, num_partitions):
-        return key % num_partitions
-
-
 def main() -> None:
     config = Configuration()
     config.set_string("parallelism.default", "1")
@@ -55,7 +49,7 @@ def main() -> None:
     numbers = env.from_source(NumberSequenceSource(1, 12), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
     shifted = numbers.rebalance().map(AddOffset(), Types.LONG()).name("shift").uid("shift")
     repeated = numbers.rescale().flat_map(Repeat(), Types.LONG()).disable_chaining()
-    both = shifted.union(repeated).filter(IsSmall()).partition_custom(ByValue(), lambda value: value)
+    both = shifted.union(repeated).filter(IsSmall())
     longest = both.map(lambda value: value, Types.LONG()).key_by(LastDigit(), Types.LONG()).reduce(Longest())
     print(shifted.get_name(), env.get_parallelism())
     with longest.execute_and_collect("union") as values:

@@ -1,0 +1,41 @@
+"""TimeAccounting: busy, idle and back-pressured time add up."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.task.time_accounting import Activity, TimeAccounting
+from runtime.testing.clock import ManualClock
+
+
+@given(st.lists(st.tuples(st.sampled_from(Activity), st.integers(0, 2000), st.booleans()), max_size=30))
+def test_rates_always_add_up_to_1000_and_totals_to_the_time_that_passed(
+    spans: list[tuple[Activity, int, bool]],
+) -> None:
+    clock = ManualClock()
+    time = TimeAccounting(clock)
+    for activity, duration_ms, ask in spans:
+        time.switch(activity)
+        clock.advance(duration_ms)
+        if ask:
+            assert sum(time.rates().values()) == pytest.approx(1000)
+    assert sum(time.totals_ms().values()) == pytest.approx(clock.monotonic_ms())
+
+
+def test_rates_tell_of_the_last_whole_window() -> None:
+    clock = ManualClock()
+    time = TimeAccounting(clock)
+    assert time.rates()[Activity.IDLE] == 1000
+    time.switch(Activity.BUSY)
+    clock.advance(600)
+    time.switch(Activity.BACK_PRESSURED)
+    clock.advance(399)
+    assert time.rates()[Activity.IDLE] == 1000  # the window is not whole yet
+    clock.advance(1)
+    assert time.rates() == {Activity.BUSY: 600, Activity.BACK_PRESSURED: 400, Activity.IDLE: 0}
+    time.switch(Activity.IDLE)
+    clock.advance(2000)
+    assert time.rates() == {Activity.BUSY: 0, Activity.BACK_PRESSURED: 0, Activity.IDLE: 1000}
+    assert time.totals_ms() == {Activity.BUSY: 600, Activity.BACK_PRESSURED: 400, Activity.IDLE: 2000}
