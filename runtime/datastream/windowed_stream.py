@@ -1,13 +1,14 @@
 """WindowedStream and AllWindowedStream: a keyed stream cut into windows, waiting to be aggregated.
 
-Source: PyFlink, data_stream.py (WindowedStream).
+Evictors and the aggregates of one field are Java's. Source: PyFlink, data_stream.py (WindowedStream); Flink,
+WindowedStream and AllWindowedStream.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from runtime.common.typeinfo import TypeInformation
+from runtime.common.typeinfo import TypeInformation, Types
 from runtime.operators.functions import (
     AggregateFunction,
     AllWindowFunction,
@@ -17,12 +18,16 @@ from runtime.operators.functions import (
     WindowFunction,
 )
 from runtime.operators.output_tag import OutputTag
-from runtime.operators.windowing.assigners import WindowAssigner
+from runtime.operators.reduce import AccumulateFunction, AccumulateType
+from runtime.operators.windowing.assigners import MergingWindowAssigner, WindowAssigner
 from runtime.operators.windowing.contents import AggregateContents, ListContents, ReduceContents, WindowContents
+from runtime.operators.windowing.evictors import Evictor
 from runtime.operators.windowing.factory import WindowOperatorFactory
 from runtime.operators.windowing.triggers import Trigger
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from runtime.datastream.data_stream import DataStream, KeyedStream
     from runtime.datastream.stream_execution_environment import StreamExecutionEnvironment
 
@@ -38,13 +43,15 @@ class WindowedStream:
     _plain_function: type = WindowFunction
     _process_function: type = ProcessWindowFunction
     _parallelism: int | None = None
+    _kind = "Window"
 
-    def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner[Any]) -> None:
+    def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner[Any, Any]) -> None:
         if not isinstance(window_assigner, WindowAssigner):
             raise TypeError(f"window() needs a WindowAssigner, not {window_assigner!r}")
         self._stream = keyed_stream
         self._assigner = window_assigner
-        self._trigger: Trigger[Any] | None = None
+        self._trigger: Trigger[Any, Any] | None = None
+        self._evictor: Evictor[Any, Any] | None = None
         self._allowed_lateness_ms = 0
         self._late_data_tag: OutputTag | None = None
 
@@ -54,18 +61,31 @@ class WindowedStream:
     def get_input_type(self) -> TypeInformation | None:
         return self._stream.get_type()
 
-    def trigger(self, trigger: Trigger[Any]) -> WindowedStream:
+    def trigger(self, trigger: Trigger[Any, Any]) -> Self:
         """When windows fire, instead of the assigner's default.
 
         Raises:
-            TypeError: it is no Trigger.
+            TypeError: it is no Trigger, or it cannot merge and the windows do.
         """
         if not isinstance(trigger, Trigger):
             raise TypeError(f"trigger() needs a Trigger, not {trigger!r}")
+        if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
+            raise TypeError("A merging window assigner cannot be used with a trigger that does not support merging.")
         self._trigger = trigger
         return self
 
-    def allowed_lateness(self, time_ms: int) -> WindowedStream:
+    def evictor(self, evictor: Evictor[Any, Any]) -> Self:
+        """What takes elements out of windows that fire; windows then keep all their elements until they are removed.
+
+        Raises:
+            TypeError: it is no Evictor.
+        """
+        if not isinstance(evictor, Evictor):
+            raise TypeError(f"evictor() needs an Evictor, not {evictor!r}")
+        self._evictor = evictor
+        return self
+
+    def allowed_lateness(self, time_ms: int) -> Self:
         """Milliseconds for which a window that has fired still takes records, and fires again for each.
 
         Raises:
@@ -76,7 +96,7 @@ class WindowedStream:
         self._allowed_lateness_ms = int(time_ms)
         return self
 
-    def side_output_late_data(self, output_tag: OutputTag) -> WindowedStream:
+    def side_output_late_data(self, output_tag: OutputTag) -> Self:
         """Emit records that are late for all their windows to a side output, instead of dropping them.
 
         Raises:
@@ -95,38 +115,61 @@ class WindowedStream:
             output_type = self._stream.get_type()
         if not isinstance(reduce_function, ReduceFunction) and not callable(reduce_function):
             raise TypeError(f"reduce() needs a ReduceFunction or a callable, not {reduce_function!r}")
-        return self._add(
-            "Reduce", ReduceContents(reduce_function, self._stream.get_type()), window_function, output_type
-        )
+        contents = ReduceContents(reduce_function, self._stream.get_type())
+        return self._add(contents, reduce_function, window_function, output_type)
 
     def aggregate(
         self,
         aggregate_function: AggregateFunction,
         window_function: Any = None,
-        accumulator_type: TypeInformation | None = None,
+        accumulator_type: TypeInformation | list[TypeInformation] | None = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
         """Aggregate the records of each window as they come; the window function, if any, is given the one result."""
         if not isinstance(aggregate_function, AggregateFunction):
             raise TypeError(f"aggregate() needs an AggregateFunction, not {aggregate_function!r}")
-        return self._add(
-            "Aggregate", AggregateContents(aggregate_function, accumulator_type), window_function, output_type
-        )
+        if isinstance(accumulator_type, list):
+            accumulator_type = Types.ROW(accumulator_type)
+        contents = AggregateContents(aggregate_function, accumulator_type)
+        return self._add(contents, aggregate_function, window_function, output_type)
 
     def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Give all records of each window to a function once the window fires."""
         if not isinstance(window_function, self._plain_function):
             raise TypeError(f"apply() needs a {self._plain_function.__name__}, not {window_function!r}")
-        return self._add("Apply", ListContents(self._stream.get_type()), window_function, output_type)
+        return self._add(ListContents(self._stream.get_type()), None, window_function, output_type)
 
     def process(self, process_window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Give all records of each window to a function that also sees the window, its state and event time."""
         if not isinstance(process_window_function, self._process_function):
             raise TypeError(f"process() needs a {self._process_function.__name__}, not {process_window_function!r}")
-        return self._add("Process", ListContents(self._stream.get_type()), process_window_function, output_type)
+        return self._add(ListContents(self._stream.get_type()), None, process_window_function, output_type)
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """The first record of each window, with the sum of a field."""
+        return self._accumulated(AccumulateType.SUM, position_to_sum)
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """The first record of each window, with the least value of a field."""
+        return self._accumulated(AccumulateType.MIN, position_to_min)
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """The first record of each window, with the greatest value of a field."""
+        return self._accumulated(AccumulateType.MAX, position_to_max)
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """The record of each window that has the least value of a field; the first of equals."""
+        return self._accumulated(AccumulateType.MIN_BY, position_to_min_by)
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """The record of each window that has the greatest value of a field; the first of equals."""
+        return self._accumulated(AccumulateType.MAX_BY, position_to_max_by)
+
+    def _accumulated(self, kind: AccumulateType, position: int | str) -> DataStream:
+        return self.reduce(AccumulateFunction(kind, position))
 
     def _add(
-        self, kind: str, contents: WindowContents, window_function: Any, output_type: TypeInformation | None
+        self, contents: WindowContents, function: Any, window_function: Any, output_type: TypeInformation | None
     ) -> DataStream:
         if window_function is not None and not isinstance(
             window_function, (self._plain_function, self._process_function)
@@ -144,9 +187,18 @@ class WindowedStream:
             self._allowed_lateness_ms,
             self._late_data_tag,
             output_type,
+            self._evictor,
         )
-        name = f"{type(self._assigner).__name__}, {kind}"
-        return self._stream.transform_window(name, factory, output_type, parallelism=self._parallelism)
+        stream = self._stream.transform_window(
+            type(self._assigner).__name__, factory, output_type, parallelism=self._parallelism
+        )
+        return stream.set_description(self._description(function, window_function))
+
+    def _description(self, function: Any, window_function: Any) -> str:
+        """As PyFlink describes the operator in plans."""
+        trigger = self._assigner.get_default_trigger(None) if self._trigger is None else self._trigger
+        functions = ", ".join(type(given).__name__ for given in (function, window_function) if given is not None)
+        return f"{self._kind}({self._assigner}, {type(trigger).__name__}, {functions})"
 
 
 class AllWindowedStream(WindowedStream):
@@ -155,3 +207,4 @@ class AllWindowedStream(WindowedStream):
     _plain_function = AllWindowFunction
     _process_function = ProcessAllWindowFunction
     _parallelism = 1
+    _kind = "AllWindow"

@@ -44,6 +44,7 @@ class SparkSlots:
         self._token = secrets.token_hex(16)
         self._lease_ms = configuration.get(options.HEARTBEAT_TIMEOUT).to_millis()
         self._window_bytes = configuration.get(options.CHANNEL_WINDOW_BYTES)
+        self._floating_bytes = configuration.get(options.FLOATING_BYTES_PER_GATE)
         host = "127.0.0.1" if self._local else str(context.getConf().get("spark.driver.host"))
         self._control = ControlServer(host, self._token, self._on_message, self._on_lost)
 
@@ -57,6 +58,7 @@ class SparkSlots:
                 local=self._local,
                 lease_ms=self._lease_ms,
                 window_bytes=self._window_bytes,
+                floating_bytes=self._floating_bytes,
             )
             self._stages.start(self._group(attempt), spec, self._stage_ended(region.index, attempt))
 

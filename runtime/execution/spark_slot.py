@@ -19,6 +19,7 @@ from pyspark import BarrierTaskContext
 
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import Attempt, SlotId
+from runtime.network.credit import DEFAULT_FLOATING_BYTES
 from runtime.network.flight import FlightNetworkEnvironment
 from runtime.task.client_output import LineRedirect
 from runtime.task.control_client import connect_control
@@ -44,6 +45,7 @@ class SlotSpec:
     """Whether all slots and the JobMaster are on one machine: they then talk over the loopback interface."""
     lease_ms: float
     window_bytes: int
+    floating_bytes: int = DEFAULT_FLOATING_BYTES
     forward_logs: bool = False
     """Whether what is logged goes to the client too, as channel "log"; else to the worker's stderr, Spark's log."""
 
@@ -72,6 +74,7 @@ def run_slot(spec: SlotSpec, slot_id: SlotId, host: str) -> None:
         host=host,
         clock=SYSTEM_CLOCK,
         window_bytes=spec.window_bytes,
+        floating_bytes=spec.floating_bytes,
     )
     slot = Slot(slot_id, spec.attempt, socket.gethostname(), network, control, SYSTEM_CLOCK)
     with _redirected(slot, spec.forward_logs):

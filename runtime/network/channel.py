@@ -47,6 +47,14 @@ class ChannelStatistics:
     queued_bytes: int
     remote: bool
     """Whether the bytes left the process."""
+    queued_elements: int = 0
+    """What waits at this end: batches or frames, and what else travels in a channel."""
+    window_bytes: int = 0
+    """Exclusive credit."""
+    floating_bytes: int = 0
+    """Consumer's end: borrowed from the gate's pool."""
+    pool_bytes: int = 0
+    """Consumer's end: size of the gate's pool, which its channels share."""
 
 
 class OutputChannel(ABC):
@@ -61,6 +69,11 @@ class OutputChannel(ABC):
     @abstractmethod
     def is_available(self) -> bool:
         """Whether what is queued and not yet covered by credit is below the window."""
+
+    @property
+    def overdraft_bytes(self) -> int:
+        """How far the last steps have gone beyond the window; 0 while the channel is available."""
+        return 0
 
     @abstractmethod
     def statistics(self) -> ChannelStatistics: ...

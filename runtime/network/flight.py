@@ -29,13 +29,14 @@ from runtime.common.typeinfo import TypeInformation
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import Attempt, SlotId
 from runtime.network.channel import ChannelFailure, ChannelId, InputChannel, NetworkEnvironment, OutputChannel
-from runtime.network.credit import DEFAULT_WINDOW_BYTES
+from runtime.network.credit import DEFAULT_FLOATING_BYTES, DEFAULT_WINDOW_BYTES
 from runtime.network.frames import FrameError, Hello, decode_hello, encode_hello
 from runtime.network.local import LocalNetwork
 from runtime.network.remote import (
     Connection,
     ConnectionOwner,
     ConsumerConnection,
+    GateCredit,
     ProducerConnection,
     RemoteInputChannel,
     RemoteOutputChannel,
@@ -77,7 +78,8 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
         token: shared secret of the job's slots.
         host: address that the server binds to, and that peers connect to.
         clock: its monotonic time measures silence.
-        window_bytes: credit window of each channel; the same in all slots.
+        window_bytes: exclusive credit of each channel; the same in all slots.
+        floating_bytes: credit that the channels of one edge into one subtask share beside that.
         heartbeats: when a silent peer is given up.
     """
 
@@ -90,12 +92,16 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
         clock: Clock = SYSTEM_CLOCK,
         window_bytes: int = DEFAULT_WINDOW_BYTES,
         heartbeats: HeartbeatSettings = HeartbeatSettings(),
+        floating_bytes: int = DEFAULT_FLOATING_BYTES,
     ) -> None:
         self.slot = slot
         self.attempt = attempt
         self._token = token.encode()
         self._clock = clock
         self._window_bytes = window_bytes
+        self._floating_bytes = floating_bytes
+        #: by edge and consuming subtask
+        self._gates: dict[tuple[int, int], GateCredit] = {}
         self._heartbeats = heartbeats
         self._local = LocalNetwork(window_bytes).environment(slot)
         self._producers: dict[SlotId, ProducerConnection] = {}
@@ -134,7 +140,8 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
         connection = self._consumers.get(producer_slot)
         if connection is None:
             connection = self._consumers[producer_slot] = ConsumerConnection(producer_slot, self.attempt, self)
-        channel = RemoteInputChannel(channel_id, connection, record_type, self._window_bytes)
+        gate = self._gates.setdefault((channel_id.edge_id, channel_id.consumer), GateCredit(self._floating_bytes))
+        channel = RemoteInputChannel(channel_id, connection, record_type, self._window_bytes, gate)
         connection.channels[channel_id] = channel
         return channel
 

@@ -35,8 +35,9 @@ from runtime.core.elements import (
 from runtime.core.ids import Attempt, CheckpointId, OperatorId, SlotId
 from runtime.core.serializers import SerializationError, Serializer, pickle_dumps, serializer_for
 from runtime.network.channel import ChannelId
+from runtime.network.credit import Credit
 
-MAGIC = 0x7D01
+MAGIC = 0x7D02
 """Marks a frame; the low byte is the version of the layout."""
 
 MAX_FRAME_BYTES = 4 << 20
@@ -139,9 +140,20 @@ def set_backlog(frame: bytearray, backlog_bytes: int) -> None:
 # --- the transport's own frames ---------------------------------------------------------------------------------------
 
 
-def encode_credit(attempt: Attempt, channel_id: ChannelId, total_bytes: int) -> bytearray:
-    """A CREDIT frame: `total_bytes` of the channel have been consumed since it was made."""
-    return _frame(FrameKind.CREDIT, 0, attempt, channel_id, total_bytes, b"")
+def encode_credit(attempt: Attempt, channel_id: ChannelId, credit: Credit) -> bytearray:
+    """A CREDIT frame: how much of the channel was consumed and may have been sent since it was made."""
+    return _frame(FrameKind.CREDIT, 0, attempt, channel_id, credit.consumed_bytes, _UINT64.pack(credit.limit_bytes))
+
+
+def decode_credit(header: FrameHeader, frame: pa.Buffer | bytes | bytearray) -> Credit:
+    """The content of a CREDIT frame whose header was read by `decode_header`.
+
+    Raises:
+        FrameError: the body is not a limit.
+    """
+    if len(memoryview(frame)) != HEADER_BYTES + _UINT64.size:
+        raise FrameError("malformed CREDIT frame")
+    return Credit(header.sequence, _UINT64.unpack_from(frame, HEADER_BYTES)[0])
 
 
 def encode_signal(kind: FrameKind, attempt: Attempt) -> bytearray:

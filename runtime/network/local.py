@@ -1,4 +1,4 @@
-"""Channels inside one process: a queue by reference; nothing is serialised, sizes are estimated.
+"""Channels inside one process: a queue; nothing is serialised, mutable records are copied, sizes are estimated.
 
 A LocalNetwork is what the slots of one process share (MiniCluster); each slot has its LocalNetworkEnvironment. The two
 ends of a channel may be used by two threads: totals have one writer each, and the queue is a deque.
@@ -24,6 +24,7 @@ from runtime.network.channel import (
     OutputChannel,
 )
 from runtime.network.credit import DEFAULT_WINDOW_BYTES
+from runtime.network.isolation import Isolator
 from runtime.network.sizes import SizeEstimator
 
 _CONTROL_BYTES = 32
@@ -49,8 +50,10 @@ class LocalChannel(OutputChannel, InputChannel):
         window_bytes: int,
         producer: LocalNetworkEnvironment,
         consumer: LocalNetworkEnvironment,
+        record_type: TypeInformation | None = None,
     ) -> None:
         self.channel_id = channel_id
+        self._isolator = Isolator(record_type)
         self._window_bytes = window_bytes
         self._producer, self._consumer = producer, consumer
         self._queue: deque[_Queued] = deque()
@@ -69,6 +72,8 @@ class LocalChannel(OutputChannel, InputChannel):
     def add(self, element: StreamElement) -> None:
         size, rows = _CONTROL_BYTES, 0
         if isinstance(element, RecordBatch):
+            # before it waits: the producer may change what it has emitted, and a broadcast batch has several takers
+            element = self._isolator.isolated(element)
             size, rows = size + self._sizes.size_of(element), element.num_rows
             self._added_batches += 1
             self._added_rows += rows
@@ -82,6 +87,10 @@ class LocalChannel(OutputChannel, InputChannel):
 
     def is_available(self) -> bool:
         return self._added_bytes - self._taken_bytes < self._window_bytes
+
+    @property
+    def overdraft_bytes(self) -> int:
+        return max(0, self._added_bytes - self._taken_bytes - self._window_bytes)
 
     def poll(self) -> StreamElement | None:
         if not self._queue:
@@ -100,7 +109,15 @@ class LocalChannel(OutputChannel, InputChannel):
 
     def statistics(self) -> ChannelStatistics:
         queued_bytes = max(0, self._added_bytes - self._taken_bytes)
-        return ChannelStatistics(self._added_bytes, self._added_batches, self._added_rows, queued_bytes, remote=False)
+        return ChannelStatistics(
+            self._added_bytes,
+            self._added_batches,
+            self._added_rows,
+            queued_bytes,
+            remote=False,
+            queued_elements=len(self._queue),
+            window_bytes=self._window_bytes,
+        )
 
 
 class LocalNetwork:
@@ -121,7 +138,13 @@ class LocalNetwork:
         with self._lock:
             return self._environment(slot)
 
-    def channel(self, channel_id: ChannelId, producer_slot: SlotId, consumer_slot: SlotId) -> LocalChannel:
+    def channel(
+        self,
+        channel_id: ChannelId,
+        producer_slot: SlotId,
+        consumer_slot: SlotId,
+        record_type: TypeInformation | None = None,
+    ) -> LocalChannel:
         """The channel of this id, made by whichever end asks first.
 
         Raises:
@@ -135,6 +158,7 @@ class LocalNetwork:
                     self._window_bytes,
                     self._environment(producer_slot),
                     self._environment(consumer_slot),
+                    record_type,
                 )
                 self._channels[channel_id] = (channel, producer_slot, consumer_slot)
                 return channel
@@ -178,12 +202,12 @@ class LocalNetworkEnvironment(NetworkEnvironment):
     def create_output_channel(
         self, channel_id: ChannelId, consumer_slot: SlotId, record_type: TypeInformation | None
     ) -> OutputChannel:
-        return self._network.channel(channel_id, self._slot, consumer_slot)
+        return self._network.channel(channel_id, self._slot, consumer_slot, record_type)
 
     def create_input_channel(
         self, channel_id: ChannelId, producer_slot: SlotId, record_type: TypeInformation | None
     ) -> InputChannel:
-        return self._network.channel(channel_id, producer_slot, self._slot)
+        return self._network.channel(channel_id, producer_slot, self._slot, record_type)
 
     def connect(self, peers: Mapping[SlotId, str]) -> None:
         """Nothing to do: both ends of every channel are here."""

@@ -7,14 +7,15 @@ Source: Flink, RecordWriter, ChannelSelectorRecordWriter, `execution.buffer-time
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from runtime.core.batch import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS, NO_TIMESTAMP, Mark, RecordBatch
 from runtime.core.clock import Clock
-from runtime.core.elements import StreamElement, Watermark
+from runtime.core.elements import LatencyMarker, StreamElement, Watermark
 from runtime.network.channel import OutputChannel
 from runtime.network.partitioners import ChannelSelector
 from runtime.network.sizes import SizeEstimator
@@ -28,7 +29,7 @@ FLUSH_WHEN_FULL = -1
 class _PendingParts:
     """Parts of one channel that wait to be sent together; all have the same form and type."""
 
-    __slots__ = ("bytes", "parts", "rows", "trailing")
+    __slots__ = ("bytes", "markers", "parts", "rows", "trailing")
 
     def __init__(self) -> None:
         self.parts: list[RecordBatch] = []
@@ -36,6 +37,8 @@ class _PendingParts:
         self.bytes = 0
         #: marks that came behind the last part without rows of their own
         self.trailing: list[Mark] = []
+        #: latency markers that came behind the first part
+        self.markers: list[LatencyMarker] = []
 
     def fits(self, part: RecordBatch, size: int) -> bool:
         """Whether the part can travel in one batch with those that wait."""
@@ -75,10 +78,16 @@ class RecordWriter:
         channels: the producer's ends, in the order of the connected consumers.
         buffer_timeout_ms: how long a part may wait; 0 = not at all, -1 = until full.
         clock: its monotonic time is what `next_flush_ms` and `flush_due` speak of.
+        choose: gives a random number in [0, n); picks the channel of a latency marker.
     """
 
     def __init__(
-        self, selector: ChannelSelector, channels: Sequence[OutputChannel], buffer_timeout_ms: int, clock: Clock
+        self,
+        selector: ChannelSelector,
+        channels: Sequence[OutputChannel],
+        buffer_timeout_ms: int,
+        clock: Clock,
+        choose: Callable[[int], int] = random.randrange,
     ) -> None:
         if selector.num_channels != len(channels):
             raise ValueError(f"a selector of {selector.num_channels} channels cannot write to {len(channels)}")
@@ -88,6 +97,7 @@ class RecordWriter:
         self._selector = selector
         self._timeout_ms = buffer_timeout_ms
         self._clock = clock
+        self._choose = choose
         self._pending = [_PendingParts() for _ in channels]
         self._sizes = SizeEstimator()
         self._next_flush_ms: float | None = None
@@ -129,6 +139,19 @@ class RecordWriter:
         for channel in self.channels:
             channel.add(element)
 
+    def emit_randomly(self, marker: LatencyMarker) -> None:
+        """Send a latency marker to one channel, behind what waits there: that wait is part of the latency."""
+        index = self._choose(len(self.channels))
+        if self._pending[index].parts:
+            self._pending[index].markers.append(marker)
+        else:
+            self.channels[index].add(marker)
+
+    @property
+    def overdraft_bytes(self) -> int:
+        """How far the fullest channel is beyond its window."""
+        return max((channel.overdraft_bytes for channel in self.channels), default=0)
+
     def flush(self) -> None:
         """Send everything that waits."""
         for index in range(len(self.channels)):
@@ -161,7 +184,10 @@ class RecordWriter:
     def _flush_channel(self, index: int) -> None:
         pending = self._pending[index]
         if pending.parts:
+            markers, pending.markers = pending.markers, []
             self.channels[index].add(pending.take())
+            for marker in markers:
+                self.channels[index].add(marker)
 
 
 def concat(parts: Sequence[RecordBatch]) -> RecordBatch:

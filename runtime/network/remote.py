@@ -21,13 +21,21 @@ from runtime.core.batch import RecordBatch
 from runtime.core.elements import EndOfInput, StreamElement
 from runtime.core.ids import Attempt, SlotId
 from runtime.network.channel import ChannelFailure, ChannelId, ChannelStatistics, InputChannel, OutputChannel
-from runtime.network.credit import CreditError, ReceiverCredit, SenderCredit
+from runtime.network.credit import (
+    DEFAULT_FLOATING_BYTES,
+    Credit,
+    CreditError,
+    FloatingPool,
+    ReceiverCredit,
+    SenderCredit,
+)
 from runtime.network.frames import (
     FrameDecoder,
     FrameEncoder,
     FrameError,
     FrameHeader,
     FrameKind,
+    decode_credit,
     decode_header,
     encode_credit,
     encode_signal,
@@ -156,7 +164,7 @@ class ProducerConnection(Connection):
         channel = self.channels.get(header.channel_id)
         if header.kind is not FrameKind.CREDIT or channel is None:
             raise FrameError(f"{header.kind.name} for {header.channel_id} from a consumer")
-        channel.on_credit(header.sequence)
+        channel.on_credit(decode_credit(header, frame))
 
 
 class ConsumerConnection(Connection):
@@ -219,22 +227,34 @@ class RemoteOutputChannel(OutputChannel):
         return self._credit.is_available
 
     @property
+    def overdraft_bytes(self) -> int:
+        return self._credit.overdraft_bytes
+
+    @property
     def is_drained(self) -> bool:
         """Whether END has gone out, and all before it."""
         return self._ended and not self._backlog
 
     def statistics(self) -> ChannelStatistics:
-        return ChannelStatistics(self._bytes, self._batches, self._rows, self._credit.backlog_bytes, remote=True)
+        return ChannelStatistics(
+            self._bytes,
+            self._batches,
+            self._rows,
+            self._credit.backlog_bytes,
+            remote=True,
+            queued_elements=len(self._backlog),
+            window_bytes=self._credit.window_bytes,
+        )
 
-    def on_credit(self, total_bytes: int) -> None:
-        """The consumer has announced `total_bytes` as consumed.
+    def on_credit(self, credit: Credit) -> None:
+        """The consumer has announced what it has consumed, and what it allows.
 
         Raises:
-            CreditError: that is more than was sent.
+            CreditError: more was consumed than was sent.
         """
         with self._lock:
             was_available = self._credit.is_available
-            self._credit.release(total_bytes)
+            self._credit.release(*credit)
             self._send_covered()
             freed = not was_available and self._credit.is_available
         if freed:
@@ -268,6 +288,32 @@ class _Received(NamedTuple):
     frame: pa.Buffer
 
 
+class GateCredit:
+    """The floating pool of one gate: the channels of one edge into one subtask.
+
+    Its lock guards the ledgers of all its channels: transport threads receive, the loop's thread consumes, and what one
+    channel gives back is another one's to borrow.
+    """
+
+    def __init__(self, floating_bytes: int = DEFAULT_FLOATING_BYTES) -> None:
+        self.pool = FloatingPool(floating_bytes)
+        self.lock = threading.Lock()
+        self.channels: dict[ReceiverCredit, RemoteInputChannel] = {}
+
+    def lend(self) -> list[RemoteInputChannel]:
+        """Channels that can borrow now and must announce it; call under the lock."""
+        return [self.channels[credit] for credit in self.pool.lend()]
+
+    def check_invariants(self) -> None:
+        """Raise CreditError if bytes of the pool were made or lost."""
+        with self.lock:
+            lent = sum(credit.floating_bytes for credit in self.channels)
+            for credit in self.channels:
+                credit.check_invariants()
+        if lent != self.pool.lent_bytes:
+            raise CreditError(f"{lent} bytes are borrowed", f"{self.pool.lent_bytes} of the pool are lent")
+
+
 class RemoteInputChannel(InputChannel):
     """Consumer's end of a channel from another process. Frames are decoded when they are polled: unpickling needs the
     GIL, and the loop thread has it already."""
@@ -278,11 +324,14 @@ class RemoteInputChannel(InputChannel):
         connection: ConsumerConnection,
         record_type: TypeInformation | None,
         window_bytes: int,
+        gate: GateCredit,
     ) -> None:
         self.channel_id = channel_id
         self._connection = connection
         self._decoder = FrameDecoder(record_type)
-        self._credit = ReceiverCredit(window_bytes)
+        self._credit = ReceiverCredit(window_bytes, gate.pool)
+        self.gate = gate
+        gate.channels[self._credit] = self
         self._queue: deque[_Received] = deque()
         #: written by the transport's thread only; END has been received
         self.ended = False
@@ -298,9 +347,15 @@ class RemoteInputChannel(InputChannel):
         connection = self._connection
         try:
             # credit goes out first: the producer can fill the wire while this end decodes
-            announced = self._credit.consume(frame.size)
-            if announced is not None and not connection.is_closing:
-                connection.outbox.put(encode_credit(connection.attempt, self.channel_id, announced))
+            with self.gate.lock:
+                told = self._credit.consume(frame.size) is not None
+                if header.kind is FrameKind.END:
+                    self._credit.end()
+                lent = self.gate.lend()
+                if told and self not in lent:
+                    self._announce()
+                for channel in lent:
+                    channel._announce()
             element = self._decoder.decode(header, frame)
         except (FrameError, CreditError) as error:
             self._queue.clear()
@@ -316,7 +371,17 @@ class RemoteInputChannel(InputChannel):
 
     def statistics(self) -> ChannelStatistics:
         credit = self._credit
-        return ChannelStatistics(credit.received_bytes, self._batches, self._rows, credit.queued_bytes, remote=True)
+        return ChannelStatistics(
+            credit.received_bytes,
+            self._batches,
+            self._rows,
+            credit.queued_bytes,
+            remote=True,
+            queued_elements=len(self._queue),
+            window_bytes=credit.window_bytes,
+            floating_bytes=credit.floating_bytes,
+            pool_bytes=self.gate.pool.size_bytes,
+        )
 
     def on_frame(self, header: FrameHeader, frame: pa.Buffer) -> None:
         """A frame of this channel has come; the transport's thread.
@@ -329,9 +394,19 @@ class RemoteInputChannel(InputChannel):
             expected = "nothing" if self.ended else f"number {self._expected_sequence}"
             raise FrameError(f"{self.channel_id}: got frame number {header.sequence}, expected {expected}")
         self._expected_sequence += 1
-        self._credit.receive(frame.size, header.backlog_bytes)
+        with self.gate.lock:
+            self._credit.receive(frame.size, header.backlog_bytes)
+            for channel in self.gate.lend():
+                channel._announce()
         self.ended = header.kind is FrameKind.END
         self._queue.append(_Received(header, frame))
         # a longer queue is being worked off already: the loop was told when it began
         if len(self._queue) == 1:
             self._connection.owner.notify()
+
+    def _announce(self) -> None:
+        """Tell the producer what it may send; under the gate's lock."""
+        connection = self._connection
+        credit = self._credit.announce()
+        if not connection.is_closing:
+            connection.outbox.put(encode_credit(connection.attempt, self.channel_id, credit))

@@ -40,6 +40,7 @@ from runtime.operators.watermarks import (
     TimestampsAndWatermarksOperatorFactory as TimestampsAndWatermarksOperatorFactory,
 )
 from runtime.operators.windowing.assigners import GlobalWindows as GlobalWindows
+from runtime.operators.windowing.assigners import MergingWindowAssigner as MergingWindowAssigner
 from runtime.operators.windowing.assigners import SlidingEventTimeWindows as SlidingEventTimeWindows
 from runtime.operators.windowing.assigners import SlidingProcessingTimeWindows as SlidingProcessingTimeWindows
 from runtime.operators.windowing.assigners import TumblingEventTimeWindows as TumblingEventTimeWindows
@@ -48,8 +49,32 @@ from runtime.operators.windowing.assigners import WindowAssigner as WindowAssign
 from runtime.operators.windowing.contents import AggregateContents as AggregateContents
 from runtime.operators.windowing.contents import ListContents as ListContents
 from runtime.operators.windowing.contents import ReduceContents as ReduceContents
+from runtime.operators.windowing.continuous_triggers import ContinuousEventTimeTrigger as ContinuousEventTimeTrigger
+from runtime.operators.windowing.continuous_triggers import (
+    ContinuousProcessingTimeTrigger as ContinuousProcessingTimeTrigger,
+)
+from runtime.operators.windowing.count_windows import CountSlidingWindowAssigner as CountSlidingWindowAssigner
+from runtime.operators.windowing.count_windows import CountTumblingWindowAssigner as CountTumblingWindowAssigner
+from runtime.operators.windowing.cumulative_windows import CumulativeEventTimeWindows as CumulativeEventTimeWindows
+from runtime.operators.windowing.cumulative_windows import (
+    CumulativeProcessingTimeWindows as CumulativeProcessingTimeWindows,
+)
+from runtime.operators.windowing.evictors import CountEvictor as CountEvictor
+from runtime.operators.windowing.evictors import DeltaEvictor as DeltaEvictor
+from runtime.operators.windowing.evictors import Evictor as Evictor
+from runtime.operators.windowing.evictors import TimeEvictor as TimeEvictor
+from runtime.operators.windowing.evictors import TimestampedValue as TimestampedValue
 from runtime.operators.windowing.factory import WindowOperatorFactory as WindowOperatorFactory
-from runtime.operators.windowing.triggers import ContinuousEventTimeTrigger as ContinuousEventTimeTrigger
+from runtime.operators.windowing.java_triggers import DeltaFunction as DeltaFunction
+from runtime.operators.windowing.java_triggers import DeltaTrigger as DeltaTrigger
+from runtime.operators.windowing.java_triggers import ProcessingTimeoutTrigger as ProcessingTimeoutTrigger
+from runtime.operators.windowing.session_windows import DynamicEventTimeSessionWindows as DynamicEventTimeSessionWindows
+from runtime.operators.windowing.session_windows import (
+    DynamicProcessingTimeSessionWindows as DynamicProcessingTimeSessionWindows,
+)
+from runtime.operators.windowing.session_windows import EventTimeSessionWindows as EventTimeSessionWindows
+from runtime.operators.windowing.session_windows import ProcessingTimeSessionWindows as ProcessingTimeSessionWindows
+from runtime.operators.windowing.session_windows import SessionWindowTimeGapExtractor as SessionWindowTimeGapExtractor
 from runtime.operators.windowing.triggers import CountTrigger as CountTrigger
 from runtime.operators.windowing.triggers import EventTimeTrigger as EventTimeTrigger
 from runtime.operators.windowing.triggers import NeverTrigger as NeverTrigger

@@ -56,6 +56,9 @@ class UserFunctionError(OperatorError):
         during: what was being done if not processing a record, for example "open()".
     """
 
+    #: the message names the operator: reports add neither the task nor this class
+    is_self_explanatory = True
+
     def __init__(
         self,
         operator_name: str,

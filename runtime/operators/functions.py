@@ -24,6 +24,9 @@ from runtime.state.state import AggregatingState, ListState, MapState, ReducingS
 if TYPE_CHECKING:
     from runtime.operators.windowing.windows import Window
 
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+KEY = TypeVar("KEY")
 W = TypeVar("W", bound="Window")
 W2 = TypeVar("W2", bound="Window")
 
@@ -239,21 +242,21 @@ class KeyedProcessFunction(Function):
         return None
 
 
-class WindowFunction(Function, Generic[W]):
+class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """Makes the results of a keyed window of its elements."""
 
     @abstractmethod
-    def apply(self, key: Any, window: W, inputs: Iterable[Any]) -> Iterable[Any] | None: ...
+    def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[OUT] | None: ...
 
 
-class AllWindowFunction(Function, Generic[W]):
+class AllWindowFunction(Function, Generic[IN, OUT, W]):
     """Makes the results of a window over a whole stream of its elements."""
 
     @abstractmethod
-    def apply(self, window: W, inputs: Iterable[Any]) -> Iterable[Any] | None: ...
+    def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[OUT] | None: ...
 
 
-class ProcessWindowFunction(Function, Generic[W]):
+class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """As WindowFunction, with the window's surroundings: time, state per window and per key, side outputs."""
 
     class Context(ABC, Generic[W2]):
@@ -278,14 +281,14 @@ class ProcessWindowFunction(Function, Generic[W]):
 
     @abstractmethod
     def process(
-        self, key: Any, context: ProcessWindowFunction.Context[W], elements: Iterable[Any]
-    ) -> Iterable[Any] | None: ...
+        self, key: KEY, context: ProcessWindowFunction.Context[W], elements: Iterable[IN]
+    ) -> Iterable[OUT] | None: ...
 
     def clear(self, context: ProcessWindowFunction.Context[W]) -> None:
         """The window is removed: clear its per-window state."""
 
 
-class ProcessAllWindowFunction(Function, Generic[W]):
+class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
     """As ProcessWindowFunction, for windows over a whole stream."""
 
     class Context(ABC, Generic[W2]):
@@ -302,8 +305,8 @@ class ProcessAllWindowFunction(Function, Generic[W]):
 
     @abstractmethod
     def process(
-        self, context: ProcessAllWindowFunction.Context[W], elements: Iterable[Any]
-    ) -> Iterable[Any] | None: ...
+        self, context: ProcessAllWindowFunction.Context[W], elements: Iterable[IN]
+    ) -> Iterable[OUT] | None: ...
 
     def clear(self, context: ProcessAllWindowFunction.Context[W]) -> None:
         """The window is removed: clear its per-window state."""

@@ -48,9 +48,11 @@ class _PerRecordOperator(UserFunctionOperator):
             self._backend = self.context.create_keyed_backend()
             if snapshot is not None and snapshot.keyed is not None:
                 self._backend.restore(snapshot.keyed)
+        super().initialize_state(snapshot)
 
     def snapshot_state(self) -> OperatorSnapshot:
-        return OperatorSnapshot() if self._backend is None else OperatorSnapshot(keyed=self._backend.snapshot())
+        operator_states = self.snapshot_operator_state()
+        return OperatorSnapshot(None if self._backend is None else self._backend.snapshot(), operator_states)
 
     def close(self) -> None:
         try:

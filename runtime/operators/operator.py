@@ -50,6 +50,15 @@ class OperatorEventGateway(Protocol):
     def send_to_coordinator(self, event: object) -> None: ...
 
 
+def no_mailbox(mail: Callable[[], None]) -> None:
+    """Stands where an operator has no mailbox.
+
+    Raises:
+        RuntimeError: always.
+    """
+    raise RuntimeError(f"there is no mailbox for {mail!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
     """What an operator is told about itself, and the services it may use. One per operator and subtask."""
@@ -71,6 +80,9 @@ class OperatorContext:
     create_keyed_backend: Callable[[], KeyedStateBackend]
     """Makes the configured keyed state backend for this subtask's key groups; call at most once."""
     job_parameters: dict[str, str]
+    mailbox: Callable[[Callable[[], None]], None] = no_mailbox
+    """Runs an action on the task's thread, between slices of records, in the order of posting; any thread may post.
+    Mail that is posted while the task is not running yet waits until it is; what comes after its end is dropped."""
 
 
 class StreamOperator(ABC):
@@ -98,6 +110,24 @@ class StreamOperator(ABC):
     def is_available(self) -> bool:
         """Whether the operator can take another slice now without blocking; the task waits while it is False."""
         return True
+
+    def has_pending(self) -> bool:
+        """Whether results are still to come for records that were taken; `finish` is not called while they are.
+
+        Whatever ends the waiting must come as mail or as a processing-time timer.
+        """
+        return False
+
+    def awaits_mail(self) -> bool:
+        """Whether another thread is at work for the operator and will post mail.
+
+        A clock that otherwise jumps to the next deadline then goes at the pace of real time.
+        """
+        return False
+
+    def num_fired_timers(self) -> int:
+        """Timers of user functions and windows that have fired so far."""
+        return 0
 
     def end_input(self, input_index: int) -> None:
         """No more records will come on that input; its MAX_WATERMARK, if any, has come already. May emit."""
@@ -143,5 +173,3 @@ class OperatorFactory(Protocol):
 
     @property
     def output_type(self) -> TypeInformation | None: ...
-
-

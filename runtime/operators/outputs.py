@@ -8,14 +8,15 @@ flushed before the main one. Used by the task's thread. Source: Flink, ChainingO
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import RecordBatch
 from runtime.core.elements import MIN_WATERMARK, LatencyMarker, StreamElement, Watermark, WatermarkStatus
-from runtime.core.serializers import deep_copier
 from runtime.metrics import Counter
+from runtime.network.isolation import Isolator
 from runtime.operators.output import Input, Output
 from runtime.operators.output_tag import OutputTag
 
@@ -26,6 +27,8 @@ class ElementWriter(Protocol):
     def emit(self, batch: RecordBatch) -> None: ...
 
     def broadcast(self, element: StreamElement) -> None: ...
+
+    def emit_randomly(self, marker: LatencyMarker) -> None: ...
 
 
 class TaggedOutput(Output):
@@ -41,6 +44,8 @@ class TaggedOutput(Output):
         self.records_out = records_out
         #: the latest that was handed on
         self.watermark = MIN_WATERMARK
+        #: how many were handed on
+        self.records = 0
 
     def takes(self, tag: OutputTag | None) -> bool:
         """Whether records emitted with that tag leave here."""
@@ -50,6 +55,7 @@ class TaggedOutput(Output):
         if (self.tag is None) if tag is None else (tag.tag_id == self.tag):
             if self.records_out is not None:
                 self.records_out.inc(batch.num_rows)
+            self.records += batch.num_rows
             if batch.marks:
                 self.watermark = batch.marks[-1].watermark
             self._forward_batch(batch)
@@ -82,6 +88,8 @@ class ChainingOutput(TaggedOutput):
         super().__init__(tag, records_out)
         self._target = target
         self._process_batch = target.process_batch
+        #: told of every latency marker before the operator sees it
+        self.on_latency_marker: Callable[[LatencyMarker], None] | None = None
 
     def _forward_batch(self, batch: RecordBatch) -> None:
         self._process_batch(batch)
@@ -92,6 +100,8 @@ class ChainingOutput(TaggedOutput):
         elif isinstance(element, WatermarkStatus):
             self._target.process_watermark_status(element)
         else:
+            if self.on_latency_marker is not None:
+                self.on_latency_marker(element)
             self._target.process_latency_marker(element)
 
 
@@ -110,23 +120,10 @@ class CopyingChainingOutput(ChainingOutput):
         type_info: TypeInformation | None = None,
     ) -> None:
         super().__init__(target, tag, records_out)
-        self._default_type = type_info
-        self._copier_type = type_info
-        self._copier: Callable[[list[Any]], list[Any]] | None = deep_copier(type_info)
+        self._isolated = Isolator(type_info).isolated
 
     def _forward_batch(self, batch: RecordBatch) -> None:
-        type_info = batch.type_info
-        if batch.has_arrow and type_info is not None:
-            self._process_batch(RecordBatch.of_arrow(batch.arrow(), type_info, batch.timestamps_array(), batch.marks))
-            return
-        if type_info is None:
-            type_info = self._default_type
-        if type_info is not self._copier_type:
-            self._copier_type = type_info
-            self._copier = deep_copier(type_info)
-        if self._copier is not None:
-            batch = batch.with_values(self._copier(batch.values()), batch.type_info)
-        self._process_batch(batch)
+        self._process_batch(self._isolated(batch))
 
 
 class RecordWriterOutput(TaggedOutput):
@@ -140,7 +137,10 @@ class RecordWriterOutput(TaggedOutput):
         self._writer.emit(batch)
 
     def _forward_element(self, element: Watermark | WatermarkStatus | LatencyMarker) -> None:
-        self._writer.broadcast(element)
+        if isinstance(element, LatencyMarker):
+            self._writer.emit_randomly(element)
+        else:
+            self._writer.broadcast(element)
 
 
 class BroadcastingOutputCollector(Output):
@@ -171,8 +171,8 @@ class BroadcastingOutputCollector(Output):
             output.emit_watermark_status(status)
 
     def emit_latency_marker(self, marker: LatencyMarker) -> None:
-        for output in self._outputs:
-            output.emit_latency_marker(marker)
+        # one way only: markers that multiply at every fork would be a load of their own
+        random.choice(self._outputs).emit_latency_marker(marker)
 
 
 class DiscardingOutput(Output):

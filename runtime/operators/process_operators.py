@@ -15,13 +15,14 @@ from runtime.operators.errors import StateAccessError, failing_index, user_funct
 from runtime.operators.functions import KeyedProcessFunction, ProcessFunction, TimeDomain, TimerService
 from runtime.operators.operator import ProcessingTimeService
 from runtime.operators.output_tag import OutputTag
+from runtime.operators.two_input_functions import CoProcessFunction, KeyedCoProcessFunction
 from runtime.operators.user_operator import KeyedOperator, UserFunctionOperator
 from runtime.state.backend import KeyedStateBackend, Timer
 from runtime.state.backend import TimerService as InternalTimers
 from runtime.state.snapshot import OperatorSnapshot
 
 
-class _UnkeyedTimerService(TimerService):
+class UnkeyedFunctionTimers(TimerService):
     """Tells the time; timers need a key."""
 
     def __init__(self, processing_time: ProcessingTimeService) -> None:
@@ -51,7 +52,7 @@ class _UnkeyedTimerService(TimerService):
         return StateAccessError("timers need a keyed stream: use key_by() and a KeyedProcessFunction")
 
 
-class _ProcessContext(ProcessFunction.Context):
+class ProcessFunctionContext(ProcessFunction.Context, CoProcessFunction.Context):
     __slots__ = ("element_time", "service")
 
     def __init__(self, service: TimerService) -> None:
@@ -76,11 +77,12 @@ class ProcessOperator(UserFunctionOperator):
     def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
         if snapshot is not None:
             self._restored_watermark = snapshot.watermark
+        super().initialize_state(snapshot)
 
     def open(self) -> None:
-        self._timer_service = _UnkeyedTimerService(self.context.processing_time)
+        self._timer_service = UnkeyedFunctionTimers(self.context.processing_time)
         self._timer_service.watermark = self._restored_watermark
-        self._ctx = _ProcessContext(self._timer_service)
+        self._ctx = ProcessFunctionContext(self._timer_service)
         super().open()
 
     def process_batch(self, batch: RecordBatch) -> None:
@@ -104,7 +106,7 @@ class ProcessOperator(UserFunctionOperator):
             self.output.emit_watermark(watermark)
 
     def snapshot_state(self) -> OperatorSnapshot:
-        return OperatorSnapshot(watermark=self._timer_service.watermark)
+        return OperatorSnapshot(operator_states=self.snapshot_operator_state(), watermark=self._timer_service.watermark)
 
     def _process_rows(self, values: list[Any], timestamps: list[int]) -> None:
         ctx, process, add_results = self._ctx, self._function.process_element, self.collector.add_results
@@ -119,7 +121,7 @@ class ProcessOperator(UserFunctionOperator):
             raise user_function_error(self.context, error, record, self._function.process_element) from error
 
 
-class _KeyedTimerService(TimerService):
+class KeyedFunctionTimers(TimerService):
     """Timers of the current key."""
 
     def __init__(self, timers: InternalTimers, processing_time: ProcessingTimeService) -> None:
@@ -150,7 +152,7 @@ class _KeyedTimerService(TimerService):
         self._timers.delete_event_time_timer(timestamp)
 
 
-class _KeyedContext(KeyedProcessFunction.OnTimerContext):
+class KeyedFunctionContext(KeyedProcessFunction.OnTimerContext, KeyedCoProcessFunction.OnTimerContext):
     __slots__ = ("backend", "domain", "element_time", "service")
 
     def __init__(self, backend: KeyedStateBackend, service: TimerService) -> None:
@@ -182,8 +184,8 @@ class KeyedProcessOperator(KeyedOperator):
     def open(self) -> None:
         # the context needs the timers, the user's open() may not; restored timers fire at the earliest after it
         super().open()
-        service = _KeyedTimerService(self.timers, self.context.processing_time)
-        self._ctx = _KeyedContext(self.backend, service)
+        service = KeyedFunctionTimers(self.timers, self.context.processing_time)
+        self._ctx = KeyedFunctionContext(self.backend, service)
 
     def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
         ctx, process, set_key = self._ctx, self._function.process_element, self.backend.set_current_key

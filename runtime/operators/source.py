@@ -75,6 +75,10 @@ class SplitReader(ABC):
         """After NOTHING_YET: wall-clock time at which to ask again; None = the source's poll interval (50 ms)."""
         return None
 
+    def pending_records(self) -> int | None:
+        """How many records of the split are there to be read; None = unknown."""
+        return None
+
     def close(self) -> None:
         """Release everything; idempotent."""
 
@@ -102,6 +106,9 @@ class Source(ABC):
     """A stream's origin. Instances are immutable and picklable."""
 
     boundedness: Boundedness = Boundedness.BOUNDED
+    splits_at_once: int = 1
+    """How many splits a subtask holds open and reads in turn. More than 1 suits splits without end (partitions of a
+    log): the source's watermark is then the least of theirs, and each can be paused for watermark alignment."""
 
     @abstractmethod
     def produced_type(self) -> TypeInformation | None:
@@ -129,3 +136,6 @@ class Source(ABC):
 
 class SourceError(Exception):
     """A source cannot be opened or read; the message names it."""
+
+    #: reports add neither the task nor this class
+    is_self_explanatory = True

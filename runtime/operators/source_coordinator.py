@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.operators.source import NoSplit, Source, SourceSplit
+from runtime.operators.watermark_alignment import AlignmentGroup, AlignWatermark, ReportWatermark, SourceWatermark
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redistribution
 
 COORDINATOR_STATE = "source-coordinator"
@@ -51,7 +52,7 @@ class NoMoreSplits:
     """Coordinator → reader: there will be none any more."""
 
 
-CoordinatorEvent = AssignSplit | NoSplitNow | SplitsAvailable | NoMoreSplits
+CoordinatorEvent = AssignSplit | NoSplitNow | SplitsAvailable | NoMoreSplits | AlignWatermark
 Reply = Callable[[int, object], None]
 """Sends an event to a subtask."""
 
@@ -64,13 +65,21 @@ class SourceCoordinator:
         parallelism: number of subtasks that will ask.
         restored: subtask 0's snapshot of the operator, which holds what `snapshot` returned under COORDINATOR_STATE;
             None at the first start.
+        alignment: the source's view of its alignment group; None if it is in none.
 
     Raises:
         SourceError: there is nothing to read; the message says what and where.
     """
 
-    def __init__(self, source: Source, parallelism: int, restored: OperatorSnapshot | None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        parallelism: int,
+        restored: OperatorSnapshot | None,
+        alignment: AlignmentGroup | None = None,
+    ) -> None:
         self._source = source
+        self._alignment = alignment
         saved = _decode(restored)
         self._next_number: int = saved["next_number"] if saved else 0
         self._enumerator = source.create_enumerator(parallelism, saved["enumerator"] if saved else None)
@@ -90,6 +99,9 @@ class SourceCoordinator:
         Raises:
             TypeError: the event is not a reader's.
         """
+        if isinstance(event, ReportWatermark) and self._alignment is not None:
+            reply(from_subtask, self._alignment.report(from_subtask, event.watermark))
+            return
         if not isinstance(event, RequestSplit):
             raise TypeError(f"a source coordinator cannot handle {event!r}")
         self._in_flight.pop(from_subtask, None)
@@ -105,6 +117,15 @@ class SourceCoordinator:
             reply(from_subtask, NoSplitNow())
         else:
             reply(from_subtask, NoMoreSplits())
+
+    def hear(self, message: SourceWatermark) -> None:
+        """The coordinator of another source of the job says how far that source is."""
+        if self._alignment is not None:
+            self._alignment.hear(message)
+
+    def news(self) -> SourceWatermark | None:
+        """What the coordinators of the job's other sources are to be told, if anything; ask after each event."""
+        return None if self._alignment is None else self._alignment.news()
 
     def add_splits_back(self, splits: Sequence[SourceSplit]) -> None:
         """Take splits back from a reader that was lost, and tell the readers that wait for one."""

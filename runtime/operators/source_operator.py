@@ -1,9 +1,10 @@
-"""SourceOperator: reads splits, one at a time, and emits their records with event times and watermarks.
+"""SourceOperator: reads splits, one at a time or several in turn, and emits their records with times and watermarks.
 
 Every split has a watermark generator of its own. The operator's watermark is the least of the splits that it has begun
-and not ended (only a restore can leave it more than one), never goes back, and becomes MAX_WATERMARK at the end of
-bounded input. The task calls `emit_next` in its loop; nothing here blocks. Splits come from the SourceCoordinator.
-Source: Flink, SourceOperator.
+and not ended, idle ones left out; it never goes back, and becomes MAX_WATERMARK at the end of bounded input. A split
+that is too far ahead of the source's alignment group is not read until the group has caught up.
+The task calls `emit_next` in its loop; nothing here blocks. Splits come from the SourceCoordinator.
+Source: Flink, SourceOperator, WatermarkOutputMultiplexer.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from runtime.common import options
 from runtime.common.typeinfo import TypeInformation
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.core.batch import Mark, RecordBatch
-from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark, WatermarkStatus
+from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK, LatencyMarker, Watermark, WatermarkStatus
 from runtime.operators.operator import StreamOperator
 from runtime.operators.output import Input
 from runtime.operators.source import ReaderContext, ReadStatus, Source, SourceError, SourceSplit, SplitReader
@@ -34,6 +35,8 @@ from runtime.operators.source_coordinator import (
     SourceCoordinator,
     SplitsAvailable,
 )
+from runtime.operators.source_metrics import SourceMetrics
+from runtime.operators.watermark_alignment import AlignWatermark, ReportWatermark
 from runtime.operators.watermarks import WatermarkTracker
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redistribution
 
@@ -61,6 +64,17 @@ class _SplitState:
     watermark: int = MIN_WATERMARK
 
 
+@dataclass(slots=True)
+class _OpenSplit:
+    """A split that is being read."""
+
+    split: SourceSplit
+    reader: SplitReader
+    tracker: WatermarkTracker
+    has_nothing: bool = False
+    """Whether the last read found nothing; else what keeps records from coming is not the split."""
+
+
 class SourceOperator(StreamOperator):
     """The head of a chain that has no input."""
 
@@ -69,9 +83,9 @@ class SourceOperator(StreamOperator):
         self._strategy = watermark_strategy
         self._name = name
         self._queue: deque[_SplitState] = deque()
-        self._split: SourceSplit | None = None
-        self._reader: SplitReader | None = None
-        self._tracker: WatermarkTracker | None = None
+        self._open: list[_OpenSplit] = []
+        #: index of the open split that is read next
+        self._turn = 0
         self._watermark = MIN_WATERMARK
         self._has_restored_watermark = False
         self._received: int | None = None
@@ -79,9 +93,14 @@ class SourceOperator(StreamOperator):
         self._no_more = False
         self._ended = False
         self._idle = False
-        #: least watermark of the splits that were begun before a restore and wait for their turn
-        self._cap = MAX_WATERMARK
+        #: splits beyond it wait for the alignment group
+        self._max_allowed = MAX_WATERMARK
         self._wakeup_ms: int | None = None
+        #: whether the last `emit_next` found nothing to emit
+        self._waits = False
+        #: a latency marker is due since that wall-clock time
+        self._marker_due_ms: int | None = None
+        self._latency_interval_ms = 0
         self._interval_ms = 0
         self._period_ms: int | None = None
 
@@ -106,12 +125,13 @@ class SourceOperator(StreamOperator):
         self._interval_ms = self.context.configuration.get(options.AUTO_WATERMARK_INTERVAL).to_millis()
         self._period_ms = self._new_tracker().period_ms
         self._schedule_periodic()
+        self._schedule_report()
+        self._latency_interval_ms = self.context.configuration.get(options.LATENCY_INTERVAL).to_millis()
+        self._schedule_marker()
+        self.metrics = SourceMetrics(self.context, lambda: self._watermark, self._pending_records)
 
     def snapshot_state(self) -> OperatorSnapshot:
-        states = list(self._queue)
-        if self._split is not None and self._reader is not None:
-            reached = MIN_WATERMARK if self._tracker is None else self._tracker.current
-            states.insert(0, _SplitState(self._split, self._reader.position, reached))
+        states = [_SplitState(s.split, s.reader.position, s.tracker.current) for s in self._open] + list(self._queue)
         items = [
             json.dumps(
                 {"split": self._source.split_to_json(s.split), "position": s.position, "watermark": s.watermark}
@@ -128,7 +148,8 @@ class SourceOperator(StreamOperator):
         )
 
     def close(self) -> None:
-        self._close_reader()
+        while self._open:
+            self._open.pop().reader.close()
 
     # --- the coordinator ----------------------------------------------------------------------------------------------
 
@@ -146,8 +167,11 @@ class SourceOperator(StreamOperator):
             self._asked = False
         elif isinstance(event, NoMoreSplits):
             self._no_more = True
+        elif isinstance(event, AlignWatermark):
+            self._max_allowed = event.max_allowed
+            self.metrics.alignment_drift_ms = event.drift_ms
         elif isinstance(event, NoSplitNow):
-            if self._strategy.idleness_ms is not None:
+            if self._strategy.idleness_ms is not None and not self._open:
                 self._set_idle(True)
         else:
             raise TypeError(f"source {self._name} cannot handle {event!r}")
@@ -165,63 +189,78 @@ class SourceOperator(StreamOperator):
             # not when opening: the operators behind need not be open yet
             self._has_restored_watermark = False
             self.output.emit_watermark(Watermark(self._watermark))
-        if self._reader is None:
-            return self._next_split()
-        try:
-            result = self._reader.read(max_rows)
-        except Exception as error:
-            raise self._describe(error) from error
-        if isinstance(result, RecordBatch):
-            self._emit(result)
-            return EmitStatus.MORE_AVAILABLE
-        if result is ReadStatus.NOTHING_YET:
-            at = self._reader.next_read_ms()
-            self._wakeup_ms = self.context.clock.now_ms() + POLL_INTERVAL_MS if at is None else at
-            return EmitStatus.NOTHING_AVAILABLE
-        self._close_reader()
-        return self._next_split()
+        self._waits = False
+        self._emit_due_marker()
+        if len(self._open) < self._source.splits_at_once:
+            if self._queue:
+                self._open_split(self._queue.popleft())
+                return EmitStatus.MORE_AVAILABLE
+            if not self._no_more:
+                self._request_split()
+            elif not self._open:
+                self._end()
+                return EmitStatus.END_OF_INPUT
+        return self._read(max_rows)
 
     def next_wakeup_ms(self) -> int | None:
         """After NOTHING_AVAILABLE: wall-clock time of the next call; None = when an event has arrived."""
         return self._wakeup_ms
 
-    def _next_split(self) -> EmitStatus:
-        if self._queue:
-            self._open_reader(self._queue.popleft())
-            return EmitStatus.MORE_AVAILABLE
-        if self._no_more:
-            self._end()
-            return EmitStatus.END_OF_INPUT
+    def _read(self, max_rows: int) -> EmitStatus:
+        """Read the next open split that has something and need not wait for its group."""
+        for _ in range(len(self._open)):
+            self._turn = (self._turn + 1) % len(self._open)
+            current = self._open[self._turn]
+            if current.tracker.current > self._max_allowed:
+                continue
+            try:
+                result = current.reader.read(max_rows)
+            except Exception as error:
+                raise self._describe(error, current.split) from error
+            current.has_nothing = result is ReadStatus.NOTHING_YET
+            if isinstance(result, RecordBatch):
+                self._emit(current, result)
+                return EmitStatus.MORE_AVAILABLE
+            if result is ReadStatus.END_OF_SPLIT:
+                del self._open[self._turn]
+                current.reader.close()
+                self._emit_combined()
+                return EmitStatus.MORE_AVAILABLE
+            at = current.reader.next_read_ms()
+            at = self.context.clock.now_ms() + POLL_INTERVAL_MS if at is None else at
+            self._wakeup_ms = at if self._wakeup_ms is None else min(self._wakeup_ms, at)
+        self._waits = True
+        self.metrics.nothing_to_read()
+        return EmitStatus.NOTHING_AVAILABLE
+
+    def _request_split(self) -> None:
         if not self._asked:
             self._asked = True
             self.context.events.send_to_coordinator(RequestSplit())
-        return EmitStatus.NOTHING_AVAILABLE
 
-    def _open_reader(self, state: _SplitState) -> None:
+    def _open_split(self, state: _SplitState) -> None:
         context = self.context
         reader_context = ReaderContext(
             context.subtask_index, context.parallelism, context.configuration, context.clock, context.metrics
         )
-        self._split = state.split
-        self._cap = min((s.watermark for s in self._queue if s.position is not None), default=MAX_WATERMARK)
-        self._tracker = self._new_tracker()
+        tracker = self._new_tracker()
         if state.watermark > MIN_WATERMARK:
-            self._tracker.restore(state.watermark)
+            tracker.restore(state.watermark)
         try:
-            self._reader = self._source.create_reader(state.split, state.position, reader_context)
+            reader = self._source.create_reader(state.split, state.position, reader_context)
         except Exception as error:
-            raise self._describe(error) from error
+            raise self._describe(error, state.split) from error
+        self._open.append(_OpenSplit(state.split, reader, tracker))
+        # it is read next: splits that are read one at a time begin at once
+        self._turn = len(self._open) - 2
 
-    def _close_reader(self) -> None:
-        reader, self._reader = self._reader, None
-        self._split = self._tracker = None
-        if reader is not None:
-            reader.close()
+    def _pending_records(self) -> int | None:
+        known = [pending for pending in (s.reader.pending_records() for s in self._open) if pending is not None]
+        return sum(known) if known else None
 
-    def _describe(self, error: Exception) -> SourceError:
-        split = "" if self._split is None else f", split {self._split.split_id}"
+    def _describe(self, error: Exception, split: SourceSplit) -> SourceError:
         text = str(error) if isinstance(error, SourceError) else f"{type(error).__name__}: {error}"
-        return SourceError(f"source {self._name}{split}: {text}")
+        return SourceError(f"source {self._name}, split {split.split_id}: {text}")
 
     def _end(self) -> None:
         if self._ended:
@@ -230,32 +269,79 @@ class SourceOperator(StreamOperator):
         self._set_idle(False)
         self._watermark = MAX_WATERMARK
         self.output.emit_watermark(Watermark(MAX_WATERMARK))
+        self._report()
+
+    # --- latency ------------------------------------------------------------------------------------------------------
+
+    def _schedule_marker(self) -> None:
+        if self._latency_interval_ms > 0:
+            service = self.context.processing_time
+            service.register_timer(service.now_ms() + self._latency_interval_ms, self._on_marker_due)
+
+    def _on_marker_due(self, _: int) -> None:
+        if self._ended:
+            return
+        if self._marker_due_ms is None:
+            self._marker_due_ms = self.context.clock.now_ms()
+        if self._waits:
+            self._emit_due_marker()
+        self._schedule_marker()
+
+    def _emit_due_marker(self) -> None:
+        """Emit the marker that is due. A back-pressured source is not asked to emit: the marker waits as records do,
+        and that time is part of the latency."""
+        if self._marker_due_ms is not None:
+            marker = LatencyMarker(self._marker_due_ms, self.context.operator_id, self.context.subtask_index)
+            self._marker_due_ms = None
+            self.output.emit_latency_marker(marker)
 
     # --- event time ---------------------------------------------------------------------------------------------------
 
-    def _emit(self, batch: RecordBatch) -> None:
-        assert self._tracker is not None
+    def _emit(self, current: _OpenSplit, batch: RecordBatch) -> None:
         self._set_idle(False)
-        batch = self._tracker.on_batch(batch)
-        if batch.marks and (self._watermark >= batch.marks[0].watermark or self._cap < batch.marks[-1].watermark):
-            batch = batch.with_marks(self._limited(batch.marks))
+        batch = current.tracker.on_batch(batch)
+        if batch.marks:
+            # what an earlier split said cannot be taken back, and the other begun splits count as well
+            cap = self._least_watermark(current)
+            if self._watermark >= batch.marks[0].watermark or cap < batch.marks[-1].watermark:
+                batch = batch.with_marks(self._limited(batch.marks, cap))
         if batch.marks:
             self._watermark = batch.marks[-1].watermark
         if batch.num_rows:
+            self.metrics.emitted(batch)
             self.output.collect(batch)
         elif batch.marks:
             self.output.emit_watermark(Watermark(self._watermark))
 
-    def _limited(self, marks: Sequence[Mark]) -> list[Mark]:
-        """The marks as far as they are news: what an earlier split said cannot be taken back, and begun splits wait."""
+    def _limited(self, marks: Sequence[Mark], cap: int) -> list[Mark]:
+        """The marks as far as they are news, none above `cap`."""
         limited = []
         reached = self._watermark
         for offset, watermark in marks:
-            watermark = min(watermark, self._cap)
+            watermark = min(watermark, cap)
             if watermark > reached:
                 limited.append(Mark(offset, watermark))
                 reached = watermark
         return limited
+
+    def _least_watermark(self, but: _OpenSplit | None = None) -> int:
+        """The least watermark of the splits that were begun, but for one; MAX_WATERMARK if there are none."""
+        least = MAX_WATERMARK
+        for split in self._open:
+            if split is not but and not split.tracker.is_idle:
+                least = min(least, split.tracker.current)
+        for state in self._queue:
+            # begun before a restore, and waiting for its turn
+            if state.position is not None:
+                least = min(least, state.watermark)
+        return least
+
+    def _emit_combined(self) -> None:
+        """Emit the watermark of all splits together if it has risen."""
+        combined = self._least_watermark()
+        if self._watermark < combined < MAX_WATERMARK:
+            self._watermark = combined
+            self.output.emit_watermark(Watermark(combined))
 
     def _new_tracker(self) -> WatermarkTracker:
         return WatermarkTracker(self._strategy, self._interval_ms, self.context.clock, self.context)
@@ -268,13 +354,34 @@ class SourceOperator(StreamOperator):
     def _on_periodic(self, _: int) -> None:
         if self._ended:
             return
-        if self._tracker is not None:
-            watermark = self._tracker.on_periodic()
-            if watermark is not None and min(watermark, self._cap) > self._watermark:
-                self._watermark = min(watermark, self._cap)
-                self.output.emit_watermark(Watermark(self._watermark))
-            self._set_idle(self._tracker.is_idle)
+        for split in self._open:
+            if split.has_nothing and split.tracker.current <= self._max_allowed:
+                split.tracker.on_periodic()
+            else:
+                # paused or back-pressured is not idle
+                split.tracker.touch()
+                split.tracker.on_periodic()
+        if self._open:
+            self._emit_combined()
+            self._set_idle(all(split.tracker.is_idle for split in self._open))
         self._schedule_periodic()
+
+    def _schedule_report(self) -> None:
+        alignment = self._strategy.alignment
+        if alignment is not None:
+            service = self.context.processing_time
+            service.register_timer(service.now_ms() + alignment.update_interval_ms, self._on_report)
+
+    def _on_report(self, _: int) -> None:
+        if not self._ended:
+            self._report()
+            self._schedule_report()
+
+    def _report(self) -> None:
+        """Tell the alignment group how far this subtask is; before its first watermark it has nothing to say."""
+        if self._strategy.alignment is not None and self._watermark > MIN_WATERMARK:
+            reported = MAX_WATERMARK if self._idle else self._watermark
+            self.context.events.send_to_coordinator(ReportWatermark(reported))
 
     def _set_idle(self, idle: bool) -> None:
         if idle != self._idle:

@@ -11,18 +11,24 @@ from typing import Any
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import NO_TIMESTAMP, RecordBatch
 from runtime.core.elements import MIN_WATERMARK, Watermark
+from runtime.operators.checkpointed_function import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
 from runtime.operators.collector import BatchCollector
 from runtime.operators.errors import failing_index, user_function_error
-from runtime.operators.functions import Function, RuntimeContext, key_function
-from runtime.operators.operator import OneInputOperator, OperatorContext
+from runtime.operators.functions import Function, KeyedStateStore, RuntimeContext, key_function
+from runtime.operators.operator import OneInputOperator, OperatorContext, StreamOperator
 from runtime.operators.output import Output
 from runtime.operators.runtime_context import StreamRuntimeContext
 from runtime.state.backend import KeyedStateBackend, Timer, TimerService
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.operator_state import OperatorStateBackend
+from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
 
 
-class UserFunctionOperator(OneInputOperator):
-    """Opens user functions before the first record and closes them at the end.
+class FunctionOperator(StreamOperator):
+    """Opens user functions before the first record and closes them at the end; keeps their operator state.
 
     Args:
         functions: those of the user; only `Function` objects have anything to open.
@@ -35,11 +41,42 @@ class UserFunctionOperator(OneInputOperator):
     def __init__(self, functions: Sequence[Any], output_type: TypeInformation | None) -> None:
         self.functions = [function for function in functions if isinstance(function, Function)]
         self.output_type = output_type
+        self.operator_state = OperatorStateBackend()
         self._opened: list[Function] = []
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self.collector = BatchCollector(context, output, self.output_type)
+
+    def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
+        """Restore operator state and hand it to the functions; keyed state must be there already."""
+        if snapshot is not None:
+            self.operator_state.restore(snapshot.operator_states)
+        keyed_store: KeyedStateStore | None = None
+        for function in self.functions:
+            if isinstance(function, CheckpointedFunction):
+                if keyed_store is None:
+                    keyed_store = StreamRuntimeContext(self.context, self._backend_or_none())
+                context = FunctionInitializationContext(self.operator_state, keyed_store, snapshot is not None)
+                try:
+                    function.initialize_state(context)
+                except Exception as error:
+                    during = "initialize_state()"
+                    raise user_function_error(self.context, error, function=function, during=during) from error
+
+    def snapshot_state(self) -> OperatorSnapshot:
+        return OperatorSnapshot(operator_states=self.snapshot_operator_state())
+
+    def snapshot_operator_state(self) -> dict[str, OperatorStateSnapshot]:
+        """Have the functions bring their operator state up to date, and take it."""
+        for function in self.functions:
+            if isinstance(function, CheckpointedFunction):
+                try:
+                    function.snapshot_state(FunctionSnapshotContext())
+                except Exception as error:
+                    during = "snapshot_state()"
+                    raise user_function_error(self.context, error, function=function, during=during) from error
+        return self.operator_state.snapshot()
 
     def open(self) -> None:
         self.runtime_context = StreamRuntimeContext(self.context, self._backend_or_none())
@@ -67,13 +104,17 @@ class UserFunctionOperator(OneInputOperator):
         return None
 
 
-class KeyedOperator(UserFunctionOperator):
-    """Keyed state, timers and the operator's event time.
+class UserFunctionOperator(FunctionOperator, OneInputOperator):
+    """User functions behind one input."""
 
-    Subclasses implement `process_rows`, `on_event_time` and `on_processing_time`, and put results into `collector`.
+
+class KeyedStateOperator(FunctionOperator):
+    """Keyed state, timers and the operator's event time, for any number of inputs.
+
+    Subclasses implement `on_event_time` and `on_processing_time`, and put results into `collector`.
 
     Args:
-        key_selector: used where a batch does not bring its keys.
+        key_selectors: one per input; used where a batch does not bring its keys.
     """
 
     backend: KeyedStateBackend
@@ -81,10 +122,10 @@ class KeyedOperator(UserFunctionOperator):
     #: name under which the timers are kept in snapshots
     timers_name = "timers"
 
-    def __init__(self, functions: Sequence[Any], key_selector: Any, output_type: TypeInformation | None) -> None:
-        super().__init__([*functions, key_selector], output_type)
-        self._key_selector = key_selector
-        self._key_of: Callable[[Any], Any] = key_function(key_selector)
+    def __init__(
+        self, functions: Sequence[Any], key_selectors: Sequence[Any], output_type: TypeInformation | None
+    ) -> None:
+        super().__init__([*functions, *key_selectors], output_type)
         self._restored_watermark = MIN_WATERMARK
         self._wakeup_ms: int | None = None
         self._cancel_wakeup: Callable[[], None] | None = None
@@ -95,6 +136,7 @@ class KeyedOperator(UserFunctionOperator):
             self._restored_watermark = snapshot.watermark
             if snapshot.keyed is not None:
                 self.backend.restore(snapshot.keyed)
+        super().initialize_state(snapshot)
 
     def open(self) -> None:
         self.timers = self.backend.get_timer_service(self.timers_name, self.on_event_time, self.on_processing_time)
@@ -102,44 +144,26 @@ class KeyedOperator(UserFunctionOperator):
         super().open()
         self._schedule_wakeup()
 
-    def process_batch(self, batch: RecordBatch) -> None:
-        values = batch.values()
-        timestamps = batch.timestamps()
-        if timestamps is None:
-            timestamps = [NO_TIMESTAMP] * len(values)
-        keys = self._prepared_keys(values, batch.keys)
-        if batch.marks:
-            for start, stop, watermark in batch.segments():
-                if start < stop:
-                    self.process_rows(values[start:stop], timestamps[start:stop], keys[start:stop])
-                if watermark is not None and watermark >= self.timers.current_watermark:
-                    self.timers.advance_watermark(watermark)
-                    self.collector.mark(watermark)
-        else:
-            self.process_rows(values, timestamps, keys)
-        self.end_batch()
-        self.collector.flush()
-        self._schedule_wakeup()
+    def num_fired_timers(self) -> int:
+        return self.timers.num_fired
 
-    def process_watermark(self, watermark: Watermark) -> None:
-        # after a restore the inputs start from nothing, while this operator has been further already
-        if watermark.timestamp < self.timers.current_watermark:
-            return
-        self.timers.advance_watermark(watermark.timestamp)
-        self.collector.mark(watermark.timestamp)
-        self.collector.flush()
-        self._schedule_wakeup()
+    def advance_watermark(self, watermark: int) -> None:
+        """Event time reaches `watermark` behind everything emitted so far: fire timers, then mark it in the output.
 
-    def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
-        """Process records between two watermarks; all lists are equally long."""
-        raise NotImplementedError
-
-    def prepare_keys(self, keys: list[Any]) -> list[Any]:
-        """What `process_rows` is given for the keys of a batch."""
-        return keys
+        One that is behind the operator's own event time is ignored: after a restore the inputs start from nothing,
+        while this operator has been further already.
+        """
+        if watermark >= self.timers.current_watermark:
+            self.timers.advance_watermark(watermark)
+            self.collector.mark(watermark)
 
     def end_batch(self) -> None:
         """The batch's records and marks have been processed."""
+
+    def end_step(self) -> None:
+        """Hand on what was gathered, and see to the next processing-time timer."""
+        self.collector.flush()
+        self._schedule_wakeup()
 
     def on_event_time(self, timer: Timer) -> None:
         """An event-time timer fires; the backend's key is the timer's."""
@@ -148,7 +172,9 @@ class KeyedOperator(UserFunctionOperator):
         """A processing-time timer fires; the backend's key is the timer's."""
 
     def snapshot_state(self) -> OperatorSnapshot:
-        return OperatorSnapshot(keyed=self.backend.snapshot(), watermark=self.timers.current_watermark)
+        # first the functions, which may put something into keyed state while they are at it
+        operator_states = self.snapshot_operator_state()
+        return OperatorSnapshot(self.backend.snapshot(), operator_states, self.timers.current_watermark)
 
     def finish(self) -> None:
         self._cancel()
@@ -161,18 +187,6 @@ class KeyedOperator(UserFunctionOperator):
         finally:
             if hasattr(self, "backend"):
                 self.backend.dispose()
-
-    def _prepared_keys(self, values: list[Any], keys: list[Any] | None) -> list[Any]:
-        rows = iter(values)
-        try:
-            if keys is None:
-                keys = list(map(self._key_of, rows))
-        except Exception as error:
-            record = values[failing_index(rows, len(values))]
-            raise user_function_error(
-                self.context, error, record, self._key_selector, during="the key selector"
-            ) from error
-        return self.prepare_keys(keys)
 
     def _backend_or_none(self) -> KeyedStateBackend | None:
         return self.backend
@@ -189,10 +203,69 @@ class KeyedOperator(UserFunctionOperator):
         self._wakeup_ms = self._cancel_wakeup = None
         self.timers.advance_processing_time(max(timestamp_ms, self.context.processing_time.now_ms()))
         self.end_batch()
-        self.collector.flush()
-        self._schedule_wakeup()
+        self.end_step()
 
     def _cancel(self) -> None:
         if self._cancel_wakeup is not None:
             self._cancel_wakeup()
         self._wakeup_ms = self._cancel_wakeup = None
+
+
+class KeyedOperator(KeyedStateOperator, OneInputOperator):
+    """Keyed state and timers behind one input. Subclasses implement `process_rows` beside.
+
+    Args:
+        key_selector: used where a batch does not bring its keys.
+    """
+
+    def __init__(self, functions: Sequence[Any], key_selector: Any, output_type: TypeInformation | None) -> None:
+        super().__init__(functions, [key_selector], output_type)
+        self._key_selector = key_selector
+        self._key_of: Callable[[Any], Any] = key_function(key_selector)
+
+    def process_batch(self, batch: RecordBatch) -> None:
+        values = batch.values()
+        timestamps = batch.timestamps()
+        if timestamps is None:
+            timestamps = [NO_TIMESTAMP] * len(values)
+        keys = batch.keys
+        if keys is None:
+            keys = keys_of(self.context, self._key_of, values, self._key_selector)
+        keys = self.prepare_keys(keys)
+        if batch.marks:
+            for start, stop, watermark in batch.segments():
+                if start < stop:
+                    self.process_rows(values[start:stop], timestamps[start:stop], keys[start:stop])
+                if watermark is not None:
+                    self.advance_watermark(watermark)
+        else:
+            self.process_rows(values, timestamps, keys)
+        self.end_batch()
+        self.end_step()
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        if watermark.timestamp >= self.timers.current_watermark:
+            self.advance_watermark(watermark.timestamp)
+            self.end_step()
+
+    def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
+        """Process records between two watermarks; all lists are equally long."""
+        raise NotImplementedError
+
+    def prepare_keys(self, keys: list[Any]) -> list[Any]:
+        """What `process_rows` is given for the keys of a batch."""
+        return keys
+
+
+def keys_of(context: OperatorContext, key_of: Callable[[Any], Any], values: list[Any], key_selector: Any) -> list[Any]:
+    """The keys of records.
+
+    Raises:
+        UserFunctionError: the key selector failed; it names the record.
+    """
+    rows = iter(values)
+    try:
+        return list(map(key_of, rows))
+    except Exception as error:
+        record = values[failing_index(rows, len(values))]
+        raise user_function_error(context, error, record, key_selector, during="the key selector") from error

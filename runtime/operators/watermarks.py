@@ -62,6 +62,12 @@ class WatermarkTracker:
         periods = [ms for ms in (self._interval_ms, self._idleness_ms) if ms]
         return min(periods, default=None) if self._has_watermarks else self._idleness_ms
 
+    def touch(self) -> None:
+        """Count as active until now: records are there, but nobody may take them (paused, back-pressured)."""
+        if self._idleness_ms is not None:
+            self._last_row_at = self._clock.monotonic_ms()
+            self.is_idle = False
+
     def restore(self, watermark: int) -> None:
         """Continue from a snapshot: nothing up to `watermark` is handed out again."""
         self.current = watermark
@@ -74,9 +80,7 @@ class WatermarkTracker:
         """
         if batch.num_rows == 0:
             return batch.with_marks(())
-        if self._idleness_ms is not None:
-            self._last_row_at = self._clock.monotonic_ms()
-            self.is_idle = False
+        self.touch()
         if self._assign is not None:
             batch = batch.with_timestamps(self._assigned(batch, self._assign), ())
         if self._generator is not None:

@@ -51,6 +51,8 @@ class TimerService(Protocol):
     """
 
     current_watermark: int
+    num_fired: int
+    """Timers that have fired so far, of both kinds."""
 
     def register_event_time_timer(self, timestamp: int, namespace: Hashable = None) -> None: ...
 
@@ -97,6 +99,10 @@ class KeyedStateBackend(ABC):
             KeyEncodingError: the key is of a kind that has no canonical encoding, or empty where that is not allowed.
             KeyGroupRangeError: the key's key group does not belong to this subtask.
         """
+
+    @abstractmethod
+    def clear_current_key(self) -> None:
+        """Let there be no current key: state and timers then raise NoCurrentKeyError until the next is set."""
 
     @abstractmethod
     def get_state(self, descriptor: StateDescriptor) -> Any:

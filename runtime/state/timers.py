@@ -108,7 +108,15 @@ class TimerQueue:
 class KeyedTimerService(TimerService):
     """The timers of one name; see TimerService."""
 
-    __slots__ = ("_context", "_on_event_time", "_on_processing_time", "current_watermark", "event", "processing")
+    __slots__ = (
+        "_context",
+        "_on_event_time",
+        "_on_processing_time",
+        "current_watermark",
+        "event",
+        "num_fired",
+        "processing",
+    )
 
     def __init__(
         self,
@@ -120,6 +128,7 @@ class KeyedTimerService(TimerService):
         self._on_event_time = on_event_time
         self._on_processing_time = on_processing_time
         self.current_watermark = MIN_WATERMARK
+        self.num_fired = 0
         self.event = TimerQueue()
         self.processing = TimerQueue()
 
@@ -166,4 +175,5 @@ class KeyedTimerService(TimerService):
         while (timer := pop_due(until)) is not None:
             timestamp, entry, namespace = timer
             context.current_entry = entry
+            self.num_fired += 1
             callback(FiredTimer(timestamp, entry.key, namespace))

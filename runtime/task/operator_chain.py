@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from runtime.core.elements import END_OF_INPUT, MIN_WATERMARK, StreamElement
+from runtime.core.elements import END_OF_INPUT, MIN_WATERMARK, LatencyMarker, StreamElement
 from runtime.core.ids import OperatorId
 from runtime.graph.job_graph import ChainEdge, JobVertex
 from runtime.metrics import Counter
@@ -45,6 +46,7 @@ class OperatorChain:
         exits: record writers by the operator that feeds them.
         context_of: makes an operator's context from its index in the vertex.
         object_reuse: hand records on inside the chain without copying them.
+        on_latency_marker: told of every latency marker that reaches an operator behind the head.
     """
 
     def __init__(
@@ -53,8 +55,12 @@ class OperatorChain:
         exits: Sequence[ExitOutput],
         context_of: Callable[[int], OperatorContext],
         object_reuse: bool,
+        on_latency_marker: Callable[[OperatorId, LatencyMarker], None] | None = None,
     ) -> None:
         self._vertex = vertex
+        self._on_latency_marker = on_latency_marker
+        #: ways from one operator of the chain into another, by the target's index
+        self._entrances: dict[int, list[ChainingOutput]] = {}
         self.exits = exits
         self._inner = list(vertex.chain_edges)
         self.operators: list[StreamOperator] = []
@@ -66,6 +72,11 @@ class OperatorChain:
         self._last = {e.source_operator for e in exits} | (set(range(len(self.operators))) - inner_targets)
         #: outputs of which the watermark is the chain's
         self._ends: list[TaggedOutput] = []
+        #: how many operators have been told of the end of their inputs, and how many have been finished
+        self._ended = 0
+        self._finished = 0
+        #: ways on from each operator, by its index
+        self._outputs_of: dict[int, list[TaggedOutput]] = {}
         #: counts of records that left each operator, by index
         self.records_out: list[Counter] = []
         for index in reversed(range(len(self.operators))):
@@ -95,6 +106,7 @@ class OperatorChain:
             if leaving.source_operator == index:
                 outputs.append(RecordWriterOutput(leaving.writer, leaving.tag, counter))
                 self._ends.append(outputs[-1])
+        self._outputs_of[index] = outputs
         if not outputs:
             return DiscardingOutput()
         return outputs[0] if len(outputs) == 1 else BroadcastingOutputCollector(outputs)
@@ -102,9 +114,44 @@ class OperatorChain:
     def _inner_output(self, index: int, edge: ChainEdge, counter: Counter, object_reuse: bool) -> TaggedOutput:
         target = self.operators[edge.target].inputs[edge.input_index]
         if object_reuse:
-            return ChainingOutput(target, edge.side_output_tag, counter)
-        output_type = self._vertex.operators[index].output_type if edge.side_output_tag is None else None
-        return CopyingChainingOutput(target, edge.side_output_tag, counter, output_type)
+            output = ChainingOutput(target, edge.side_output_tag, counter)
+        else:
+            output_type = self._vertex.operators[index].output_type if edge.side_output_tag is None else None
+            output = CopyingChainingOutput(target, edge.side_output_tag, counter, output_type)
+        if self._on_latency_marker is not None:
+            reached = self._vertex.operators[edge.target].operator_id
+            output.on_latency_marker = partial(self._on_latency_marker, reached)
+        self._entrances.setdefault(edge.target, []).append(output)
+        return output
+
+    def metrics(self, records_in: int, input_watermarks: Sequence[int]) -> dict[str, object]:
+        """Metrics of each operator as `<operator name>.<metric>`, Flink's names.
+
+        Args:
+            records_in: records that the head has received.
+            input_watermarks: by input of the head; empty for a source.
+        """
+        values: dict[str, object] = {}
+        for index, chained in enumerate(self._vertex.operators):
+            if index:
+                entrances = self._entrances.get(index, ())
+                received = sum(entrance.records for entrance in entrances)
+                watermarks: Sequence[int] = [entrance.watermark for entrance in entrances]
+            else:
+                received, watermarks = records_in, input_watermarks
+            values[f"{chained.name}.numRecordsIn"] = received
+            values[f"{chained.name}.currentOutputWatermark"] = self._watermark_behind(index)
+            if watermarks:
+                values[f"{chained.name}.currentInputWatermark"] = min(watermarks)
+            if len(watermarks) > 1 and len(self.operators[index].inputs) > 1:
+                for number, watermark in enumerate(watermarks, 1):
+                    values[f"{chained.name}.currentInput{number}Watermark"] = watermark
+        return values
+
+    def _watermark_behind(self, index: int) -> int:
+        # where nothing follows, what has come in has gone out
+        outputs: Sequence[TaggedOutput] = self._outputs_of[index] or self._entrances.get(index, [])
+        return min((output.watermark for output in outputs), default=MIN_WATERMARK)
 
     @property
     def head(self) -> StreamOperator:
@@ -128,14 +175,25 @@ class OperatorChain:
         """That input of the head has ended."""
         self.head.end_input(input_index)
 
-    def finish(self) -> None:
-        """All inputs have ended: finish the operators first to last, flush, and say END on every channel."""
-        for index, operator in enumerate(self.operators):
-            for edge in self._inner:
-                if edge.target == index:
-                    operator.end_input(edge.input_index)
+    def finish(self) -> bool:
+        """All inputs have ended: finish the operators first to last, flush, and say END on every channel.
+
+        Returns:
+            False if an operator still waits for results: to be called again once mail or a timer has come.
+        """
+        while self._finished < len(self.operators):
+            operator = self.operators[self._finished]
+            if self._ended == self._finished:
+                self._ended += 1
+                for edge in self._inner:
+                    if edge.target == self._finished:
+                        operator.end_input(edge.input_index)
+            if operator.has_pending():
+                return False
             operator.finish()
+            self._finished += 1
         self.broadcast(END_OF_INPUT)
+        return True
 
     def broadcast(self, element: StreamElement) -> None:
         """Send an element on every channel of every way out, behind everything that was emitted before."""

@@ -23,6 +23,7 @@ from runtime.graph.job_graph import JobVertex
 from runtime.network.channel import NetworkEnvironment
 from runtime.operators.operator import OperatorFactory
 from runtime.operators.source_operator import SourceCoordinator, SourceOperatorFactory
+from runtime.operators.watermark_alignment import AlignmentGroup
 from runtime.task.client_output import SlotClientChannel
 from runtime.task.messages import (
     CancelTasks,
@@ -49,6 +50,7 @@ from runtime.task.messages import (
 )
 from runtime.task.processing_time import TimerQueue
 from runtime.task.task import Task
+from runtime.task.time_accounting import Activity
 
 #: the loop looks up at least this often, whatever it is told; bounds the harm of a lost wake-up
 MAX_WAIT_MS = 200.0
@@ -98,12 +100,17 @@ class Slot:
         self.client = SlotClientChannel(self._send_client_output)
         self._control = control
         self._tasks: list[Task] = []
+        #: tasks that were never made because the slot failed before
+        self._not_made: list[TaskId] = []
         self._coordinators: dict[OperatorId, SourceCoordinator] = {}
+        #: all sources of the job that have a coordinator, here or elsewhere
+        self._sources: list[OperatorId] = []
         self._released = False
         self._on_release: list[Callable[[], None]] = []
         self._heartbeat_sequence = 0
         self._last_metrics_ms = float("-inf")
         self._wakeup = threading.Event()
+        self._on_wake: Callable[[], None] | None = None
         network.set_listener(self._wakeup.set)
         control.set_listener(self._wakeup.set)
         control.send(RegisterSlot(slot, attempt, os.getpid(), host, network.address))
@@ -114,6 +121,20 @@ class Slot:
     def is_released(self) -> bool:
         """Whether the slot is done: nothing will happen any more."""
         return self._released
+
+    def wake(self) -> None:
+        """Have the loop look at its tasks; any thread."""
+        self._wakeup.set()
+        if self._on_wake is not None:
+            self._on_wake()
+
+    def on_wake(self, action: Callable[[], None]) -> None:
+        """Call `action` (from any thread) when a task has got mail: for a loop that steps several slots."""
+        self._on_wake = action
+
+    def awaits_mail(self) -> bool:
+        """Whether a thread is at work for one of the tasks and will post mail."""
+        return any(task.awaits_mail() for task in self._tasks)
 
     def run(self) -> None:
         """Step until released.
@@ -140,7 +161,11 @@ class Slot:
         busy = self._fire_timers() or busy
         congested = not self.client.is_available()
         for task in self._tasks:
-            if task.state is TaskState.RUNNING and not congested:
+            if task.state is not TaskState.RUNNING:
+                continue
+            if congested:
+                task.time.switch(Activity.BACK_PRESSURED)
+            else:
                 busy = self._step_task(task) or busy
         self._flush_due()
         self._check_network()
@@ -155,7 +180,8 @@ class Slot:
         timer_ms = self.timers.next_ms()
         if timer_ms is not None:
             wait = min(wait, timer_ms - self.clock.now_ms())
-        flushes = [at for at in (task.next_flush_ms() for task in self._tasks) if at is not None]
+        running = [task for task in self._tasks if task.state is TaskState.RUNNING]
+        flushes = [at for at in (task.next_flush_ms() for task in running) if at is not None]
         if flushes:
             wait = min(wait, min(flushes) - self.clock.monotonic_ms())
         return max(0.0, wait)
@@ -236,12 +262,14 @@ class Slot:
         self.configuration = Configuration.from_dict(dict(deploy.configuration))
         self.job_parameters = dict(deploy.job_parameters)
         add_to_python_path((self.configuration.get(options.PYTHON_FILES) or "").split(","))
+        self._sources = list(deploy.coordinator_slots)
         try:
             for operator_id, slot in deploy.coordinator_slots.items():
                 if slot == self.slot_id:
                     self._create_coordinator(operator_id, deploy)
         except Exception as error:
             self._control.send(SlotFailed(self.slot_id, self.attempt, describe_failure(error, slot=self.slot_id)))
+            self._not_made = [deployment.task for deployment in deploy.tasks]
             return
         for deployment in deploy.tasks:
             self._create_task(deployment)
@@ -267,7 +295,9 @@ class Slot:
         factory: OperatorFactory = pickle.loads(vertex.head.factory)
         if not isinstance(factory, SourceOperatorFactory):
             raise TypeError(f"operator {vertex.head.name} is no source and has no coordinator")
-        self._coordinators[operator_id] = SourceCoordinator(factory.source, vertex.parallelism, None)
+        strategy = factory.watermark_strategy
+        group = None if strategy.alignment is None else AlignmentGroup(strategy.alignment, operator_id)
+        self._coordinators[operator_id] = SourceCoordinator(factory.source, vertex.parallelism, None, group)
 
     def _start(self, start: Start) -> None:
         self.network.connect(start.peers)
@@ -282,6 +312,10 @@ class Slot:
                 task.state = TaskState.CANCELED
                 self._close(task, after_failure=True)
                 self._report(task)
+        # the JobMaster waits for these too
+        for not_made in self._not_made:
+            self._control.send(TaskStateChanged(self.slot_id, self.attempt, not_made, TaskState.CANCELED))
+        self._not_made = []
 
     def _commit(self) -> None:
         for task in self._tasks:
@@ -297,7 +331,10 @@ class Slot:
         payload = pickle.loads(event.payload)
         if event.target_subtask is None:
             coordinator = self._coordinators.get(event.operator_id)
-            if coordinator is None or event.source_subtask is None:
+            if coordinator is None:
+                return
+            if event.source_subtask is None:
+                coordinator.hear(payload)
                 return
             operator_id = event.operator_id
 
@@ -306,6 +343,7 @@ class Slot:
 
             try:
                 coordinator.handle_event(event.source_subtask, payload, reply)
+                self._spread_news(operator_id, coordinator)
             except Exception as error:
                 self._control.send(SlotFailed(self.slot_id, self.attempt, describe_failure(error, slot=self.slot_id)))
             return
@@ -317,6 +355,14 @@ class Slot:
                     except Exception as error:
                         self.task_failed(task, error)
                 return
+
+    def _spread_news(self, operator_id: OperatorId, coordinator: SourceCoordinator) -> None:
+        news = coordinator.news()
+        if news is not None:
+            payload = pickle.dumps(news)
+            for other in self._sources:
+                if other != operator_id:
+                    self._control.send(OperatorEvent(self.attempt, other, None, None, payload))
 
     def send_to_coordinator(self, operator_id: OperatorId, subtask_index: int, payload: bytes) -> None:
         """An operator's event for its coordinator, wherever that is."""

@@ -8,6 +8,7 @@ loop's thread only.
 from __future__ import annotations
 
 import pickle
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from runtime.core.elements import EndOfInput, LatencyMarker, Watermark, Watermar
 from runtime.core.ids import Attempt, OperatorId, SlotId
 from runtime.graph.job_graph import JobEdge
 from runtime.metrics import MetricRegistry
+from runtime.metrics.histogram import Histogram
 from runtime.network.channel import ChannelId, InputChannel, NetworkEnvironment, OutputChannel
 from runtime.network.partitioners import create_selector
 from runtime.network.record_writer import RecordWriter
@@ -28,6 +30,8 @@ from runtime.state.backend import KeyedStateBackend
 from runtime.state.hashmap.backend import HashMapKeyedStateBackend
 from runtime.state.key_groups import key_group_range
 from runtime.task.input_gate import GateElement, InputGate
+from runtime.task.io_metrics import io_totals, queue_metrics
+from runtime.task.latency import LatencyStatistics
 from runtime.task.messages import TaskDeployment, TaskState
 from runtime.task.operator_chain import ExitOutput, OperatorChain
 from runtime.task.processing_time import TaskTimers, TimerQueue
@@ -39,6 +43,11 @@ SLICE_MS = 20.0
 #: A slice that is too small to be timed says nothing about the speed.
 MEASURABLE_MS = 0.5
 INITIAL_SLICE_ROWS = 256
+#: What one step may put into a channel beyond its window before the next slices are made smaller: a record that becomes
+#: thousands must not fill the memory. Flink's 20 overdraft buffers of 32 KB; below, large batches are cut for nothing.
+OVERDRAFT_BYTES = 640 << 10
+#: Counters of operators of which there are rates.
+_RATED = (".numRecordsIn", ".numRecordsOut", ".numLateRecordsDropped")
 MAX_SLICE_ROWS = 1 << 16
 
 
@@ -58,6 +67,9 @@ class SlotServices(Protocol):
     def send_to_coordinator(self, operator_id: OperatorId, subtask_index: int, payload: bytes) -> None: ...
 
     def task_failed(self, task: Task, error: Exception) -> None: ...
+
+    def wake(self) -> None:
+        """Have the loop look at its tasks; any thread."""
 
 
 class _CoordinatorGateway:
@@ -95,7 +107,9 @@ class Task:
         self._writers: list[RecordWriter] = []
         self._gates = self._create_gates()
         exits = [ExitOutput(e.source_operator, e.side_output_tag, self._create_writer(e)) for e in deployment.out_edges]
-        self.chain = OperatorChain(vertex, exits, self._context_of, services.configuration.get(options.OBJECT_REUSE))
+        self._latency = LatencyStatistics(services.configuration, self.task_id.subtask_index, services.clock)
+        reuse = services.configuration.get(options.OBJECT_REUSE)
+        self.chain = OperatorChain(vertex, exits, self._context_of, reuse, self._latency.arrived)
         head = self.chain.head
         self._source = head if isinstance(head, SourceOperator) else None
         self._slice_rows = INITIAL_SLICE_ROWS
@@ -106,6 +120,15 @@ class Task:
         self._next_gate = 0
         self._source_wakeup: Callable[[], None] | None = None
         self._source_waits = False
+        #: what other threads have for the loop's thread to do; anyone appends, the loop takes
+        self._mails: deque[Callable[[], None]] = deque()
+        #: whether all inputs have ended and the operators are being finished
+        self._is_finishing = False
+        self._num_mails = 0
+        self._mail_latency = Histogram()
+        #: when a sample of the mailbox's latency was begun; None = there is none
+        self._probed_ms: float | None = None
+        self._initialization_ms = 0.0
 
     # --- building -----------------------------------------------------------------------------------------------------
 
@@ -166,12 +189,15 @@ class Task:
             events=_CoordinatorGateway(self._services, chained.operator_id, subtask),
             create_keyed_backend=create_keyed_backend,
             job_parameters=self._services.job_parameters,
+            mailbox=self._post_mail,
         )
 
     def initialize(self) -> None:
         """Restore and open the operators."""
+        started = self._clock.monotonic_ms()
         self.chain.initialize_state(self.deployment.restore)
         self.chain.open()
+        self._initialization_ms = self._clock.monotonic_ms() - started
         self.state = TaskState.INITIALIZING
 
     # --- running ------------------------------------------------------------------------------------------------------
@@ -182,9 +208,20 @@ class Task:
         Raises:
             Exception: whatever an operator raised; the task must then be failed.
         """
+        if self._probed_ms is not None:
+            self._mail_latency.update(self._clock.monotonic_ms() - self._probed_ms)
+            self._probed_ms = None
+        worked = bool(self._mails)
+        if worked:
+            self._run_mails()
+        if self._is_finishing:
+            return self._go_on_finishing() or worked
         if not self.chain.is_available():
             self.time.switch(Activity.BACK_PRESSURED)
-            return False
+            return worked
+        return self._step_input() or worked
+
+    def _step_input(self) -> bool:
         if self._source is not None:
             return self._step_source(self._source)
         if self._batch is None:
@@ -255,6 +292,8 @@ class Task:
         target = self.chain.head.inputs[self._batch_input]
         target.process_batch(batch if whole else batch.slice(start, stop))
         self._adapt_slice(stop - start, self._clock.monotonic_ms() - started)
+        if any(writer.overdraft_bytes > OVERDRAFT_BYTES for writer in self._writers):
+            self._slice_rows = max(1, (stop - start) // 2)
 
     def _adapt_slice(self, rows: int, took_ms: float) -> None:
         if rows == 0:
@@ -272,6 +311,7 @@ class Task:
         elif isinstance(element, WatermarkStatus):
             target.process_watermark_status(element)
         elif isinstance(element, LatencyMarker):
+            self._latency.arrived(self.deployment.vertex.head.operator_id, element)
             target.process_latency_marker(element)
         elif isinstance(element, EndOfInput):
             self.chain.end_input(self._batch_input)
@@ -279,14 +319,41 @@ class Task:
                 self._finish()
 
     def _finish(self) -> None:
+        self._is_finishing = True
+        self._go_on_finishing()
+
+    def _go_on_finishing(self) -> bool:
+        """Finish the operators as far as none of them has results pending; returns whether that was all."""
+        if not self.chain.finish():
+            self.time.switch(Activity.IDLE)
+            return False
         self._timers.stop()
-        self.chain.finish()
         self.state = TaskState.FINISHED
         self.time.switch(Activity.IDLE)
+        return True
+
+    def _post_mail(self, mail: Callable[[], None]) -> None:
+        self._mails.append(mail)
+        self._services.wake()
+
+    def _run_mails(self) -> None:
+        self.time.switch(Activity.BUSY)
+        # those that are there now: what they bring about comes in the next step
+        for _ in range(len(self._mails)):
+            self._num_mails += 1
+            self._mails.popleft()()
+
+    def awaits_mail(self) -> bool:
+        """Whether a thread is at work for one of the operators and will post mail."""
+        return self.state is TaskState.RUNNING and any(operator.awaits_mail() for operator in self.chain.operators)
 
     def has_work(self) -> bool:
         """Whether a step would do something now."""
-        if self.state is not TaskState.RUNNING or not self.chain.is_available():
+        if self.state is not TaskState.RUNNING:
+            return False
+        if self._mails:
+            return True
+        if self._is_finishing or not self.chain.is_available():
             return False
         if self._source is not None:
             return not self._source_waits
@@ -302,9 +369,14 @@ class Task:
         return min((at for at in (w.next_flush_ms for w in self._writers) if at is not None), default=None)
 
     def _run_timer(self, action: Callable[[], None]) -> None:
+        if self.state is TaskState.INITIALIZING:
+            # other slots are still being deployed: what is due waits, and periodic timers must not break off
+            self._mails.append(action)
+            return
         if self.state is not TaskState.RUNNING:
             return
         self.time.switch(Activity.BUSY)
+        self._num_mails += 1
         try:
             action()
         except Exception as error:
@@ -328,31 +400,52 @@ class Task:
         self._timers.stop()
         if self._source_wakeup is not None:
             self._source_wakeup()
+        self._mails.clear()
         self.chain.close(after_failure)
 
     def metrics(self) -> dict[str, object]:
         """Flat metrics of the task, Flink's names; rates in ms per second or per second, times in ms."""
-        values: dict[str, object] = dict(self._registry.snapshot())
+        # a gauge without a value yet is left out
+        values = {name: value for name, value in self._registry.snapshot().items() if value is not None}
         received = [c.statistics() for c in self._inputs]
         sent = [c.statistics() for c in self._outputs]
         totals = {
             "numRecordsIn": self._records_received(),
             "numRecordsOut": self.chain.records_sent,
-            "numBytesIn": sum(s.bytes for s in received),
-            "numBytesOut": sum(s.bytes for s in sent),
+            "numFiredTimers": sum(operator.num_fired_timers() for operator in self.chain.operators),
+            **io_totals(received, sent),
         }
+        watermarks = [gate.valve.watermark for gate in self._gates]
+        values |= self.chain.metrics(totals["numRecordsIn"], watermarks)
+        # rates of the operators too: their counts go by "<operator>.numRecordsIn"
+        counts = {name: n for name, n in values.items() if name.endswith(_RATED) and isinstance(n, int)}
+        rates = self._rates.per_second({**totals, **counts, "mailboxMails": self._num_mails})
         values |= totals
-        values |= self._rates.per_second(totals)
+        values |= rates
+        values |= queue_metrics(received, sent, float(str(rates["numBytesInPerSecond"])))
+        values |= self._latency.metrics()
+        values |= self._mail_metrics()
         values |= {
-            "numBytesInLocal": sum(s.bytes for s in received if not s.remote),
-            "numBytesInRemote": sum(s.bytes for s in received if s.remote),
-            "numBuffersOut": sum(s.batches for s in sent),
             "currentOutputWatermark": self.chain.output_watermark,
             "isBackPressured": not self.chain.is_available(),
+            "initializationTime": self._initialization_ms,
         }
         if self._gates:
-            values["currentInputWatermark"] = min(gate.valve.watermark for gate in self._gates)
+            values["currentInputWatermark"] = min(watermarks)
+        if len(self._gates) > 1:
+            for gate in self._gates:
+                values[f"currentInput{gate.input_index + 1}Watermark"] = gate.valve.watermark
         return values | self.time.metrics()
+
+    def _mail_metrics(self) -> dict[str, object]:
+        """Of the mailbox; its latency is sampled: how long a mail that comes now would wait for the next step."""
+        if self.has_work():
+            self._probed_ms = self._clock.monotonic_ms()
+        else:
+            # the loop rests, and mail would wake it
+            self._mail_latency.update(0)
+        latency = {f"mailboxLatencyMs_{name}": value for name, value in self._mail_latency.report().items()}
+        return {"mailboxQueueSize": len(self._mails), **latency}
 
     def _records_received(self) -> int:
         if self._source is not None:

@@ -32,14 +32,23 @@ class TimeAccounting:
         self._total = dict.fromkeys(Activity, 0.0)
         self._window_start = now
         self._window_base = dict(self._total)
+        #: longest stretch of back-pressure in the current window and in the last whole one
+        self._longest_ms = self._longest_in_window_ms = 0.0
+        self._switched = now
         self._rates = {Activity.BUSY: 0.0, Activity.IDLE: 1000.0, Activity.BACK_PRESSURED: 0.0}
 
     def switch(self, activity: Activity) -> None:
         """The task is doing `activity` from now on."""
         if activity is self._activity:
             return
-        self._settle()
+        now = self._settle()
+        self._end_stretch(now)
         self._activity = activity
+        self._switched = now
+
+    def _end_stretch(self, now: float) -> None:
+        if self._activity is Activity.BACK_PRESSURED:
+            self._longest_ms = max(self._longest_ms, now - self._switched)
 
     def _settle(self) -> float:
         now = self._clock.monotonic_ms()
@@ -58,6 +67,8 @@ class TimeAccounting:
         span = now - self._window_start
         if span >= RATE_WINDOW_MS:
             self._rates = {a: (self._total[a] - self._window_base[a]) * 1000.0 / span for a in Activity}
+            self._end_stretch(now)
+            self._longest_in_window_ms, self._longest_ms = min(self._longest_ms, span), 0.0
             self._window_start = now
             self._window_base = dict(self._total)
         return dict(self._rates)
@@ -69,6 +80,11 @@ class TimeAccounting:
             "busyTimeMsPerSecond": rates[Activity.BUSY],
             "idleTimeMsPerSecond": rates[Activity.IDLE],
             "backPressuredTimeMsPerSecond": rates[Activity.BACK_PRESSURED],
+            # a task waits between its steps, never inside of one: all back-pressure is soft
+            "softBackPressuredTimeMsPerSecond": rates[Activity.BACK_PRESSURED],
+            "hardBackPressuredTimeMsPerSecond": 0.0,
+            "maxSoftBackPressureTimeMs": self._longest_in_window_ms,
+            "maxHardBackPressureTimeMs": 0.0,
             "accumulateBusyTimeMs": totals[Activity.BUSY],
             "accumulateIdleTimeMs": totals[Activity.IDLE],
             "accumulateBackPressuredTimeMs": totals[Activity.BACK_PRESSURED],

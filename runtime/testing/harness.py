@@ -14,11 +14,12 @@ Source: Flink, OneInputStreamOperatorTestHarness.
 from __future__ import annotations
 
 import pickle
+import queue
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import cloudpickle
 
@@ -30,7 +31,7 @@ from runtime.core.ids import operator_id_of
 from runtime.core.keys import encode_key
 from runtime.metrics import MetricRegistry
 from runtime.operators.functions import key_function
-from runtime.operators.operator import OneInputOperator, OperatorContext, OperatorFactory
+from runtime.operators.operator import OneInputOperator, OperatorContext, OperatorFactory, StreamOperator
 from runtime.operators.output import Output
 from runtime.operators.output_tag import OutputTag
 from runtime.state.backend import KeyedStateBackend
@@ -39,6 +40,8 @@ from runtime.state.key_groups import key_group_of, key_group_range, operator_ind
 from runtime.state.redistribution import redistribute
 from runtime.state.snapshot import OperatorSnapshot
 from runtime.testing.clock import ManualClock
+
+OperatorT = TypeVar("OperatorT", bound=StreamOperator)
 
 
 class OutputRecord(NamedTuple):
@@ -130,42 +133,55 @@ class _NoCoordinator:
         raise AssertionError(f"unexpected event {event!r} for a coordinator")
 
 
-class OneInputHarness:
-    """Runs one subtask of a one-input operator. A context manager: leaving it closes the operator.
+class Mailbox:
+    """Mail that other threads post for the operator; a test has it run."""
+
+    def __init__(self) -> None:
+        self._mails: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+
+    def post(self, mail: Callable[[], None]) -> None:
+        """Take mail; any thread."""
+        self._mails.put(mail)
+
+    def run_next(self, timeout_seconds: float = 5.0) -> None:
+        """Wait for the next mail, and run it.
+
+        Raises:
+            queue.Empty: there is none in time.
+        """
+        self._mails.get(timeout=timeout_seconds)()
+
+
+class OperatorHarness(Generic[OperatorT]):
+    """Runs one subtask of an operator. A context manager: leaving it closes the operator.
 
     Args:
         factory: of the operator.
-        key_selector: a KeySelector or callable, if the input is keyed: keys then come with the batches, as behind an
-            exchange.
         parallelism: of the operator.
         subtask: index of the subtask that is run, 0-based.
         max_parallelism: number of key groups.
         configuration: options of the job.
         clock: the test's clock; by default one that starts at 0.
         snapshot: to restore from.
-        input_type: type of the records; None = Python objects.
         job_parameters: what `RuntimeContext.get_job_parameter` finds.
     """
 
     def __init__(
         self,
         factory: OperatorFactory,
-        key_selector: Any = None,
         parallelism: int = 1,
         subtask: int = 0,
         max_parallelism: int = 128,
         configuration: Mapping[str, str] | None = None,
         clock: ManualClock | None = None,
         snapshot: OperatorSnapshot | None = None,
-        input_type: TypeInformation | None = None,
         job_parameters: Mapping[str, str] | None = None,
     ) -> None:
         self.clock = ManualClock() if clock is None else clock
         self.processing_time = ManualProcessingTimeService(self.clock)
         self.metrics = MetricRegistry(self.clock)
+        self.mailbox = Mailbox()
         self._output = RecordingOutput()
-        self._input_type = input_type
-        self._key_of = None if key_selector is None else key_function(key_selector)
         self._closed = False
         key_groups = key_group_range(max_parallelism, parallelism, subtask)
 
@@ -173,8 +189,7 @@ class OneInputHarness:
             return HashMapKeyedStateBackend(key_groups, max_parallelism, self.clock)
 
         name = type(factory).__name__.removesuffix("OperatorFactory")
-        operator = pickle.loads(cloudpickle.dumps(factory)).create()
-        assert isinstance(operator, OneInputOperator)
+        operator: OperatorT = pickle.loads(cloudpickle.dumps(factory)).create()
         self.operator = operator
         context = OperatorContext(
             operator_id=operator_id_of(name),
@@ -192,6 +207,7 @@ class OneInputHarness:
             events=_NoCoordinator(),
             create_keyed_backend=create_keyed_backend,
             job_parameters=dict(job_parameters or {}),
+            mailbox=self.mailbox.post,
         )
         operator.setup(context, self._output)
         try:
@@ -202,29 +218,6 @@ class OneInputHarness:
             self.close()
             raise
 
-    def process(
-        self, values: Iterable[Any], timestamps: Sequence[int] | None = None, marks: Sequence[Mark] = ()
-    ) -> None:
-        """Feed one batch of records; `timestamps` (ms) has one for each, or is None if there is no event time."""
-        rows = list(values)
-        self.process_batch(
-            RecordBatch.of_values(rows, None if timestamps is None else list(timestamps), marks, self._input_type)
-        )
-
-    def process_batch(self, batch: RecordBatch) -> None:
-        """Feed a batch as it is; its keys are set if the input is keyed."""
-        if self._key_of is not None:
-            batch.keys = list(map(self._key_of, batch.values()))
-        self.operator.process_batch(batch)
-
-    def process_watermark(self, timestamp: int) -> None:
-        """Let event time reach `timestamp`, ms."""
-        self.operator.process_watermark(Watermark(timestamp))
-
-    def process_watermark_status(self, status: WatermarkStatus) -> None:
-        """Tell the operator that its input is idle, or active again."""
-        self.operator.process_watermark_status(status)
-
     def advance_processing_time(self, ms: int) -> None:
         """Let `ms` milliseconds of wall-clock time pass, stopping wherever a timer is due."""
         end_ms = self.clock.now_ms() + ms
@@ -233,10 +226,18 @@ class OneInputHarness:
             self.processing_time.run_due()
         self.clock.advance(end_ms - self.clock.now_ms())
 
-    def end_input(self) -> None:
-        """End the input as a bounded stream ends: last watermark, end_input, finish."""
-        self.process_watermark(MAX_WATERMARK)
-        self.operator.end_input(0)
+    def run_mails_until(self, condition: Callable[[], bool]) -> None:
+        """Run mail as it comes until the condition holds.
+
+        Raises:
+            queue.Empty: no mail came for 5 s.
+        """
+        while not condition():
+            self.mailbox.run_next()
+
+    def finish(self) -> None:
+        """Wait for what is pending, with the clock standing still, then finish the operator."""
+        self.run_mails_until(lambda: not self.operator.has_pending())
         self.operator.finish()
 
     def snapshot(self) -> OperatorSnapshot:
@@ -284,11 +285,69 @@ class OneInputHarness:
         assert isinstance(value, int)
         return value
 
-    def __enter__(self) -> OneInputHarness:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
+
+
+class OneInputHarness(OperatorHarness[OneInputOperator]):
+    """Runs one subtask of a one-input operator.
+
+    Args:
+        factory: of the operator.
+        key_selector: a KeySelector or callable, if the input is keyed: keys then come with the batches, as behind an
+            exchange.
+        parallelism, subtask, max_parallelism, configuration, clock, snapshot, job_parameters: see OperatorHarness.
+        input_type: type of the records; None = Python objects.
+    """
+
+    def __init__(
+        self,
+        factory: OperatorFactory,
+        key_selector: Any = None,
+        parallelism: int = 1,
+        subtask: int = 0,
+        max_parallelism: int = 128,
+        configuration: Mapping[str, str] | None = None,
+        clock: ManualClock | None = None,
+        snapshot: OperatorSnapshot | None = None,
+        input_type: TypeInformation | None = None,
+        job_parameters: Mapping[str, str] | None = None,
+    ) -> None:
+        self._input_type = input_type
+        self._key_of = None if key_selector is None else key_function(key_selector)
+        super().__init__(factory, parallelism, subtask, max_parallelism, configuration, clock, snapshot, job_parameters)
+
+    def process(
+        self, values: Iterable[Any], timestamps: Sequence[int] | None = None, marks: Sequence[Mark] = ()
+    ) -> None:
+        """Feed one batch of records; `timestamps` (ms) has one for each, or is None if there is no event time."""
+        rows = list(values)
+        self.process_batch(
+            RecordBatch.of_values(rows, None if timestamps is None else list(timestamps), marks, self._input_type)
+        )
+
+    def process_batch(self, batch: RecordBatch) -> None:
+        """Feed a batch as it is; its keys are set if the input is keyed."""
+        if self._key_of is not None:
+            batch.keys = list(map(self._key_of, batch.values()))
+        self.operator.process_batch(batch)
+
+    def process_watermark(self, timestamp: int) -> None:
+        """Let event time reach `timestamp`, ms."""
+        self.operator.process_watermark(Watermark(timestamp))
+
+    def process_watermark_status(self, status: WatermarkStatus) -> None:
+        """Tell the operator that its input is idle, or active again."""
+        self.operator.process_watermark_status(status)
+
+    def end_input(self) -> None:
+        """End the input as a bounded stream ends: last watermark, end_input, what is pending, finish."""
+        self.process_watermark(MAX_WATERMARK)
+        self.operator.end_input(0)
+        self.finish()
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ def test_periodic_watermarks_come_from_the_timer_while_nothing_is_read() -> None
 def test_an_idle_source_says_so_and_is_active_again_with_the_next_record() -> None:
     strategy = bounded().with_idleness(Duration.of_millis(500))
     rig = SourceRig(ListsSource([10, None, 20]), strategy=strategy)
-    for _ in range(3):
+    for _ in range(4):
         rig.step(10)
     rig.clock.advance(200)
     rig.timers.run_due()
@@ -164,6 +164,18 @@ def test_an_idle_source_says_so_and_is_active_again_with_the_next_record() -> No
     rig.run()
     statuses = [e for e in rig.outputs[0].elements if isinstance(e, WatermarkStatus)]
     assert statuses == [WatermarkStatus.IDLE, WatermarkStatus.ACTIVE]
+
+
+def test_a_source_that_is_not_asked_for_records_is_not_idle() -> None:
+    rig = SourceRig(ListsSource([10, 20]), strategy=bounded().with_idleness(Duration.of_millis(500)))
+    for _ in range(3):
+        rig.step(1)
+    # back-pressure: the task does not call emit_next for a while
+    for _ in range(5):
+        rig.clock.advance(400)
+        rig.timers.run_due()
+    rig.run()
+    assert not [e for e in rig.outputs[0].elements if isinstance(e, WatermarkStatus)]
 
 
 def test_a_reader_without_data_is_asked_again_after_the_poll_interval() -> None:

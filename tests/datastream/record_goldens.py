@@ -25,9 +25,8 @@ def main() -> None:
             continue
         # Flink starts its workers as `python`
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        run = subprocess.run(
-            [sys.executable, str(program)], capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
-        )
+        command = [sys.executable, str(program)]
+        run = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path})
         if run.returncode:
             print(f"{program.name} failed on Flink:\n{run.stderr[-3000:]}")
             continue

@@ -6,36 +6,26 @@ side outputs (timers of one time, chained sinks), lines are compared as a set.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.job_runs import record_run
+from tests.support.programs import run_program
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
 PROGRAMS = sorted((HERE / "pyflink_programs").glob("*.py"))
 WITHOUT_ORDER = {"event_time_windows", "side_outputs", "window_states"}
 
 
-def run_program(program: Path, directory: Path) -> str:
-    """What the program prints on a MiniCluster in a process of its own."""
-    ported = directory / program.name
-    ported.write_text(program.read_text().replace("pyflink", "runtime"))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TIDEMARK_CONF_EXECUTION_TARGET": "mini-cluster"}
-    run = subprocess.run([sys.executable, str(ported)], capture_output=True, text=True, env=environment, check=False)
-    record_run("mini-cluster")
-    assert run.returncode == 0, run.stderr
-    assert run.stderr == ""
-    return run.stdout
-
-
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
 def test_a_pyflink_program_prints_what_it_prints_on_flink(program: Path, tmp_path: Path) -> None:
-    printed = run_program(program, tmp_path).splitlines()
+    ported = tmp_path / program.name
+    ported.write_text(program.read_text().replace("pyflink", "runtime"))
+    run = run_program(ported, env={"TIDEMARK_CONF_EXECUTION_TARGET": "mini-cluster"})
+    record_run("mini-cluster")
+    assert (run.exit_code, run.stderr) == (0, "")
+    printed = run.stdout.splitlines()
     recorded = (HERE / "goldens" / f"{program.stem}.txt").read_text().splitlines()
     if program.stem in WITHOUT_ORDER:
         printed.sort()

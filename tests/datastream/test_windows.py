@@ -49,24 +49,24 @@ class Mean(AggregateFunction):
         return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
 
 
-class Describe(ProcessWindowFunction[TimeWindow]):
+class Describe(ProcessWindowFunction[Any, Any, Any, TimeWindow]):
     def process(
         self, key: str, context: ProcessWindowFunction.Context[TimeWindow], elements: Iterable[Any]
     ) -> Iterator[Any]:
         yield key, context.window().start, context.window().end, list(elements)
 
 
-class Total(WindowFunction[TimeWindow]):
+class Total(WindowFunction[Any, Any, Any, TimeWindow]):
     def apply(self, key: str, window: TimeWindow, inputs: Iterable[Reading]) -> Iterator[Any]:
         yield key, window.start, sum(value for _, _, value in inputs)
 
 
-class CountAll(AllWindowFunction[TimeWindow]):
+class CountAll(AllWindowFunction[Any, Any, TimeWindow]):
     def apply(self, window: TimeWindow, inputs: Iterable[Any]) -> Iterator[Any]:
         yield window.start, len(list(inputs))
 
 
-class KeysOfAll(ProcessAllWindowFunction[TimeWindow]):
+class KeysOfAll(ProcessAllWindowFunction[Any, Any, TimeWindow]):
     def process(
         self, context: ProcessAllWindowFunction.Context[TimeWindow], elements: Iterable[Reading]
     ) -> Iterator[Any]:

@@ -11,12 +11,14 @@ import pyarrow as pa
 import pytest
 
 from runtime.common.typeinfo import TypeInformation, Types
+from runtime.common.types import Row
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.elements import CheckpointBarrier, EndOfInput, StreamElement, Watermark, WatermarkStatus
 from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.network.channel import ChannelFailure, ChannelId, InputChannel, NetworkEnvironment, OutputChannel
 from runtime.network.flight import FlightNetworkEnvironment
 from runtime.network.local import LocalNetwork
+from runtime.network.remote import RemoteInputChannel
 
 WINDOW = 1 << 16
 DEADLINE_SECONDS = 10.0
@@ -257,6 +259,74 @@ def test_channels_within_a_slot_need_no_connection(pair: Pair) -> None:
     out = pair.producer.create_output_channel(channel_id, SlotId(0), None)
     into = pair.producer.create_input_channel(channel_id, SlotId(0), None)
     pair.connect()
-    batch = RecordBatch.of_values([object()])
+    batch = RecordBatch.of_values([("immutable", 1)])
     out.add(batch)
     assert pair.receive(into, 1)[0] is batch and not out.statistics().remote
+
+
+def test_taker_of_a_mutable_record_has_it_for_itself(pair: Pair) -> None:
+    channels = [pair.channel(number) for number in range(2)]
+    pair.connect()
+    record = {"count": 1, "items": [1]}
+    batch = RecordBatch.of_values([record])
+    for out, _ in channels:  # as a broadcast does
+        out.add(batch)
+    record["count"] = 2
+    record["items"].append(2)  # type: ignore[attr-defined]
+    taken = [rows_of(pair.receive(into, 1)) for _, into in channels]
+    assert taken == [[{"count": 1, "items": [1]}]] * 2
+    assert taken[0][0] is not taken[1][0]
+
+
+def test_values_that_takers_make_from_one_batch_of_columns_are_their_own(pair: Pair) -> None:
+    record_type = Types.ROW([Types.LONG()])
+    channels = [pair.channel(number, record_type) for number in range(2)]
+    pair.connect()
+    columns = RecordBatch.of_values([Row(1)], type_info=record_type).arrow()
+    batch = RecordBatch.of_arrow(columns, record_type)
+    for out, _ in channels:
+        out.add(batch)
+    [first], [second] = (rows_of(pair.receive(into, 1)) for _, into in channels)
+    assert first == second and first is not second
+
+
+def test_channel_that_is_not_read_leaves_its_neighbour_alone(pair: Pair) -> None:
+    blocked, _ = pair.channel(0)
+    out, into = pair.channel(1)
+    pair.connect()
+    while blocked.is_available():
+        blocked.add(RecordBatch.of_values([bytes(1000)] * 10))
+    sent = 0
+    received = 0
+
+    def flows() -> bool:
+        nonlocal sent, received
+        while out.is_available() and sent < 2000:
+            out.add(RecordBatch.of_values([bytes(1000)] * 10))
+            sent += 10
+        while (element := into.poll()) is not None:
+            received += len(rows_of([element]))
+        return received == 2000
+
+    pair.wait_until(flows)
+    assert not blocked.is_available()
+
+
+def test_backlog_borrows_the_pool_and_gives_it_back(pair: Pair) -> None:
+    out, into = pair.channel()
+    pair.connect()
+    for _ in range(8):
+        out.add(RecordBatch.of_values([bytes(i) * (WINDOW // 4) for i in range(1, 3)]))
+    if not pair.remote:
+        assert out.overdraft_bytes > 0
+        return
+    # the consumer does not read, and yet more than its window arrives
+    pair.wait_until(lambda: into.statistics().queued_bytes > 2 * WINDOW)
+    assert 0 < into.statistics().floating_bytes <= into.statistics().pool_bytes
+    out.add(EndOfInput())
+    while pair.receive(into, 1) != [EndOfInput()]:
+        pass
+    assert into.statistics().floating_bytes == 0
+    assert isinstance(into, RemoteInputChannel)
+    into.gate.check_invariants()
+    assert into.gate.pool.available_bytes == into.gate.pool.size_bytes

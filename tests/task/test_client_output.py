@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.task.client_output import CLIENT_WINDOW_BYTES, SlotClientChannel, LineRedirect
+from runtime.task.client_output import CLIENT_WINDOW_BYTES, LineRedirect, SlotClientChannel
 
 
 def test_the_channel_takes_everything_but_is_unavailable_until_the_client_has_caught_up() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from runtime.task.processing_time import TaskTimers, TimerQueue
 from runtime.testing.clock import ManualClock
@@ -17,8 +18,12 @@ def fire(queue: TimerQueue) -> None:
 def test_due_timers_fire_in_time_order_and_of_one_time_in_order_of_registration() -> None:
     clock = ManualClock(1000)
     queue, fired = TimerQueue(clock), list[tuple[str, int]]()
+
+    def note(name: str, timestamp: int) -> None:
+        fired.append((name, timestamp))
+
     for name, at_ms in (("late", 1030), ("first", 1010), ("second", 1010), ("past", 900)):
-        queue.register_timer(at_ms, lambda timestamp, name=name: fired.append((name, timestamp)))
+        queue.register_timer(at_ms, partial(note, name))
     fire(queue)
     assert fired == [("past", 900)]
     assert queue.next_ms() == 1010

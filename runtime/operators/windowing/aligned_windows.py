@@ -30,7 +30,7 @@ _NUMBER_TYPES = frozenset({int, float, bool})
 def is_aligned(spec: WindowSpec) -> bool:
     """Whether the operator of this module serves these windows (their trigger is known to be the default one)."""
     assigner = spec.assigner
-    if type(assigner) not in (TumblingEventTimeWindows, SlidingEventTimeWindows):
+    if spec.evictor is not None or type(assigner) not in (TumblingEventTimeWindows, SlidingEventTimeWindows):
         return False
     assert isinstance(assigner, (TumblingEventTimeWindows, SlidingEventTimeWindows))
     # otherwise elements between the same two window starts belong to different windows
@@ -115,10 +115,10 @@ class AlignedWindowOperator(WindowOperator):
         if self._cells:
             self._flush_cells()
             self.backend.set_current_key(timer.key)
-        namespace: Namespace = timer.namespace
+        namespace: tuple[int, int] = timer.namespace
         window = TimeWindow(*namespace)
         if timer.timestamp == window.max_timestamp():
-            self._fire(window, namespace)
+            self._fire(window, namespace, namespace)
         if timer.timestamp == self._cleanup_time(window):
             self._state.set_current_namespace(namespace)
             self._state.clear()
@@ -163,7 +163,7 @@ class AlignedWindowOperator(WindowOperator):
             window = TimeWindow(start, start + self._size_ms)
             namespace = (start, window.end)
             self._add_to_state(namespace, [value])
-            self._fire(window, namespace)
+            self._fire(window, namespace, namespace)
             self.timers.register_event_time_timer(self._cleanup_time(window), namespace)
 
     def _flush_cells(self) -> None:

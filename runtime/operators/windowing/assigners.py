@@ -1,19 +1,27 @@
-"""Window assigners: which windows an element belongs to.
+"""Window assigners: which windows an element belongs to. Tumbling, sliding, global ones.
 
-Sizes, slides and offsets are given as `Time` and kept in ms. Windows start at the offset plus multiples of the slide,
-rounding down, so that times before 1970 fall into windows as others do.
+`session_windows`, `cumulative_windows` and `count_windows` have the others. Sizes, slides and offsets are kept in ms.
+Windows start at the offset plus multiples of the slide, rounding down, so that times before 1970 fall into windows as
+others do.
 Source: Flink and PyFlink, WindowAssigner and its implementations.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
-from typing import Any, Generic, TypeVar
+from collections.abc import Collection, Iterable
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from runtime.common.time import Time
+from runtime.common.time import Duration, Time
 from runtime.operators.functions import RuntimeContext
-from runtime.operators.windowing.triggers import EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger, Trigger
+from runtime.operators.windowing.milliseconds import to_milliseconds
+from runtime.operators.windowing.triggers import (
+    EndOfStreamTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    Trigger,
+)
 from runtime.operators.windowing.windows import (
     GlobalWindow,
     GlobalWindowSerializer,
@@ -22,29 +30,31 @@ from runtime.operators.windowing.windows import (
     Window,
     WindowSerializer,
 )
+from runtime.operators.windowing.windows import MergeCallback as _MergeCallback
 
+T = TypeVar("T")
 W = TypeVar("W", bound=Window)
 
 
-class WindowAssignerContext(ABC):
-    """What an assigner may ask while it assigns."""
-
-    @abstractmethod
-    def get_current_processing_time(self) -> int: ...
-
-    @abstractmethod
-    def get_runtime_context(self) -> RuntimeContext: ...
-
-
-class WindowAssigner(ABC, Generic[W]):
+class WindowAssigner(ABC, Generic[T, W]):
     """Assigns elements to windows."""
 
+    class WindowAssignerContext(ABC):
+        """What an assigner may ask while it assigns."""
+
+        @abstractmethod
+        def get_current_processing_time(self) -> int: ...
+
+        @abstractmethod
+        def get_runtime_context(self) -> RuntimeContext: ...
+
     @abstractmethod
-    def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> Collection[W]:
+    def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[W]:
         """The windows of an element with event time `timestamp` (ms; NO_TIMESTAMP if it has none)."""
 
     @abstractmethod
-    def get_default_trigger(self) -> Trigger[W]: ...
+    def get_default_trigger(self, env: Any = None) -> Trigger[T, W]:
+        """When windows fire if the program does not say; `env` is the program's environment, None on a slot."""
 
     @abstractmethod
     def get_window_serializer(self) -> WindowSerializer[W]: ...
@@ -54,10 +64,10 @@ class WindowAssigner(ABC, Generic[W]):
         """Whether the windows are bounded by event time: elements can then be late."""
 
 
-WindowAssigner.WindowAssignerContext = WindowAssignerContext  # type: ignore[attr-defined]  # PyFlink's name for it
+WindowAssignerContext = WindowAssigner.WindowAssignerContext
 
 
-class _TimeWindows(WindowAssigner[TimeWindow]):
+class _TimeWindows(WindowAssigner[Any, TimeWindow]):
     """Tumbling and sliding windows; a tumbling one slides by its size."""
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
@@ -80,16 +90,14 @@ class _TimeWindows(WindowAssigner[TimeWindow]):
         return TimeWindowSerializer()
 
     def __repr__(self) -> str:
-        slide = "" if self.slide_ms == self.size_ms else f", slide={self.slide_ms}"
-        offset = f", offset={self.offset_ms}" if self.offset_ms else ""
-        return f"{type(self).__name__}(size={self.size_ms}{slide}{offset})"
+        return f"{type(self).__name__}({self.size_ms}, {self.slide_ms}, {self.offset_ms})"
 
 
 class _EventTimeWindows(_TimeWindows):
     def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> Collection[TimeWindow]:
         return self.windows_at(timestamp)
 
-    def get_default_trigger(self) -> Trigger[TimeWindow]:
+    def get_default_trigger(self, env: Any = None) -> Trigger[Any, TimeWindow]:
         return EventTimeTrigger.create()
 
     def is_event_time(self) -> bool:
@@ -100,7 +108,7 @@ class _ProcessingTimeWindows(_TimeWindows):
     def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> Collection[TimeWindow]:
         return self.windows_at(context.get_current_processing_time())
 
-    def get_default_trigger(self) -> Trigger[TimeWindow]:
+    def get_default_trigger(self, env: Any = None) -> Trigger[Any, TimeWindow]:
         return ProcessingTimeTrigger.create()
 
     def is_event_time(self) -> bool:
@@ -114,16 +122,21 @@ class TumblingEventTimeWindows(_EventTimeWindows):
         super().__init__(size, size, offset)
 
     @staticmethod
-    def of(size: Time, offset: Time | None = None) -> TumblingEventTimeWindows:
-        return TumblingEventTimeWindows(size.to_milliseconds(), _milliseconds(offset))
+    def of(size: Time | Duration, offset: Time | Duration | None = None) -> TumblingEventTimeWindows:
+        return TumblingEventTimeWindows(to_milliseconds(size), to_milliseconds(offset))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.size_ms}, {self.offset_ms})"
 
 
 class SlidingEventTimeWindows(_EventTimeWindows):
     """Windows of one size that start every `slide`, by event time."""
 
     @staticmethod
-    def of(size: Time, slide: Time, offset: Time | None = None) -> SlidingEventTimeWindows:
-        return SlidingEventTimeWindows(size.to_milliseconds(), slide.to_milliseconds(), _milliseconds(offset))
+    def of(
+        size: Time | Duration, slide: Time | Duration, offset: Time | Duration | None = None
+    ) -> SlidingEventTimeWindows:
+        return SlidingEventTimeWindows(to_milliseconds(size), to_milliseconds(slide), to_milliseconds(offset))
 
 
 class TumblingProcessingTimeWindows(_ProcessingTimeWindows):
@@ -133,30 +146,46 @@ class TumblingProcessingTimeWindows(_ProcessingTimeWindows):
         super().__init__(size, size, offset)
 
     @staticmethod
-    def of(size: Time, offset: Time | None = None) -> TumblingProcessingTimeWindows:
-        return TumblingProcessingTimeWindows(size.to_milliseconds(), _milliseconds(offset))
+    def of(size: Time | Duration, offset: Time | Duration | None = None) -> TumblingProcessingTimeWindows:
+        return TumblingProcessingTimeWindows(to_milliseconds(size), to_milliseconds(offset))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.size_ms}, {self.offset_ms})"
 
 
 class SlidingProcessingTimeWindows(_ProcessingTimeWindows):
     """Windows of one size that start every `slide`, by the wall clock."""
 
     @staticmethod
-    def of(size: Time, slide: Time, offset: Time | None = None) -> SlidingProcessingTimeWindows:
-        return SlidingProcessingTimeWindows(size.to_milliseconds(), slide.to_milliseconds(), _milliseconds(offset))
+    def of(
+        size: Time | Duration, slide: Time | Duration, offset: Time | Duration | None = None
+    ) -> SlidingProcessingTimeWindows:
+        return SlidingProcessingTimeWindows(to_milliseconds(size), to_milliseconds(slide), to_milliseconds(offset))
 
 
-class GlobalWindows(WindowAssigner[GlobalWindow]):
+_THE_GLOBAL_WINDOW = (GlobalWindow.get(),)
+
+
+class GlobalWindows(WindowAssigner[Any, GlobalWindow]):
     """All elements in one window, which needs a trigger to give anything."""
+
+    def __init__(self, fires_at_the_end: bool = False) -> None:
+        self._fires_at_the_end = fires_at_the_end
 
     @staticmethod
     def create() -> GlobalWindows:
         return GlobalWindows()
 
-    def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> Collection[GlobalWindow]:
-        return (GlobalWindow.get(),)
+    @staticmethod
+    def create_with_end_of_stream_trigger() -> GlobalWindows:
+        """As `create`, with a default trigger that fires when the input ends."""
+        return GlobalWindows(fires_at_the_end=True)
 
-    def get_default_trigger(self) -> Trigger[GlobalWindow]:
-        return NeverTrigger()
+    def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> Collection[GlobalWindow]:
+        return _THE_GLOBAL_WINDOW
+
+    def get_default_trigger(self, env: Any = None) -> Trigger[Any, GlobalWindow]:
+        return EndOfStreamTrigger() if self._fires_at_the_end else NeverTrigger()
 
     def get_window_serializer(self) -> WindowSerializer[GlobalWindow]:
         return GlobalWindowSerializer()
@@ -168,5 +197,11 @@ class GlobalWindows(WindowAssigner[GlobalWindow]):
         return "GlobalWindows()"
 
 
-def _milliseconds(time: Time | None) -> int:
-    return 0 if time is None else time.to_milliseconds()
+class MergingWindowAssigner(WindowAssigner[T, W]):
+    """An assigner whose windows may become one, as sessions do."""
+
+    MergeCallback: TypeAlias = _MergeCallback
+
+    @abstractmethod
+    def merge_windows(self, windows: Iterable[W], callback: _MergeCallback[W]) -> None:
+        """Tell `callback` which of a key's windows become one; the others stay as they are."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.common.typeinfo import TypeInformation
+from runtime.common.typeinfo import TypeInformation, Types
 from runtime.operators.functions import AggregateFunction, ReduceFunction, callable_of
+from runtime.operators.windowing.windows import Namespace
 from runtime.state.descriptors import ListStateDescriptor, StateDescriptor, ValueStateDescriptor
 
 STATE_NAME = "window-contents"
@@ -38,9 +39,21 @@ class WindowContents(ABC):
         Elements are taken from the iterator one by one, so that its position tells on which of them a function failed.
         """
 
+    def add(self, state: Any, element: Any) -> None:
+        """Work one element into the state's current namespace."""
+        self.add_all(state, iter((element,)))
+
     @abstractmethod
     def read(self, state: Any) -> list[Any] | None:
         """What the window's function is given; None if the window is empty."""
+
+    @abstractmethod
+    def of_elements(self, elements: list[Any]) -> list[Any] | None:
+        """What the window's function is given if the window holds these elements; None = it is not called."""
+
+    @abstractmethod
+    def merge(self, state: Any, target: Namespace, sources: Sequence[Namespace]) -> None:
+        """Move what the namespaces `sources` hold into `target`, in their order; changes the current namespace."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +72,17 @@ class ListContents(WindowContents):
     def add_all(self, state: Any, elements: Iterator[Any]) -> None:
         state.add_all(list(elements))
 
+    def add(self, state: Any, element: Any) -> None:
+        state.add(element)
+
     def read(self, state: Any) -> list[Any] | None:
         return list(state.get()) or None
+
+    def of_elements(self, elements: list[Any]) -> list[Any] | None:
+        return elements
+
+    def merge(self, state: Any, target: Namespace, sources: Sequence[Namespace]) -> None:
+        state.merge_namespaces(target, sources)
 
 
 @dataclass(frozen=True)
@@ -110,6 +132,12 @@ class ReduceContents(WindowContents):
         reduced = state.value()
         return None if reduced is None else [reduced]
 
+    def of_elements(self, elements: list[Any]) -> list[Any] | None:
+        return [functools.reduce(self._call, elements)] if elements else None
+
+    def merge(self, state: Any, target: Namespace, sources: Sequence[Namespace]) -> None:
+        _merge_values(state, target, sources, self._call)
+
 
 @dataclass(frozen=True)
 class AggregateContents(WindowContents):
@@ -145,7 +173,20 @@ class AggregateContents(WindowContents):
         return ValueStateDescriptor(STATE_NAME, self.accumulator_type)
 
     def add_all(self, state: Any, elements: Iterator[Any]) -> None:
+        state.update(self._accumulated(state.value(), elements))
+
+    def read(self, state: Any) -> list[Any] | None:
         accumulator = state.value()
+        return None if accumulator is None else [self.aggregate_function.get_result(accumulator)]
+
+    def of_elements(self, elements: list[Any]) -> list[Any] | None:
+        return [self.aggregate_function.get_result(self._accumulated(None, iter(elements)))]
+
+    def merge(self, state: Any, target: Namespace, sources: Sequence[Namespace]) -> None:
+        merge, coercer = self.aggregate_function.merge, self._coercer
+        _merge_values(state, target, sources, merge if coercer is None else lambda one, two: coercer(merge(one, two)))
+
+    def _accumulated(self, accumulator: Any, elements: Iterator[Any]) -> Any:
         if accumulator is None:
             accumulator = self.aggregate_function.create_accumulator()
         add, coercer = self.aggregate_function.add, self._coercer
@@ -158,8 +199,57 @@ class AggregateContents(WindowContents):
                 accumulator = coercer(add(element, accumulator))
         if accumulator is None:
             raise TypeError("AggregateFunction.add() returned None; it must return the accumulator")
-        state.update(accumulator)
+        return accumulator
+
+
+@dataclass(frozen=True)
+class EvictableContents(WindowContents):
+    """Keeps every element with its event time, for windows with an evictor.
+
+    Args:
+        contents: what the window would keep without one.
+    """
+
+    contents: WindowContents
+
+    @property
+    def function(self) -> Any:
+        return self.contents.function
+
+    def descriptor(self) -> StateDescriptor:
+        element_type = self.contents.element_type if isinstance(self.contents, _TYPED_CONTENTS) else None
+        return ListStateDescriptor(
+            STATE_NAME, None if element_type is None else Types.TUPLE([element_type, Types.LONG()])
+        )
+
+    def add_all(self, state: Any, elements: Iterator[Any]) -> None:
+        """`elements` are pairs (element, event time)."""
+        state.add_all(list(elements))
 
     def read(self, state: Any) -> list[Any] | None:
-        accumulator = state.value()
-        return None if accumulator is None else [self.aggregate_function.get_result(accumulator)]
+        """Pairs (element, event time)."""
+        return list(state.get()) or None
+
+    def of_elements(self, elements: list[Any]) -> list[Any] | None:
+        return self.contents.of_elements(elements)
+
+    def merge(self, state: Any, target: Namespace, sources: Sequence[Namespace]) -> None:
+        state.merge_namespaces(target, sources)
+
+
+_TYPED_CONTENTS = (ListContents, ReduceContents)
+
+
+def _merge_values(
+    state: Any, target: Namespace, sources: Sequence[Namespace], merge: Callable[[Any, Any], Any]
+) -> None:
+    merged = None
+    for namespace in (target, *sources):
+        state.set_current_namespace(namespace)
+        value = state.value()
+        if value is not None:
+            state.clear()
+            merged = value if merged is None else merge(merged, value)
+    if merged is not None:
+        state.set_current_namespace(target)
+        state.update(merged)

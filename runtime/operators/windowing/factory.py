@@ -11,9 +11,12 @@ from typing import Any
 from runtime.common.typeinfo import TypeInformation
 from runtime.operators.output_tag import OutputTag
 from runtime.operators.windowing.aligned_windows import AlignedWindowOperator, is_aligned
-from runtime.operators.windowing.assigners import WindowAssigner
+from runtime.operators.windowing.assigners import MergingWindowAssigner, WindowAssigner
 from runtime.operators.windowing.contents import ListContents, WindowContents
-from runtime.operators.windowing.triggers import Trigger
+from runtime.operators.windowing.count_windows import CountWindowAssigner
+from runtime.operators.windowing.evictors import Evictor
+from runtime.operators.windowing.merging_windows import MergingWindowOperator
+from runtime.operators.windowing.triggers import PurgingTrigger, Trigger
 from runtime.operators.windowing.window_functions import check_window_function
 from runtime.operators.windowing.window_operator import WindowOperator, WindowSpec
 
@@ -32,20 +35,23 @@ class WindowOperatorFactory:
         allowed_lateness_ms: how far the watermark may have passed a window that still takes elements.
         late_data_tag: side output of elements that are late for all their windows; None = they are dropped.
         output_type: type of the results; None = Python objects.
+        evictor: takes elements out of windows that fire; all elements are kept for it.
 
     Raises:
-        TypeError: the window function is of no known kind, or all elements are kept and there is none.
+        TypeError: the window function is of no known kind, or all elements are kept and there is none; or windows merge
+            and the trigger cannot.
         ValueError: the lateness is negative.
     """
 
-    assigner: WindowAssigner[Any]
+    assigner: WindowAssigner[Any, Any]
     key_selector: Any
     contents: WindowContents
     window_function: Any = None
-    trigger: Trigger[Any] | None = None
+    trigger: Trigger[Any, Any] | None = None
     allowed_lateness_ms: int = 0
     late_data_tag: OutputTag | None = None
     output_type: TypeInformation | None = None
+    evictor: Evictor[Any, Any] | None = None
 
     def __post_init__(self) -> None:
         check_window_function(self.window_function)
@@ -54,10 +60,29 @@ class WindowOperatorFactory:
         if self.allowed_lateness_ms < 0:
             raise ValueError(f"the allowed lateness must not be negative, it is {self.allowed_lateness_ms} ms")
 
+        if isinstance(self.assigner, MergingWindowAssigner) and not self._trigger().can_merge():
+            raise TypeError(f"windows of {self.assigner!r} merge, and {type(self._trigger()).__name__} cannot")
+
     def create(self) -> WindowOperator:
-        trigger = self.assigner.get_default_trigger() if self.trigger is None else self.trigger
+        trigger = self._trigger()
+        if self.trigger is None and isinstance(self.assigner, CountWindowAssigner):
+            # a count window that has fired gets no more elements and has no end: nothing else would ever clear it
+            trigger = PurgingTrigger.of(trigger)
         spec = WindowSpec(
-            self.assigner, self.contents, self.window_function, trigger, self.allowed_lateness_ms, self.late_data_tag
+            self.assigner,
+            self.contents,
+            self.window_function,
+            trigger,
+            self.allowed_lateness_ms,
+            self.late_data_tag,
+            self.evictor,
         )
-        operator = AlignedWindowOperator if self.trigger is None and is_aligned(spec) else WindowOperator
+        operator: type[WindowOperator] = WindowOperator
+        if isinstance(self.assigner, MergingWindowAssigner):
+            operator = MergingWindowOperator
+        elif self.trigger is None and is_aligned(spec):
+            operator = AlignedWindowOperator
         return operator(spec, self.key_selector, self.output_type)
+
+    def _trigger(self) -> Trigger[Any, Any]:
+        return self.assigner.get_default_trigger(None) if self.trigger is None else self.trigger

@@ -1,7 +1,8 @@
 """Triggers: when a window gives its results, and whether it then forgets its elements.
 
 A trigger object serves all keys and windows of a subtask; what it has to remember per window it keeps in
-`ctx.get_partitioned_state`. Source: Flink and PyFlink, Trigger and its implementations.
+`ctx.get_partitioned_state`. `continuous_triggers` and `java_triggers` have the others.
+Source: Flink and PyFlink, Trigger and its implementations.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import enum
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
-from runtime.common.time import Time
 from runtime.common.typeinfo import Types
 from runtime.metrics import MetricGroup
 from runtime.operators.windowing.windows import GlobalWindow, TimeWindow, Window
 from runtime.state.descriptors import ReducingStateDescriptor, StateDescriptor
 
+T = TypeVar("T")
 W = TypeVar("W", bound=Window)
 
 
@@ -36,40 +37,50 @@ class TriggerResult(enum.Enum):
         return self.value[1]
 
 
-class TriggerContext(ABC):
-    """Time, timers and state of the key and window under way."""
-
-    @abstractmethod
-    def get_current_processing_time(self) -> int: ...
-
-    @abstractmethod
-    def get_metric_group(self) -> MetricGroup: ...
-
-    @abstractmethod
-    def get_current_watermark(self) -> int: ...
-
-    @abstractmethod
-    def register_processing_time_timer(self, time: int) -> None: ...
-
-    @abstractmethod
-    def register_event_time_timer(self, time: int) -> None: ...
-
-    @abstractmethod
-    def delete_processing_time_timer(self, time: int) -> None: ...
-
-    @abstractmethod
-    def delete_event_time_timer(self, time: int) -> None: ...
-
-    @abstractmethod
-    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-        """State of the key and window under way."""
-
-
-class Trigger(ABC, Generic[W]):
+class Trigger(ABC, Generic[T, W]):
     """Decides when a window fires."""
 
+    class TriggerContext(ABC):
+        """Time, timers and state of the key and window under way."""
+
+        @abstractmethod
+        def get_current_processing_time(self) -> int: ...
+
+        @abstractmethod
+        def get_metric_group(self) -> MetricGroup: ...
+
+        @abstractmethod
+        def get_current_watermark(self) -> int: ...
+
+        @abstractmethod
+        def register_processing_time_timer(self, time: int) -> None: ...
+
+        @abstractmethod
+        def register_event_time_timer(self, time: int) -> None: ...
+
+        @abstractmethod
+        def delete_processing_time_timer(self, time: int) -> None: ...
+
+        @abstractmethod
+        def delete_event_time_timer(self, time: int) -> None: ...
+
+        @abstractmethod
+        def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+            """State of the key and window under way."""
+
+    class OnMergeContext(TriggerContext):
+        """The context while windows become one, which is then the window under way."""
+
+        @abstractmethod
+        def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+            """Move the state of the windows that are gone into the one that they have become.
+
+            Raises:
+                TypeError: it is neither list, reducing nor aggregating state.
+            """
+
     @abstractmethod
-    def on_element(self, element: Any, timestamp: int, window: W, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: T, timestamp: int, window: W, ctx: TriggerContext) -> TriggerResult:
         """An element was added to the window."""
 
     @abstractmethod
@@ -85,14 +96,22 @@ class Trigger(ABC, Generic[W]):
         """The window is removed: clear the trigger's state and timers for it."""
 
     def can_merge(self) -> bool:
-        """Whether the trigger serves merging windows."""
+        """Whether the trigger serves merging windows; if so, it has an `on_merge`."""
         return False
 
+    def on_merge(self, window: W, ctx: OnMergeContext) -> None:
+        """Windows have become `window`: merge their state, register its timers.
 
-Trigger.TriggerContext = TriggerContext  # type: ignore[attr-defined]  # PyFlink's name for it
+        Afterwards `clear` is called for each of them.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no on_merge()")
 
 
-class EventTimeTrigger(Trigger[TimeWindow]):
+TriggerContext = Trigger.TriggerContext
+OnMergeContext = Trigger.OnMergeContext
+
+
+class EventTimeTrigger(Trigger[Any, TimeWindow]):
     """Fires once the watermark passes the window's end, and again for each late element. The event-time default."""
 
     @staticmethod
@@ -111,11 +130,19 @@ class EventTimeTrigger(Trigger[TimeWindow]):
     def on_event_time(self, time: int, window: TimeWindow, ctx: TriggerContext) -> TriggerResult:
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: TimeWindow, ctx: OnMergeContext) -> None:
+        # a window that the watermark has passed fires at once, when the element that merged it is added
+        if window.max_timestamp() > ctx.get_current_watermark():
+            ctx.register_event_time_timer(window.max_timestamp())
+
     def clear(self, window: TimeWindow, ctx: TriggerContext) -> None:
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
-class ProcessingTimeTrigger(Trigger[TimeWindow]):
+class ProcessingTimeTrigger(Trigger[Any, TimeWindow]):
     """Fires once the wall clock passes the window's end. The processing-time default."""
 
     @staticmethod
@@ -132,11 +159,18 @@ class ProcessingTimeTrigger(Trigger[TimeWindow]):
     def on_event_time(self, time: int, window: TimeWindow, ctx: TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
 
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: TimeWindow, ctx: OnMergeContext) -> None:
+        if window.max_timestamp() > ctx.get_current_processing_time():
+            ctx.register_processing_time_timer(window.max_timestamp())
+
     def clear(self, window: TimeWindow, ctx: TriggerContext) -> None:
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
-class CountTrigger(Trigger[Window]):
+class CountTrigger(Trigger[Any, Any]):
     """Fires whenever `window_size` more elements have come."""
 
     def __init__(self, window_size: int) -> None:
@@ -149,7 +183,7 @@ class CountTrigger(Trigger[Window]):
     def of(window_size: int) -> CountTrigger:
         return CountTrigger(window_size)
 
-    def on_element(self, element: Any, timestamp: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         count = ctx.get_partitioned_state(self._count)
         count.add(1)
         if count.get() < self._window_size:
@@ -157,72 +191,30 @@ class CountTrigger(Trigger[Window]):
         count.clear()
         return TriggerResult.FIRE
 
-    def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
 
-    def clear(self, window: Window, ctx: TriggerContext) -> None:
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+        ctx.merge_partitioned_state(self._count)
+
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
         ctx.get_partitioned_state(self._count).clear()
 
 
-class ContinuousEventTimeTrigger(Trigger[TimeWindow]):
-    """Fires every `interval` of event time, and at the window's end."""
-
-    def __init__(self, interval_ms: int) -> None:
-        if interval_ms < 1:
-            raise ValueError(f"ContinuousEventTimeTrigger: the interval must be at least 1 ms, not {interval_ms}")
-        self._interval_ms = interval_ms
-        self._next_fire = ReducingStateDescriptor("trigger-next-fire", min, Types.LONG())
-
-    @staticmethod
-    def of(interval: Time) -> ContinuousEventTimeTrigger:
-        return ContinuousEventTimeTrigger(interval.to_milliseconds())
-
-    def on_element(self, element: Any, timestamp: int, window: TimeWindow, ctx: TriggerContext) -> TriggerResult:
-        if window.max_timestamp() <= ctx.get_current_watermark():
-            return TriggerResult.FIRE
-        ctx.register_event_time_timer(window.max_timestamp())
-        if ctx.get_partitioned_state(self._next_fire).get() is None:
-            self._register_next(timestamp - timestamp % self._interval_ms, window, ctx)
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: TimeWindow, ctx: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_event_time(self, time: int, window: TimeWindow, ctx: TriggerContext) -> TriggerResult:
-        if time == window.max_timestamp():
-            return TriggerResult.FIRE
-        next_fire = ctx.get_partitioned_state(self._next_fire)
-        if next_fire.get() != time:
-            return TriggerResult.CONTINUE
-        next_fire.clear()
-        self._register_next(time, window, ctx)
-        return TriggerResult.FIRE
-
-    def clear(self, window: TimeWindow, ctx: TriggerContext) -> None:
-        ctx.delete_event_time_timer(window.max_timestamp())
-        next_fire = ctx.get_partitioned_state(self._next_fire)
-        timestamp = next_fire.get()
-        if timestamp is not None:
-            ctx.delete_event_time_timer(timestamp)
-            next_fire.clear()
-
-    def _register_next(self, after: int, window: TimeWindow, ctx: TriggerContext) -> None:
-        timestamp = min(after + self._interval_ms, window.max_timestamp())
-        ctx.get_partitioned_state(self._next_fire).add(timestamp)
-        ctx.register_event_time_timer(timestamp)
-
-
-class PurgingTrigger(Trigger[Any]):
+class PurgingTrigger(Trigger[Any, Any]):
     """Turns every firing of another trigger into one that also forgets the window's elements."""
 
-    def __init__(self, nested_trigger: Trigger[Any]) -> None:
+    def __init__(self, nested_trigger: Trigger[Any, Any]) -> None:
         self.nested_trigger = nested_trigger
 
     @staticmethod
-    def of(nested_trigger: Trigger[Any]) -> PurgingTrigger:
+    def of(nested_trigger: Trigger[Any, Any]) -> PurgingTrigger:
         return PurgingTrigger(nested_trigger)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
@@ -234,14 +226,17 @@ class PurgingTrigger(Trigger[Any]):
     def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         return _purging(self.nested_trigger.on_event_time(time, window, ctx))
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
-        self.nested_trigger.clear(window, ctx)
-
     def can_merge(self) -> bool:
         return self.nested_trigger.can_merge()
 
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+        self.nested_trigger.on_merge(window, ctx)
 
-class NeverTrigger(Trigger[GlobalWindow]):
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
+        self.nested_trigger.clear(window, ctx)
+
+
+class NeverTrigger(Trigger[Any, GlobalWindow]):
     """Never fires. The default of global windows."""
 
     def on_element(self, element: Any, timestamp: int, window: GlobalWindow, ctx: TriggerContext) -> TriggerResult:
@@ -253,8 +248,22 @@ class NeverTrigger(Trigger[GlobalWindow]):
     def on_event_time(self, time: int, window: GlobalWindow, ctx: TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
 
+    def on_merge(self, window: GlobalWindow, ctx: OnMergeContext) -> None:
+        """There is nothing to merge."""
+
     def clear(self, window: GlobalWindow, ctx: TriggerContext) -> None:
         """There is nothing to clear."""
+
+
+class EndOfStreamTrigger(NeverTrigger):
+    """Fires when the input ends. What `GlobalWindows.create_with_end_of_stream_trigger` has."""
+
+    def on_element(self, element: Any, timestamp: int, window: GlobalWindow, ctx: TriggerContext) -> TriggerResult:
+        ctx.register_event_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: GlobalWindow, ctx: TriggerContext) -> TriggerResult:
+        return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
 
 def _add(left: int, right: int) -> int:

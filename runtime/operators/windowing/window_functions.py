@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from runtime.operators.errors import StateAccessError
 from runtime.operators.functions import (
     AllWindowFunction,
     KeyedStateStore,
@@ -19,17 +20,18 @@ from runtime.operators.operator import ProcessingTimeService
 from runtime.operators.runtime_context import BackendStateStore, NamespacedStateStore
 from runtime.operators.windowing.windows import Namespace, Window
 from runtime.state.backend import KeyedStateBackend, TimerService
+from runtime.state.descriptors import StateDescriptor
 
 
 class WindowContext(ProcessWindowFunction.Context[Window], ProcessAllWindowFunction.Context[Window]):
     """The surroundings of the window that fires or is removed."""
 
     def __init__(
-        self, backend: KeyedStateBackend, timers: TimerService, processing_time: ProcessingTimeService
+        self, backend: KeyedStateBackend, timers: TimerService, processing_time: ProcessingTimeService, is_merging: bool
     ) -> None:
         self._timers = timers
         self._processing_time = processing_time
-        self._window_state = NamespacedStateStore(backend)
+        self._window_state = _MergingStateStore(backend) if is_merging else NamespacedStateStore(backend)
         self._global_state = BackendStateStore(backend.get_state)
         self._window: Window
 
@@ -52,6 +54,15 @@ class WindowContext(ProcessWindowFunction.Context[Window], ProcessAllWindowFunct
 
     def global_state(self) -> KeyedStateStore:
         return self._global_state
+
+
+class _MergingStateStore(NamespacedStateStore):
+    """Stands where the state per window is, if windows merge: nobody could say what becomes of it then."""
+
+    def _get(self, descriptor: StateDescriptor) -> Any:
+        raise StateAccessError(
+            f"state {descriptor.get_name()!r}: there is no per-window state in windows that merge; use global_state()"
+        )
 
 
 WINDOW_FUNCTIONS = (WindowFunction, AllWindowFunction, ProcessWindowFunction, ProcessAllWindowFunction)

@@ -14,7 +14,6 @@ from typing import Any
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import NO_TIMESTAMP
 from runtime.core.elements import MAX_WATERMARK
-from runtime.metrics import MetricGroup
 from runtime.operators.errors import MissingTimestampError, failing_index, user_function_error
 from runtime.operators.functions import RuntimeContext
 from runtime.operators.operator import OperatorContext
@@ -22,37 +21,40 @@ from runtime.operators.output import Output
 from runtime.operators.output_tag import OutputTag
 from runtime.operators.user_operator import KeyedOperator
 from runtime.operators.windowing.assigners import WindowAssigner, WindowAssignerContext
-from runtime.operators.windowing.contents import WindowContents
-from runtime.operators.windowing.triggers import Trigger, TriggerContext, TriggerResult
+from runtime.operators.windowing.contents import EvictableContents, WindowContents
+from runtime.operators.windowing.evictors import Evictor, TimestampedValue
+from runtime.operators.windowing.trigger_context import WindowTriggerContext
+from runtime.operators.windowing.triggers import Trigger, TriggerResult
 from runtime.operators.windowing.window_functions import WindowContext, WindowFunctionCaller
-from runtime.operators.windowing.windows import Namespace, Window
+from runtime.operators.windowing.windows import Namespace, Window, window_serializer
 from runtime.state.backend import Timer
-from runtime.state.descriptors import StateDescriptor
 
 
 @dataclass(frozen=True)
 class WindowSpec:
     """What a window operator does; see `WindowOperatorFactory`."""
 
-    assigner: WindowAssigner[Any]
+    assigner: WindowAssigner[Any, Any]
     contents: WindowContents
     window_function: Any
-    trigger: Trigger[Any]
+    trigger: Trigger[Any, Any]
     allowed_lateness_ms: int
     late_data_tag: OutputTag | None
+    evictor: Evictor[Any, Any] | None = None
 
 
 class WindowOperator(KeyedOperator):
-    """Windows of a keyed stream, the general way."""
+    """Windows of a keyed stream, the general way; windows that merge are served by `merging_windows`."""
 
     timers_name = "window-timers"
+    is_merging = False
 
     def __init__(self, spec: WindowSpec, key_selector: Any, output_type: TypeInformation | None) -> None:
         super().__init__([spec.contents.function, spec.window_function], key_selector, output_type)
         self._spec = spec
-        self._serializer = spec.assigner.get_window_serializer()
+        self._serializer = window_serializer(spec.assigner.get_window_serializer())
         self._is_event_time = spec.assigner.is_event_time()
-        self._contents = spec.contents
+        self._contents = spec.contents if spec.evictor is None else EvictableContents(spec.contents)
         self._caller = WindowFunctionCaller(spec.window_function)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -62,49 +64,65 @@ class WindowOperator(KeyedOperator):
     def open(self) -> None:
         super().open()
         self._state = self.backend.get_namespaced_state(self._contents.descriptor())
-        self._window_context = WindowContext(self.backend, self.timers, self.context.processing_time)
-        self._trigger_context = _TriggerContext(self)
+        self._window_context = WindowContext(self.backend, self.timers, self.context.processing_time, self.is_merging)
+        self._trigger_context = WindowTriggerContext(self)
         self._assigner_context = _AssignerContext(self)
 
     def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
-        set_key = self.backend.set_current_key
+        set_key, process = self.backend.set_current_key, self.process_element
         rows = iter(values)
         try:
             for value, timestamp, key in zip(rows, timestamps, keys, strict=True):
                 set_key(key)
-                self._process_element(value, timestamp)
+                process(value, timestamp)
         except Exception as error:
             record = values[failing_index(rows, len(values))]
             raise user_function_error(self.context, error, record, self._contents.function) from error
 
     def on_event_time(self, timer: Timer) -> None:
-        self._on_timer(timer, is_event_time=True)
+        self.on_timer(timer, is_event_time=True)
 
     def on_processing_time(self, timer: Timer) -> None:
-        self._on_timer(timer, is_event_time=False)
+        self.on_timer(timer, is_event_time=False)
 
-    def _process_element(self, value: Any, timestamp: int) -> None:
+    def process_element(self, value: Any, timestamp: int) -> None:
+        """Process an element of the current key."""
         if self._is_event_time and timestamp == NO_TIMESTAMP:
             raise missing_timestamp(self.context)
-        is_late = True
-        windows = self._spec.assigner.assign_windows(value, timestamp, self._assigner_context)
-        for window in windows:
+        is_skipped = True
+        for window in self._spec.assigner.assign_windows(value, timestamp, self._assigner_context):
             cleanup_time = self._cleanup_time(window)
             if self._is_event_time and cleanup_time <= self.timers.current_watermark:
                 continue
-            is_late = False
+            is_skipped = False
             namespace = self._serializer.to_namespace(window)
-            self._state.set_current_namespace(namespace)
-            self._contents.add_all(self._state, iter((value,)))
-            self._trigger_context.namespace = namespace
-            result = self._spec.trigger.on_element(value, timestamp, window, self._trigger_context)
-            self._act_on(result, window, namespace)
-            if cleanup_time != MAX_WATERMARK:
-                if self._is_event_time:
-                    self.timers.register_event_time_timer(cleanup_time, namespace)
-                else:
-                    self.timers.register_processing_time_timer(cleanup_time, namespace)
-        if is_late and windows and self._is_event_time:
+            self._add(value, timestamp, window, namespace, namespace)
+            self._register_cleanup(cleanup_time, namespace)
+        if is_skipped:
+            self._skip_if_late(value, timestamp)
+
+    def on_timer(self, timer: Timer, is_event_time: bool) -> None:
+        """A timer of the trigger or of a window's end fires."""
+        namespace: Namespace = timer.namespace
+        window = self._serializer.from_namespace(namespace)
+        self._trigger_on_timer(timer.timestamp, is_event_time, window, namespace, namespace)
+        if is_event_time == self._is_event_time and timer.timestamp == self._cleanup_time(window):
+            self._remove(window, namespace, namespace)
+
+    def _add(
+        self, value: Any, timestamp: int, window: Window, namespace: Namespace, state_namespace: Namespace
+    ) -> None:
+        """Add an element to a window, and do what the trigger says."""
+        self._state.set_current_namespace(state_namespace)
+        self._contents.add(self._state, value if self._spec.evictor is None else (value, timestamp))
+        self._trigger_context.namespace = namespace
+        result = self._spec.trigger.on_element(value, timestamp, window, self._trigger_context)
+        if result is not TriggerResult.CONTINUE:
+            self._act_on(result, window, namespace, state_namespace)
+
+    def _skip_if_late(self, value: Any, timestamp: int) -> None:
+        """No window takes the element; it may also be that there is none for it."""
+        if self._is_event_time and timestamp + self._spec.allowed_lateness_ms <= self.timers.current_watermark:
             self._skip_late(value, timestamp)
 
     def _skip_late(self, value: Any, timestamp: int) -> None:
@@ -114,50 +132,71 @@ class WindowOperator(KeyedOperator):
         else:
             self.collector.add_side(tag, value, timestamp)
 
-    def _on_timer(self, timer: Timer, is_event_time: bool) -> None:
-        namespace: Namespace = timer.namespace
-        window = self._serializer.from_namespace(namespace)
+    def _trigger_on_timer(
+        self, time: int, is_event_time: bool, window: Window, namespace: Namespace, state_namespace: Namespace
+    ) -> None:
         trigger, context = self._spec.trigger, self._trigger_context
         context.namespace = namespace
         try:
             on_time = trigger.on_event_time if is_event_time else trigger.on_processing_time
-            result = on_time(timer.timestamp, window, context)
+            result = on_time(time, window, context)
         except Exception as error:
             raise self._failure(error, trigger, window) from error
-        self._act_on(result, window, namespace)
-        if is_event_time == self._is_event_time and timer.timestamp == self._cleanup_time(window):
-            self._remove(window, namespace)
+        if result is not TriggerResult.CONTINUE:
+            self._act_on(result, window, namespace, state_namespace)
 
-    def _act_on(self, result: TriggerResult, window: Window, namespace: Namespace) -> None:
-        if result is TriggerResult.CONTINUE:
-            return
+    def _act_on(self, result: TriggerResult, window: Window, namespace: Namespace, state_namespace: Namespace) -> None:
         if result.is_fire():
-            self._fire(window, namespace)
+            self._fire(window, namespace, state_namespace)
         if result.is_purge():
-            self._state.set_current_namespace(namespace)
+            self._state.set_current_namespace(state_namespace)
             self._state.clear()
 
-    def _fire(self, window: Window, namespace: Namespace) -> None:
-        self._state.set_current_namespace(namespace)
-        timestamp = window.max_timestamp()
+    def _fire(self, window: Window, namespace: Namespace, state_namespace: Namespace) -> None:
+        state = self._state
+        state.set_current_namespace(state_namespace)
         try:
-            contents = self._contents.read(self._state)
+            contents = self._contents.read(state)
             if contents is None:
                 return
-            if self._caller.function is None:
-                self.collector.add(contents[0], timestamp)
-                return
-            self._window_context.set_window(window, namespace)
-            results = self._caller.call(self.backend.current_key, self._window_context, window, contents)
-            self.collector.add_results(results, timestamp)
+            if self._spec.evictor is None:
+                self._emit(window, namespace, contents)
+            else:
+                kept = self._emit_evicting(self._spec.evictor, window, namespace, contents)
+                state.set_current_namespace(state_namespace)
+                state.update(kept)
         except Exception as error:
             raise self._failure(error, self._caller.function or self._contents.function, window) from error
 
-    def _remove(self, window: Window, namespace: Namespace) -> None:
-        self._state.set_current_namespace(namespace)
+    def _emit(self, window: Window, namespace: Namespace, contents: list[Any]) -> None:
+        timestamp = window.max_timestamp()
+        if self._caller.function is None:
+            self.collector.add(contents[0], timestamp)
+            return
+        self._window_context.set_window(window, namespace)
+        results = self._caller.call(self.backend.current_key, self._window_context, window, contents)
+        self.collector.add_results(results, timestamp)
+
+    def _emit_evicting(
+        self, evictor: Evictor[Any, Any], window: Window, namespace: Namespace, pairs: list[Any]
+    ) -> list[Any]:
+        """Emit what an evictor leaves; returns the pairs of (element, event time) that stay in the window."""
+        elements = [TimestampedValue(value, timestamp) for value, timestamp in pairs]
+        evictor.evict_before(elements, len(elements), window, self._trigger_context)
+        contents = self._contents.of_elements([element.value for element in elements])
+        if contents is not None:
+            self._emit(window, namespace, contents)
+        evictor.evict_after(elements, len(elements), window, self._trigger_context)
+        return [(element.value, element.timestamp) for element in elements]
+
+    def _remove(self, window: Window, namespace: Namespace, state_namespace: Namespace) -> None:
+        self._state.set_current_namespace(state_namespace)
         self._state.clear()
         self._trigger_context.namespace = namespace
-        self._spec.trigger.clear(window, self._trigger_context)
+        try:
+            self._spec.trigger.clear(window, self._trigger_context)
+        except Exception as error:
+            raise self._failure(error, self._spec.trigger, window) from error
         self._clear_window_function(window, namespace)
 
     def _clear_window_function(self, window: Window, namespace: Namespace) -> None:
@@ -173,46 +212,17 @@ class WindowOperator(KeyedOperator):
             return window.max_timestamp()
         return min(window.max_timestamp() + self._spec.allowed_lateness_ms, MAX_WATERMARK)
 
+    def _register_cleanup(self, cleanup_time: int, namespace: Namespace) -> None:
+        if cleanup_time == MAX_WATERMARK:
+            return
+        if self._is_event_time:
+            self.timers.register_event_time_timer(cleanup_time, namespace)
+        else:
+            self.timers.register_processing_time_timer(cleanup_time, namespace)
+
     def _failure(self, error: Exception, function: Any, window: Window) -> Exception:
         during = f"{window!r} of key {self.backend.current_key!r}"
         return user_function_error(self.context, error, function=function, during=during)
-
-
-class _TriggerContext(TriggerContext):
-    """The trigger's view of the operator; the key is the backend's current one."""
-
-    namespace: Namespace
-
-    def __init__(self, operator: WindowOperator) -> None:
-        self._operator = operator
-        self._timers = operator.timers
-        self._backend = operator.backend
-
-    def get_current_processing_time(self) -> int:
-        return self._operator.context.processing_time.now_ms()
-
-    def get_metric_group(self) -> MetricGroup:
-        return self._operator.context.metrics
-
-    def get_current_watermark(self) -> int:
-        return self._timers.current_watermark
-
-    def register_processing_time_timer(self, time: int) -> None:
-        self._timers.register_processing_time_timer(time, self.namespace)
-
-    def register_event_time_timer(self, time: int) -> None:
-        self._timers.register_event_time_timer(time, self.namespace)
-
-    def delete_processing_time_timer(self, time: int) -> None:
-        self._timers.delete_processing_time_timer(time, self.namespace)
-
-    def delete_event_time_timer(self, time: int) -> None:
-        self._timers.delete_event_time_timer(time, self.namespace)
-
-    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-        state = self._backend.get_namespaced_state(state_descriptor)
-        state.set_current_namespace(self.namespace)
-        return state
 
 
 class _AssignerContext(WindowAssignerContext):

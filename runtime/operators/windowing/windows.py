@@ -1,18 +1,21 @@
-"""Windows: finite parts of a stream. Plain values; state backends see them as tuples of ints (namespaces).
+"""Windows: finite parts of a stream. Plain values; state backends see them as namespaces.
 
+The namespace of the windows here is a tuple of ints; that of a window with a serializer of the user's own is its bytes.
 Source: Flink and PyFlink, Window, TimeWindow, CountWindow, GlobalWindow and their serializers.
 """
 
 from __future__ import annotations
 
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import total_ordering
-from typing import Generic, TypeVar
+from io import BytesIO
+from typing import Any, BinaryIO, Generic, Protocol, TypeVar
 
 from runtime.core.elements import MAX_WATERMARK
 
-Namespace = tuple[int, ...]
+Namespace = tuple[int, ...] | bytes
 """A window as a state backend sees it."""
 
 
@@ -27,6 +30,14 @@ class Window(ABC):
 
 
 W = TypeVar("W", bound=Window)
+W_contra = TypeVar("W_contra", bound=Window, contravariant=True)
+
+
+class MergeCallback(Protocol[W_contra]):
+    """How an assigner tells which windows become one."""
+
+    def merge(self, to_be_merged: Iterable[W_contra], merge_result: W_contra) -> None:
+        """The windows `to_be_merged`, two at least, become `merge_result`."""
 
 
 @total_ordering
@@ -56,16 +67,20 @@ class TimeWindow(Window):
         return timestamp - (timestamp - offset) % window_size
 
     @staticmethod
-    def merge_windows(windows: Iterable[TimeWindow]) -> list[tuple[TimeWindow, list[TimeWindow]]]:
-        """Windows that overlap or touch, made one: (merged window, windows in it), by start."""
-        merged: list[tuple[TimeWindow, list[TimeWindow]]] = []
+    def merge_windows(windows: Iterable[TimeWindow], callback: MergeCallback[TimeWindow]) -> None:
+        """Tell `callback` which of the windows overlap or touch, and what they make together."""
+        parts: set[TimeWindow] = set()
+        merged: TimeWindow | None = None
         for window in sorted(windows):
-            if merged and merged[-1][0].intersects(window):
-                cover, parts = merged[-1]
-                merged[-1] = (cover.cover(window), [*parts, window])
-            else:
-                merged.append((window, [window]))
-        return merged
+            if merged is not None and merged.intersects(window):
+                merged = merged.cover(window)
+                parts.add(window)
+                continue
+            if merged is not None and len(parts) > 1:
+                callback.merge(parts, merged)
+            merged, parts = window, {window}
+        if merged is not None and len(parts) > 1:
+            callback.merge(parts, merged)
 
     def __hash__(self) -> int:
         return hash((self.start, self.end))
@@ -128,20 +143,32 @@ class GlobalWindow(Window):
         return False
 
     def __repr__(self) -> str:
-        return "GlobalWindow()"
+        return "GlobalWindow"
 
 
 _GLOBAL_WINDOW = GlobalWindow()
 
 
+_LONG = struct.Struct(">q")
+_TWO_LONGS = struct.Struct(">qq")
+
+
 class WindowSerializer(ABC, Generic[W]):
-    """Turns windows of one kind into namespaces and back."""
+    """Turns windows of one kind into namespaces and bytes, and back."""
 
     @abstractmethod
     def to_namespace(self, window: W) -> Namespace: ...
 
     @abstractmethod
     def from_namespace(self, namespace: Namespace) -> W: ...
+
+    @abstractmethod
+    def serialize(self, element: W, stream: BinaryIO) -> None:
+        """Write a window, as Flink does."""
+
+    @abstractmethod
+    def deserialize(self, stream: BinaryIO) -> W:
+        """Read a window that `serialize` has written."""
 
 
 class TimeWindowSerializer(WindowSerializer[TimeWindow]):
@@ -153,6 +180,12 @@ class TimeWindowSerializer(WindowSerializer[TimeWindow]):
     def from_namespace(self, namespace: Namespace) -> TimeWindow:
         return TimeWindow(namespace[0], namespace[1])
 
+    def serialize(self, element: TimeWindow, stream: BinaryIO) -> None:
+        stream.write(_TWO_LONGS.pack(element.start, element.end))
+
+    def deserialize(self, stream: BinaryIO) -> TimeWindow:
+        return TimeWindow(*_TWO_LONGS.unpack(stream.read(_TWO_LONGS.size)))
+
 
 class CountWindowSerializer(WindowSerializer[CountWindow]):
     """CountWindow as (id,)."""
@@ -163,6 +196,12 @@ class CountWindowSerializer(WindowSerializer[CountWindow]):
     def from_namespace(self, namespace: Namespace) -> CountWindow:
         return CountWindow(namespace[0])
 
+    def serialize(self, element: CountWindow, stream: BinaryIO) -> None:
+        stream.write(_LONG.pack(element.id))
+
+    def deserialize(self, stream: BinaryIO) -> CountWindow:
+        return CountWindow(*_LONG.unpack(stream.read(_LONG.size)))
+
 
 class GlobalWindowSerializer(WindowSerializer[GlobalWindow]):
     """GlobalWindow as (0,)."""
@@ -172,3 +211,45 @@ class GlobalWindowSerializer(WindowSerializer[GlobalWindow]):
 
     def from_namespace(self, namespace: Namespace) -> GlobalWindow:
         return GlobalWindow.get()
+
+    def serialize(self, element: GlobalWindow, stream: BinaryIO) -> None:
+        stream.write(b"\0")
+
+    def deserialize(self, stream: BinaryIO) -> GlobalWindow:
+        stream.read(1)
+        return GlobalWindow.get()
+
+
+class _StreamSerializer(WindowSerializer[Any]):
+    """Windows of a user's own kind, by a serializer that only knows bytes."""
+
+    def __init__(self, serializer: Any) -> None:
+        self._serializer = serializer
+
+    def to_namespace(self, window: Any) -> Namespace:
+        stream = BytesIO()
+        self._serializer.serialize(window, stream)
+        return stream.getvalue()
+
+    def from_namespace(self, namespace: Namespace) -> Any:
+        assert isinstance(namespace, bytes)
+        return self._serializer.deserialize(BytesIO(namespace))
+
+    def serialize(self, element: Any, stream: BinaryIO) -> None:
+        self._serializer.serialize(element, stream)
+
+    def deserialize(self, stream: BinaryIO) -> Any:
+        return self._serializer.deserialize(stream)
+
+
+def window_serializer(serializer: Any) -> WindowSerializer[Any]:
+    """The serializer itself, or one around a TypeSerializer: any object with `serialize` and `deserialize`.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(serializer, WindowSerializer):
+        return serializer
+    if not (callable(getattr(serializer, "serialize", None)) and callable(getattr(serializer, "deserialize", None))):
+        raise TypeError(f"get_window_serializer() must give a serializer of windows, not {serializer!r}")
+    return _StreamSerializer(serializer)

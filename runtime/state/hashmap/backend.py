@@ -78,6 +78,9 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
     def set_current_key(self, key: Any) -> None:
         self.current_entry = self._tables[key.__class__][key]
 
+    def clear_current_key(self) -> None:
+        self.current_entry = NO_ENTRY
+
     def get_state(self, descriptor: StateDescriptor) -> Any:
         return self._state_of(descriptor, namespaced=False)
 

@@ -1,6 +1,7 @@
 """Function classes with open(), unions, partitioning and names; results sorted, since a union has no order."""
 
 from pyflink.common import Configuration, Types
+from pyflink.common.watermark_strategy import WatermarkStrategy
 from pyflink.datastream import (
     FilterFunction,
     FlatMapFunction,
@@ -10,7 +11,6 @@ from pyflink.datastream import (
     StreamExecutionEnvironment,
 )
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
-from pyflink.common.watermark_strategy import WatermarkStrategy
 
 
 class AddOffset(MapFunction):

@@ -32,9 +32,9 @@ from runtime.operators.windowing.assigners import (
     WindowAssigner,
 )
 from runtime.operators.windowing.contents import AggregateContents, ListContents, ReduceContents
+from runtime.operators.windowing.continuous_triggers import ContinuousEventTimeTrigger
 from runtime.operators.windowing.factory import WindowOperatorFactory
 from runtime.operators.windowing.triggers import (
-    ContinuousEventTimeTrigger,
     CountTrigger,
     EventTimeTrigger,
     PurgingTrigger,
@@ -65,7 +65,7 @@ class Summing(AggregateFunction):
         return acc_a + acc_b
 
 
-class Describing(ProcessWindowFunction[TimeWindow]):
+class Describing(ProcessWindowFunction[Any, Any, Any, TimeWindow]):
     """(key, window start, contents), and how often the window and the key have fired."""
 
     def process(
@@ -81,25 +81,23 @@ class Describing(ProcessWindowFunction[TimeWindow]):
         context.window_state().get_state(ValueStateDescriptor("in-window", Types.LONG())).clear()
 
 
-class Listing(WindowFunction[TimeWindow]):
+class Listing(WindowFunction[Any, Any, Any, TimeWindow]):
     def apply(self, key: Any, window: TimeWindow, inputs: Iterable[Any]) -> list[Any]:
         return [(key, window.start, list(inputs))]
 
 
-class ListingAll(AllWindowFunction[TimeWindow]):
+class ListingAll(AllWindowFunction[Any, Any, TimeWindow]):
     def apply(self, window: TimeWindow, inputs: Iterable[Any]) -> list[Any]:
         return [(window.start, list(inputs))]
 
 
-class CountingAll(ProcessAllWindowFunction[TimeWindow]):
-    def process(
-        self, context: ProcessAllWindowFunction.Context[TimeWindow], elements: Iterable[Any]
-    ) -> Iterator[Any]:
+class CountingAll(ProcessAllWindowFunction[Any, Any, TimeWindow]):
+    def process(self, context: ProcessAllWindowFunction.Context[TimeWindow], elements: Iterable[Any]) -> Iterator[Any]:
         yield context.window().start, len(list(elements))
         yield LATE, "told aside"
 
 
-def summing(assigner: WindowAssigner[Any], **kwargs: Any) -> WindowOperatorFactory:
+def summing(assigner: WindowAssigner[Any, Any], **kwargs: Any) -> WindowOperatorFactory:
     return WindowOperatorFactory(assigner, key_of, AggregateContents(Summing()), **kwargs)
 
 
@@ -289,13 +287,13 @@ def model(
             held.append((key, number))
             if window.max_timestamp() <= watermark:
                 fired.append(repr((repr(key), window.start, sorted(map(repr, held)))))
-        if assigned and not accepted:
+        if not accepted and timestamp + lateness <= watermark:
             late.append(repr(((key, number), timestamp)))
         number += 1
     return sorted(fired), sorted(late)
 
 
-class Telling(WindowFunction[TimeWindow]):
+class Telling(WindowFunction[Any, Any, Any, TimeWindow]):
     def apply(self, key: Any, window: TimeWindow, inputs: Iterable[Any]) -> list[Any]:
         return [(repr(key), window.start, sorted(map(repr, inputs)))]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from runtime.common.time import Time
 from runtime.operators.windowing.assigners import (
     GlobalWindows,
+    MergingWindowAssigner,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
@@ -33,8 +35,14 @@ def test_time_windows() -> None:
     assert window.intersects(TimeWindow(20, 30)) and not window.intersects(TimeWindow(21, 30))
     assert window.cover(TimeWindow(15, 40)) == TimeWindow(10, 40)
     assert sorted([TimeWindow(5, 9), TimeWindow(1, 7)]) == [TimeWindow(1, 7), TimeWindow(5, 9)]
-    merged = TimeWindow.merge_windows([TimeWindow(8, 9), TimeWindow(1, 4), TimeWindow(3, 6)])
-    assert [window for window, _ in merged] == [TimeWindow(1, 6), TimeWindow(8, 9)]
+    merged: dict[TimeWindow, set[TimeWindow]] = {}
+
+    class Callback(MergingWindowAssigner.MergeCallback[TimeWindow]):
+        def merge(self, to_be_merged: Iterable[TimeWindow], merge_result: TimeWindow) -> None:
+            merged[merge_result] = set(to_be_merged)
+
+    TimeWindow.merge_windows([TimeWindow(8, 9), TimeWindow(1, 4), TimeWindow(3, 6), TimeWindow(8, 9)], Callback())
+    assert merged == {TimeWindow(1, 6): {TimeWindow(1, 4), TimeWindow(3, 6)}}
     assert pickle.loads(pickle.dumps(window)) == window
 
 
@@ -88,5 +96,5 @@ def test_trigger_results_and_pyflinks_nested_names() -> None:
         (True, False),
         (False, True),
     ]
-    assert Trigger.TriggerContext.__name__ == "TriggerContext"  # type: ignore[attr-defined]
-    assert not PurgingTrigger.of(CountTrigger.of(1)).can_merge()
+    assert Trigger.TriggerContext.__name__ == "TriggerContext"
+    assert PurgingTrigger.of(CountTrigger.of(1)).can_merge()

@@ -1,0 +1,88 @@
+"""Login, logout, and who is logged in: /api/v1/session and the one-time link /login/<secret>."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib.auth import login, logout
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.middleware.csrf import get_token
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+from rest_framework import exceptions
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from backend.accounts import services
+from backend.accounts.authentication import BearerAuthentication
+from backend.accounts.roles import role_of
+from backend.accounts.views import ProductView
+
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+PAGE = "/ui/"
+
+
+class SessionView(ProductView):
+    """The session of a browser. Logging in takes JSON only: another site's form cannot send it."""
+
+    def get_permissions(self) -> Sequence[Any]:
+        return [AllowAny()] if self.request.method == "POST" else super().get_permissions()
+
+    def get_authenticators(self) -> list[Any]:
+        # who logs in need not be somebody already, and an expired cookie must not stand in the way
+        return [] if self.request.method == "POST" else super().get_authenticators()
+
+    def get_authenticate_header(self, request: Request) -> str:
+        return BearerAuthentication().authenticate_header(request)
+
+    def get(self, request: Request) -> Response:
+        get_token(request._request)  # sets the cookie that a page loaded from a cache may lack
+        return Response(_answer(request.user))
+
+    def post(self, request: Request) -> Response:
+        if not isinstance(request.data, dict):
+            raise exceptions.ParseError("The body must be a JSON object.")
+        given = {name: request.data.get(name, "") for name in ("username", "password", "token")}
+        if not all(isinstance(value, str) for value in given.values()):
+            raise exceptions.ValidationError("username, password and token are texts.")
+        if not given["token"] and not (given["username"] and given["password"]):
+            raise exceptions.ValidationError("Give username and password, or token.")
+        address = request.META.get("REMOTE_ADDR", "")
+        try:
+            user = services.check_credentials(request._request, address, **given)
+        except services.TooManyFailures as error:
+            raise exceptions.Throttled(error.wait_s) from error
+        if user is None:
+            raise exceptions.AuthenticationFailed(
+                "The token is wrong." if given["token"] else "Wrong name or password."
+            )
+        login(request._request, user, backend=BACKEND)
+        get_token(request._request)
+        return Response(_answer(user))
+
+    def delete(self, request: Request) -> Response:
+        logout(request._request)
+        return Response({})
+
+
+@never_cache
+@require_GET
+def use_login_link(request: HttpRequest, secret: str) -> HttpResponse:
+    """Log in with a one-time link and go to the page; a link that is no more leads to the login form."""
+    user = services.use_login_link(secret)
+    if user is None:
+        return HttpResponseRedirect(f"{PAGE}login?link=expired")
+    login(request, user, backend=BACKEND)
+    get_token(request)
+    response = HttpResponseRedirect(PAGE)
+    # the secret must not travel on in a Referer header
+    response["Referrer-Policy"] = "no-referrer"
+    return response
+
+
+def _answer(user: Any) -> dict[str, Any]:
+    assert isinstance(user, User)
+    return {"user": {"name": user.get_username(), "role": role_of(user).group_name}}

@@ -1,0 +1,78 @@
+"""Errors of the product's REST API as {"errors": [{"code", "field", "message"}]}, whatever went wrong."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.http import Http404
+from rest_framework import exceptions, status
+from rest_framework.response import Response
+
+logger = logging.getLogger(__name__)
+
+
+def as_api_exception(error: Exception) -> exceptions.APIException:
+    """Any exception of a view as one with a status code; what nobody foresaw becomes a 500 with an id for the log."""
+    if isinstance(error, exceptions.APIException):
+        return error
+    if isinstance(error, Http404):
+        return exceptions.NotFound(*error.args)
+    if isinstance(error, PermissionDenied):
+        return exceptions.PermissionDenied(*error.args)
+    if isinstance(error, SuspiciousOperation):
+        return exceptions.ParseError(str(error) or "Bad request.")
+    reference = secrets.token_hex(4)
+    logger.error("internal error %s", reference, exc_info=error)
+    # the id is the user's, the trace the log's: it may show more than a user should see
+    return exceptions.APIException(f"Internal server error; the server's log has it under {reference}.")
+
+
+def headers_of(error: exceptions.APIException) -> dict[str, str]:
+    """Headers that belong to an error: how to authenticate, when to come back."""
+    headers: dict[str, str] = {}
+    challenge = getattr(error, "auth_header", None)
+    if challenge:
+        headers["WWW-Authenticate"] = challenge
+    wait = getattr(error, "wait", None)
+    if wait is not None:
+        headers["Retry-After"] = str(int(wait))
+    return headers
+
+
+def product_errors(error: Exception, context: dict[str, Any]) -> Response:
+    """DRF's exception handler of the product's routes."""
+    known = as_api_exception(error)
+    return Response(
+        {"errors": list(_flat(known.get_full_details(), ""))}, status=known.status_code, headers=headers_of(known)
+    )
+
+
+def _flat(details: Any, field: str) -> Iterator[dict[str, str]]:
+    if isinstance(details, list):
+        for entry in details:
+            yield from _flat(entry, field)
+    elif "message" in details and "code" in details and not isinstance(details["message"], (dict, list)):
+        yield {"code": str(details["code"]), "field": field, "message": str(details["message"])}
+    else:
+        for name, entry in details.items():
+            yield from _flat(entry, f"{field}.{name}" if field else str(name))
+
+
+class Conflict(exceptions.APIException):
+    """What was asked for contradicts how things stand."""
+
+    status_code = status.HTTP_409_CONFLICT
+    default_detail = "Conflict."
+    default_code = "conflict"
+
+
+class Unavailable(exceptions.APIException):
+    """Something that the answer needs is missing for now."""
+
+    status_code = status.HTTP_503_SERVICE_UNAVAILABLE
+    default_detail = "Not available now; try again."
+    default_code = "unavailable"

@@ -1,0 +1,159 @@
+"""What the rest of Tidemark does with accounts: the administrator, tokens, login links, the limit on failed logins.
+
+Secrets come in and go out as text and are stored as digests only. Every function may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+import time
+from collections.abc import Sequence
+
+from django.contrib.auth import authenticate
+from django.contrib.auth.models import User
+from django.core.cache import cache
+from django.db import transaction
+from django.db.models import Q
+from django.http import HttpRequest
+
+from backend.accounts.models import ApiToken, LoginLink
+
+logger = logging.getLogger(__name__)
+
+ADMIN_NAME = "admin"
+ADMIN_TOKEN_NAME = "TIDEMARK_ADMIN_TOKEN"
+LOGIN_LINK_LIFE_MS = 10 * 60 * 1000
+LAST_USED_STEP_MS = 60_000
+"""How exact `last_used` is. Smaller: a write for every request; larger: a stolen token's use is harder to date."""
+FAILED_LOGINS = 10
+"""Failures within `FAILED_LOGINS_PERIOD_S`, for one address or one account, after which further tries are refused."""
+FAILED_LOGINS_PERIOD_S = 60
+
+
+class TooManyFailures(Exception):
+    """An address or an account has failed to log in too often; `wait_s` tells when to come back."""
+
+    def __init__(self, wait_s: int) -> None:
+        super().__init__(f"too many failed logins; try again in {wait_s} s")
+        self.wait_s = wait_s
+
+
+def now_ms() -> int:
+    """Wall clock, epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+def digest_of(secret: str) -> str:
+    """SHA-256 of a secret, hex."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def ensure_admin(token: str) -> User:
+    """The user "admin", who may be logged in with this token from now on, and not with an earlier one.
+
+    Idempotent; the supervisor calls it at every start.
+
+    Raises:
+        ValueError: the token is empty.
+    """
+    if not token:
+        raise ValueError("the administrator's token must not be empty")
+    with transaction.atomic():
+        user, created = User.objects.get_or_create(
+            username=ADMIN_NAME, defaults={"is_superuser": True, "is_staff": True}
+        )
+        if created:
+            # a password is set with `manage.py changepassword admin` by whoever wants one
+            user.set_unusable_password()
+            user.save(update_fields=["password"])
+        ApiToken.objects.update_or_create(
+            user=user,
+            name=ADMIN_TOKEN_NAME,
+            defaults={"digest": digest_of(token), "expires_at": None},
+            create_defaults={"digest": digest_of(token), "created_at": now_ms()},
+        )
+    return user
+
+
+def create_token(user: User, name: str, life_ms: int | None = None) -> str:
+    """A new token of a user; the text is returned this once and cannot be read again."""
+    token = secrets.token_urlsafe(32)
+    now = now_ms()
+    ApiToken.objects.create(
+        user=user,
+        name=name,
+        digest=digest_of(token),
+        created_at=now,
+        expires_at=None if life_ms is None else now + life_ms,
+    )
+    return token
+
+
+def user_of_token(token: str) -> User | None:
+    """Whom a token belongs to; None if it is unknown, has expired, or its user was deactivated."""
+    now = now_ms()
+    alive = Q(expires_at__isnull=True) | Q(expires_at__gt=now)
+    found = ApiToken.objects.filter(alive, digest=digest_of(token), user__is_active=True).select_related("user").first()
+    if found is None:
+        return None
+    if found.last_used is None or found.last_used < now - LAST_USED_STEP_MS:
+        ApiToken.objects.filter(pk=found.pk).update(last_used=now)
+    return found.user
+
+
+def create_login_link(user: User) -> str:
+    """A path, "/login/<secret>", that logs this user in once, within ten minutes."""
+    secret = secrets.token_urlsafe(32)
+    now = now_ms()
+    LoginLink.objects.filter(expires_at__lte=now).delete()
+    LoginLink.objects.create(digest=digest_of(secret), user=user, expires_at=now + LOGIN_LINK_LIFE_MS)
+    return f"/login/{secret}"
+
+
+def use_login_link(secret: str) -> User | None:
+    """Whom the link logs in; None if it was used, has expired or never was."""
+    link = (
+        LoginLink.objects.filter(digest=digest_of(secret), expires_at__gt=now_ms(), user__is_active=True)
+        .select_related("user")
+        .first()
+    )
+    # of two who come at once, the one whose DELETE finds the row wins
+    if link is None or LoginLink.objects.filter(pk=link.pk).delete()[0] == 0:
+        return None
+    return link.user
+
+
+def check_credentials(request: HttpRequest, address: str, username: str, password: str, token: str) -> User | None:
+    """Whom a user name with its password, or else a token, stands for.
+
+    Args:
+        request: handed to Django's authentication backends.
+        address: where the request comes from; failures are counted for it and for the user name.
+        username: empty if a token is given.
+        password: of that user.
+        token: empty if a user name is given.
+
+    Raises:
+        TooManyFailures: even right ones are refused now.
+    """
+    counters = [f"failed-logins:address:{digest_of(address)}"]
+    if username:
+        counters.append(f"failed-logins:user:{digest_of(username)}")
+    _check_failures(counters)
+    if token:
+        user = user_of_token(token)
+    else:
+        user = authenticate(request, username=username, password=password)
+    if user is None:
+        logger.warning("login refused: address=%s user=%r", address, username or "(token)")
+        for counter in counters:
+            cache.add(counter, 0, FAILED_LOGINS_PERIOD_S)
+            cache.incr(counter)
+    return user
+
+
+def _check_failures(counters: Sequence[str]) -> None:
+    if any((cache.get(counter) or 0) >= FAILED_LOGINS for counter in counters):
+        raise TooManyFailures(FAILED_LOGINS_PERIOD_S)

@@ -1,0 +1,57 @@
+"""The base of every view under /api/v1: closed by default, JSON only, errors in the product's shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser, JSONParser
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from backend.accounts.authentication import BearerAuthentication, CookieAuthentication
+from backend.accounts.errors import product_errors
+from backend.accounts.roles import HasRole, Role
+
+ErrorHandler = Callable[[Exception, dict[str, Any]], Response | None]
+
+
+class OnlyJson(BaseContentNegotiation):
+    """Answers are JSON whatever the Accept header says: clients of Flink's API send all kinds."""
+
+    def select_parser(self, request: Request, parsers: Any) -> BaseParser | None:
+        media_type = (request.content_type or "").partition(";")[0].strip().lower()
+        return next((p for p in parsers if p.media_type == media_type), None)
+
+    def select_renderer(
+        self, request: Request, renderers: Any, format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        return renderers[0], renderers[0].media_type
+
+
+class ClosedView(APIView):
+    """Needs a login, and for each method in `roles` that role."""
+
+    authentication_classes = (BearerAuthentication, CookieAuthentication)
+    permission_classes = (HasRole,)
+    parser_classes: Sequence[type[BaseParser]] = (JSONParser,)
+    renderer_classes = (JSONRenderer,)
+    content_negotiation_class = OnlyJson
+    #: no OPTIONS: nothing here is for other origins
+    metadata_class = None
+    roles: ClassVar[Mapping[str, Role]] = {}
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        final = super().finalize_response(request, response, *args, **kwargs)
+        final.setdefault("Cache-Control", "no-store")
+        return final
+
+
+class ProductView(ClosedView):
+    """A route under /api/v1."""
+
+    def get_exception_handler(self) -> ErrorHandler:
+        return product_errors

@@ -1,0 +1,74 @@
+"""The live document of the cluster: TaskManagers and jobs, as the overview shows them. Times are epoch ms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from backend.cluster.models import TERMINAL_STATES, Job, TaskManager
+
+Document = dict[str, Any]
+
+#: ended jobs that the overview lists; REST has all
+MAX_ENDED_JOBS = 100
+
+
+def cluster_document(taskmanagers: Sequence[Document], jobs: Sequence[Document], now: int, version: int) -> Document:
+    """Join what is known.
+
+    Args:
+        taskmanagers: `taskmanager_entry`s.
+        jobs: `job_entry`s, newest first.
+        now: epoch ms.
+        version: of the document.
+    """
+    usable = [t for t in taskmanagers if t["state"] == TaskManager.State.REGISTERED]
+    return {
+        "version": version,
+        "now": now,
+        "slots_total": sum(t["slots"] for t in usable),
+        "slots_available": sum(t["free_slots"] for t in usable),
+        "taskmanagers": list(taskmanagers),
+        "jobs": list(jobs),
+    }
+
+
+def job_entry(document: Document) -> Document:
+    """A job's line, from its live document."""
+    tasks = Counter(subtask["state"] for vertex in document["vertices"] for subtask in vertex["subtasks"])
+    kept = ("id", "name", "state", "start_time", "end_time", "duration", "parallelism", "restarts", "waiting_for")
+    return {name: document[name] for name in kept} | {"tasks": dict(tasks), "tasks_total": tasks.total()}
+
+
+def taskmanager_entry(row: TaskManager, free_slots: int) -> Document:
+    """A TaskManager's line."""
+    return {
+        "id": row.id,
+        "host": row.host,
+        "pid": row.pid,
+        "slots": row.slots,
+        "free_slots": free_slots,
+        "last_heartbeat": row.last_heartbeat,
+        "registered_at": row.registered_at,
+        "state": row.state,
+        "spark_master": row.spark_master,
+        "cpu_cores": row.hardware.get("cpu_cores", 0),
+        "physical_memory": row.hardware.get("physical_memory", 0),
+        "free_memory": row.hardware.get("free_memory", 0),
+    }
+
+
+def listed_jobs() -> list[Job]:
+    """Rows of the jobs that the overview shows, newest first, without graphs."""
+    rows = Job.objects.defer("graph", "plan").order_by("-created_at")
+    active = list(rows.exclude(state__in=TERMINAL_STATES))
+    ended = list(rows.filter(state__in=TERMINAL_STATES)[:MAX_ENDED_JOBS])
+    return sorted([*active, *ended], key=lambda job: -job.created_at)
+
+
+def cluster_document_from_rows(now: int) -> Document:
+    """What SQL knows, for when no jobmanager keeps a live document: no slot counts as free."""
+    rows = TaskManager.objects.filter(state=TaskManager.State.REGISTERED).order_by("registered_at")
+    entries = [job_entry(job.document) for job in listed_jobs() if job.document]
+    return cluster_document([taskmanager_entry(row, 0) for row in rows], entries, now, now)

@@ -1,0 +1,345 @@
+"""JobManager: the leading process. One loop takes jobs and operations from SQL, hears TaskManagers, and tells news.
+
+Every job's JobMaster has a thread of its own and goes on whatever this loop waits for: SQL and Redis may be away for a
+while. A jobmanager that is no longer the leader ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import redis
+from django.db import DatabaseError, close_old_connections
+
+from backend.cluster import bus
+from backend.cluster.cluster_document import cluster_document, job_entry, listed_jobs, taskmanager_entry
+from backend.cluster.job_logs import JobLogs, SlotLogWriter, job_log_directory
+from backend.cluster.job_runner import JobRunner
+from backend.cluster.job_store import JobStore
+from backend.cluster.leadership import take_leadership
+from backend.cluster.live_document import planned_document
+from backend.cluster.models import Job, Operation, TaskManager
+from backend.cluster.resource_manager import KnownTaskManager, ResourceManager
+from backend.cluster.slot_pool import StageKey
+from runtime.common import options
+from runtime.common.config_options import ConfigurationError
+from runtime.core.clock import SYSTEM_CLOCK, Clock
+from runtime.core.ids import Attempt, JobId
+from runtime.graph.codec import GraphFormatError, job_graph_from_json
+from runtime.graph.job_graph import JobGraph
+
+logger = logging.getLogger(__name__)
+
+#: the loop's beat: how late a change of state is told at most
+BEAT_S = 0.25
+#: SQL is asked for new jobs at least so often; who submits one wakes the loop
+POLL_MS = 1_000
+#: live documents at most twice a second: people cannot read faster and browsers have to draw them
+PUBLISH_MS = 500
+#: on the way out, jobs' slots are told to leave and given a moment
+STOP_TIMEOUT_S = 3.0
+
+_NO_RESTART = ("none", "off", "disable")
+
+
+class JobManager:
+    """The leader.
+
+    Args:
+        home: TIDEMARK_HOME; logs of slots go there.
+        host: address of this process that slots can reach; a loopback address if all are on this machine.
+        clock: for all deadlines.
+    """
+
+    def __init__(self, home: Path, host: str, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._home = home
+        self._host = host
+        self._clock = clock
+        self._stop = threading.Event()
+        holder = f"{socket.gethostname()}:{os.getpid()}"
+        self.leadership = take_leadership(holder, clock.now_ms())
+        logger.info("leads with epoch %d", self.leadership.epoch)
+        self._store = JobStore(self.leadership)
+        self.resources = ResourceManager(self.leadership.epoch, clock)
+        self._writer = SlotLogWriter()
+        self._announcer = bus.Announcer()
+        self._runners: dict[str, JobRunner] = {}
+        #: rows whose save failed (SQL was away) and must be tried again
+        self._unsaved: set[str] = set()
+        self._entries: dict[str, dict[str, Any]] = {}
+        self._published: dict[str, int] = {}
+        self._cluster: dict[str, Any] = {}
+        self._next_poll_ms = self._next_publish_ms = 0.0
+        self._bus_away = False
+        self._recovered = False
+
+    def stop(self) -> None:
+        """End the loop; any thread, also a signal handler."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Lead until `stop`, or until another jobmanager leads.
+
+        Raises:
+            LeadershipLostError: another leads.
+        """
+        try:
+            while not self._stop.is_set():
+                try:
+                    self.step(BEAT_S)
+                except DatabaseError as error:
+                    logger.warning("the database cannot be used: %s", error)
+                    close_old_connections()
+                    self._stop.wait(1.0)
+        finally:
+            self._shut_down()
+
+    def step(self, wait_s: float) -> None:
+        """One turn of the loop; waits up to `wait_s` for something to happen."""
+        if not self._recovered:
+            self._recover()
+        for event in self._take_events(wait_s):
+            self._on_event(event)
+        self._drop_silent_taskmanagers()
+        now = self._clock.monotonic_ms()
+        if now >= self._next_poll_ms:
+            self._next_poll_ms = now + POLL_MS
+            self._claim()
+            self._operate()
+        self._observe()
+        if now >= self._next_publish_ms:
+            self._next_publish_ms = now + PUBLISH_MS
+            self._publish()
+
+    # --- jobs ---------------------------------------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        """Take over what earlier leaders left behind: their slots lived on their control streams and are gone."""
+        self._store.forget_taskmanagers()
+        for job in listed_jobs():
+            if job.document:
+                self._entries[job.id] = job_entry(job.document)
+        for job in self._store.orphans():
+            self._take_over(job)
+        self._recovered = True
+
+    def _take_over(self, job: Job) -> None:
+        cancelling = job.operations.filter(kind="cancel").exclude(state=Operation.State.COMPLETED).exists()
+        if cancelling or job.state == "CANCELLING":
+            self._end_without_run(job, "CANCELED", "")
+            return
+        if "RUNNING" not in job.state_times and not job.exceptions.exists():
+            # it never ran: nothing was lost, and waiting on is no restart
+            self._run(job, Attempt(job.attempt + 1) if job.waiting_for == "" else Attempt(job.attempt))
+            return
+        strategy = str(job.graph["configuration"].get(options.RESTART_STRATEGY.key, options.RESTART_STRATEGY.default))
+        cause = "the jobmanager that ran the job ended, and its slots with it"
+        if strategy.strip().lower() in _NO_RESTART:
+            self._end_without_run(
+                job, "FAILED", f"{cause}; {options.RESTART_STRATEGY.key} is {strategy}, so it is not restarted"
+            )
+            return
+        logger.info("job %s is restarted: %s", job.id, cause)
+        lost = self._failure(job, cause)
+        job.restarts += 1
+        self._store.save(job, [lost])
+        self._run(job, Attempt(job.attempt + 1))
+
+    def _claim(self) -> None:
+        for job in self._store.claim_new(self._clock.now_ms()):
+            self._run(job, Attempt(job.attempt))
+
+    def _run(self, job: Job, first_attempt: Attempt) -> None:
+        try:
+            graph = replace(job_graph_from_json(job.graph), job_id=JobId(job.id))
+            logs = JobLogs(self._writer, job_log_directory(self._home, job.id))
+            known = self._store.known_exceptions(job)
+            runner = JobRunner(job, graph, self.resources, self._host, logs, self._clock, first_attempt, known)
+        except (GraphFormatError, ConfigurationError) as error:
+            self._end_without_run(job, "FAILED", str(error))
+            return
+        job.state = "CREATED"
+        self._runners[job.id] = runner
+        runner.start()
+        self._unsaved.add(job.id)
+        logger.info("job %s (%s) was taken: attempt %d", job.id, job.name, first_attempt)
+
+    def _end_without_run(self, job: Job, state: str, cause: str) -> None:
+        now = self._clock.now_ms()
+        job.state, job.ended_at, job.waiting_for = state, now, ""
+        job.state_times = job.state_times | {state: now}
+        failures = []
+        if cause:
+            failures.append(self._failure(job, cause))
+            job.failure = {"message": cause, "stacktrace": cause, "timestamp": now}
+        document = dict(job.document or {}) or planned_document(job, _graph_of(job), now)
+        known = [*failures, *document.get("exceptions", [])]
+        for vertex in document["vertices"]:
+            for part in (vertex, *vertex["subtasks"]):
+                part["state"] = part["state"] if part["state"] in ("FINISHED", "FAILED") else "CANCELED"
+        job.document = document | {
+            "state": state,
+            "end_time": now,
+            "duration": now - job.created_at,
+            "waiting_for": "",
+            "exceptions": known,
+            "version": max(now, document.get("version", 0) + 1),
+        }
+        self._store.save(job, failures)
+        self._entries[job.id] = job_entry(job.document)
+        self._tell(job.document, expiry_s=bus.EXPIRY_S)
+        logger.info("job %s: %s %s", job.id, state, cause)
+
+    def _failure(self, job: Job, message: str) -> dict[str, Any]:
+        return {
+            "timestamp": self._clock.now_ms(),
+            "name": "JobManagerLost",
+            "message": message,
+            "stacktrace": message,
+            "task_name": "",
+            "location": "",
+            "attempt": job.attempt,
+            "suppressed": [],
+        }
+
+    def _operate(self) -> None:
+        for operation in self._store.due_operations():
+            runner = self._runners.get(operation.job_id)
+            if runner is None:
+                if operation.job.is_terminal:
+                    self._store.complete(operation, {"state": operation.job.state}, self._clock.now_ms())
+                # else it is not taken yet: the next turn sees to it
+                continue
+            if operation.kind != "cancel":
+                self._store.complete(
+                    operation, {"error": f"unknown operation {operation.kind!r}"}, self._clock.now_ms()
+                )
+            elif self._store.begin(operation):
+                logger.info("job %s is cancelled", operation.job_id)
+                runner.cancel()
+
+    def _observe(self) -> None:
+        """Save every job that has changed; drop those that are over."""
+        for job_id, runner in list(self._runners.items()):
+            if runner.observe() or job_id in self._unsaved:
+                self._unsaved.add(job_id)
+                document = runner.document()
+                runner.job.document = document
+                if not self._store.save(runner.job, runner.exceptions()):
+                    logger.warning("job %s belongs to a later leader", job_id)
+                self._unsaved.discard(job_id)
+                self._entries[job_id] = job_entry(document)
+                self._tell(document, bus.EXPIRY_S if runner.job.is_terminal else None)
+                logger.info("job %s: %s %s", job_id, runner.job.state, runner.job.waiting_for)
+            if runner.is_over and runner.job.is_terminal:
+                del self._runners[job_id]
+                self._published.pop(job_id, None)
+
+    # --- TaskManagers -------------------------------------------------------------------------------------------------
+
+    def _take_events(self, wait_s: float) -> list[dict[str, Any]]:
+        try:
+            events = bus.take_events(wait_s)
+        except redis.RedisError as error:
+            if not self._bus_away:
+                logger.warning("Redis cannot be used: %s", error)
+            self._bus_away = True
+            self._stop.wait(wait_s)
+            return []
+        if self._bus_away:
+            logger.info("Redis is back")
+            self._bus_away = False
+            self.resources.renew_all()
+        return events
+
+    def _on_event(self, event: dict[str, Any]) -> None:
+        match event:
+            case {"type": "heartbeat", "taskmanager": report, "stages": stages}:
+                # what waited in the queue for long (no jobmanager ran) says nothing of now
+                if self._clock.now_ms() - int(event.get("now", 0)) < bus.EVENT_EXPIRY_MS:
+                    self._on_heartbeat(report, [(str(j), int(a), int(s)) for j, a, s in stages])
+            case {"type": "stage_ended", "job": job, "attempt": attempt, "stage": stage}:
+                self.resources.stage_ended(StageKey(job, Attempt(attempt), stage), event.get("error"))
+            case {"type": "gone", "taskmanager": name}:
+                cause = event.get("cause", "it ended")
+                if self.resources.remove(name, f"TaskManager {name} is gone: {cause}"):
+                    logger.info("TaskManager %s is gone: %s", name, cause)
+                    self._store.taskmanager_gone(name, TaskManager.State.GONE, self._clock.now_ms())
+            case {"type": "job_submitted" | "operation"}:
+                self._next_poll_ms = 0.0
+            case _:
+                logger.warning("an event of an unknown kind was dropped: %.200s", event)
+
+    def _on_heartbeat(self, report: dict[str, Any], stages: list[tuple[str, int, int]]) -> None:
+        now = self._clock.now_ms()
+        if self.resources.heartbeat(report, stages, now):
+            logger.info("TaskManager %s registered with %d slots", report["id"], report["slots"])
+            self._store.save_taskmanager(_row(report, now))
+
+    def _drop_silent_taskmanagers(self) -> None:
+        if self._bus_away:
+            return
+        for name in self.resources.silent():
+            logger.warning("TaskManager %s has not been heard of for too long", name)
+            self.resources.remove(name, f"TaskManager {name} was lost")
+            self._store.taskmanager_gone(name, TaskManager.State.LOST, self._clock.now_ms())
+
+    # --- news ---------------------------------------------------------------------------------------------------------
+
+    def _publish(self) -> None:
+        for job_id, runner in self._runners.items():
+            if not runner.job.is_terminal:
+                document = runner.document()
+                self._entries[job_id] = job_entry(document)
+                if document["version"] != self._published.get(job_id):
+                    self._tell(document)
+        taskmanagers = [_entry(known, free) for known, free in self.resources.taskmanagers()]
+        jobs = sorted(self._entries.values(), key=lambda entry: -entry["start_time"])
+        now = self._clock.now_ms()
+        self._cluster = cluster_document(taskmanagers, jobs, now, max(now, self._cluster.get("version", 0) + 1))
+        self._send(bus.CLUSTER_KEY, "cluster", self._cluster, None)
+
+    def _tell(self, document: dict[str, Any], expiry_s: int | None = None) -> None:
+        self._published[document["id"]] = document["version"]
+        self._send(bus.JOB_KEY.format(document["id"]), f"job:{document['id']}", document, expiry_s)
+
+    def _send(self, key: str, topic: str, document: dict[str, Any], expiry_s: int | None) -> None:
+        if self._bus_away:
+            return
+        try:
+            bus.put_document(key, document, expiry_s)
+            self._announcer.announce(topic, document["version"])
+        except (redis.RedisError, OSError) as error:
+            logger.warning("live document %s could not be told: %s", topic, error)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def _shut_down(self) -> None:
+        """Jobs stay as they are in SQL: the next leader restarts them. Their slots end with this process's streams."""
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        for runner in self._runners.values():
+            runner.abandon()
+        for runner in self._runners.values():
+            runner.wait_abandoned(max(0.0, deadline - time.monotonic()))
+        self._writer.close()
+        self._announcer.close()
+
+
+def _graph_of(job: Job) -> JobGraph:
+    return job_graph_from_json(job.graph)
+
+
+def _row(report: dict[str, Any], now: int) -> TaskManager:
+    names = ("id", "worker_name", "host", "pid", "slots", "spark_master", "registered_at", "hardware")
+    return TaskManager(**{name: report[name] for name in names}, last_heartbeat=now)
+
+
+def _entry(known: KnownTaskManager, free: int) -> dict[str, Any]:
+    return taskmanager_entry(_row(known.report, known.heard_at), free)

@@ -1,0 +1,249 @@
+"""The live document of a job: what REST, WebSocket and page show of it. Made by the jobmanager of its machine's status.
+
+Pure, except that a `LiveDocument` remembers when it first saw tasks in a state. Times are epoch ms; `version` grows
+with every change of anything but the clock, also from one jobmanager to the next (it starts at the wall-clock time).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from backend.cluster.models import Job
+from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
+from runtime.core.ids import SlotId, TaskId
+from runtime.graph.job_graph import JobGraph, JobVertex
+from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, TaskSnapshot
+from runtime.task.messages import FailureInfo, TaskState
+
+Document = dict[str, Any]
+
+TOTALS = {
+    "records_in": "numRecordsIn",
+    "records_out": "numRecordsOut",
+    "bytes_in": "numBytesIn",
+    "bytes_out": "numBytesOut",
+}
+_ERROR_NAME = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a slot of the current attempt runs."""
+
+    taskmanager: str
+    host: str
+    pid: int | None
+
+
+class LiveDocument:
+    """Builds one job's documents.
+
+    Args:
+        job: its row.
+        graph: its graph.
+        exceptions: entries of earlier leaders, newest first.
+    """
+
+    def __init__(self, job: Job, graph: JobGraph, exceptions: Sequence[Document] = ()) -> None:
+        self._job = job
+        self._graph = graph
+        self._earlier = list(exceptions)
+        self._last: Document = {}
+        self._attempt = -1
+        self._started: dict[TaskId, int] = {}
+        self._ended: dict[TaskId, int] = {}
+        self._inputs = {v.vertex_id: graph.in_edges(v.vertex_id) for v in graph.vertices}
+        self._feeding = {edge.source for edge in graph.edges}
+
+    def build(
+        self,
+        snapshot: JobStatusSnapshot | None,
+        placements: Mapping[SlotId, Placement],
+        now: int,
+        exceptions: Sequence[Document] = (),
+    ) -> Document:
+        """The document as of now.
+
+        Args:
+            snapshot: of the job's machine; None before it has one.
+            placements: of the current attempt's slots.
+            now: wall-clock time, epoch ms.
+            exceptions: of this leader, newest first.
+        """
+        tasks = {t.task: t for t in snapshot.tasks} if snapshot is not None else {}
+        if snapshot is not None and snapshot.attempt != self._attempt:
+            self._attempt = snapshot.attempt
+            self._started.clear()
+            self._ended.clear()
+        self._note_times(tasks.values(), now)
+        job = self._job
+        end = -1 if job.ended_at is None else job.ended_at
+        document: Document = {
+            "id": job.id,
+            "name": job.name,
+            "state": job.state,
+            "attempt": job.attempt,
+            "restarts": job.restarts,
+            "start_time": job.created_at,
+            "end_time": end,
+            "waiting_for": job.waiting_for,
+            "parallelism": job.parallelism,
+            "max_parallelism": max(v.max_parallelism for v in self._graph.vertices),
+            "vertices": [self._vertex(v, tasks, placements, now) for v in self._graph.vertices],
+            "exceptions": [*exceptions, *self._earlier],
+        }
+        before = {k: v for k, v in self._last.items() if k not in ("now", "duration", "version")}
+        version = self._last.get("version", now - 1) + (document != before)
+        clock = {"duration": (now if end < 0 else end) - job.created_at, "now": now, "version": version}
+        self._last = document | clock
+        return self._last
+
+    def _note_times(self, tasks: Iterable[TaskSnapshot], now: int) -> None:
+        for task in tasks:
+            if task.state not in (TaskState.CREATED, TaskState.SCHEDULED):
+                self._started.setdefault(task.task, now)
+            if task.state.is_terminal:
+                self._ended.setdefault(task.task, now)
+
+    def _vertex(
+        self,
+        vertex: JobVertex,
+        tasks: Mapping[TaskId, TaskSnapshot],
+        placements: Mapping[SlotId, Placement],
+        now: int,
+    ) -> Document:
+        inputs = self._inputs[vertex.vertex_id]
+        ids = [TaskId(vertex.vertex_id, index) for index in range(vertex.parallelism)]
+        subtasks = [self._subtask(task, tasks.get(task), placements, not inputs, now) for task in ids]
+        ended = [self._ended[task] for task in ids if task in self._ended]
+        return {
+            "id": vertex.vertex_id,
+            "name": vertex.name,
+            "description": " -> ".join(operator.description or operator.name for operator in vertex.operators),
+            "parallelism": vertex.parallelism,
+            "max_parallelism": vertex.max_parallelism,
+            "slot_sharing_group": vertex.slot_sharing_group,
+            "state": vertex_state([subtask["state"] for subtask in subtasks]),
+            "inputs": [{"id": edge.source, "ship_strategy": edge.partitioning.value} for edge in inputs],
+            "is_source": not inputs,
+            "is_sink": vertex.vertex_id not in self._feeding,
+            "operators": [{"name": operator.name, "uid": operator.uid} for operator in vertex.operators],
+            "start_time": min((self._started[task] for task in ids if task in self._started), default=-1),
+            "end_time": max(ended) if len(ended) == len(ids) else -1,
+            "metrics": vertex_metrics([subtask["metrics"] for subtask in subtasks], now),
+            "subtasks": subtasks,
+        }
+
+    def _subtask(
+        self,
+        task: TaskId,
+        snapshot: TaskSnapshot | None,
+        placements: Mapping[SlotId, Placement],
+        is_source: bool,
+        now: int,
+    ) -> Document:
+        place = None if snapshot is None else placements.get(snapshot.slot)
+        return {
+            "index": task.subtask_index,
+            "state": TaskState.CREATED.value if snapshot is None else snapshot.state.value,
+            "attempt": self._job.attempt,
+            "slot": None if snapshot is None else snapshot.slot,
+            "taskmanager": "" if place is None else place.taskmanager,
+            "host": "" if place is None else place.host,
+            "pid": None if place is None else place.pid,
+            "start_time": self._started.get(task, -1),
+            "end_time": self._ended.get(task, -1),
+            "metrics": task_metrics(snapshot, is_source, now),
+        }
+
+
+def planned_document(job: Job, graph: JobGraph, now: int) -> Document:
+    """The document of a job that has not been taken by a jobmanager yet."""
+    return LiveDocument(job, graph).build(None, {}, now)
+
+
+def vertex_state(states: Sequence[str]) -> str:
+    """The state of a vertex whose subtasks have these states. Source: Flink, getAggregateJobVertexState."""
+    counts = Counter(states)
+    for state in ("FAILED", "CANCELING", "CANCELED", "INITIALIZING", "DEPLOYING", "SCHEDULED"):
+        if counts[state]:
+            return state
+    if counts["FINISHED"] == len(states):
+        return "FINISHED"
+    return "RUNNING" if counts["RUNNING"] or counts["FINISHED"] else "CREATED"
+
+
+def task_metrics(task: TaskSnapshot | None, is_source: bool, now: int) -> Document:
+    """Metrics of one subtask, from what its slot reported last; rates are 0 once it has ended."""
+    values = {} if task is None else task.metrics
+    running = task is not None and task.state is TaskState.RUNNING
+    metrics: Document = {ours: _whole(values.get(flink)) for ours, flink in TOTALS.items()}
+    for ours, flink in TOTALS.items():
+        metrics[f"{ours}_per_second"] = round(_number(values.get(f"{flink}PerSecond")), 1) if running else 0.0
+    busy = _whole(values.get("busyTimeMsPerSecond")) if running else 0
+    back_pressured = _whole(values.get("backPressuredTimeMsPerSecond")) if running else 0
+    metrics |= {"busy": busy, "idle": max(0, 1000 - busy - back_pressured), "back_pressured": back_pressured}
+    watermark = values.get("currentOutputWatermark" if is_source else "currentInputWatermark")
+    return metrics | _watermark(watermark if isinstance(watermark, int) else MIN_WATERMARK, now)
+
+
+def vertex_metrics(subtasks: Sequence[Document], now: int) -> Document:
+    """Metrics of a vertex: sums; the most busy, most back-pressured and least idle subtask's times; the lowest
+    watermark."""
+    metrics: Document = {name: sum(m[name] for m in subtasks) for name in TOTALS}
+    metrics |= {f"{name}_per_second": round(sum(m[f"{name}_per_second"] for m in subtasks), 1) for name in TOTALS}
+    metrics |= {
+        "busy": max(m["busy"] for m in subtasks),
+        "idle": min(m["idle"] for m in subtasks),
+        "back_pressured": max(m["back_pressured"] for m in subtasks),
+    }
+    special: dict[Any, int] = {"max": MAX_WATERMARK, None: MIN_WATERMARK}
+    watermarks: list[Any] = [m["watermark"] for m in subtasks]
+    return metrics | _watermark(min(int(special.get(w, w)) for w in watermarks), now)
+
+
+def exception_document(entry: ExceptionEntry, timestamp: int, locations: Mapping[SlotId, str]) -> Document:
+    """A failure as the page and REST show it."""
+    cause = entry.cause
+    return {
+        "timestamp": timestamp,
+        "name": error_name(cause),
+        "message": cause.message,
+        "stacktrace": cause.traceback or cause.message,
+        "task_name": cause.task_name,
+        "location": "" if cause.slot is None else locations.get(cause.slot, ""),
+        "attempt": entry.attempt,
+        "suppressed": [
+            {"name": error_name(other), "message": other.message, "task_name": other.task_name}
+            for other in entry.suppressed
+        ],
+    }
+
+
+def error_name(failure: FailureInfo) -> str:
+    """The error's class, which ends a Python traceback; failures that are no exceptions have a name of ours."""
+    for line in reversed(failure.traceback.strip().splitlines()):
+        match = _ERROR_NAME.match(line)
+        if match:
+            return match[1]
+    return "SlotLost" if "was lost" in failure.message else "JobFailure"
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def _whole(value: object) -> int:
+    return round(_number(value))
+
+
+def _watermark(watermark: int, now: int) -> Document:
+    if watermark <= MIN_WATERMARK:
+        return {"watermark": None, "watermark_lag": None}
+    if watermark >= MAX_WATERMARK:
+        return {"watermark": "max", "watermark_lag": None}
+    return {"watermark": watermark, "watermark_lag": now - watermark}

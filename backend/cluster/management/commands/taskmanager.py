@@ -1,0 +1,108 @@
+"""`manage.py taskmanager`: offer slots until SIGTERM.
+
+The order matters: the SparkSession comes first, while the process has one thread (PySpark forks to start its JVM), and
+secrets leave the environment before that, because user code inherits it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+from celery.signals import setup_logging
+from django.core.management.base import BaseCommand, CommandError
+
+from backend.cluster import tasks
+from backend.cluster.taskmanager import TaskManager, TaskManagerIdentity
+from backend.config import environment
+from backend.config.celery import app
+from runtime.common.configuration import Configuration
+from runtime.common.options import SPARK_MASTER
+from runtime.core.clock import SYSTEM_CLOCK
+from runtime.execution.errors import ExecutionError
+from runtime.execution.spark_session import acquire_context, is_local
+
+logger = logging.getLogger(__name__)
+
+#: what user code must not find in its environment; this process has read them already
+SECRETS = ("TIDEMARK_ADMIN_TOKEN", "TIDEMARK_SECRET_KEY", "DATABASE_URL", "REDIS_URL")
+#: commands only hand work over: two may run at once so that one that waits for a lock does not hold up the ping
+WORKER_THREADS = 2
+
+
+class Command(BaseCommand):
+    help = "Run a TaskManager: it offers TIDEMARK_SLOTS slots on TIDEMARK_SPARK_MASTER."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        stopped = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stopped.set())
+        slots, master = environment.slots(), environment.spark_master()
+        for name in SECRETS:
+            os.environ.pop(name, None)
+        try:
+            context = acquire_context(_configuration(master), slots)
+        except ExecutionError as error:
+            raise CommandError(str(error)) from error
+        identity = TaskManagerIdentity.create(slots, master, SYSTEM_CLOCK.now_ms())
+        manager = TaskManager(identity, context, SYSTEM_CLOCK, _die)
+        tasks.serve(manager)
+        worker = threading.Thread(target=_consume, args=(identity.worker_name,), name="celery", daemon=True)
+        worker.start()
+        manager.start()
+        logger.info("TaskManager %s offers %d slots on %s", identity.id, slots, master)
+        stopped.wait()
+        logger.info("TaskManager %s stops", identity.id)
+        manager.stop()
+        # the worker's threads, and a JVM that is slow to stop, are not waited for: they end with the process
+        _exit(0)
+
+
+def _configuration(master: str) -> Configuration:
+    configuration = Configuration()
+    configuration.set_string(SPARK_MASTER.key, master)
+    configuration.set_string("spark.app.name", "Tidemark TaskManager")
+    host = os.environ.get("TIDEMARK_TASKMANAGER_HOST")
+    if host:
+        # what other machines reach this driver, and the slots of a local master, by
+        configuration.set_string("spark.driver.host", host)
+        if is_local(master):
+            configuration.set_string("spark.driver.bindAddress", host)
+    return configuration
+
+
+def _consume(worker_name: str) -> None:
+    """Take commands until the process ends: only those of this worker's own queue."""
+    setup_logging.connect(lambda **_: None, weak=False)
+    app.conf.task_queues = []
+    controller = app.WorkController(
+        app=app,
+        hostname=worker_name,
+        pool="threads",
+        concurrency=WORKER_THREADS,
+        queues=[],
+        without_mingle=True,
+        without_gossip=True,
+        without_heartbeat=True,
+        loglevel="INFO",
+    )
+    try:
+        controller.start()
+    finally:
+        _die("the Celery worker ended")
+
+
+def _die(cause: str) -> None:
+    """End this process without any tidying up: what would tidy up may be what hangs."""
+    logger.error("TaskManager ends: %s", cause)
+    _exit(1)
+
+
+def _exit(code: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

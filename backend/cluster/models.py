@@ -1,0 +1,146 @@
+"""SQL rows of the cluster: what must survive every process. Live numbers are in Redis, not here.
+
+The jobmanager writes jobs, exceptions and TaskManagers, each write under the leader epoch it holds; web processes only
+insert jobs, artifacts and operations. Times are epoch milliseconds, as Flink's REST API gives them.
+"""
+
+from __future__ import annotations
+
+import os
+
+from django.conf import settings
+from django.db import models
+
+TERMINAL_STATES = ("FINISHED", "CANCELED", "FAILED")
+
+
+def new_id() -> str:
+    """32 random hex digits."""
+    return os.urandom(16).hex()
+
+
+class LeaderEpoch(models.Model):
+    """Who leads: one row per role. The epoch only grows; it fences every write of the leader."""
+
+    name = models.CharField(max_length=32, primary_key=True)
+    epoch = models.BigIntegerField(default=0)
+    holder = models.CharField(max_length=255, default="")
+    since = models.BigIntegerField(default=0)
+    """Epoch ms."""
+
+
+class Artifact(models.Model):
+    """An uploaded program: a .py, a zip or a wheel, stored as artifacts/<sha256>/<file name>."""
+
+    id = models.CharField(max_length=64, primary_key=True)
+    """sha256 of the file, hex."""
+    file_name = models.CharField(max_length=255)
+    size = models.BigIntegerField()
+    uploaded_at = models.BigIntegerField()
+    uploaded_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    entry = models.JSONField(default=dict)
+    """What to run: {} for a .py, {"module": name} otherwise."""
+
+
+class Job(models.Model):
+    """A job of the session cluster."""
+
+    id = models.CharField(max_length=32, primary_key=True, default=new_id)
+    name = models.CharField(max_length=255)
+    state = models.CharField(max_length=16, default="INITIALIZING", db_index=True)
+    """Flink's JobStatus; INITIALIZING until a jobmanager has taken the job."""
+    state_times = models.JSONField(default=dict)
+    """State → epoch ms of when it was last entered."""
+    created_at = models.BigIntegerField()
+    ended_at = models.BigIntegerField(null=True)
+    submitted_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    artifact = models.ForeignKey(Artifact, null=True, on_delete=models.SET_NULL, related_name="jobs")
+    program_args = models.JSONField(default=list)
+    configuration = models.JSONField(default=dict)
+    graph = models.JSONField()
+    """runtime.graph.codec's JSON."""
+    plan = models.JSONField()
+    """Flink's plan shape."""
+    parallelism = models.IntegerField()
+    slots_required = models.IntegerField()
+    attempt = models.IntegerField(default=0)
+    restarts = models.IntegerField(default=0)
+    waiting_for = models.TextField(default="", blank=True)
+    """Why it does not run yet; empty when nothing is missing."""
+    failure = models.JSONField(null=True)
+    """{"message", "stacktrace", "timestamp"} of the cause that ended the job."""
+    document = models.JSONField(null=True)
+    """The live document at the last change of state."""
+    leader_epoch = models.BigIntegerField(default=0)
+    """Of the leader that wrote last."""
+
+    class Meta:
+        indexes = (models.Index(fields=["created_at"], name="job_by_age"),)
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in TERMINAL_STATES
+
+
+class JobException(models.Model):
+    """A failure of a job's attempt; the cause, and what else broke because of it."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="exceptions")
+    timestamp = models.BigIntegerField()
+    name = models.TextField()
+    message = models.TextField()
+    stacktrace = models.TextField(default="")
+    task_name = models.TextField(default="")
+    location = models.TextField(default="")
+    attempt = models.IntegerField()
+    suppressed = models.JSONField(default=list)
+    """[{"name", "message", "task_name"}]."""
+
+    class Meta:
+        # an attempt fails once; what a slower write says of it replaces what was said
+        constraints = (models.UniqueConstraint(fields=["job", "attempt"], name="one_failure_per_attempt"),)
+
+
+class Operation(models.Model):
+    """A change that a user asked for; the leader carries it out, whoever leads by then."""
+
+    class State(models.TextChoices):
+        PENDING = "PENDING"
+        IN_PROGRESS = "IN_PROGRESS"
+        COMPLETED = "COMPLETED"
+
+    trigger_id = models.CharField(max_length=32, primary_key=True, default=new_id)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="operations")
+    kind = models.CharField(max_length=32)
+    """"cancel"."""
+    state = models.CharField(max_length=16, choices=State.choices, default=State.PENDING, db_index=True)
+    created_at = models.BigIntegerField()
+    finished_at = models.BigIntegerField(null=True)
+    result = models.JSONField(null=True)
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+
+
+class TaskManager(models.Model):
+    """A worker process that offers slots."""
+
+    class State(models.TextChoices):
+        REGISTERED = "REGISTERED"
+        LOST = "LOST"
+        GONE = "GONE"
+
+    id = models.CharField(max_length=255, primary_key=True)
+    """<host>:<pid>-<6 hex>; a process that starts again is another TaskManager."""
+    worker_name = models.CharField(max_length=255)
+    """Its Celery node name: where commands to it go."""
+    host = models.CharField(max_length=255)
+    pid = models.IntegerField()
+    slots = models.IntegerField()
+    spark_master = models.CharField(max_length=255)
+    registered_at = models.BigIntegerField()
+    last_heartbeat = models.BigIntegerField()
+    """As of the last change of this row; the current one is in Redis."""
+    state = models.CharField(max_length=16, choices=State.choices, default=State.REGISTERED, db_index=True)
+    hardware = models.JSONField(default=dict)
+    """{"cpu_cores", "physical_memory", "free_memory"}; bytes."""
+    epoch = models.BigIntegerField(default=0)
+    """Of the leader that wrote last."""

@@ -1,0 +1,290 @@
+"""ResourceManager: TaskManagers as the leader knows them, and the stages that jobs have on them.
+
+Fed by the jobmanager's loop with what TaskManagers report; asked for slots by the jobs' drivers, each on a thread of
+its own. Decisions are SlotPool's; here are the lock, the commands and the callbacks. Nothing is called with the lock
+held. Source: Flink, ResourceManager, FineGrainedSlotManager.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kombu.exceptions import OperationalError
+
+from backend.cluster import commands
+from backend.cluster.slot_pool import SlotPool, SlotRequest, Stage, StageKey
+from runtime.core.clock import Clock
+from runtime.core.ids import Attempt
+
+logger = logging.getLogger(__name__)
+
+#: heartbeats come every second; a JVM that starts on a loaded machine can hold a process up for some of them
+TASKMANAGER_TIMEOUT_MS = 10_000
+#: a deployment that has not become a stage by then was lost on its way (it has expired at the latest)
+DEPLOY_TIMEOUT_MS = 1000 * commands.DEPLOY_EXPIRY_S + 5_000
+#: stages that belong to nobody are told to end again after this
+ORPHAN_RETRY_MS = 5_000
+
+
+class SendCommand(Protocol):
+    """`commands.send`, or what stands for it in tests."""
+
+    def __call__(self, worker_name: str, task: str, expires_s: float, **arguments: Any) -> None: ...
+
+
+class JobSlots(Protocol):
+    """The side of a job."""
+
+    def granted(self, request: SlotRequest, stages: Sequence[Stage]) -> None:
+        """Its slots are there; any thread."""
+
+    def stage_ended(self, stage: Stage, error: str | None) -> None:
+        """A stage of it is over; any thread."""
+
+
+@dataclass(slots=True)
+class KnownTaskManager:
+    """A TaskManager that reports."""
+
+    id: str
+    worker_name: str
+    slots: int
+    report: dict[str, Any]
+    """Its last heartbeat's description of itself."""
+    heard_ms: float
+    """Monotonic."""
+    heard_at: int
+    """Epoch ms."""
+    seen: set[StageKey] = field(default_factory=set)
+    """Stages that it has reported to run."""
+
+
+class ResourceManager:
+    """Gives slots to jobs.
+
+    Args:
+        epoch: of the leader; every command carries it.
+        clock: for timeouts.
+        send: sends a command to a worker: (worker, task, expiry in s, arguments).
+    """
+
+    def __init__(self, epoch: int, clock: Clock, send: SendCommand = commands.send) -> None:
+        self._send = send
+        self._epoch = epoch
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._pool = SlotPool()
+        self._jobs: dict[str, JobSlots] = {}
+        self._taskmanagers: dict[str, KnownTaskManager] = {}
+        self._planned_ms: dict[StageKey, float] = {}
+        self._orphans_told_ms: dict[str, float] = {}
+
+    # --- jobs ---------------------------------------------------------------------------------------------------------
+
+    def attach(self, job_id: str, job: JobSlots) -> None:
+        """A job's callbacks."""
+        with self._lock:
+            self._jobs[job_id] = job
+
+    def detach(self, job_id: str) -> None:
+        """The job is over."""
+        with self._lock:
+            self._jobs.pop(job_id, None)
+            self._pool.withdraw(job_id)
+
+    def request(self, request: SlotRequest) -> None:
+        """Ask for slots; `granted` follows, perhaps at once, perhaps much later."""
+        with self._lock:
+            self._pool.request(request)
+        self._serve()
+
+    def withdraw(self, job_id: str) -> None:
+        """The job waits no longer."""
+        with self._lock:
+            self._pool.withdraw(job_id)
+
+    def deploy(self, stage: Stage, deployment: dict[str, Any]) -> None:
+        """Start a stage that was granted."""
+        worker = self._worker_of(stage)
+        try:
+            if worker is None:
+                raise OperationalError(f"TaskManager {stage.taskmanager} is gone")
+            self._send(
+                worker,
+                commands.DEPLOY_TASK,
+                commands.DEPLOY_EXPIRY_S,
+                epoch=self._epoch,
+                job_id=stage.key.job_id,
+                attempt=stage.key.attempt,
+                stage=stage.key.stage,
+                slots=list(stage.slots),
+                **deployment,
+            )
+        except (OperationalError, OSError) as error:
+            self.stage_ended(stage.key, f"it could not be deployed: {error}")
+
+    def end_attempt(self, job_id: str, attempt: Attempt) -> None:
+        """Have what runs of an attempt end; `stage_ended` follows."""
+        with self._lock:
+            names = {s.taskmanager for s in self._pool.stages(job_id) if s.key.attempt == attempt}
+            workers = {self._taskmanagers[name].worker_name for name in names if name in self._taskmanagers}
+        for worker in workers:
+            self._end(worker, job_id, attempt)
+
+    def kill(self, job_id: str, processes: Sequence[tuple[str, str, int]]) -> None:
+        """kill -9 slots' processes: (TaskManager, host, pid)."""
+        for name in {name for name, _, _ in processes}:
+            known = self._taskmanagers.get(name)
+            if known is not None:
+                targets = [[host, pid] for of, host, pid in processes if of == name]
+                self._command(known.worker_name, commands.KILL_TASK, commands.DEPLOY_EXPIRY_S, processes=targets)
+
+    def give_back(self, stage: Stage) -> None:
+        """A granted stage that was never deployed."""
+        with self._lock:
+            self._forget(stage.key)
+        self._serve()
+
+    def wait_until_free(self, job_id: str, timeout_s: float) -> None:
+        """Wait until no stage of the job is left; slots that are left then stay taken until their stages report."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._pool.stages(job_id), timeout_s)
+
+    def shortage(self, job_id: str) -> str:
+        """What a waiting job lacks, for people; empty if it does not wait."""
+        with self._lock:
+            return self._pool.shortage(job_id)
+
+    # --- what TaskManagers report -------------------------------------------------------------------------------------
+
+    def heartbeat(self, report: dict[str, Any], running: Sequence[tuple[str, int, int]], now: int) -> bool:
+        """A TaskManager lives.
+
+        Args:
+            report: its description: "id", "worker_name", "slots" and what is only shown.
+            running: (job, attempt, stage) of each of its stages.
+            now: epoch ms.
+
+        Returns:
+            Whether it is new.
+        """
+        name, stages = report["id"], {StageKey(job, Attempt(a), s) for job, a, s in running}
+        with self._lock:
+            known = self._taskmanagers.get(name)
+            is_new = known is None
+            if known is None:
+                known = KnownTaskManager(name, report["worker_name"], report["slots"], report, 0.0, 0)
+                self._taskmanagers[name] = known
+                self._pool.add(name, known.slots)
+            known.report, known.heard_ms, known.heard_at = report, self._clock.monotonic_ms(), now
+            missing = self._missing(known, stages)
+            expected = {stage.key for stage in self._pool.stages(taskmanager=name)}
+            known.seen = stages
+        for key, why in missing:
+            self.stage_ended(key, why)
+        for job, attempt in {(key.job_id, key.attempt) for key in stages - expected}:
+            self._end_orphan(known.worker_name, job, attempt)
+        self._serve()
+        return is_new
+
+    def stage_ended(self, key: StageKey, error: str | None) -> None:
+        """A stage is over; again is ignored."""
+        with self._lock:
+            stage = self._forget(key)
+            job = self._jobs.get(key.job_id)
+        if stage is not None:
+            if job is not None:
+                job.stage_ended(stage, error)
+            self._serve()
+
+    def remove(self, name: str, cause: str) -> bool:
+        """A TaskManager is gone, and its stages with it. Returns whether it was known."""
+        with self._lock:
+            known = self._taskmanagers.pop(name, None)
+            stages = self._pool.remove(name)
+            jobs = [(stage, self._jobs.get(stage.key.job_id)) for stage in stages]
+            for stage in stages:
+                self._planned_ms.pop(stage.key, None)
+            self._changed.notify_all()
+        for stage, job in jobs:
+            if job is not None:
+                job.stage_ended(stage, cause)
+        return known is not None
+
+    def silent(self) -> list[str]:
+        """TaskManagers that have not reported for too long."""
+        deadline = self._clock.monotonic_ms() - TASKMANAGER_TIMEOUT_MS
+        with self._lock:
+            return [known.id for known in self._taskmanagers.values() if known.heard_ms < deadline]
+
+    def renew_all(self) -> None:
+        """Nobody could be heard (the bus was away): start all timeouts again."""
+        now = self._clock.monotonic_ms()
+        with self._lock:
+            for known in self._taskmanagers.values():
+                known.heard_ms = now
+
+    def taskmanagers(self) -> list[tuple[KnownTaskManager, int]]:
+        """All that report, with their free slots."""
+        with self._lock:
+            return [(known, self._pool.free_of(known.id)) for known in self._taskmanagers.values()]
+
+    # --- small things -------------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        with self._lock:
+            granted = [(r, stages, self._jobs.get(r.job_id)) for r, stages in self._pool.grant()]
+            now = self._clock.monotonic_ms()
+            self._planned_ms.update({stage.key: now for _, stages, _ in granted for stage in stages})
+        for request, stages, job in granted:
+            if job is None:
+                for stage in stages:
+                    self.give_back(stage)
+            else:
+                job.granted(request, stages)
+
+    def _forget(self, key: StageKey) -> Stage | None:
+        self._planned_ms.pop(key, None)
+        stage = self._pool.release(key)
+        self._changed.notify_all()
+        return stage
+
+    def _missing(self, known: KnownTaskManager, running: set[StageKey]) -> list[tuple[StageKey, str]]:
+        """Stages that should run there and do not: their end, or their deployment, was lost on the bus."""
+        overdue = self._clock.monotonic_ms() - DEPLOY_TIMEOUT_MS
+        missing = []
+        for stage in self._pool.stages(taskmanager=known.id):
+            if stage.key in running:
+                continue
+            if stage.key in known.seen:
+                missing.append((stage.key, "its TaskManager does not run it any more"))
+            elif self._planned_ms.get(stage.key, overdue) <= overdue:
+                missing.append((stage.key, "its deployment did not arrive"))
+        return missing
+
+    def _end_orphan(self, worker_name: str, job_id: str, attempt: Attempt) -> None:
+        name, now = f"{job_id}-{attempt}", self._clock.monotonic_ms()
+        if now - self._orphans_told_ms.get(name, -ORPHAN_RETRY_MS) >= ORPHAN_RETRY_MS:
+            self._orphans_told_ms[name] = now
+            logger.info("ending stages of attempt %s of job %s, which nobody leads", attempt, job_id)
+            self._end(worker_name, job_id, attempt)
+
+    def _worker_of(self, stage: Stage) -> str | None:
+        with self._lock:
+            known = self._taskmanagers.get(stage.taskmanager)
+            return None if known is None else known.worker_name
+
+    def _end(self, worker_name: str, job_id: str, attempt: Attempt) -> None:
+        self._command(worker_name, commands.END_TASK, commands.END_EXPIRY_S, job_id=job_id, attempt=attempt)
+
+    def _command(self, worker_name: str, task: str, expires_s: float, **arguments: Any) -> None:
+        try:
+            self._send(worker_name, task, expires_s, epoch=self._epoch, **arguments)
+        except (OperationalError, OSError) as error:
+            # slots leave by themselves when their control stream or lease ends
+            logger.warning("a command could not be sent: %s", error)

@@ -1,0 +1,160 @@
+"""SlotPool: which TaskManager's slots belong to which job, and who waits for some. The leader's bookkeeping.
+
+Pure; the caller locks. A slot is taken when a stage is planned on it and free again when that stage is over (or its
+TaskManager is). Requests are granted whole: the stages of an attempt run together or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from runtime.core.ids import Attempt, SlotId
+
+
+@dataclass(frozen=True, slots=True)
+class StageKey:
+    """Names one barrier stage of the cluster."""
+
+    job_id: str
+    attempt: Attempt
+    stage: int
+
+    def __str__(self) -> str:
+        return f"{self.job_id}-{self.attempt}-{self.stage}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage that hosts slots of one region on one TaskManager."""
+
+    key: StageKey
+    region: int
+    taskmanager: str
+    slots: Sequence[SlotId]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRequest:
+    """Slots of one attempt: all of them or none."""
+
+    job_id: str
+    attempt: Attempt
+    since_ms: int
+    """When the job was submitted: who waits longest is served first, also when it restarts."""
+    regions: Sequence[Sequence[SlotId]]
+    """The slots of each region."""
+
+    @property
+    def count(self) -> int:
+        return sum(len(slots) for slots in self.regions)
+
+
+@dataclass(slots=True)
+class _TaskManager:
+    slots: int
+    stages: dict[StageKey, Stage] = field(default_factory=dict)
+
+    @property
+    def free(self) -> int:
+        return self.slots - sum(len(stage.slots) for stage in self.stages.values())
+
+
+class SlotPool:
+    """Slots of all registered TaskManagers."""
+
+    def __init__(self) -> None:
+        self._taskmanagers: dict[str, _TaskManager] = {}
+        self._waiting: dict[str, SlotRequest] = {}
+
+    @property
+    def total(self) -> int:
+        return sum(t.slots for t in self._taskmanagers.values())
+
+    @property
+    def free(self) -> int:
+        return sum(t.free for t in self._taskmanagers.values())
+
+    def free_of(self, taskmanager: str) -> int:
+        """Free slots of one TaskManager; 0 if it is unknown."""
+        entry = self._taskmanagers.get(taskmanager)
+        return 0 if entry is None else entry.free
+
+    def add(self, taskmanager: str, slots: int) -> None:
+        """A TaskManager offers slots; again is the same."""
+        self._taskmanagers.setdefault(taskmanager, _TaskManager(slots))
+
+    def remove(self, taskmanager: str) -> list[Stage]:
+        """A TaskManager is gone; its stages, which went with it."""
+        entry = self._taskmanagers.pop(taskmanager, None)
+        return [] if entry is None else list(entry.stages.values())
+
+    def request(self, request: SlotRequest) -> None:
+        """Wait for slots; a job waits for one attempt at a time."""
+        self._waiting[request.job_id] = request
+
+    def withdraw(self, job_id: str) -> None:
+        """The job does not want slots any more; those that it has stay its own."""
+        self._waiting.pop(job_id, None)
+
+    def release(self, key: StageKey) -> Stage | None:
+        """A stage is over; None if it was known to be."""
+        for entry in self._taskmanagers.values():
+            stage = entry.stages.pop(key, None)
+            if stage is not None:
+                return stage
+        return None
+
+    def stages(self, job_id: str | None = None, taskmanager: str | None = None) -> list[Stage]:
+        """Stages that hold slots, of one job or TaskManager if one is given."""
+        return [
+            stage
+            for name, entry in self._taskmanagers.items()
+            if taskmanager in (None, name)
+            for stage in entry.stages.values()
+            if job_id in (None, stage.key.job_id)
+        ]
+
+    def grant(self) -> list[tuple[SlotRequest, list[Stage]]]:
+        """Serve who can be served, oldest first.
+
+        A younger request that fits goes ahead of an older one that does not: streaming jobs hardly ever end, and slots
+        that stay empty until one does help nobody.
+        """
+        granted = []
+        for request in sorted(self._waiting.values(), key=lambda r: (r.since_ms, r.job_id)):
+            if 0 < request.count <= self.free:
+                del self._waiting[request.job_id]
+                granted.append((request, self._place(request)))
+        return granted
+
+    def shortage(self, job_id: str) -> str:
+        """What a waiting job lacks, for people; empty if it does not wait."""
+        request = self._waiting.get(job_id)
+        if request is None:
+            return ""
+        if not self._taskmanagers:
+            return f"needs {_slots(request.count)}, no TaskManager is registered"
+        where = "" if request.count <= self.total else f" (the cluster has {self.total} in all)"
+        return f"needs {_slots(request.count)}, {self.free} {'is' if self.free == 1 else 'are'} free{where}"
+
+    def _place(self, request: SlotRequest) -> list[Stage]:
+        """Large regions first, each into the TaskManager that it fills best; one that fits nowhere is cut up."""
+        stages: list[Stage] = []
+        for region in sorted(range(len(request.regions)), key=lambda index: -len(request.regions[index])):
+            slots = list(request.regions[region])
+            while slots:
+                name, entry = self._best(len(slots))
+                part, slots = slots[: entry.free], slots[entry.free :]
+                stage = Stage(StageKey(request.job_id, request.attempt, len(stages)), region, name, tuple(part))
+                entry.stages[stage.key] = stage
+                stages.append(stage)
+        return stages
+
+    def _best(self, count: int) -> tuple[str, _TaskManager]:
+        by_free = sorted(self._taskmanagers.items(), key=lambda item: (item[1].free, item[0]))
+        return next((item for item in by_free if item[1].free >= count), by_free[-1])
+
+
+def _slots(count: int) -> str:
+    return f"{count} slot{'' if count == 1 else 's'}"

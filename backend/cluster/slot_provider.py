@@ -1,0 +1,189 @@
+"""ClusterSlotProvider: a job's slots in barrier stages on the cluster's TaskManagers.
+
+The counterpart of application mode's SparkSlots: the control server is here, in the jobmanager; stages are started by
+command. A region may be cut into stages on several TaskManagers: it ends with the last of them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from backend.cluster.resource_manager import ResourceManager
+from backend.cluster.slot_pool import SlotRequest, Stage
+from runtime.common import options
+from runtime.common.configuration import Configuration
+from runtime.core.ids import Attempt, SlotId
+from runtime.jobmaster.actions import SlotProcess
+from runtime.jobmaster.control_server import ControlServer
+from runtime.jobmaster.events import JobMasterEvent, SlotLost, SlotMessageReceived, StageEnded
+from runtime.jobmaster.execution_graph import Region
+from runtime.task.messages import JobMasterMessage, SlotMessage
+
+#: Spark needs up to 4 s to notice and end the workers of a cancelled stage
+CLOSE_TIMEOUT_S = 8.0
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class ClusterSlotProvider:
+    """Implements SlotProvider for one job.
+
+    Args:
+        resources: gives the slots.
+        host: interface and address of this process that slots can reach.
+        job_id: the job.
+        since_ms: when it was submitted; who waits longest is served first.
+        configuration: the job's.
+        on_reserved: called, by any thread, when what `reserve` asked for is there.
+        post: takes events, from any thread.
+    """
+
+    def __init__(
+        self,
+        resources: ResourceManager,
+        host: str,
+        job_id: str,
+        since_ms: int,
+        configuration: Configuration,
+        on_reserved: Callable[[], None],
+        post: Callable[[JobMasterEvent], None],
+    ) -> None:
+        self._resources = resources
+        self._host = host
+        self._job_id = job_id
+        self._since_ms = since_ms
+        self._on_reserved = on_reserved
+        self._post = post
+        self._token = secrets.token_hex(16)
+        self._lease_ms = configuration.get(options.HEARTBEAT_TIMEOUT).to_millis()
+        self._window_bytes = configuration.get(options.CHANNEL_WINDOW_BYTES)
+        self._lock = threading.Lock()
+        #: granted and not deployed yet; the machine asks for the first attempt's slots only when they are there
+        self._reserved: list[Stage] = []
+        self._wanted: Attempt | None = None
+        self._begun = False
+        #: stages of the current attempt that are not over, by region
+        self._running: dict[int, list[Stage]] = {}
+        self._region_stages: dict[int, int] = {}
+        self._errors: dict[int, str] = {}
+        self._stage_of: dict[SlotId, Stage] = {}
+        self._control = ControlServer(host, self._token, self._on_message, self._on_lost)
+        resources.attach(job_id, self)
+
+    def reserve(self, attempt: Attempt, regions: Sequence[Region]) -> None:
+        """Wait for the slots of the first attempt; the job starts when they are there."""
+        self._resources.request(self._request(attempt, regions))
+
+    def placements(self) -> Mapping[SlotId, str]:
+        """The TaskManager of each slot of the current attempt."""
+        with self._lock:
+            return {slot: stage.taskmanager for slot, stage in self._stage_of.items()}
+
+    # --- SlotProvider -------------------------------------------------------------------------------------------------
+
+    def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
+        with self._lock:
+            self._wanted, self._begun = attempt, True
+            reserved, self._reserved = self._reserved, []
+        if reserved and reserved[0].key.attempt == attempt:
+            self._deploy(reserved)
+        else:
+            self._resources.request(self._request(attempt, regions))
+
+    def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
+        self._control.send(slot, attempt, message)
+
+    def refuse(self, slot: SlotId, attempt: Attempt, cause: str) -> None:
+        self._control.disconnect(attempt, slot)
+
+    def kill_slots(self, attempt: Attempt, processes: Sequence[SlotProcess]) -> None:
+        where = self.placements()
+        self._resources.kill(self._job_id, [(where[p.slot], p.host, p.pid) for p in processes if p.slot in where])
+
+    def release_attempt(self, attempt: Attempt) -> None:
+        with self._lock:
+            self._wanted = None
+            unused, self._reserved = self._reserved, []
+        self._resources.withdraw(self._job_id)
+        for stage in unused:
+            self._resources.give_back(stage)
+        self._control.disconnect(attempt)
+        self._resources.end_attempt(self._job_id, attempt)
+
+    def close(self) -> None:
+        self._resources.wait_until_free(self._job_id, CLOSE_TIMEOUT_S)
+        self._control.stop()
+        self._resources.detach(self._job_id)
+
+    # --- JobSlots -----------------------------------------------------------------------------------------------------
+
+    def granted(self, request: SlotRequest, stages: Sequence[Stage]) -> None:
+        with self._lock:
+            wanted, begun = self._wanted, self._begun
+            if not begun:
+                self._reserved = list(stages)
+        if not begun:
+            self._on_reserved()
+        elif wanted == request.attempt:
+            self._deploy(stages)
+        else:
+            for stage in stages:
+                self._resources.give_back(stage)
+
+    def stage_ended(self, stage: Stage, error: str | None) -> None:
+        attempt, region = stage.key.attempt, stage.region
+        with self._lock:
+            if stage in self._reserved:
+                # its TaskManager is gone before the job began: the attempt will ask again
+                self._reserved.remove(stage)
+                unused, self._reserved = self._reserved, []
+                running = None
+            else:
+                unused = []
+                running = self._running.get(region, [])
+                if stage not in running:
+                    return
+                running.remove(stage)
+                if error is not None:
+                    self._errors.setdefault(region, error)
+            first_error = self._errors.get(region)
+            is_only = self._region_stages.get(region) == 1
+        for other in unused:
+            self._resources.give_back(other)
+        if running is None:
+            return
+        if error is not None and not is_only:
+            for slot in stage.slots:
+                self._post(SlotLost(slot, attempt, f"its stage on {stage.taskmanager} ended: {error}"))
+        if not running:
+            self._post(StageEnded(region, attempt, first_error))
+
+    # --- small things -------------------------------------------------------------------------------------------------
+
+    def _request(self, attempt: Attempt, regions: Sequence[Region]) -> SlotRequest:
+        return SlotRequest(self._job_id, attempt, self._since_ms, tuple(tuple(region.slots) for region in regions))
+
+    def _deploy(self, stages: Sequence[Stage]) -> None:
+        with self._lock:
+            self._running, self._errors = {}, {}
+            for stage in stages:
+                self._running.setdefault(stage.region, []).append(stage)
+            self._region_stages = {region: len(of_region) for region, of_region in self._running.items()}
+            self._stage_of = {slot: stage for stage in stages for slot in stage.slots}
+        deployment: dict[str, Any] = {
+            "control_address": self._control.address,
+            "token": self._token,
+            "local": self._host in LOOPBACK,
+            "lease_ms": self._lease_ms,
+            "window_bytes": self._window_bytes,
+        }
+        for stage in stages:
+            self._resources.deploy(stage, deployment)
+
+    def _on_message(self, slot: SlotId, message: SlotMessage) -> None:
+        self._post(SlotMessageReceived(message, slot))
+
+    def _on_lost(self, slot: SlotId, attempt: Attempt, cause: str) -> None:
+        self._post(SlotLost(slot, attempt, cause))

@@ -1,0 +1,263 @@
+"""TaskManager: a process that offers slots. It owns one SparkSession and hosts stages for the leader.
+
+Commands come in by Celery (`backend.cluster.tasks`) and are handed to threads of this process at once; what happens is
+reported on the bus. A second thread reports every second and watches: a JVM that died, a session that Spark stopped, or
+a command queue that has gone deaf ends the process; its supervisor starts another: none can be mended inside.
+Source: Flink, TaskExecutor.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+from kombu.exceptions import OperationalError
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+
+from backend.cluster import bus, commands
+from runtime.core.clock import Clock
+from runtime.core.ids import Attempt, SlotId
+from runtime.execution.spark_slot import SlotSpec
+from runtime.execution.spark_stages import SparkStages, kill_worker
+
+logger = logging.getLogger(__name__)
+
+REPORT_INTERVAL_S = 1.0
+PING_INTERVAL_MS = 10_000
+#: a worker may be busy for seconds; one that reconnected and consumes nothing never answers again
+PING_TIMEOUT_MS = 45_000
+#: Spark needs up to 4 s to end the workers of a cancelled stage; the process may take 5 s to stop
+STOP_TIMEOUT_S = 4.0
+REMEMBERED_COMMANDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerIdentity:
+    """Who a TaskManager is; another start is another identity."""
+
+    id: str
+    worker_name: str
+    host: str
+    pid: int
+    slots: int
+    spark_master: str
+    registered_at: int
+
+    @classmethod
+    def create(cls, slots: int, spark_master: str, now: int) -> TaskManagerIdentity:
+        host, pid = socket.gethostname(), os.getpid()
+        name = f"{host}:{pid}-{secrets.token_hex(3)}"
+        return cls(name, f"taskmanager-{pid}-{name[-6:]}@{host}", host, pid, slots, spark_master, now)
+
+    def report(self) -> dict[str, Any]:
+        """What heartbeats say of this process."""
+        return {
+            "id": self.id,
+            "worker_name": self.worker_name,
+            "host": self.host,
+            "pid": self.pid,
+            "slots": self.slots,
+            "spark_master": self.spark_master,
+            "registered_at": self.registered_at,
+            "hardware": hardware(),
+        }
+
+
+class TaskManager:
+    """Hosts stages; implements `backend.cluster.tasks.CommandReceiver`.
+
+    Args:
+        identity: who this is.
+        context: the session, with room for all slots.
+        clock: for timeouts.
+        die: ends the process at once; it is called with the cause.
+    """
+
+    def __init__(
+        self, identity: TaskManagerIdentity, context: SparkContext, clock: Clock, die: Callable[[str], None]
+    ) -> None:
+        self.identity = identity
+        self._context = context
+        self._stages = SparkStages(context)
+        self._clock = clock
+        self._die = die
+        self._lock = threading.Lock()
+        self._ended = threading.Condition(self._lock)
+        self._epoch = 0
+        self._known_commands: deque[str] = deque(maxlen=REMEMBERED_COMMANDS)
+        self._running: set[tuple[str, int, int]] = set()
+        #: ends that could not be told yet, oldest first
+        self._untold: deque[dict[str, Any]] = deque()
+        self._unanswered_since_ms: float | None = None
+        self._next_ping_ms = 0.0
+        self._stopping = threading.Event()
+        self._reporter = threading.Thread(target=self._report_for_ever, name="taskmanager-report", daemon=True)
+
+    def start(self) -> None:
+        """Report from now on."""
+        self._reporter.start()
+
+    def stop(self) -> None:
+        """End all stages (4 s at most) and say farewell."""
+        self._stopping.set()
+        with self._lock:
+            groups = {_group(job, attempt) for job, attempt, _ in self._running}
+        for group in groups:
+            self._stages.cancel(group)
+        with self._ended:
+            self._ended.wait_for(lambda: not self._running, STOP_TIMEOUT_S)
+        self._tell({"type": "gone", "taskmanager": self.identity.id, "cause": "it was stopped"})
+
+    # --- commands: called by threads of the Celery worker -------------------------------------------------------------
+
+    def deploy(self, command_id: str, epoch: int, deployment: dict[str, Any]) -> None:
+        job_id, attempt, stage = deployment["job_id"], deployment["attempt"], deployment["stage"]
+        key = (job_id, attempt, stage)
+        spec = SlotSpec(
+            slots=tuple(SlotId(slot) for slot in deployment["slots"]),
+            attempt=Attempt(attempt),
+            control_address=deployment["control_address"],
+            token=deployment["token"],
+            local=deployment["local"],
+            lease_ms=deployment["lease_ms"],
+            window_bytes=deployment["window_bytes"],
+        )
+        with self._lock:
+            if command_id in self._known_commands or not self._accepts(epoch) or self._stopping.is_set():
+                return
+            self._known_commands.append(command_id)
+            if key in self._running:
+                return
+            self._running.add(key)
+        logger.info("job %s, attempt %d: stage %d with %d slots begins", job_id, attempt, stage, len(spec.slots))
+        self._stages.start(_group(job_id, attempt), spec, lambda error: self._stage_ended(key, error))
+
+    def end(self, epoch: int, job_id: str, attempt: int) -> None:
+        with self._lock:
+            wanted = self._accepts(epoch) and any(key[:2] == (job_id, attempt) for key in self._running)
+        if wanted:
+            # waits for stages that leave by themselves: not in a thread of the worker's
+            target = threading.Thread(target=self._stages.end, args=(_group(job_id, attempt),), daemon=True)
+            target.start()
+
+    def kill(self, epoch: int, processes: list[tuple[str, int]]) -> None:
+        with self._lock:
+            if not self._accepts(epoch):
+                return
+        for host, pid in processes:
+            kill_worker(host, pid)
+
+    def answered(self) -> None:
+        """A ping of this process came back through its own queue."""
+        self._unanswered_since_ms = None
+
+    # --- reports: the reporter's thread -------------------------------------------------------------------------------
+
+    def _report_for_ever(self) -> None:
+        while not self._stopping.wait(REPORT_INTERVAL_S):
+            self.report()
+            self.watch()
+
+    def report(self) -> None:
+        """Tell the leader what runs here, after everything that has ended."""
+        with self._lock:
+            running = sorted(self._running)
+        while self._untold:
+            if not self._tell(self._untold[0]):
+                return
+            self._untold.popleft()
+        now = self._clock.now_ms()
+        self._tell({"type": "heartbeat", "taskmanager": self.identity.report(), "stages": running, "now": now})
+
+    def watch(self) -> None:
+        """End the process if it has become useless."""
+        if self._ended_by_defect():
+            return
+        now = self._clock.monotonic_ms()
+        if now >= self._next_ping_ms:
+            self._next_ping_ms = now + PING_INTERVAL_MS
+            try:
+                commands.send(self.identity.worker_name, commands.PING_TASK, commands.PING_EXPIRY_S)
+            except (OperationalError, OSError):
+                # the broker is away: that says nothing of this process
+                self._unanswered_since_ms = None
+                return
+            if self._unanswered_since_ms is None:
+                self._unanswered_since_ms = now
+
+    def _ended_by_defect(self) -> bool:
+        cause = self._defect()
+        if cause is None:
+            return False
+        # the leader would find out by itself, ten seconds later, and give these slots to somebody until then
+        self._tell({"type": "gone", "taskmanager": self.identity.id, "cause": cause})
+        self._die(cause)
+        return True
+
+    def _defect(self) -> str | None:
+        process = getattr(self._context._gateway, "proc", None)
+        if process is not None and process.poll() is not None:
+            return f"the JVM ended with {process.returncode}"
+        try:
+            if self._context._jsc.sc().isStopped():
+                return "Spark stopped the session"
+        except (Py4JError, OSError) as error:
+            return f"the JVM does not answer: {error}"
+        since = self._unanswered_since_ms
+        if since is not None and self._clock.monotonic_ms() - since > PING_TIMEOUT_MS:
+            return f"commands have not come through for {PING_TIMEOUT_MS / 1000:g} s"
+        return None
+
+    # --- small things -------------------------------------------------------------------------------------------------
+
+    def _accepts(self, epoch: int) -> bool:
+        """Whether the command's leader is the newest that was heard of."""
+        if epoch < self._epoch:
+            logger.warning("a command of epoch %d was refused: %d leads", epoch, self._epoch)
+            return False
+        self._epoch = epoch
+        return True
+
+    def _stage_ended(self, key: tuple[str, int, int], error: str | None) -> None:
+        job_id, attempt, stage = key
+        if error is not None and self._ended_by_defect():
+            return
+        logger.info("job %s, attempt %d: stage %d ended: %s", job_id, attempt, stage, error or "in good order")
+        event = {"type": "stage_ended", "job": job_id, "attempt": attempt, "stage": stage, "error": error}
+        if not self._tell(event):
+            self._untold.append(event)
+        with self._lock:
+            # after the event: a heartbeat without the stage must not overtake it
+            self._running.discard(key)
+            self._ended.notify_all()
+
+    def _tell(self, event: dict[str, Any]) -> bool:
+        try:
+            bus.post_event(event)
+        except redis.RedisError as error:
+            logger.warning("the leader could not be told: %s", error)
+            return False
+        return True
+
+
+def hardware() -> dict[str, int]:
+    """CPU cores and memory of this machine in bytes; Linux only, else zeros."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cpu_cores": os.cpu_count() or 0,
+        "physical_memory": page * os.sysconf("SC_PHYS_PAGES"),
+        "free_memory": page * os.sysconf("SC_AVPHYS_PAGES"),
+    }
+
+
+def _group(job_id: str, attempt: int) -> str:
+    return f"{job_id}-{attempt}"

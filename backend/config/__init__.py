@@ -1,0 +1,1 @@
+"""Settings, URL table, ASGI and Celery applications."""

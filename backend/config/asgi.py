@@ -1,0 +1,17 @@
+"""ASGI application of the web process: HTTP to Django, /ws/ to the live consumers."""
+
+from __future__ import annotations
+
+import os
+
+from channels.routing import ProtocolTypeRouter
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.config.settings")
+http_application = get_asgi_application()
+
+# models can be imported only once Django is set up
+from backend.dispatcher.uploads import BodyLimit  # noqa: E402
+from backend.live.routing import websocket_application  # noqa: E402
+
+application = ProtocolTypeRouter({"http": BodyLimit(http_application), "websocket": websocket_application})

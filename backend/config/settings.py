@@ -1,0 +1,116 @@
+"""Django settings of every process: web, jobmanager, taskmanager. What differs between places is in the environment.
+
+Closed by default: every route needs a login (views say otherwise one by one), hosts are listed, never "*".
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+from backend.config import environment
+
+BASE_DIR = Path(__file__).resolve().parent.parent.parent
+TIDEMARK_HOME = environment.home()
+
+SECRET_KEY = environment.secret_key()
+DEBUG = False
+ALLOWED_HOSTS = environment.names("TIDEMARK_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+if any("*" in host for host in ALLOWED_HOSTS):
+    raise ImproperlyConfigured("TIDEMARK_ALLOWED_HOSTS must list the host names that the page is reached by, without *")
+CSRF_TRUSTED_ORIGINS = environment.names("TIDEMARK_TRUSTED_ORIGINS")
+#: behind TLS: cookies are then sent over https only
+HTTPS = os.environ.get("TIDEMARK_HTTPS") == "1"
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "channels",
+    "backend.accounts",
+    "backend.cluster",
+    "backend.dispatcher",
+    "backend.live",
+    "backend.supervisor",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "backend.config.urls"
+ASGI_APPLICATION = "backend.config.asgi.application"
+TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
+APPEND_SLASH = False
+
+DATABASES = {"default": environment.database()}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_PASSWORD_VALIDATORS = [{"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"}]
+
+REDIS_URL = environment.redis_url()
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        # hints only: what is dropped over capacity is read again from REST
+        "CONFIG": {"hosts": [REDIS_URL], "prefix": "tidemark:channels", "expiry": 10, "group_expiry": 3600},
+    }
+}
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "backend.accounts.authentication.BearerAuthentication",
+        "backend.accounts.authentication.CookieAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+
+SESSION_COOKIE_NAME = "tidemark-session"
+SESSION_COOKIE_AGE = 7 * 24 * 3600
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_NAME = "csrftoken"
+CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SECURE = HTTPS
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+
+#: uploads are streamed to disk; this is the limit of one program
+TIDEMARK_MAX_UPLOAD_BYTES = 256 << 20
+FILE_UPLOAD_TEMP_DIR = None
+DATA_UPLOAD_MAX_MEMORY_SIZE = 32 << 20
+
+FRONTEND_DIR = BASE_DIR / "frontend" / "dist"
+STATIC_URL = "/static/"
+WHITENOISE_AUTOREFRESH = False
+
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)-7s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    # a line for every command that is received and done says nothing
+    "loggers": {
+        "celery.app.trace": {"level": "WARNING"},
+        "celery.worker.strategy": {"level": "WARNING"},
+        "py4j": {"level": "WARNING"},
+    },
+    "root": {"handlers": ["stderr"], "level": os.environ.get("TIDEMARK_LOG_LEVEL", "INFO")},
+}

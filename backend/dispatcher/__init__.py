@@ -1,0 +1,1 @@
+"""Flink's REST API: the Dispatcher that Flink's own tools and clients speak to."""

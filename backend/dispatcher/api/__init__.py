@@ -1,0 +1,1 @@
+"""Views of Flink's routes: read the parameters, ask the cluster, hand on to the shapes."""

@@ -1,0 +1,192 @@
+"""What the views of Flink's routes share: parameters, jobs and vertices by id, error shape."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, NoReturn
+
+from django.conf import settings
+from rest_framework import exceptions
+from rest_framework.request import Request
+
+from backend.accounts.views import ClosedView, ErrorHandler
+from backend.cluster import services
+from backend.cluster.models import Job
+from backend.config import environment
+from backend.dispatcher.errors import BadRequest, flink_errors
+from backend.dispatcher.shapes.jobs import JobFacts
+from backend.dispatcher.shapes.statistics import AGGREGATIONS
+
+Document = dict[str, Any]
+
+_ID = re.compile(r"[0-9a-f]{32}")
+MAX_LISTED_IDS = 1000
+"""Metric or job ids in one query; more is no question that a page asks."""
+
+
+class FlinkView(ClosedView):
+    """A route of Flink's API, with or without /v1."""
+
+    def get_exception_handler(self) -> ErrorHandler:
+        return flink_errors
+
+
+class NoSuchRoute(FlinkView):
+    """Every path and method that nothing else answers."""
+
+    def _refuse(self, request: Request, path: str = "") -> NoReturn:
+        raise exceptions.NotFound(f"Unable to load requested file {request.path}.")
+
+    get = post = put = patch = delete = _refuse
+
+
+class JobView(FlinkView):
+    """A route under /jobs/:jobid: `job` is its row, `document` its live document."""
+
+    job: Job
+    document: Document
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        self.job = find_job(kwargs["job_id"])
+        self.document = document_of(self.job)
+
+    @property
+    def facts(self) -> JobFacts:
+        return facts_of(self.job, self.document["now"])
+
+
+class VertexView(JobView):
+    """A route under /jobs/:jobid/vertices/:vertexid: `vertex` is its part of the live document."""
+
+    vertex: Document
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        check_id("vertexid", kwargs["vertex_id"])
+        super().initial(request, *args, **kwargs)
+        vertex_id = kwargs["vertex_id"]
+        vertex = next((v for v in self.document["vertices"] if v["id"] == vertex_id), None)
+        if vertex is None:
+            raise exceptions.NotFound(f"No vertex with ID {vertex_id} exists in job {self.job.id}.")
+        self.vertex = vertex
+
+    def subtask(self, index: str) -> Document:
+        """The subtask of that index.
+
+        Raises:
+            BadRequest: the index is no number.
+            NotFound: the vertex has fewer subtasks.
+        """
+        if not index.isdecimal():
+            raise bad_parameter("subtaskindex", index)
+        found = next((s for s in self.vertex["subtasks"] if s["index"] == int(index)), None)
+        if found is None:
+            raise exceptions.NotFound(f"Vertex {self.vertex['id']} has no subtask {index}.")
+        return dict(found)
+
+
+def bad_parameter(name: str, value: str) -> BadRequest:
+    """What a parameter that cannot be read is answered with."""
+    return BadRequest(
+        f'Bad request, could not parse parameters: Cannot resolve path parameter ({name}) from value "{value}".'
+    )
+
+
+def check_id(name: str, value: str) -> None:
+    """Refuse what is not 32 lower-case hex digits."""
+    if not _ID.fullmatch(value):
+        raise bad_parameter(name, value)
+
+
+def find_job(job_id: str, parameter: str = "jobid") -> Job:
+    """A job's row, without its graph.
+
+    Raises:
+        BadRequest: no job can have that id.
+        NotFound: none has it.
+    """
+    check_id(parameter, job_id)
+    try:
+        return services.get_job(job_id)
+    except services.JobUnknownError as error:
+        raise exceptions.NotFound(str(error)) from error
+
+
+def document_of(job: Job) -> Document:
+    """A job's live document."""
+    return services.job_document(job.id)
+
+
+def facts_of(job: Job, now: int) -> JobFacts:
+    """What the shapes need of a row."""
+    return JobFacts(
+        id=job.id,
+        name=job.name,
+        state=job.state,
+        state_times=job.state_times,
+        created_at=job.created_at,
+        ended_at=job.ended_at,
+        parallelism=job.parallelism,
+        restarts=job.restarts,
+        configuration=job.configuration,
+        plan=job.plan,
+        now=now,
+    )
+
+
+def names(request: Request, parameter: str) -> list[str]:
+    """A query parameter with names joined by commas; it may also come several times."""
+    values = [name for text in request.query_params.getlist(parameter) for name in text.split(",") if name]
+    if len(values) > MAX_LISTED_IDS:
+        raise BadRequest(f"Query parameter {parameter} has more than {MAX_LISTED_IDS} values.")
+    return values
+
+
+def aggregations(request: Request, allowed: Collection[str] = AGGREGATIONS[:-1]) -> Collection[str]:
+    """The `agg` parameter: which figures are wanted; all if it is absent."""
+    wanted = names(request, "agg")
+    for name in wanted:
+        if name not in allowed:
+            raise BadRequest(f"Query parameter agg: {name} is none of {', '.join(allowed)}.")
+    return wanted or allowed
+
+
+def whole_number(name: str, value: Any, low: int, high: int) -> int:
+    """A number given as one or as text.
+
+    Raises:
+        BadRequest: it is none, or outside [low, high].
+    """
+    text = str(value)
+    if isinstance(value, bool) or not text.isdecimal() or not low <= int(text) <= high:
+        raise BadRequest(f"{name} must be a whole number from {low} to {high}, not {text[:40]!r}.")
+    return int(text)
+
+
+_SECRET = re.compile(
+    r"password|passwd|secret|token|credential|sasl|jaas|(^|[._-])(api|access|private)?[._-]?key$", re.I
+)
+_USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
+HIDDEN = "******"
+
+
+def redacted(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options that may be shown: secrets by their names, and user info in URLs, are hidden."""
+    return {
+        key: HIDDEN if _SECRET.search(key) else _USER_INFO.sub(f"{HIDDEN}@", str(value))
+        for key, value in options.items()
+    }
+
+
+def cluster_options() -> dict[str, str]:
+    """The cluster's own configuration, by Flink's keys where it has one."""
+    return redacted(
+        {
+            "spark.master": environment.spark_master(),
+            "taskmanager.numberOfTaskSlots": environment.slots(),
+            "web.submit.enable": "true",
+            "web.cancel.enable": "true",
+            "web.upload.max-bytes": settings.TIDEMARK_MAX_UPLOAD_BYTES,
+        }
+    )

@@ -1,0 +1,120 @@
+"""/overview, /config, /jobmanager/… and /taskmanagers/…"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from rest_framework import exceptions
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from backend.cluster import services
+from backend.cluster.models import TERMINAL_STATES, Job, TaskManager
+from backend.dispatcher.api.base import Document, FlinkView, aggregations, cluster_options, names
+from backend.dispatcher.shapes.jobs import jobs_by_kind
+from backend.dispatcher.shapes.metrics import aggregated, listed, taskmanager_metrics
+from backend.dispatcher.shapes.taskmanagers import taskmanager_detail, taskmanager_overview
+from runtime import __version__
+
+FLINK_VERSION = "2.3.0"
+"""The release whose API this is; Tidemark's own version is beside it."""
+REFRESH_INTERVAL_MS = 3000
+
+
+class OverviewView(FlinkView):
+    def get(self, request: Request) -> Response:
+        cluster = services.cluster_document()
+        return Response(
+            {
+                "taskmanagers": len(registered(cluster)),
+                "slots-total": cluster["slots_total"],
+                "slots-available": cluster["slots_available"],
+                **jobs_by_kind(Job.objects.values_list("state", flat=True)),
+                "flink-version": FLINK_VERSION,
+                "flink-commit": "tidemark",
+                "tidemark-version": __version__,
+            }
+        )
+
+
+class ConfigView(FlinkView):
+    def get(self, request: Request) -> Response:
+        return Response(
+            {
+                "refresh-interval": REFRESH_INTERVAL_MS,
+                "timezone-name": "Coordinated Universal Time",
+                "timezone-offset": 0,
+                "flink-version": FLINK_VERSION,
+                "flink-revision": f"tidemark {__version__}",
+                "tidemark-version": __version__,
+                "features": {"web-submit": True, "web-cancel": True, "web-rescale": False, "web-history": False},
+            }
+        )
+
+
+class JobManagerConfigView(FlinkView):
+    def get(self, request: Request) -> Response:
+        return Response([{"key": key, "value": value} for key, value in cluster_options().items()])
+
+
+class JobManagerMetricsView(FlinkView):
+    def get(self, request: Request) -> Response:
+        cluster = services.cluster_document()
+        values = {
+            "taskSlotsTotal": cluster["slots_total"],
+            "taskSlotsAvailable": cluster["slots_available"],
+            "numRegisteredTaskManagers": len(registered(cluster)),
+            "numRunningJobs": Job.objects.exclude(state__in=TERMINAL_STATES).count(),
+        }
+        return Response(listed(values, names(request, "get")))
+
+
+class TaskManagersView(FlinkView):
+    def get(self, request: Request) -> Response:
+        taskmanagers = registered(services.cluster_document())
+        assigned = {t["id"]: sum(tasks for _, tasks in tasks_of_slots(t["id"])) for t in taskmanagers}
+        return Response({"taskmanagers": [taskmanager_overview(t, assigned[t["id"]]) for t in taskmanagers]})
+
+
+class TaskManagerView(FlinkView):
+    def get(self, request: Request, taskmanager_id: str) -> Response:
+        found = find_taskmanager(taskmanager_id)
+        return Response(taskmanager_detail(found, tasks_of_slots(taskmanager_id)))
+
+
+class TaskManagerMetricsView(FlinkView):
+    def get(self, request: Request, taskmanager_id: str) -> Response:
+        return Response(listed(taskmanager_metrics(find_taskmanager(taskmanager_id)), names(request, "get")))
+
+
+class TaskManagersMetricsView(FlinkView):
+    def get(self, request: Request) -> Response:
+        wanted = names(request, "taskmanagers")
+        taskmanagers = [t for t in registered(services.cluster_document()) if not wanted or t["id"] in wanted]
+        rows = [taskmanager_metrics(t) for t in taskmanagers]
+        return Response(aggregated(rows, names(request, "get"), aggregations(request)))
+
+
+def registered(cluster: Document) -> list[Document]:
+    """TaskManagers that offer slots now."""
+    return [t for t in cluster["taskmanagers"] if t["state"] == TaskManager.State.REGISTERED]
+
+
+def find_taskmanager(taskmanager_id: str) -> Document:
+    """One TaskManager's line of the cluster document."""
+    found = next((t for t in registered(services.cluster_document()) if t["id"] == taskmanager_id), None)
+    if found is None:
+        raise exceptions.NotFound(f"TaskExecutor {taskmanager_id} not found.")
+    return found
+
+
+def tasks_of_slots(taskmanager_id: str) -> list[tuple[str, int]]:
+    """(job id, number of tasks) of each of a TaskManager's slots that is in use."""
+    slots: Counter[tuple[str, Any]] = Counter()
+    for job_id in Job.objects.exclude(state__in=TERMINAL_STATES).values_list("id", flat=True):
+        for vertex in services.job_document(job_id)["vertices"]:
+            for subtask in vertex["subtasks"]:
+                if subtask["taskmanager"] == taskmanager_id:
+                    slots[job_id, subtask["slot"]] += 1
+    return [(job_id, tasks) for (job_id, _), tasks in slots.items()]

@@ -1,0 +1,129 @@
+"""/jars: uploaded programs, their plans, and running them. A "jar" is a .py, a zip or a wheel."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django.core.files.uploadhandler import TemporaryFileUploadHandler
+from rest_framework import exceptions, status
+from rest_framework.parsers import MultiPartParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from backend.accounts.errors import Conflict
+from backend.accounts.roles import Role
+from backend.cluster import services
+from backend.cluster.models import Artifact, Job
+from backend.dispatcher import artifacts
+from backend.dispatcher.api.base import FlinkView
+from backend.dispatcher.archives import ArchiveError
+from backend.dispatcher.errors import BadRequest
+from backend.dispatcher.programs import extract, read_program_request
+
+logger = logging.getLogger(__name__)
+
+
+class PayloadTooLarge(exceptions.APIException):
+    status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
+    default_code = "too_large"
+
+
+class JarsView(FlinkView):
+    def get(self, request: Request) -> Response:
+        rows = Artifact.objects.order_by("-uploaded_at")
+        return Response(
+            {"address": f"{request.scheme}://{request.get_host()}", "files": [_listed(artifact) for artifact in rows]}
+        )
+
+
+class JarUploadView(FlinkView):
+    parser_classes = (MultiPartParser,)
+    roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
+
+    def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
+        request.upload_handlers = [TemporaryFileUploadHandler(request)]
+        return super().initialize_request(request, *args, **kwargs)
+
+    def post(self, request: Request) -> Response:
+        files = [file for name in request.FILES for file in request.FILES.getlist(name)]
+        if len(files) != 1:
+            raise BadRequest(f"Exactly one file must be sent, not {len(files)}.")
+        try:
+            artifact = artifacts.store(files[0], request.user)
+        except artifacts.FileTooLarge as error:
+            raise PayloadTooLarge(str(error)) from error
+        except (artifacts.RefusedFile, ArchiveError) as error:
+            raise BadRequest(str(error)) from error
+        logger.info("%s uploaded %s (%s)", request.user, artifact.file_name, artifact.id)
+        return Response({"filename": f"artifacts/{artifacts.public_id(artifact)}", "status": "success"})
+
+
+class JarView(FlinkView):
+    roles = {"DELETE": Role.DEVELOPER}  # noqa: RUF012
+
+    def delete(self, request: Request, jar_id: str) -> Response:
+        try:
+            artifacts.delete(find_artifact(jar_id))
+        except artifacts.ArtifactInUse as error:
+            raise Conflict(str(error)) from error
+        return Response({})
+
+
+class JarPlanView(FlinkView):
+    """Planning runs the program in a child process: it takes the right to run programs."""
+
+    roles = {"GET": Role.DEVELOPER, "POST": Role.DEVELOPER}  # noqa: RUF012
+
+    def get(self, request: Request, jar_id: str) -> Response:
+        return self._plan(request, jar_id, {})
+
+    def post(self, request: Request, jar_id: str) -> Response:
+        return self._plan(request, jar_id, request.data)
+
+    def _plan(self, request: Request, jar_id: str, body: Any) -> Response:
+        extracted = extract(find_artifact(jar_id), read_program_request(body, request.query_params))
+        return Response(
+            {"plan": extracted.plan_json, "warnings": list(extracted.warnings), "output": extracted.stdout_tail}
+        )
+
+
+class JarRunView(FlinkView):
+    roles = {"POST": Role.DEVELOPER}  # noqa: RUF012
+
+    def post(self, request: Request, jar_id: str) -> Response:
+        artifact = find_artifact(jar_id)
+        wanted = read_program_request(request.data, request.query_params)
+        if wanted.job_id is not None and Job.objects.filter(id=wanted.job_id).exists():
+            raise Conflict(f"Job {wanted.job_id} was already submitted.")
+        extracted = extract(artifact, wanted)
+        graph = extracted.graph_json
+        if wanted.job_id is not None:
+            graph = {**graph, "job_id": wanted.job_id}
+        configuration = {**extracted.graph.configuration, **wanted.configuration}
+        job = services.submit_job(graph, artifact, wanted.args, configuration, request.user)
+        logger.info("%s runs %s (%s) as job %s", request.user, artifact.file_name, artifact.id, job.id)
+        return Response({"jobid": job.id, "applicationid": job.id, "warnings": list(extracted.warnings)})
+
+
+def find_artifact(jar_id: str) -> Artifact:
+    """The artifact that a client names.
+
+    Raises:
+        NotFound: there is none.
+    """
+    found = artifacts.find(jar_id)
+    if found is None:
+        raise exceptions.NotFound(f"File {jar_id} does not exist.")
+    return found
+
+
+def _listed(artifact: Artifact) -> dict[str, Any]:
+    entry = artifact.entry.get("module") or artifact.file_name
+    return {
+        "id": artifacts.public_id(artifact),
+        "name": artifact.file_name,
+        "uploaded": artifact.uploaded_at,
+        "entry": [{"name": entry, "description": None}],
+        "size": artifact.size,
+    }

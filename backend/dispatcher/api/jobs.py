@@ -1,0 +1,190 @@
+"""/jobs, /jobs/:jobid and what hangs on it, and Flink 2.3's /applications."""
+
+from __future__ import annotations
+
+from rest_framework import exceptions
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from backend.accounts.authentication import CookieAuthentication
+from backend.accounts.errors import Conflict
+from backend.accounts.roles import Role
+from backend.cluster import services
+from backend.cluster.models import Job, JobException
+from backend.dispatcher.api.base import (
+    FlinkView,
+    JobView,
+    aggregations,
+    document_of,
+    facts_of,
+    find_job,
+    names,
+    redacted,
+    whole_number,
+)
+from backend.dispatcher.errors import BadRequest
+from backend.dispatcher.shapes import jobs as shapes
+from backend.dispatcher.shapes.metrics import aggregated, job_metrics, listed
+
+MAX_OVERVIEW_JOBS = 1000
+"""Jobs in an overview, newest first: each costs its live document."""
+
+
+class JobsView(FlinkView):
+    def get(self, request: Request) -> Response:
+        rows = Job.objects.order_by("-created_at").values_list("id", "state")
+        return Response({"jobs": [{"id": job_id, "status": state} for job_id, state in rows]})
+
+
+class JobsOverviewView(FlinkView):
+    def get(self, request: Request) -> Response:
+        now = services.now_ms()
+        rows = services.list_jobs()[:MAX_OVERVIEW_JOBS]
+        return Response({"jobs": [shapes.job_overview(facts_of(job, now), _settled(job)) for job in rows]})
+
+
+class JobsMetricsView(FlinkView):
+    def get(self, request: Request) -> Response:
+        wanted = names(request, "jobs")
+        now = services.now_ms()
+        rows = services.list_jobs().filter(id__in=wanted) if wanted else services.list_jobs()
+        values = [job_metrics(facts_of(job, now)) for job in rows]
+        return Response(aggregated(values, names(request, "get"), aggregations(request)))
+
+
+class JobDetailView(JobView):
+    roles = {"PATCH": Role.OPERATOR}  # noqa: RUF012
+
+    def get(self, request: Request, job_id: str) -> Response:
+        return Response(shapes.job_detail(self.facts, self.document))
+
+    def patch(self, request: Request, job_id: str) -> Response:
+        mode = request.query_params.get("mode", "cancel")
+        if mode != "cancel":
+            raise BadRequest(f"The termination mode {mode!r} is not supported; cancel is.")
+        return cancel(request, self.job)
+
+
+class CancelByGetView(JobView):
+    """`yarn-cancel`: the one cancel call of Flink's page is a GET."""
+
+    roles = {"GET": Role.OPERATOR}  # noqa: RUF012
+
+    def get(self, request: Request, job_id: str) -> Response:
+        self._refuse_other_sites(request)
+        return cancel(request, self.job)
+
+    def _refuse_other_sites(self, request: Request) -> None:
+        """A link on another site sends the session cookie along with a GET: only the own page may do that."""
+        if not isinstance(request.successful_authenticator, CookieAuthentication):
+            return
+        site = request.META.get("HTTP_SEC_FETCH_SITE")
+        if site is None:
+            # browsers leave the header out on plain http; the page's own requests carry a Referer there
+            own = f"{request.scheme}://{request.get_host()}/"
+            site = "same-origin" if request.META.get("HTTP_REFERER", "").startswith(own) else "cross-site"
+        if site != "same-origin":
+            raise exceptions.PermissionDenied("Cancelling by GET is for the own page only; use PATCH.")
+
+
+class JobStatusView(JobView):
+    def get(self, request: Request, job_id: str) -> Response:
+        return Response({"status": self.job.state})
+
+
+class JobPlanView(JobView):
+    def get(self, request: Request, job_id: str) -> Response:
+        return Response({"plan": shapes.plan(self.facts)})
+
+
+class JobConfigView(JobView):
+    def get(self, request: Request, job_id: str) -> Response:
+        return Response(shapes.job_config(self.facts, redacted(self.job.configuration)))
+
+
+class JobExceptionsView(JobView):
+    def get(self, request: Request, job_id: str) -> Response:
+        limit = whole_number(
+            "maxExceptions", request.query_params.get("maxExceptions", shapes.DEFAULT_MAX_EXCEPTIONS), 0, 10_000
+        )
+        failures = [_failure(row) for row in services.list_exceptions(self.job)[: limit + 1]]
+        return Response(shapes.exception_history(failures, limit))
+
+
+class JobMetricsView(JobView):
+    def get(self, request: Request, job_id: str) -> Response:
+        return Response(listed(job_metrics(self.facts), names(request, "get")))
+
+
+class JobResultView(JobView):
+    def get(self, request: Request, job_id: str) -> Response:
+        return Response(shapes.execution_result(self.facts, self.job.failure))
+
+
+class JobAccumulatorsView(JobView):
+    """The engine has no accumulators: the lists are empty."""
+
+    def get(self, request: Request, job_id: str) -> Response:
+        return Response({"job-accumulators": [], "user-task-accumulators": [], "serialized-user-task-accumulators": {}})
+
+
+class ApplicationsOverviewView(FlinkView):
+    def get(self, request: Request) -> Response:
+        now = services.now_ms()
+        rows = services.list_jobs()[:MAX_OVERVIEW_JOBS]
+        return Response({"applications": [shapes.application_overview(facts_of(job, now)) for job in rows]})
+
+
+class ApplicationView(FlinkView):
+    def get(self, request: Request, application_id: str) -> Response:
+        job = find_job(application_id, "applicationid")
+        document = document_of(job)
+        return Response(shapes.application_detail(facts_of(job, document["now"]), document))
+
+
+class ApplicationExceptionsView(FlinkView):
+    def get(self, request: Request, application_id: str) -> Response:
+        job = find_job(application_id, "applicationid")
+        entries = [
+            {"exceptionName": f.name, "stacktrace": f.stacktrace, "timestamp": f.timestamp, "jobId": job.id}
+            for f in map(_failure, services.list_exceptions(job)[: shapes.DEFAULT_MAX_EXCEPTIONS])
+        ]
+        return Response({"exceptionHistory": {"entries": entries}})
+
+
+class ApplicationCancelView(FlinkView):
+    roles = {"POST": Role.OPERATOR}  # noqa: RUF012
+
+    def post(self, request: Request, application_id: str) -> Response:
+        return cancel(request, find_job(application_id, "applicationid"))
+
+
+def cancel(request: Request, job: Job) -> Response:
+    """Ask for a job's cancellation: 202 {}."""
+    try:
+        services.request_cancel(job, request.user)
+    except services.JobEndedError as error:
+        raise Conflict(
+            f"Job cancellation failed because the job has already reached another terminal state ({error.job.state})."
+        ) from error
+    return Response({}, status=202)
+
+
+def _settled(job: Job) -> dict[str, object]:
+    """What an overview needs of a job's document: the row's own once the job has ended."""
+    if job.is_terminal and job.document:
+        return dict(job.document)
+    return document_of(job)
+
+
+def _failure(row: JobException) -> shapes.Failure:
+    return shapes.Failure(
+        timestamp=row.timestamp,
+        name=row.name,
+        message=row.message,
+        stacktrace=row.stacktrace,
+        task_name=row.task_name,
+        location=row.location,
+        taskmanager=row.location,
+        suppressed=row.suppressed,
+    )

@@ -1,0 +1,111 @@
+"""From an uploaded program to its job graph: how it is asked for, and the child process that finds it out.
+
+At most `MAX_EXTRACTIONS` children run at a time in this process: each is a whole Python with the engine in it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.http import QueryDict
+
+from backend.accounts.errors import Unavailable
+from backend.cluster.models import Artifact
+from backend.dispatcher import artifacts
+from backend.dispatcher.api.base import check_id, whole_number
+from backend.dispatcher.errors import BadRequest
+from runtime.client.errors import ExtractionError
+from runtime.client.extract import ExtractedJob, extract_job_graph
+
+MAX_EXTRACTIONS = 2
+WAIT_FOR_EXTRACTION_S = 30.0
+EXTRACTION_TIMEOUT_S = 60.0
+MAX_PARALLELISM = 32768
+MAX_ARGUMENTS = 1000
+
+_extractions = threading.BoundedSemaphore(MAX_EXTRACTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRequest:
+    """How a program is to be started."""
+
+    args: Sequence[str] = ()
+    entry: str | None = None
+    parallelism: int | None = None
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    job_id: str | None = None
+
+
+def read_program_request(body: Any, query: QueryDict) -> ProgramRequest:
+    """What a plan or run request says, in its body or, as Flink's page does, in its query; the body goes first.
+
+    Raises:
+        BadRequest: a field is of the wrong kind, or asks for what there is not.
+    """
+    if not isinstance(body, dict):
+        raise BadRequest("The body must be a JSON object.")
+    if body.get("savepointPath"):
+        raise BadRequest("savepointPath: jobs cannot be restored from savepoints yet.")
+    entry = _text(body, "entryClass") or _text(body, "entry-class") or query.get("entry-class") or None
+    parallelism = body.get("parallelism") or query.get("parallelism") or None
+    job_id = _text(body, "jobId") or query.get("jobid") or None
+    if job_id is not None:
+        check_id("jobId", job_id)
+    configuration = body.get("flinkConfiguration") or {}
+    if not isinstance(configuration, dict) or not all(isinstance(v, str) for v in configuration.values()):
+        raise BadRequest("flinkConfiguration must be an object of texts.")
+    return ProgramRequest(
+        args=_arguments(body, query),
+        entry=entry,
+        parallelism=None if parallelism is None else whole_number("parallelism", parallelism, 1, MAX_PARALLELISM),
+        configuration=configuration,
+        job_id=job_id,
+    )
+
+
+def _arguments(body: Mapping[str, Any], query: QueryDict) -> list[str]:
+    listed = body.get("programArgsList")
+    if listed is None:
+        one_text = _text(body, "programArgs") or query.get("program-args") or ""
+        listed = one_text.split() or [a for text in query.getlist("programArg") for a in text.split(",") if a]
+    if not isinstance(listed, list) or not all(isinstance(a, str) for a in listed) or len(listed) > MAX_ARGUMENTS:
+        raise BadRequest(f"programArgsList must be a list of at most {MAX_ARGUMENTS} texts.")
+    return listed
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadRequest(f"{name} must be a text.")
+    return value
+
+
+def extract(artifact: Artifact, wanted: ProgramRequest) -> ExtractedJob:
+    """The job that a program defines.
+
+    Raises:
+        BadRequest: it defines none; the message is the program's error, with the traceback of its own code.
+        Unavailable: too many programs are being looked at.
+    """
+    if not _extractions.acquire(timeout=WAIT_FOR_EXTRACTION_S):
+        raise Unavailable("Too many programs are being planned just now; try again.")
+    try:
+        return extract_job_graph(
+            artifacts.path_of(artifact),
+            wanted.args,
+            parallelism=wanted.parallelism,
+            configuration=wanted.configuration,
+            entry=wanted.entry or artifact.entry.get("module"),
+            display_name=artifact.file_name,
+            timeout_s=EXTRACTION_TIMEOUT_S,
+        )
+    except ExtractionError as error:
+        raise BadRequest([text for text in (str(error), error.traceback or error.output) if text]) from error
+    finally:
+        _extractions.release()

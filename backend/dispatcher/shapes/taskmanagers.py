@@ -1,0 +1,89 @@
+"""Answers about TaskManagers and the jobmanager. A slot is a Python process here: there is no JVM heap to report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+TaskManager = Mapping[str, Any]
+
+_JVM_FIGURES = (
+    "heapUsed",
+    "heapCommitted",
+    "heapMax",
+    "nonHeapUsed",
+    "nonHeapCommitted",
+    "nonHeapMax",
+    "directCount",
+    "directUsed",
+    "directMax",
+    "mappedCount",
+    "mappedUsed",
+    "mappedMax",
+    "nettyShuffleMemorySegmentsAvailable",
+    "nettyShuffleMemorySegmentsUsed",
+    "nettyShuffleMemorySegmentsTotal",
+    "nettyShuffleMemoryAvailable",
+    "nettyShuffleMemoryUsed",
+    "nettyShuffleMemoryTotal",
+)
+_MEMORY_CONFIGURATION = (
+    "frameworkHeap",
+    "taskHeap",
+    "frameworkOffHeap",
+    "taskOffHeap",
+    "networkMemory",
+    "managedMemory",
+    "jvmMetaspace",
+    "jvmOverhead",
+    "totalFlinkMemory",
+    "totalProcessMemory",
+)
+
+
+def taskmanager_overview(taskmanager: TaskManager, assigned_tasks: int) -> dict[str, Any]:
+    """An entry of /taskmanagers. Memory that nobody sets apart is 0: Java clients need the field."""
+    slots, free = int(taskmanager["slots"]), int(taskmanager["free_slots"])
+    return {
+        "id": taskmanager["id"],
+        "path": f"{taskmanager.get('spark_master', '')} on {taskmanager.get('host', '')}",
+        "dataPort": 0,
+        "jmxPort": -1,
+        # Flink sends the time itself under this name
+        "timeSinceLastHeartbeat": int(taskmanager["last_heartbeat"] or 0),
+        "slotsNumber": slots,
+        "freeSlots": free,
+        "assignedTasks": assigned_tasks,
+        "totalResource": resource(slots),
+        "freeResource": resource(free),
+        "hardware": {
+            "cpuCores": int(taskmanager.get("cpu_cores") or 0),
+            "physicalMemory": int(taskmanager.get("physical_memory") or 0),
+            "freeMemory": int(taskmanager.get("free_memory") or 0),
+            "managedMemory": 0,
+        },
+        "memoryConfiguration": dict.fromkeys(_MEMORY_CONFIGURATION, 0),
+    }
+
+
+def taskmanager_detail(taskmanager: TaskManager, tasks_of_slots: Sequence[tuple[str, int]]) -> dict[str, Any]:
+    """/taskmanagers/:taskmanagerid. `tasks_of_slots`: (job id, number of tasks) of each slot in use."""
+    return {
+        **taskmanager_overview(taskmanager, sum(tasks for _, tasks in tasks_of_slots)),
+        "allocatedSlots": [
+            {"jobId": job_id, "resource": resource(1), "assignedTasks": tasks} for job_id, tasks in tasks_of_slots
+        ],
+        "metrics": {**dict.fromkeys(_JVM_FIGURES, 0), "garbageCollectors": []},
+    }
+
+
+def resource(slots: int) -> dict[str, Any]:
+    """A resource profile: a slot is one core."""
+    return {
+        "cpuCores": float(slots),
+        "taskHeapMemory": 0,
+        "taskOffHeapMemory": 0,
+        "managedMemory": 0,
+        "networkMemory": 0,
+        "extendedResources": {},
+    }

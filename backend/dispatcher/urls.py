@@ -1,0 +1,63 @@
+"""Flink's routes, with and without /v1; what none of them answers is refused in Flink's way. Included last."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver, include, path, re_path
+
+from backend.dispatcher.api import cluster, jars, jobs, vertices
+from backend.dispatcher.api.base import NoSuchRoute
+
+vertex_routes: list[URLPattern] = [
+    path("", vertices.VertexDetailView.as_view()),
+    path("/accumulators", vertices.VertexAccumulatorsView.as_view()),
+    path("/backpressure", vertices.BackPressureView.as_view()),
+    path("/metrics", vertices.VertexMetricsView.as_view()),
+    path("/subtasks/accumulators", vertices.SubtasksAccumulatorsView.as_view()),
+    path("/subtasks/metrics", vertices.SubtasksMetricsView.as_view()),
+    path("/subtasks/<str:index>", vertices.SubtaskView.as_view()),
+    path("/subtasks/<str:index>/attempts/<str:attempt>", vertices.SubtaskAttemptView.as_view()),
+    path("/subtasks/<str:index>/metrics", vertices.SubtaskMetricsView.as_view()),
+    path("/subtasktimes", vertices.SubtaskTimesView.as_view()),
+    path("/taskmanagers", vertices.VertexTaskManagersView.as_view()),
+    path("/watermarks", vertices.WatermarksView.as_view()),
+]
+job_routes: list[URLPattern | URLResolver] = [
+    path("", jobs.JobDetailView.as_view()),
+    path("/accumulators", jobs.JobAccumulatorsView.as_view()),
+    path("/config", jobs.JobConfigView.as_view()),
+    path("/exceptions", jobs.JobExceptionsView.as_view()),
+    path("/execution-result", jobs.JobResultView.as_view()),
+    path("/metrics", jobs.JobMetricsView.as_view()),
+    path("/plan", jobs.JobPlanView.as_view()),
+    path("/status", jobs.JobStatusView.as_view()),
+    path("/vertices/<str:vertex_id>", include(vertex_routes)),
+    path("/yarn-cancel", jobs.CancelByGetView.as_view()),
+]
+routes: list[URLPattern | URLResolver] = [
+    path("overview", cluster.OverviewView.as_view()),
+    path("config", cluster.ConfigView.as_view()),
+    path("applications/overview", jobs.ApplicationsOverviewView.as_view()),
+    path("applications/<str:application_id>", jobs.ApplicationView.as_view()),
+    path("applications/<str:application_id>/cancel", jobs.ApplicationCancelView.as_view()),
+    path("applications/<str:application_id>/exceptions", jobs.ApplicationExceptionsView.as_view()),
+    path("jars", jars.JarsView.as_view()),
+    path("jars/upload", jars.JarUploadView.as_view()),
+    path("jars/<str:jar_id>", jars.JarView.as_view()),
+    path("jars/<str:jar_id>/plan", jars.JarPlanView.as_view()),
+    path("jars/<str:jar_id>/run", jars.JarRunView.as_view()),
+    path("jobmanager/config", cluster.JobManagerConfigView.as_view()),
+    path("jobmanager/metrics", cluster.JobManagerMetricsView.as_view()),
+    path("jobs", jobs.JobsView.as_view()),
+    path("jobs/metrics", jobs.JobsMetricsView.as_view()),
+    path("jobs/overview", jobs.JobsOverviewView.as_view()),
+    path("jobs/<str:job_id>", include(job_routes)),
+    path("taskmanagers", cluster.TaskManagersView.as_view()),
+    path("taskmanagers/metrics", cluster.TaskManagersMetricsView.as_view()),
+    path("taskmanagers/<str:taskmanager_id>", cluster.TaskManagerView.as_view()),
+    path("taskmanagers/<str:taskmanager_id>/metrics", cluster.TaskManagerMetricsView.as_view()),
+]
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", include(routes)),
+    path("v1/", include(routes)),
+    re_path(r"^(?P<path>.*)$", NoSuchRoute.as_view()),
+]

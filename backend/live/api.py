@@ -1,0 +1,90 @@
+"""The product's REST routes beside Flink's: live documents, and a job's logs."""
+
+from __future__ import annotations
+
+import re
+
+from rest_framework import exceptions
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from backend.accounts.views import ProductView
+from backend.cluster import services
+from backend.live.logs import DEFAULT_LIMIT_BYTES, MAX_LIMIT_BYTES, find_log, list_logs, read_page
+
+_ID = re.compile(r"[0-9a-f]{32}")
+_NUMBER = re.compile(r"-?\d{1,18}")
+
+
+class ClusterView(ProductView):
+    def get(self, request: Request) -> Response:
+        return Response(services.cluster_document())
+
+
+class LiveJobView(ProductView):
+    def get(self, request: Request, job_id: str) -> Response:
+        check_job(job_id)
+        return Response(services.job_document(job_id))
+
+
+class LogsView(ProductView):
+    def get(self, request: Request, job_id: str) -> Response:
+        check_job(job_id)
+        kept = ("name", "attempt", "slot", "kind", "size", "mtime")
+        return Response({"files": [{name: getattr(file, name) for name in kept} for file in list_logs(job_id)]})
+
+
+class LogView(ProductView):
+    def get(self, request: Request, job_id: str, name: str) -> Response:
+        check_job(job_id)
+        offset = _number(request, "offset", 0, -(2**50), 2**50)
+        limit = _number(request, "limit", DEFAULT_LIMIT_BYTES, 4, MAX_LIMIT_BYTES)
+        file = find_log(job_id, name)
+        if file is None:
+            raise exceptions.NotFound(f"Job {job_id} has no log file {name[:100]!r}.")
+        try:
+            page = read_page(file, offset, limit)
+        except FileNotFoundError as error:
+            raise exceptions.NotFound(f"{name} was rotated away.") from error
+        return Response(
+            {
+                "name": name,
+                "offset": page.offset,
+                "next_offset": page.next_offset,
+                "size": page.size,
+                "text": page.text,
+            }
+        )
+
+
+class NoSuchRoute(ProductView):
+    """Every other path under /api/."""
+
+    def _refuse(self, request: Request, path: str = "") -> Response:
+        raise exceptions.NotFound(f"There is no {request.path}.")
+
+    get = post = put = patch = delete = _refuse
+
+
+def check_job(job_id: str) -> None:
+    """Refuse what is no job's id.
+
+    Raises:
+        ValidationError: it can be none.
+        NotFound: no job has it.
+    """
+    if not _ID.fullmatch(job_id):
+        raise exceptions.ValidationError({"job_id": "A job's id is 32 lower-case hex digits."})
+    try:
+        services.get_job(job_id)
+    except services.JobUnknownError as error:
+        raise exceptions.NotFound(str(error)) from error
+
+
+def _number(request: Request, name: str, default: int, low: int, high: int) -> int:
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not _NUMBER.fullmatch(text) or not low <= int(text) <= high:
+        raise exceptions.ValidationError({name: f"Must be a whole number from {low} to {high}."})
+    return int(text)

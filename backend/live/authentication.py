@@ -1,0 +1,63 @@
+"""Who is at the other end of a WebSocket: the session cookie, else a token in the header or in a subprotocol.
+
+A browser cannot set headers on a WebSocket: a page without a session offers the subprotocols `tidemark.live` and
+`tidemark.token.<token>`. What is found at the start is asked again while the connection lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from channels.auth import get_user
+from channels.db import database_sync_to_async
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.sessions.backends.db import SessionStore
+
+from backend.accounts.authentication import token_of_header
+from backend.accounts.services import user_of_token
+
+SUBPROTOCOL = "tidemark.live"
+TOKEN_SUBPROTOCOL = "tidemark.token."
+
+Scope = dict[str, Any]
+User = AbstractBaseUser | AnonymousUser
+FindUser = Callable[[], Awaitable[User]]
+#: ASGI's own types are told apart by nobody who only passes them on
+Application = Callable[[Any, Any, Any], Awaitable[Any]]
+
+
+class LiveAuthentication:
+    """ASGI middleware inside Channels' session middleware: sets `user`, and `find_user` to ask again later."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> Any:
+        find_user = _finder(scope)
+        return await self._application(scope | {"user": await find_user(), "find_user": find_user}, receive, send)
+
+
+def _finder(scope: Scope) -> FindUser:
+    token = _token(scope)
+    session_key = scope["session"].session_key
+
+    async def by_token() -> User:
+        return await database_sync_to_async(user_of_token)(token or "") or AnonymousUser()
+
+    async def by_session() -> User:
+        # a new store each time: the one in the scope keeps what it has read
+        user: User = await get_user(cast("Any", {"session": SessionStore(session_key)}))
+        return user if user.is_active else AnonymousUser()
+
+    return by_session if token is None else by_token
+
+
+def _token(scope: Scope) -> str | None:
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            return token_of_header(value.decode("latin-1"))
+    for protocol in scope.get("subprotocols", ()):
+        if protocol.startswith(TOKEN_SUBPROTOCOL):
+            return str(protocol).removeprefix(TOKEN_SUBPROTOCOL)
+    return None

@@ -1,0 +1,236 @@
+"""/ws/live: one connection of a page. It subscribes to topics and gets a snapshot of each, then numbered changes.
+
+A hint from the channel layer makes a topic due; one task per connection sends what is due, at most twice a second,
+each change computed from the document that was sent last: a slow or missed hint costs time, never truth. A client that
+does not take a message in time is dropped. Source of the message shapes: docs of the live protocol in this module's
+handlers; text frames with JSON objects that have a "type".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any, cast
+
+from channels.exceptions import StopConsumer
+from channels.generic.websocket import AsyncWebsocketConsumer
+
+from backend.cluster import services
+from backend.live.authentication import SUBPROTOCOL, FindUser
+from backend.live.documents import read_document
+from backend.live.feed import Feed, Message, group_of, is_topic
+
+logger = logging.getLogger(__name__)
+
+MAX_TOPICS = 32
+MAX_MESSAGE_BYTES = 4096
+#: codes of RFC 6455, and one of our own range that says "log in"
+CLOSE_POLICY, CLOSE_TOO_BIG, CLOSE_ERROR, CLOSE_UNAUTHORIZED = 1008, 1009, 1011, 4401
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often a connection is written to; seconds."""
+
+    between_changes_s: float = 0.5
+    tick_s: float = 2.0
+    """A page calls itself stale after 6 s without a frame."""
+    look_anyway_s: float = 10.0
+    """Hints can be lost; documents are looked at without one as often."""
+    check_user_s: float = 30.0
+    send_timeout_s: float = 10.0
+    max_messages_per_s: float = 20.0
+    """From the client; twice as many may come at once."""
+
+
+class LiveConsumer(AsyncWebsocketConsumer):
+    """One connection.
+
+    Args:
+        pace: how often it is written to.
+    """
+
+    def __init__(self, pace: Pace = Pace()) -> None:
+        super().__init__()
+        self._pace = pace
+        self._feeds: dict[str, Feed] = {}
+        self._wake = asyncio.Event()
+        #: one message at a time, in the order of the documents they were made from
+        self._sending = asyncio.Lock()
+        self._sender: asyncio.Task[None] | None = None
+        self._connection: asyncio.Task[Any] | None = None
+        self._find_user: FindUser
+        self._is_dropped = False
+        self._allowance = 2 * pace.max_messages_per_s
+        self._allowance_at = 0.0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self._connection = asyncio.current_task()
+        try:
+            await super().__call__(scope, receive, send)
+        except asyncio.CancelledError:
+            # returning without a close frame makes the server end the connection at once
+            if not self._is_dropped:
+                raise
+        finally:
+            # also when the server goes down without a disconnect
+            if self._sender is not None:
+                self._sender.cancel()
+
+    # --- from the client ----------------------------------------------------------------------------------------------
+
+    async def connect(self) -> None:
+        """Refused with 403 unless somebody is logged in."""
+        scope = cast("dict[str, Any]", self.scope)
+        self._find_user = scope["find_user"]
+        if not scope["user"].is_authenticated:
+            await self.close(CLOSE_UNAUTHORIZED)
+            return
+        offered = scope.get("subprotocols", ())
+        await self.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
+        self._sender = asyncio.create_task(self._send_for_ever())
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        """subscribe and unsubscribe with a "topic", and ping."""
+        if len(text_data or bytes_data or "") > MAX_MESSAGE_BYTES:
+            await self.close(CLOSE_TOO_BIG)
+            return
+        if not self._is_within_allowance():
+            await self.close(CLOSE_POLICY)
+            return
+        try:
+            message = json.loads(text_data or "")
+        except ValueError:
+            message = None
+        kind = message.get("type") if isinstance(message, dict) else None
+        if kind == "ping":
+            await self._send({"type": "pong", "now": services.now_ms()})
+        elif kind in ("subscribe", "unsubscribe"):
+            topic = message.get("topic")
+            if not is_topic(topic):
+                await self._send_error(str(topic)[:100], "There is no such topic.")
+            elif kind == "subscribe":
+                await self._subscribe(topic)
+            else:
+                await self._unsubscribe(topic)
+        else:
+            await self._send_error("", "The message was not understood.")
+
+    async def disconnect(self, code: int) -> None:
+        for topic in list(self._feeds):
+            await self._unsubscribe(topic)
+
+    # --- from the channel layer ---------------------------------------------------------------------------------------
+
+    async def live_changed(self, event: Message) -> None:
+        """A hint of the jobmanager: {"topic", "version"}."""
+        feed = self._feeds.get(event["topic"])
+        if feed is not None:
+            feed.hint(event["version"])
+            self._wake.set()
+
+    # --- to the client ------------------------------------------------------------------------------------------------
+
+    async def _subscribe(self, topic: str) -> None:
+        if topic not in self._feeds and len(self._feeds) >= MAX_TOPICS:
+            await self._send_error(topic, f"At most {MAX_TOPICS} topics can be subscribed to.")
+            return
+        # the group comes first: what changes while the snapshot is read is then hinted at
+        await self.channel_layer.group_add(group_of(topic), self.channel_name)
+        # subscribing again is how a client that missed a version gets a new snapshot
+        self._feeds[topic] = Feed(topic)
+        await self._publish(self._feeds[topic])
+
+    async def _unsubscribe(self, topic: str) -> None:
+        if self._feeds.pop(topic, None) is not None:
+            await self.channel_layer.group_discard(group_of(topic), self.channel_name)
+
+    async def _publish(self, feed: Feed) -> None:
+        try:
+            document = await read_document(feed.topic, feed.hinted_version)
+        except services.JobUnknownError as error:
+            await self._unsubscribe(feed.topic)
+            if feed.sent is None:
+                await self._send_error(feed.topic, str(error))
+            else:
+                await self._send({"type": "gone", "topic": feed.topic})
+            return
+        async with self._sending:
+            if self._feeds.get(feed.topic) is not feed:
+                return
+            message = feed.next_message(document)
+            if message is not None:
+                await self._write(message)
+
+    async def _send_for_ever(self) -> None:
+        try:
+            await self._send_what_is_due()
+        except (asyncio.CancelledError, StopConsumer):
+            raise
+        except Exception:
+            logger.exception("live connection ends")
+            await self.close(CLOSE_ERROR)
+
+    async def _send_what_is_due(self) -> None:
+        pace = self._pace
+        started = time.monotonic()
+        tick_at, look_at, check_at = started + pace.tick_s, started + pace.look_anyway_s, started + pace.check_user_s
+        while True:
+            await self._wait(max(0.0, tick_at - time.monotonic()))
+            now = time.monotonic()
+            if now >= tick_at:
+                tick_at = now + pace.tick_s
+                await self._send({"type": "tick", "now": services.now_ms()})
+            if now >= check_at:
+                check_at = now + pace.check_user_s
+                if not (await self._find_user()).is_authenticated:
+                    await self.close(CLOSE_UNAUTHORIZED)
+                    return
+            if now >= look_at:
+                look_at = now + pace.look_anyway_s
+                for feed in self._feeds.values():
+                    feed.is_due = True
+            due = [feed for feed in self._feeds.values() if feed.is_due]
+            for feed in due:
+                await self._publish(feed)
+            if due:
+                await asyncio.sleep(pace.between_changes_s)
+
+    async def _wait(self, timeout_s: float) -> None:
+        try:
+            await asyncio.wait_for(self._wake.wait(), timeout_s)
+        except TimeoutError:
+            return
+        self._wake.clear()
+
+    async def _send_error(self, topic: str, message: str) -> None:
+        await self._send({"type": "error", "topic": topic, "message": message})
+
+    async def _send(self, message: Message) -> None:
+        async with self._sending:
+            await self._write(message)
+
+    async def _write(self, message: Message) -> None:
+        text = json.dumps(message, separators=(",", ":"))
+        try:
+            await asyncio.wait_for(self.send(text_data=text), self._pace.send_timeout_s)
+        except TimeoutError:
+            # a close frame would wait behind the message that is stuck: the connection just ends
+            logger.warning("a live client took no message for %.0f s and was dropped", self._pace.send_timeout_s)
+            self._is_dropped = True
+            if self._connection is not None and self._connection is not asyncio.current_task():
+                self._connection.cancel()
+            raise StopConsumer from None
+
+    def _is_within_allowance(self) -> bool:
+        now = time.monotonic()
+        rate = self._pace.max_messages_per_s
+        self._allowance = min(2 * rate, self._allowance + (now - self._allowance_at) * rate)
+        self._allowance_at = now
+        if self._allowance < 1.0:
+            return False
+        self._allowance -= 1.0
+        return True

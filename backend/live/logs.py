@@ -1,0 +1,101 @@
+"""A job's log files: what each slot of each attempt printed ("out") and logged ("log").
+
+Files are chosen from a listing made here, never by a path that somebody sent, and only regular files inside of the
+job's directory are listed. Offsets are bytes; a text never ends within a character.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+
+DEFAULT_LIMIT_BYTES = 64 << 10
+MAX_LIMIT_BYTES = 1 << 20
+_FILE = re.compile(r"attempt-(\d{1,9})/slot-(\d{1,9})\.(out|log)(\.\d{1,3})?")
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file."""
+
+    name: str
+    """"attempt-<n>/slot-<k>.<kind>", with ".1" behind it for what was rotated away."""
+    attempt: int
+    slot: int
+    kind: str
+    size: int
+    mtime: int
+    """Epoch ms."""
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a file."""
+
+    offset: int
+    next_offset: int
+    size: int
+    text: str
+
+
+def list_logs(job_id: str) -> list[LogFile]:
+    """A job's files, newest attempt first; none before its first attempt."""
+    root = (Path(settings.TIDEMARK_HOME) / "logs" / "jobs" / job_id).resolve()
+    files = []
+    for path in root.glob("attempt-*/slot-*"):
+        match = _FILE.fullmatch(path.relative_to(root).as_posix())
+        # a link, of the file or of a directory on the way, leads somewhere else than its name says
+        if match is None or path.resolve() != path or not path.is_file():
+            continue
+        stat = path.stat()
+        files.append(
+            LogFile(match[0], int(match[1]), int(match[2]), match[3], stat.st_size, stat.st_mtime_ns // 1_000_000, path)
+        )
+    return sorted(files, key=lambda file: (-file.attempt, file.slot, file.kind, file.name))
+
+
+def find_log(job_id: str, name: str) -> LogFile | None:
+    """The file of that name in the listing."""
+    return next((file for file in list_logs(job_id) if file.name == name), None)
+
+
+def read_page(file: LogFile, offset: int, limit: int) -> Page:
+    """Part of a file.
+
+    Args:
+        file: one of the listing.
+        offset: byte to begin at; negative: so many before the end, and there at the begin of a line. Behind the end:
+            the file was rotated since, and is read from its begin.
+        limit: bytes at most, 4..`MAX_LIMIT_BYTES`.
+    """
+    with file.path.open("rb") as stream:
+        size = stream.seek(0, 2)
+        from_end = offset < 0
+        start = max(0, size + offset) if from_end else (0 if offset > size else offset)
+        stream.seek(start)
+        data = stream.read(limit)
+    if from_end and start > 0:
+        cut = data.find(b"\n") + 1 or _first_character(data)
+        start, data = start + cut, data[cut:]
+    data = data[: _end_of_characters(data)]
+    return Page(start, start + len(data), size, data.decode(errors="replace"))
+
+
+def _first_character(data: bytes) -> int:
+    """Where the first whole character of UTF-8 begins."""
+    return next((i for i in range(min(4, len(data))) if data[i] & 0xC0 != 0x80), 0)
+
+
+def _end_of_characters(data: bytes) -> int:
+    """Length without a character of UTF-8 that is cut off at the end."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0xC0 == 0x80:
+            continue
+        width = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
+        return len(data) - back if width > back else len(data)
+    return len(data)

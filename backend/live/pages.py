@@ -1,0 +1,170 @@
+"""The page's files under /ui/, the way to them, and the two health routes. Open to everybody: there are no data in it.
+
+Files are taken from a listing of the built front end, and paths that are none of them are the page's own routes, which
+get its index. The policy lets the page load from, and talk to, its own origin only.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import logging
+import mimetypes
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect, JsonResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_safe
+
+from backend.cluster import bus
+
+logger = logging.getLogger(__name__)
+
+INDEX = "index.html"
+#: Vite puts a hash of the content into the names below this directory
+HASHED = "assets/"
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "script-src 'self'",
+        # the component library sets sizes and colours in style attributes and elements
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data:",
+        "font-src 'self' data:",
+        "connect-src 'self'",
+        "worker-src 'self' blob:",
+        "object-src 'none'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+_TYPES = {
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".woff2": "font/woff2",
+    ".webmanifest": "application/manifest+json",
+}
+_COMPRESSED = {".js", ".mjs", ".css", ".html", ".svg", ".json", ".txt", ".map", ".webmanifest"}
+NOT_BUILT = "The page is not built yet: run `make run` or `make frontend`.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """A file of the front end, in memory."""
+
+    body: bytes
+    compressed: bytes | None
+    content_type: str
+    etag: str
+
+
+@require_safe
+def root(request: HttpRequest) -> HttpResponse:
+    """/ leads to the page."""
+    return HttpResponseRedirect("/ui/")
+
+
+@require_safe
+@ensure_csrf_cookie
+def page(request: HttpRequest, path: str = "") -> HttpResponse:
+    """A file of the page, or its index for one of its own routes."""
+    directory = Path(settings.FRONTEND_DIR)
+    index = directory / INDEX
+    if not index.is_file():
+        return _secured(HttpResponse(NOT_BUILT, status=503, content_type="text/plain; charset=utf-8"))
+    files = _listing(directory, index.stat().st_mtime_ns)
+    name = path or INDEX
+    if name not in files:
+        if name.startswith(HASHED) or "." in name.rpartition("/")[2]:
+            return _secured(HttpResponse("Not found.\n", status=404, content_type="text/plain; charset=utf-8"))
+        name = INDEX
+    return _secured(_answer(request, name, files[name]))
+
+
+def _answer(request: HttpRequest, name: str, path: Path) -> HttpResponse:
+    file = _load(path, path.stat().st_mtime_ns)
+    response: HttpResponse
+    if request.headers.get("If-None-Match") == file.etag:
+        response = HttpResponseNotModified()
+    elif file.compressed is not None and "gzip" in request.headers.get("Accept-Encoding", ""):
+        response = HttpResponse(file.compressed, content_type=file.content_type)
+        response["Content-Encoding"] = "gzip"
+    else:
+        response = HttpResponse(file.body, content_type=file.content_type)
+    response["ETag"] = file.etag
+    response["Vary"] = "Accept-Encoding"
+    response["Cache-Control"] = "public, max-age=31536000, immutable" if name.startswith(HASHED) else "no-cache"
+    return response
+
+
+def _secured(response: HttpResponse) -> HttpResponse:
+    response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
+    response["X-Content-Type-Options"] = "nosniff"
+    response["X-Frame-Options"] = "DENY"
+    response["Permissions-Policy"] = "camera=(), geolocation=(), microphone=()"
+    return response
+
+
+@lru_cache(maxsize=2)
+def _listing(directory: Path, index_mtime_ns: int) -> dict[str, Path]:
+    """All files by their names; a new build has a new index."""
+    return {
+        path.relative_to(directory).as_posix(): path
+        for path in directory.rglob("*")
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+@lru_cache(maxsize=256)
+def _load(path: Path, mtime_ns: int) -> PageFile:
+    body = path.read_bytes()
+    suffix = path.suffix.lower()
+    kind = _TYPES.get(suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    if suffix in _COMPRESSED and not kind.startswith("image/"):
+        kind += "; charset=utf-8"
+    compressed = gzip.compress(body, 6, mtime=0) if suffix in _COMPRESSED and len(body) > 1024 else None
+    return PageFile(body, compressed, kind, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+
+
+@require_safe
+@never_cache
+def livez(request: HttpRequest) -> HttpResponse:
+    """The process answers."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+@require_safe
+@never_cache
+def readyz(request: HttpRequest) -> HttpResponse:
+    """The process can do its work: the database and Redis answer. 503 with what does not."""
+    checks = {"database": _database_answers(), "redis": _redis_answers()}
+    return JsonResponse(
+        {name: "ok" if good else "unreachable" for name, good in checks.items()},
+        status=200 if all(checks.values()) else 503,
+    )
+
+
+def _database_answers() -> bool:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except DatabaseError as error:
+        logger.warning("the database does not answer: %s", error)
+        return False
+    return True
+
+
+def _redis_answers() -> bool:
+    try:
+        bus.client().ping()
+    except redis.RedisError as error:
+        logger.warning("Redis does not answer: %s", error)
+        return False
+    return True

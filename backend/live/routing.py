@@ -1,0 +1,17 @@
+"""The WebSocket application: only from the own origin, only for who is logged in."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from channels.auth import AuthMiddlewareStack
+from channels.routing import URLRouter
+from channels.security.websocket import AllowedHostsOriginValidator
+from django.urls import path
+
+from backend.live.authentication import LiveAuthentication
+from backend.live.consumers import LiveConsumer
+
+# Channels routes with Django's own `path`, whose type knows views only
+live_route: Any = path("ws/live", cast("Any", LiveConsumer.as_asgi()))
+websocket_application = AllowedHostsOriginValidator(AuthMiddlewareStack(LiveAuthentication(URLRouter([live_route]))))

@@ -1,0 +1,21 @@
+"""Routes of the live app."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from backend.live import api, pages
+
+urlpatterns = [
+    path("", pages.root),
+    path("ui", pages.root),
+    path("ui/", pages.page),
+    path("ui/<path:path>", pages.page),
+    path("livez", pages.livez),
+    path("readyz", pages.readyz),
+    path("api/v1/cluster", api.ClusterView.as_view()),
+    path("api/v1/jobs/<str:job_id>/live", api.LiveJobView.as_view()),
+    path("api/v1/jobs/<str:job_id>/logs", api.LogsView.as_view()),
+    path("api/v1/jobs/<str:job_id>/logs/<path:name>", api.LogView.as_view()),
+    path("api/<path:path>", api.NoSuchRoute.as_view()),
+]

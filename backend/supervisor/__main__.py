@@ -1,0 +1,22 @@
+"""`python -m backend.supervisor`: what `make run` runs."""
+
+from __future__ import annotations
+
+import sys
+
+from backend.config.environment import EnvironmentProblem
+from backend.supervisor.checks import StartProblem
+from backend.supervisor.supervisor import Supervisor
+
+
+def main() -> int:
+    """Run until a signal; 1 if something is missing, said in one line."""
+    try:
+        return Supervisor().run()
+    except (EnvironmentProblem, StartProblem) as problem:
+        print(f"run: {problem}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

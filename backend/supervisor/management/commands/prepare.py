@@ -1,0 +1,32 @@
+"""`manage.py prepare`: what `make run` needs Django for, before the processes start.
+
+Brings the database up to date, sees to the administrator's token (TIDEMARK_ADMIN_TOKEN) and makes a login link. Prints
+one line of JSON: {"login": path of the link, "active_jobs": whether jobs have not ended}.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
+
+from backend.accounts.services import create_login_link, ensure_admin
+from backend.cluster.services import any_job_active
+
+
+class Command(BaseCommand):
+    help = "Migrate the database, set the administrator's token and print a login link as JSON."
+    requires_system_checks = ()
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            call_command("migrate", verbosity=0, interactive=False)
+            admin = ensure_admin(os.environ["TIDEMARK_ADMIN_TOKEN"])
+            answer = {"login": create_login_link(admin), "active_jobs": any_job_active()}
+        except DatabaseError as error:
+            raise CommandError(f"the database cannot be used: {str(error).strip().splitlines()[0]}") from error
+        self.stdout.write(json.dumps(answer))

@@ -1,0 +1,239 @@
+"""Supervisor: Redis, web, jobmanager and taskmanager under one process, from "make run" to Ctrl-C.
+
+One thread and one loop; what takes time (migrations, the demo's submission) is a child that the loop waits for, so a
+signal is heard at any moment. Everything ends within ten seconds.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from backend.config import environment
+from backend.supervisor.checks import StartProblem, check_java, check_port, lock_home, prepare_home
+from backend.supervisor.process import ManagedProcess
+from backend.supervisor.redis_server import configure_redis
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DEMO = ROOT / "examples" / "flights_live.py"
+BEAT_S = 0.2
+#: from the signal to the last kill; Ctrl-C promises ten seconds
+STOP_TIMEOUT_S = 7.0
+READY_TIMEOUT_S = 120.0
+CHILD_TIMEOUT_S = 90.0
+
+
+class _Stopped(Exception):
+    """A signal came."""
+
+
+class Supervisor:
+    """Starts and watches the processes of a session cluster on this machine.
+
+    Raises:
+        EnvironmentProblem: a variable cannot be used.
+        StartProblem: something that is needed is missing.
+    """
+
+    def __init__(self) -> None:
+        self._home = environment.home()
+        self._host = os.environ.get("TIDEMARK_HOST") or "127.0.0.1"
+        self._port = environment.port()
+        environment.slots()
+        self._url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
+        self._processes: list[ManagedProcess] = []
+        self._stopped = False
+
+    def run(self) -> int:
+        """Start everything, watch it until a signal, end everything."""
+        prepare_home(self._home)
+        # held by this file until the process ends
+        with lock_home(self._home):
+            check_java()
+            check_port(self._host, self._port)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, self._on_signal)
+            try:
+                self._start()
+                while True:
+                    self._turn()
+            except _Stopped:
+                return 0
+            finally:
+                self._stop()
+
+    # --- start --------------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        token = environment.ensure_secret(environment.ADMIN_TOKEN_FILE, os.environ.get("TIDEMARK_ADMIN_TOKEN"))
+        environment.write_secret(environment.ADMIN_TOKEN_FILE, token)
+        inherited = {name: value for name, value in os.environ.items() if name != "TIDEMARK_ADMIN_TOKEN"}
+        settings = inherited | {
+            "TIDEMARK_HOME": str(self._home),
+            "DJANGO_SETTINGS_MODULE": "backend.config.settings",
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
+        }
+        redis = None if os.environ.get("REDIS_URL") else configure_redis(self._home / "redis")
+        if redis is not None:
+            environment.write_secret(environment.REDIS_URL_FILE, redis.url)
+            settings["REDIS_URL"] = redis.url
+            self._launch("redis", redis.command, {"PATH": os.environ.get("PATH", "")}, f"port {redis.port}")
+        self._say("the database is brought up to date")
+        prepared = json.loads(
+            self._finish(self._manage("prepare"), settings | {"TIDEMARK_ADMIN_TOKEN": token}, "the preparation")
+        )
+        self._launch("web", self._web(), settings, self._url)
+        self._launch("jobmanager", self._manage("jobmanager"), settings, "")
+        self._launch("taskmanager", self._manage("taskmanager"), settings, environment.spark_master())
+        self._wait_until("the web process answers", lambda: self._get("/readyz", token) is not None)
+        environment.write_secret(environment.URL_FILE, self._url)
+        self._wait_until("a TaskManager has registered", lambda: bool(self._overview(token).get("taskmanagers")))
+        if not prepared["active_jobs"]:
+            self._submit_demo(settings | {"TIDEMARK_URL": self._url, "TIDEMARK_TOKEN": token})
+        login = json.loads(
+            self._finish(self._manage("prepare"), settings | {"TIDEMARK_ADMIN_TOKEN": token}, "the login link")
+        )["login"]
+        self._say(f"ready; Ctrl-C ends everything, logs are in {self._home / 'logs'}")
+        print(f"\n  Open {self._url}{login}\n  (it logs you in once, within ten minutes)\n", flush=True)
+
+    def _web(self) -> Sequence[str]:
+        options = "--no-access-log --no-server-header --lifespan off --ws-max-size 65536 --timeout-graceful-shutdown 2"
+        where = ("--host", self._host, "--port", str(self._port))
+        return (sys.executable, "-m", "uvicorn", "backend.config.asgi:application", *where, *options.split())
+
+    def _manage(self, *arguments: str) -> Sequence[str]:
+        return (sys.executable, str(ROOT / "manage.py"), *arguments)
+
+    def _submit_demo(self, settings: Mapping[str, str]) -> None:
+        command = (
+            sys.executable,
+            "-m",
+            "runtime.client.cli",
+            "run",
+            "--detached",
+            "-p",
+            str(min(2, environment.slots())),
+        )
+        command += (str(DEMO),)
+        try:
+            self._finish(command, settings, "the demo")
+        except StartProblem as problem:
+            # the cluster is as good without it
+            self._say(str(problem))
+        else:
+            self._say("the demo was submitted: a year of flights, one scheduled hour a second")
+
+    def _launch(self, name: str, command: Sequence[str], settings: Mapping[str, str], detail: str) -> None:
+        process = ManagedProcess(name, command, settings, self._home / "logs" / f"{name}.log")
+        process.start()
+        self._processes.append(process)
+        self._say(f"{name} started (pid {process.pid}{', ' if detail else ''}{detail})")
+
+    # --- while it runs ------------------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        """One beat: look after the processes.
+
+        Raises:
+            _Stopped: a signal came.
+        """
+        if self._stopped:
+            raise _Stopped
+        for process in self._processes:
+            told = process.poll()
+            if told is not None:
+                self._say(told)
+        time.sleep(BEAT_S)
+
+    def _wait_until(self, what: str, holds: Any) -> None:
+        """Watch on until it holds; a while later without it, too: a process may need its back-off."""
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while not holds():
+            if time.monotonic() > deadline:
+                self._say(f"still waiting: {what}? see the logs in {self._home / 'logs'}")
+                return
+            self._turn()
+        self._say(what)
+
+    def _finish(self, command: Sequence[str], settings: Mapping[str, str], what: str) -> str:
+        """Run a child to its end and give its output.
+
+        Raises:
+            StartProblem: it failed; the message is its last line.
+        """
+        with subprocess.Popen(
+            command, env=dict(settings), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as child:
+            deadline = time.monotonic() + CHILD_TIMEOUT_S
+            try:
+                while child.poll() is None:
+                    if time.monotonic() > deadline:
+                        raise StartProblem(f"{what} took longer than {CHILD_TIMEOUT_S:g} s")
+                    self._turn()
+            finally:
+                child.kill()
+            output, errors = (
+                stream.read().decode(errors="replace") if stream else "" for stream in (child.stdout, child.stderr)
+            )
+        if child.returncode != 0:
+            lines = errors.strip().splitlines()
+            raise StartProblem(f"{what} failed: {lines[-1] if lines else f'exit code {child.returncode}'}")
+        return output
+
+    def _get(self, path: str, token: str) -> bytes | None:
+        """What the web process answers with 200; None for anything else."""
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=5)
+        try:
+            connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+            response = connection.getresponse()
+            body = response.read()
+        except (OSError, http.client.HTTPException):
+            return None
+        finally:
+            connection.close()
+        return body if response.status == 200 else None
+
+    def _overview(self, token: str) -> dict[str, Any]:
+        body = self._get("/overview", token)
+        return {} if body is None else dict(json.loads(body))
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def _on_signal(self, *_: object) -> None:
+        self._stopped = True
+
+    def _stop(self) -> None:
+        if self._processes:
+            self._say("stopping")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            # a second Ctrl-C must not leave half of it behind
+            signal.signal(number, signal.SIG_IGN)
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        redis = [process for process in self._processes if process.name == "redis"]
+        others = [process for process in self._processes if process.name != "redis"]
+        # the others say farewell by way of Redis
+        for group in (others, redis):
+            for process in group:
+                process.terminate()
+            for process in group:
+                told = process.wait(deadline)
+                if told is not None:
+                    self._say(told)
+        for name in (environment.URL_FILE, environment.REDIS_URL_FILE):
+            with suppress(OSError):
+                (self._home / name).unlink()
+
+    def _say(self, text: str) -> None:
+        # a closed terminal must not keep the processes from being ended
+        with suppress(OSError):
+            print(f"run: {text}", flush=True)

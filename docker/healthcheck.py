@@ -1,0 +1,59 @@
+"""Says whether this container's process does its work: exit code 0, or 1 and why.
+
+python docker/healthcheck.py web | jobmanager | taskmanager
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+import urllib.request
+
+import django
+
+STALE_MS = 15_000
+"""The jobmanager and the TaskManagers report every second; a loaded machine may take some."""
+
+
+def check_web() -> None:
+    """The web process answers, and its database and Redis answer it."""
+    port = os.environ.get("TIDEMARK_PORT") or "8000"
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5):
+        pass
+
+
+def check_cluster(role: str) -> None:
+    """The jobmanager keeps the cluster's document; a TaskManager of this host is in it.
+
+    Raises:
+        LookupError: it is not so.
+    """
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.config.settings")
+    django.setup()
+    # it reads the settings when it is imported
+    from backend.cluster import bus
+
+    document = bus.get_document(bus.CLUSTER_KEY)
+    now = time.time_ns() // 1_000_000
+    if document is None or now - document["now"] > STALE_MS:
+        raise LookupError("no jobmanager has reported lately")
+    if role == "taskmanager":
+        here = [t for t in document["taskmanagers"] if t["host"] == socket.gethostname()]
+        if not any(t["state"] == "REGISTERED" and now - t["last_heartbeat"] < STALE_MS for t in here):
+            raise LookupError("no TaskManager of this host is registered")
+
+
+def main() -> None:
+    role = sys.argv[1] if len(sys.argv) == 2 else ""
+    if role not in ("web", "jobmanager", "taskmanager"):
+        sys.exit("usage: healthcheck.py web | jobmanager | taskmanager")
+    try:
+        check_web() if role == "web" else check_cluster(role)
+    except Exception as error:
+        sys.exit(f"{role}: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""Prepares the database: migrations, and the administrator whose token is TIDEMARK_ADMIN_TOKEN. Run once per release.
+
+A step of its own, before any process starts: processes that migrate by themselves would do so at the same time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import django
+from django.core.management import call_command
+
+
+def main() -> None:
+    """Migrate, then see to the administrator.
+
+    Raises:
+        SystemExit: there is no token.
+    """
+    token = os.environ.get("TIDEMARK_ADMIN_TOKEN", "")
+    if not token:
+        sys.exit("prepare: TIDEMARK_ADMIN_TOKEN is not set; make one with `openssl rand -hex 32`")
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.config.settings")
+    django.setup()
+    call_command("migrate", interactive=False)
+    # the model can be imported only once Django is set up
+    from backend.accounts.services import ensure_admin
+
+    ensure_admin(token)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+// A server to develop the page against: `npm run build && npm run mock`, then http://127.0.0.1:8000/ui/.
+// Log in with any name and the password "tide", or any token. Serves dist, the REST shapes and a moving live document.
+// Environment: PORT (8000), EMPTY=1 (a cluster without jobs), SILENT_AFTER_S (the socket stops talking).
+
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { extname, join, normalize } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+import { WebSocketServer } from 'ws';
+
+import { cancel, cluster, ids, jobs, logText, plan } from './mock-data.mjs';
+
+const port = Number(process.env.PORT ?? 8000);
+const isEmpty = process.env.EMPTY === '1';
+const silentAfterMs = Number(process.env.SILENT_AFTER_S ?? 0) * 1000;
+const dist = fileURLToPath(new URL('../dist', import.meta.url));
+const started = Date.now();
+const TYPES = {
+  '.css': 'text/css',
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript',
+  '.svg': 'image/svg+xml',
+  '.woff2': 'font/woff2',
+};
+const CSP =
+  "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
+let programs = isEmpty
+  ? []
+  : [
+      { id: 'a'.repeat(64), name: 'flight_delays.py', uploaded: started - 7_200_000, entry: [] },
+      {
+        id: 'b'.repeat(64),
+        name: 'nexmark-0.2.0-py3-none-any.whl',
+        uploaded: started - 90_000_000,
+        entry: [{ name: 'nexmark.q7', description: null }],
+      },
+    ];
+
+const document = (topic, now) =>
+  topic === 'cluster' ? cluster(now, isEmpty) : jobs(now, isEmpty).find(({ id }) => `job:${id}` === topic);
+
+async function body(request) {
+  const parts = [];
+  for await (const part of request) parts.push(part);
+  return Buffer.concat(parts);
+}
+
+async function serveFile(path, response) {
+  const wanted = normalize(join(dist, path.slice('/ui/'.length)));
+  const file = wanted.startsWith(dist) && extname(wanted) !== '' ? wanted : join(dist, 'index.html');
+  try {
+    const content = await readFile(file);
+    response.writeHead(200, { 'Content-Type': TYPES[extname(file)] ?? 'text/plain', 'Content-Security-Policy': CSP });
+    response.end(content);
+  } catch {
+    response.writeHead(404).end('not found');
+  }
+}
+
+const server = createServer((request, response) => {
+  void handle(request, response);
+});
+
+async function handle(request, response) {
+  const url = new URL(request.url, 'http://mock');
+  const path = url.pathname.replace(/^\/v1\//, '/');
+  const now = Date.now();
+  const json = (value, status = 200, headers = {}) =>
+    response.writeHead(status, { 'Content-Type': 'application/json', ...headers }).end(JSON.stringify(value));
+  if (path === '/') return response.writeHead(302, { Location: '/ui/' }).end();
+  if (path.startsWith('/ui/')) return serveFile(path, response);
+
+  const isLoggedIn = /mock=in/.test(request.headers.cookie ?? '');
+  const session = { user: { name: 'admin', role: 'admin' } };
+  if (path === '/api/v1/session') {
+    if (request.method === 'DELETE') return json({}, 200, { 'Set-Cookie': 'mock=; Path=/; Max-Age=0' });
+    if (request.method === 'POST') {
+      const given = JSON.parse((await body(request)).toString());
+      if (given.password !== undefined && given.password !== 'tide') {
+        return json({ errors: [{ code: 'refused', field: null, message: 'Wrong name or password.' }] }, 401);
+      }
+      return json(session, 200, { 'Set-Cookie': ['mock=in; Path=/', 'csrftoken=mock-token; Path=/'] });
+    }
+    return isLoggedIn
+      ? json(session)
+      : json({ errors: [{ code: 'not_authenticated', message: 'Log in first.' }] }, 401);
+  }
+  if (!isLoggedIn) return json({ errors: ['Log in first.'] }, 401);
+  if (request.method !== 'GET' && request.headers['x-csrftoken'] !== 'mock-token') {
+    return json({ errors: ['CSRF token missing.'] }, 403);
+  }
+  if (path === '/config') return json({ 'flink-version': '2.3.0', 'tidemark-version': '0.2.0', features: {} });
+  if (path === '/api/v1/cluster') return json(cluster(now, isEmpty));
+  if (path === '/jars') return json({ address: `http://127.0.0.1:${port}`, files: programs });
+  if (path === '/jars/upload') {
+    const name = /filename="([^"]+)"/.exec((await body(request)).toString('latin1'))?.[1] ?? 'program.py';
+    const id = String(now).padStart(64, '0');
+    programs = [...programs, { id, name, uploaded: now, entry: [] }];
+    return json({ filename: `/artifacts/${id}`, status: 'success' });
+  }
+  const jar = /^\/jars\/(\w+)(\/plan|\/run)?$/.exec(path);
+  if (jar !== null) {
+    if (jar[2] === '/plan') return json({ plan: plan() });
+    if (jar[2] === '/run') return json({ jobid: ids.flights });
+    programs = programs.filter(({ id }) => id !== jar[1]);
+    return json({});
+  }
+  if (path.startsWith('/taskmanagers/')) {
+    const allocatedSlots = [ids.flights, ids.flights, ids.nexmark].map((jobId) => ({ jobId, assignedTasks: 3 }));
+    return json({ id: path.slice(14), allocatedSlots: isEmpty ? [] : allocatedSlots });
+  }
+  const found = /^(?:\/api\/v1)?\/jobs\/(\w+)(\/.*)?$/.exec(path);
+  const job = found === null ? undefined : document(`job:${found[1]}`, now);
+  if (job === undefined) return json({ errors: [`Nothing is at ${path}.`] }, 404);
+  const rest = found[2] ?? '';
+  if (request.method === 'PATCH') {
+    cancel(job.id);
+    return json({}, 202);
+  }
+  if (rest === '/live') return json(job);
+  if (rest === '/config') {
+    const user = { 'pipeline.name': job.name, 'parallelism.default': '2', 'execution.buffer-timeout': '100 ms' };
+    const strategy = 'Cluster level default restart strategy';
+    return json({
+      jid: job.id,
+      name: job.name,
+      'execution-config': {
+        'restart-strategy': strategy,
+        'job-parallelism': job.parallelism,
+        'object-reuse-mode': false,
+        'user-config': user,
+      },
+    });
+  }
+  if (rest === '/logs') {
+    const size = Buffer.byteLength(logText(now));
+    const files = [0, 1].flatMap((slot) => [
+      { name: `attempt-1/slot-${slot}.out`, attempt: 1, slot, kind: 'out', size: 0, mtime: now },
+      { name: `attempt-1/slot-${slot}.log`, attempt: 1, slot, kind: 'log', size, mtime: now },
+    ]);
+    return json({ files: job.state === 'CREATED' ? [] : files });
+  }
+  if (rest.startsWith('/logs/')) {
+    const content = rest.endsWith('.log') ? Buffer.from(logText(now)) : Buffer.alloc(0);
+    const asked = Number(url.searchParams.get('offset') ?? 0);
+    const offset = asked < 0 ? Math.max(0, content.length + asked) : Math.min(asked, content.length);
+    const piece = content.subarray(offset, offset + Number(url.searchParams.get('limit') ?? 65_536));
+    return json({
+      name: rest.slice('/logs/'.length),
+      offset,
+      next_offset: offset + piece.length,
+      size: content.length,
+      text: piece.toString(),
+    });
+  }
+  return json({ errors: [`Nothing is at ${path}.`] }, 404);
+}
+
+const sockets = new WebSocketServer({ server, path: '/ws/live' });
+sockets.on('connection', (socket) => {
+  const versions = new Map();
+  let round = 0;
+  const send = (message) => {
+    if (silentAfterMs === 0 || Date.now() - started < silentAfterMs) socket.send(JSON.stringify(message));
+  };
+  socket.on('message', (data) => {
+    const { type, topic } = JSON.parse(data.toString());
+    if (type === 'unsubscribe') versions.delete(topic);
+    if (type !== 'subscribe') return;
+    const now = Date.now();
+    const found = document(topic, now);
+    if (found === undefined) return send({ type: 'error', topic, message: 'There is no such topic.' });
+    versions.set(topic, 1);
+    send({ type: 'snapshot', topic, version: 1, data: found });
+  });
+  const timer = setInterval(() => {
+    const now = Date.now();
+    round += 1;
+    if (round % 4 === 0) send({ type: 'tick', now });
+    for (const [topic, version] of versions) {
+      versions.set(topic, version + 1);
+      send({ type: 'change', topic, from: version, version: version + 1, patch: document(topic, now) });
+    }
+  }, 500);
+  socket.on('close', () => clearInterval(timer));
+});
+
+server.listen(port, '127.0.0.1', () => console.log(`mock server: http://127.0.0.1:${port}/ui/`));

@@ -1,0 +1,31 @@
+/** Uploaded programs; Flink's routes call them jars. */
+
+import type { JarList, JarUploaded, Plan, PlanAnswer, RunAnswer, RunRequest } from '../gen/live';
+import { FLINK, request, upload } from './client';
+
+export function fetchPrograms(): Promise<JarList> {
+  return request(`${FLINK}/jars`);
+}
+
+/** The id of the program, once it is stored. */
+export async function uploadProgram(file: File, onProgress: (share: number) => void): Promise<string> {
+  const answer = await upload<JarUploaded>(`${FLINK}/jars/upload`, 'jarfile', file, onProgress);
+  return answer.filename.split('/').at(-1) ?? answer.filename;
+}
+
+export function deleteProgram(id: string): Promise<void> {
+  return request(`${FLINK}/jars/${encodeURIComponent(id)}`, { method: 'DELETE' });
+}
+
+export async function fetchPlan(id: string, settings: RunRequest): Promise<Plan> {
+  const url = `${FLINK}/jars/${encodeURIComponent(id)}/plan`;
+  const answer = await request<PlanAnswer>(url, { method: 'POST', body: settings });
+  return answer.plan;
+}
+
+/** The id of the new job. */
+export async function runProgram(id: string, settings: RunRequest): Promise<string> {
+  const url = `${FLINK}/jars/${encodeURIComponent(id)}/run`;
+  const answer = await request<RunAnswer>(url, { method: 'POST', body: settings });
+  return answer.jobid;
+}

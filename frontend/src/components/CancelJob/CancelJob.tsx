@@ -1,0 +1,67 @@
+/** Cancels a job, after asking. */
+
+import { Button, Group, Modal, Text, Tooltip } from '@mantine/core';
+import { useDisclosure } from '@mantine/hooks';
+import { notifications } from '@mantine/notifications';
+import { IconBan } from '@tabler/icons-react';
+import { useMutation } from '@tanstack/react-query';
+
+import { cancelJob } from '../../api/jobs';
+import type { JobDocument } from '../../gen/live';
+import { useRole } from '../../hooks/useSession';
+import { mayCancel } from '../../model/access';
+import { isCancellable, isTerminal } from '../../model/states';
+
+export function CancelJob({ job }: { readonly job: Pick<JobDocument, 'id' | 'name' | 'state'> }) {
+  const [isOpen, { open, close }] = useDisclosure(false);
+  const isAllowed = mayCancel(useRole());
+  const { mutate, isPending, error, reset } = useMutation({
+    mutationFn: () => cancelJob(job.id),
+    onSuccess: () => {
+      close();
+      notifications.show({ title: 'Cancelling', message: job.name });
+    },
+  });
+  if (isTerminal(job.state)) return null;
+  return (
+    <>
+      <Tooltip label="Needs the role operator" disabled={isAllowed}>
+        <Button
+          variant="default"
+          leftSection={<IconBan size={16} stroke={1.8} />}
+          disabled={!isAllowed || !isCancellable(job.state)}
+          onClick={() => {
+            reset();
+            open();
+          }}
+        >
+          {job.state === 'CANCELLING' ? 'Cancelling' : 'Cancel job'}
+        </Button>
+      </Tooltip>
+      <Modal
+        opened={isOpen && isCancellable(job.state)}
+        onClose={close}
+        title="Cancel this job?"
+        centered
+        closeButtonProps={{ 'aria-label': 'Close' }}
+      >
+        <Text size="sm">
+          <strong>{job.name}</strong> stops at once. Its state is lost, and it cannot be resumed.
+        </Text>
+        {error !== null && (
+          <Text role="alert" size="sm" c="var(--tm-failed)" mt="sm">
+            {error.message}
+          </Text>
+        )}
+        <Group justify="flex-end" mt="lg">
+          <Button variant="default" onClick={close} data-autofocus>
+            Keep running
+          </Button>
+          <Button color="red.8" loading={isPending} onClick={() => mutate()}>
+            Cancel job
+          </Button>
+        </Group>
+      </Modal>
+    </>
+  );
+}

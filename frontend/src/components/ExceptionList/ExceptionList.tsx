@@ -1,0 +1,127 @@
+/** Why a job failed: the root exception in full, and those before it. */
+
+import { Accordion } from '@mantine/core';
+import { IconMoodCheck } from '@tabler/icons-react';
+import { Link } from 'react-router';
+
+import type { JobException } from '../../gen/live';
+import { useTimes } from '../../hooks/useTimes';
+import { CopyTrace } from './CopyTrace';
+import { EmptyState } from '../EmptyState/EmptyState';
+import { Panel } from '../Panel/Panel';
+import classes from './ExceptionList.module.css';
+
+interface Props {
+  /** Newest first. */
+  readonly exceptions: readonly JobException[];
+  /** Where the vertex that failed is shown; null if the name is of none. */
+  readonly vertexLink: (taskName: string) => string | null;
+}
+
+export function ExceptionList({ exceptions, vertexLink }: Props) {
+  const [root, ...earlier] = exceptions;
+  if (root === undefined) {
+    return (
+      <Panel label="Exceptions">
+        <EmptyState icon={IconMoodCheck} title="No exceptions">
+          Nothing has failed in this job.
+        </EmptyState>
+      </Panel>
+    );
+  }
+  return (
+    <>
+      <Panel title="Root exception" actions={<CopyTrace text={root.stacktrace} />}>
+        <Details exception={root} vertexLink={vertexLink} />
+      </Panel>
+      {earlier.length > 0 && (
+        <Panel title={`Earlier exceptions (${earlier.length})`} flush>
+          <Accordion multiple chevronPosition="left">
+            {earlier.map((exception, index) => (
+              <Item
+                key={`${exception.timestamp}-${index}`}
+                exception={exception}
+                value={String(index)}
+                vertexLink={vertexLink}
+              />
+            ))}
+          </Accordion>
+        </Panel>
+      )}
+    </>
+  );
+}
+
+interface ItemProps {
+  readonly exception: JobException;
+  readonly value: string;
+  readonly vertexLink: Props['vertexLink'];
+}
+
+function Item({ exception, value, vertexLink }: ItemProps) {
+  const times = useTimes();
+  return (
+    <Accordion.Item value={value}>
+      <Accordion.Control>
+        <span className={classes.line}>
+          <span className={classes.when}>{times.dateTime(exception.timestamp)}</span>
+          <span className={classes.name}>{exception.name}</span>
+          <span className={classes.message}>{exception.message}</span>
+        </span>
+      </Accordion.Control>
+      <Accordion.Panel>
+        <Details exception={exception} vertexLink={vertexLink} />
+      </Accordion.Panel>
+    </Accordion.Item>
+  );
+}
+
+function Details({ exception, vertexLink }: Pick<ItemProps, 'exception' | 'vertexLink'>) {
+  const times = useTimes();
+  const link = vertexLink(exception.task_name);
+  return (
+    <>
+      <p className={classes.head}>
+        <span className={classes.name}>{exception.name}</span> {exception.message}
+      </p>
+      <p className={classes.facts}>
+        <span>{times.dateTime(exception.timestamp)}</span>
+        <span>attempt {exception.attempt}</span>
+        {exception.task_name !== '' && (
+          <span>
+            task{' '}
+            {link === null ? (
+              exception.task_name
+            ) : (
+              <Link className="tm-link" to={link}>
+                {exception.task_name}
+              </Link>
+            )}
+          </span>
+        )}
+        {exception.location !== '' && <span>on {exception.location}</span>}
+        <Link className="tm-link" to={`?tab=logs&attempt=${exception.attempt}`}>
+          logs of this attempt
+        </Link>
+      </p>
+      {exception.stacktrace !== '' && (
+        <pre className={classes.trace} tabIndex={0} aria-label="Stack trace">
+          {exception.stacktrace}
+        </pre>
+      )}
+      {exception.suppressed.length > 0 && (
+        <>
+          <p className={classes.also}>At the same time:</p>
+          <ul className={classes.suppressed}>
+            {exception.suppressed.map((other, index) => (
+              <li key={index}>
+                <span className={classes.name}>{other.name}</span> {other.message}{' '}
+                {other.task_name !== '' && <span className="tm-dim">in {other.task_name}</span>}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,231 @@
+/**
+ * A graph with automatic layout, pan and zoom; what a node and an edge look like is given by the caller.
+ *
+ * React Flow gets node objects that change only with the topology, so that moving numbers never touch the layout: the
+ * contents read what they show through a context.
+ */
+
+import '@xyflow/react/dist/style.css';
+
+import { Loader } from '@mantine/core';
+import { useElementSize } from '@mantine/hooks';
+import {
+  Background,
+  BaseEdge,
+  Controls,
+  EdgeLabelRenderer,
+  type EdgeProps,
+  Handle,
+  MiniMap,
+  type Node,
+  type NodeProps,
+  Position,
+  ReactFlow,
+  type XYPosition,
+  getBezierPath,
+  useReactFlow,
+} from '@xyflow/react';
+import { type ReactNode, createContext, useContext, useEffect, useMemo } from 'react';
+
+import { type Layout, type NodeSize, useLayout } from '../../hooks/useLayout';
+import type { GraphEdge, Topology } from '../../model/graph';
+import classes from './GraphCanvas.module.css';
+
+interface Contents {
+  readonly renderNode: (id: string) => ReactNode;
+  readonly renderEdge: (edge: GraphEdge) => ReactNode;
+  readonly edges: ReadonlyMap<string, GraphEdge>;
+  readonly isFlowing: (edge: GraphEdge) => boolean;
+}
+
+const ContentsContext = createContext<Contents | null>(null);
+
+interface Props {
+  readonly topology: Topology;
+  /** A constant: a new object lays the graph out anew. */
+  readonly size: NodeSize;
+  readonly label: string;
+  readonly renderNode: (id: string) => ReactNode;
+  readonly renderEdge: (edge: GraphEdge) => ReactNode;
+  readonly isFlowing?: (edge: GraphEdge) => boolean;
+  /** For the minimap. */
+  readonly nodeColour?: (id: string) => string;
+  readonly selected?: string | null;
+  /** What covers the window at its right, in px: the selected node is moved out of it. */
+  readonly coveredRight?: number;
+}
+
+const NODE_TYPES = { box: BoxNode };
+const EDGE_TYPES = { labelled: LabelledEdge };
+const FIT = { padding: 0.06, maxZoom: 1, minZoom: 0.45 };
+/** Up to here the whole graph is in sight anyway. */
+const NODES_WITHOUT_MINIMAP = 4;
+const NEVER = () => false;
+const MIN_HEIGHT = 260;
+const MAX_HEIGHT = 620;
+/** Above and below the graph, in px. */
+const MARGIN = 56;
+
+export function GraphCanvas(props: Props) {
+  const {
+    topology,
+    size,
+    label,
+    renderNode,
+    renderEdge,
+    isFlowing = NEVER,
+    nodeColour,
+    selected = null,
+    coveredRight = 0,
+  } = props;
+  const layout = useLayout(topology, size);
+  const { ref, width } = useElementSize();
+  const shown = layout?.topology;
+  const nodes = useMemo(
+    () =>
+      (shown?.nodes ?? []).map(({ id }): Node => ({
+        id,
+        type: 'box',
+        position: layout?.positions.get(id) ?? { x: 0, y: 0 },
+        data: {},
+        width: size.width,
+        height: size.height,
+        measured: { width: size.width, height: size.height },
+        handles: [
+          { type: 'target', position: Position.Left, x: 0, y: size.height / 2, width: 1, height: 1 },
+          { type: 'source', position: Position.Right, x: size.width, y: size.height / 2, width: 1, height: 1 },
+        ],
+      })),
+    [shown, layout, size],
+  );
+  const edges = useMemo(
+    () => (shown?.edges ?? []).map(({ id, source, target }) => ({ id, source, target, type: 'labelled' })),
+    [shown],
+  );
+  const edgesById = useMemo(() => new Map((shown?.edges ?? []).map((edge) => [edge.id, edge])), [shown]);
+  const contents = useMemo(
+    () => ({ renderNode, renderEdge, edges: edgesById, isFlowing }),
+    [renderNode, renderEdge, edgesById, isFlowing],
+  );
+  if (layout === null || width === 0) {
+    return (
+      <div ref={ref} className={classes.waiting} style={{ height: MIN_HEIGHT }}>
+        <Loader size="sm" aria-label="Laying out the graph" />
+      </div>
+    );
+  }
+  const height = canvasHeight(layout, size, width);
+  return (
+    <div ref={ref} className={classes.canvas} style={{ height }} role="group" aria-label={label}>
+      <ContentsContext value={contents}>
+        <ReactFlow
+          // a new topology is a new picture: it is fitted anew
+          key={layout.key}
+          nodes={nodes}
+          edges={edges}
+          nodeTypes={NODE_TYPES}
+          edgeTypes={EDGE_TYPES}
+          nodesDraggable={false}
+          nodesConnectable={false}
+          nodesFocusable={false}
+          edgesFocusable={false}
+          elementsSelectable={false}
+          // the page scrolls; zoom is by buttons, pinch or ctrl and wheel
+          zoomOnScroll={false}
+          preventScrolling={false}
+          zoomOnDoubleClick={false}
+          minZoom={0.2}
+          maxZoom={1.5}
+          fitView
+          fitViewOptions={FIT}
+          proOptions={{ hideAttribution: true }}
+        >
+          <KeepInSight
+            position={selected === null ? undefined : layout.positions.get(selected)}
+            size={size}
+            coveredRight={coveredRight}
+          />
+          <Background gap={22} size={1.2} color="var(--tm-border)" />
+          <Controls showInteractive={false} fitViewOptions={FIT} position="bottom-left" />
+          {nodes.length > NODES_WITHOUT_MINIMAP && (
+            <MiniMap
+              pannable
+              position="bottom-right"
+              ariaLabel="Map of the graph"
+              nodeColor={(node) => nodeColour?.(node.id) ?? 'var(--tm-border-strong)'}
+              nodeBorderRadius={12}
+              style={{ width: 150, height: 84 }}
+            />
+          )}
+        </ReactFlow>
+      </ContentsContext>
+    </div>
+  );
+}
+
+/** As high as the graph is when it is fitted to the width. */
+function canvasHeight({ positions }: Layout, size: NodeSize, width: number): number {
+  const graphWidth = Math.max(...[...positions.values()].map(({ x }) => x)) + size.width;
+  const graphHeight = Math.max(...[...positions.values()].map(({ y }) => y)) + size.height;
+  const zoom = Math.max(FIT.minZoom, Math.min(FIT.maxZoom, width / (graphWidth * (1 + 2 * FIT.padding))));
+  return Math.round(Math.min(MAX_HEIGHT, Math.max(MIN_HEIGHT, graphHeight * zoom + 2 * MARGIN)));
+}
+
+interface KeepInSightProps {
+  readonly position: XYPosition | undefined;
+  readonly size: NodeSize;
+  readonly coveredRight: number;
+}
+
+/** Pans so that the selected node is not behind the drawer. */
+function KeepInSight({ position, size, coveredRight }: KeepInSightProps) {
+  const { getViewport, setViewport, flowToScreenPosition } = useReactFlow();
+  const { x = null, y = 0 } = position ?? {};
+  useEffect(() => {
+    if (x === null || coveredRight === 0) return;
+    const gap = 24;
+    const right = flowToScreenPosition({ x: x + size.width, y }).x;
+    const excess = right - (window.innerWidth - coveredRight - gap);
+    const viewport = getViewport();
+    if (excess > 0) void setViewport({ ...viewport, x: viewport.x - excess }, { duration: 200 });
+  }, [x, y, size, coveredRight, getViewport, setViewport, flowToScreenPosition]);
+  return null;
+}
+
+function BoxNode({ id }: NodeProps) {
+  const contents = useContext(ContentsContext);
+  return (
+    <>
+      <Handle type="target" position={Position.Left} className={classes.handle ?? ''} isConnectable={false} />
+      {contents?.renderNode(id)}
+      <Handle type="source" position={Position.Right} className={classes.handle ?? ''} isConnectable={false} />
+    </>
+  );
+}
+
+function LabelledEdge({ id, sourceX, sourceY, targetX, targetY }: EdgeProps) {
+  const contents = useContext(ContentsContext);
+  const [path, labelX, labelY] = getBezierPath({
+    sourceX,
+    sourceY,
+    sourcePosition: Position.Right,
+    targetX,
+    targetY,
+    targetPosition: Position.Left,
+  });
+  const edge = contents?.edges.get(id);
+  if (edge === undefined) return null;
+  return (
+    <>
+      <BaseEdge path={path} className={contents?.isFlowing(edge) ? classes.flowing : classes.still} />
+      <EdgeLabelRenderer>
+        <div
+          className={classes.edgeLabel}
+          style={{ transform: `translate(-50%, -50%) translate(${labelX}px, ${labelY}px)` }}
+        >
+          {contents?.renderEdge(edge)}
+        </div>
+      </EdgeLabelRenderer>
+    </>
+  );
+}

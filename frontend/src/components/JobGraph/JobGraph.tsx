@@ -1,0 +1,158 @@
+/** The live graph of a job: vertices with their load, edges with their rates, and what the colours mean. */
+
+import { useCallback, useMemo } from 'react';
+
+import type { Vertex } from '../../gen/live';
+import { useTimes } from '../../hooks/useTimes';
+import { likelyBottleneck } from '../../model/backPressure';
+import { loadColour } from '../../model/colour';
+import { NOTHING, formatDuration, formatRate } from '../../model/format';
+import { type GraphEdge, edgeRate, topologyOfVertices } from '../../model/graph';
+import { GraphCanvas } from '../GraphCanvas/GraphCanvas';
+import { LoadBar } from '../LoadBar/LoadBar';
+import { StateBadge } from '../StateBadge/StateBadge';
+import classes from './JobGraph.module.css';
+
+const SIZE = { width: 268, height: 158, edgeGap: 136 };
+
+interface Props {
+  readonly vertices: readonly Vertex[];
+  readonly selected: string | null;
+  readonly onSelect: (id: string) => void;
+  /** Width of what covers the window at its right, in px. */
+  readonly coveredRight: number;
+}
+
+export function JobGraph({ vertices, selected, onSelect, coveredRight }: Props) {
+  const byId = useMemo(() => new Map(vertices.map((vertex) => [vertex.id, vertex])), [vertices]);
+  const topology = useMemo(() => topologyOfVertices(vertices), [vertices]);
+  const bottleneck = likelyBottleneck(vertices)?.id;
+  const rateOf = useCallback((edge: GraphEdge) => edgeRate(edge, byId, topology.edges), [byId, topology]);
+  const renderNode = useCallback(
+    (id: string) => {
+      const vertex = byId.get(id);
+      return vertex === undefined ? null : (
+        <VertexNode vertex={vertex} isSelected={id === selected} isBottleneck={id === bottleneck} onSelect={onSelect} />
+      );
+    },
+    [byId, selected, bottleneck, onSelect],
+  );
+  const renderEdge = useCallback(
+    (edge: GraphEdge) => {
+      const rate = rateOf(edge);
+      return (
+        <span className={classes.edge}>
+          <span className={classes.strategy}>{edge.shipStrategy}</span>
+          <span className={classes.rate}>{rate === null ? NOTHING : formatRate(rate)}</span>
+        </span>
+      );
+    },
+    [rateOf],
+  );
+  const isFlowing = useCallback((edge: GraphEdge) => (rateOf(edge) ?? 0) > 0, [rateOf]);
+  const nodeColour = useCallback(
+    (id: string) => {
+      const vertex = byId.get(id);
+      return vertex?.state === 'RUNNING' ? loadColour(vertex.metrics) : 'var(--tm-border-strong)';
+    },
+    [byId],
+  );
+  return (
+    <>
+      <GraphCanvas
+        topology={topology}
+        size={SIZE}
+        selected={selected}
+        coveredRight={coveredRight}
+        label="Job graph"
+        renderNode={renderNode}
+        renderEdge={renderEdge}
+        isFlowing={isFlowing}
+        nodeColour={nodeColour}
+      />
+      <Legend />
+    </>
+  );
+}
+
+interface VertexNodeProps {
+  readonly vertex: Vertex;
+  readonly isSelected: boolean;
+  readonly isBottleneck: boolean;
+  readonly onSelect: (id: string) => void;
+}
+
+function VertexNode({ vertex, isSelected, isBottleneck, onSelect }: VertexNodeProps) {
+  const times = useTimes();
+  const { metrics } = vertex;
+  const isRunning = vertex.state === 'RUNNING';
+  return (
+    <div
+      className={classes.node}
+      style={{ width: SIZE.width, height: SIZE.height }}
+      data-selected={isSelected || undefined}
+    >
+      <span
+        className={classes.load}
+        style={{ background: isRunning ? loadColour(metrics) : 'var(--tm-border-strong)' }}
+        aria-hidden
+      />
+      <span className={classes.top}>
+        <button
+          type="button"
+          className={classes.name}
+          title={vertex.name}
+          aria-pressed={isSelected}
+          onClick={() => onSelect(vertex.id)}
+        >
+          {vertex.name}
+        </button>
+        <span className={classes.parallelism} title={`parallelism ${vertex.parallelism}`}>
+          ×{vertex.parallelism}
+        </span>
+      </span>
+      <span className={classes.row}>
+        <StateBadge state={vertex.state} plain />
+        {isBottleneck && <span className={classes.bottleneck}>likely bottleneck</span>}
+      </span>
+      <span className={classes.rates}>
+        <span className={classes.label}>in</span>
+        <span className={classes.number}>{formatRate(metrics.records_in_per_second)}</span>
+        <span className={classes.label}>out</span>
+        <span className={classes.number}>{formatRate(metrics.records_out_per_second)}</span>
+      </span>
+      <LoadBar metrics={metrics} />
+      <span className={classes.watermark}>
+        <span className={classes.label}>wm</span>
+        <span>{times.watermark(metrics.watermark)}</span>
+        {metrics.watermark_lag !== null && (
+          <span className={classes.lag}>
+            <span className={classes.label}>lag</span> {formatDuration(metrics.watermark_lag)}
+          </span>
+        )}
+      </span>
+    </div>
+  );
+}
+
+const LEGEND = [
+  ['busy', 'var(--tm-busy)'],
+  ['back-pressured', 'var(--tm-back-pressured)'],
+  ['idle', 'var(--tm-idle)'],
+] as const;
+
+function Legend() {
+  return (
+    <div className={classes.legend}>
+      {LEGEND.map(([name, colour]) => (
+        <span key={name} className={classes.key}>
+          <span className={classes.swatch} style={{ background: colour }} aria-hidden />
+          {name}
+        </span>
+      ))}
+      <span className={classes.hint}>
+        Share of time of the most busy and most back-pressured subtask · wm: watermark · in, out: records per second
+      </span>
+    </div>
+  );
+}

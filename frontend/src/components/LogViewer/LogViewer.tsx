@@ -1,0 +1,74 @@
+/** What the slots of a job printed and logged: pick a file, follow it, search it, save it. */
+
+import { Select, Skeleton } from '@mantine/core';
+import { IconFileText } from '@tabler/icons-react';
+import { useQuery } from '@tanstack/react-query';
+
+import { fetchLogFiles } from '../../api/jobs';
+import type { LogFile } from '../../gen/live';
+import { useQueryParam } from '../../hooks/useQueryParam';
+import { formatBytes } from '../../model/format';
+import { EmptyState, FailureState } from '../EmptyState/EmptyState';
+import { Panel } from '../Panel/Panel';
+import { LogText } from './LogText';
+
+interface Props {
+  readonly jobId: string;
+  readonly isLive: boolean;
+}
+
+export function LogViewer({ jobId, isLive }: Props) {
+  const [chosen, choose] = useQueryParam('log');
+  const [attempt] = useQueryParam('attempt');
+  const { data, error, refetch } = useQuery({
+    queryKey: ['logs', jobId],
+    queryFn: () => fetchLogFiles(jobId),
+    refetchInterval: isLive ? 5_000 : false,
+  });
+  if (error !== null && data === undefined) {
+    return <FailureState title="The logs cannot be shown" message={error.message} onRetry={() => void refetch()} />;
+  }
+  if (data === undefined) return <Skeleton height={420} radius={10} />;
+  const files = data.files.toSorted((a, b) => b.attempt - a.attempt || a.slot - b.slot || a.kind.localeCompare(b.kind));
+  const wanted = files.filter((file) => attempt === null || String(file.attempt) === attempt);
+  const current =
+    files.find(({ name }) => name === chosen) ??
+    // the first that has something to say
+    wanted.find(({ size }) => size > 0) ??
+    wanted[0] ??
+    files[0];
+  if (current === undefined) {
+    return (
+      <Panel label="Logs">
+        <EmptyState icon={IconFileText} title="No logs yet">
+          They appear here once a slot of the job prints or logs something.
+        </EmptyState>
+      </Panel>
+    );
+  }
+  const attempts = [...new Set(files.map((file) => file.attempt))];
+  const picker = (
+    <Select
+      aria-label="Log file"
+      size="xs"
+      w={290}
+      allowDeselect={false}
+      searchable={files.length > 12}
+      value={current.name}
+      onChange={choose}
+      data={attempts.map((each) => ({
+        group: `Attempt ${each}`,
+        items: files
+          .filter((file) => file.attempt === each)
+          .map((file) => ({ value: file.name, label: describe(file) })),
+      }))}
+      comboboxProps={{ width: 320, position: 'bottom-start' }}
+    />
+  );
+  return <LogText key={current.name} jobId={jobId} name={current.name} isLive={isLive} picker={picker} />;
+}
+
+function describe(file: LogFile): string {
+  const kind = file.kind === 'out' ? 'printed' : 'log';
+  return `Attempt ${file.attempt} · slot ${file.slot} · ${kind} · ${formatBytes(file.size)}`;
+}

@@ -1,0 +1,28 @@
+/** A titled surface: the one box that pages are made of. */
+
+import type { ReactNode } from 'react';
+
+import classes from './Panel.module.css';
+
+interface Props {
+  readonly title?: ReactNode;
+  readonly actions?: ReactNode;
+  readonly children: ReactNode;
+  /** Tables and graphs reach the border. */
+  readonly flush?: boolean;
+  readonly label?: string;
+}
+
+export function Panel({ title, actions, children, flush = false, label }: Props) {
+  return (
+    <section className={classes.panel} aria-label={label ?? (typeof title === 'string' ? title : undefined)}>
+      {(title !== undefined || actions !== undefined) && (
+        <header className={classes.header}>
+          <h2 className={classes.title}>{title}</h2>
+          {actions}
+        </header>
+      )}
+      <div className={flush ? classes.flush : classes.body}>{children}</div>
+    </section>
+  );
+}

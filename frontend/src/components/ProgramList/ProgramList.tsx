@@ -1,0 +1,108 @@
+/** Uploaded programs: choose one, or delete it after a question. */
+
+import { ActionIcon, Button, Group, Modal, Text } from '@mantine/core';
+import { IconBrandPython, IconPackage, IconTrash } from '@tabler/icons-react';
+import { useMutation } from '@tanstack/react-query';
+import { useState } from 'react';
+
+import { deleteProgram } from '../../api/programs';
+import type { JarFile } from '../../gen/live';
+import { useTimes } from '../../hooks/useTimes';
+import { EmptyState } from '../EmptyState/EmptyState';
+import classes from './ProgramList.module.css';
+
+interface Props {
+  readonly programs: readonly JarFile[];
+  readonly selected: string | null;
+  readonly mayDelete: boolean;
+  readonly onSelect: (id: string) => void;
+  readonly onDeleted: (id: string) => void;
+}
+
+export function ProgramList({ programs, selected, mayDelete, onSelect, onDeleted }: Props) {
+  const times = useTimes();
+  const [doomed, setDoomed] = useState<JarFile | null>(null);
+  if (programs.length === 0) {
+    return (
+      <EmptyState compact icon={IconPackage} title="No programs yet">
+        Upload one above to run it.
+      </EmptyState>
+    );
+  }
+  return (
+    <>
+      <ul className={classes.list}>
+        {programs
+          .toSorted((a, b) => b.uploaded - a.uploaded)
+          .map((program) => (
+            <li key={program.id} className={classes.item} data-selected={program.id === selected || undefined}>
+              <button
+                type="button"
+                className={classes.choose}
+                aria-pressed={program.id === selected}
+                onClick={() => onSelect(program.id)}
+              >
+                {program.name.endsWith('.py') ? (
+                  <IconBrandPython size={20} stroke={1.6} aria-hidden />
+                ) : (
+                  <IconPackage size={20} stroke={1.6} aria-hidden />
+                )}
+                <span className={classes.text}>
+                  <span className={classes.name} title={program.name}>
+                    {program.name}
+                  </span>
+                  <span className={classes.when}>{times.dateTime(program.uploaded)}</span>
+                </span>
+              </button>
+              <ActionIcon
+                variant="subtle"
+                color="gray"
+                aria-label={`Delete ${program.name}`}
+                disabled={!mayDelete}
+                onClick={() => setDoomed(program)}
+              >
+                <IconTrash size={16} stroke={1.7} />
+              </ActionIcon>
+            </li>
+          ))}
+      </ul>
+      {doomed !== null && <DeleteModal program={doomed} onClose={() => setDoomed(null)} onDeleted={onDeleted} />}
+    </>
+  );
+}
+
+interface DeleteModalProps {
+  readonly program: JarFile;
+  readonly onClose: () => void;
+  readonly onDeleted: (id: string) => void;
+}
+
+function DeleteModal({ program, onClose, onDeleted }: DeleteModalProps) {
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: () => deleteProgram(program.id),
+    onSuccess: () => {
+      onClose();
+      onDeleted(program.id);
+    },
+  });
+  return (
+    <Modal opened onClose={onClose} title="Delete this program?" centered closeButtonProps={{ 'aria-label': 'Close' }}>
+      <Text size="sm">
+        <strong>{program.name}</strong> is removed from the server. Jobs that were started from it go on.
+      </Text>
+      {error !== null && (
+        <Text role="alert" size="sm" c="var(--tm-failed)" mt="sm">
+          {error.message}
+        </Text>
+      )}
+      <Group justify="flex-end" mt="lg">
+        <Button variant="default" onClick={onClose} data-autofocus>
+          Keep
+        </Button>
+        <Button color="red.8" loading={isPending} onClick={() => mutate()}>
+          Delete
+        </Button>
+      </Group>
+    </Modal>
+  );
+}

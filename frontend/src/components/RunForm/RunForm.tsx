@@ -1,0 +1,148 @@
+/** How a program is to run: its settings, the plan that they lead to, and the button that runs it. */
+
+import { Alert, Button, Group, NumberInput, TextInput, Textarea } from '@mantine/core';
+import { IconAlertTriangle, IconPlayerPlay, IconSchema } from '@tabler/icons-react';
+import { useMutation } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { useNavigate } from 'react-router';
+
+import { fetchPlan, runProgram } from '../../api/programs';
+import type { JarFile, RunRequest } from '../../gen/live';
+import { FormError, parseConfiguration, splitArguments } from '../../model/programForm';
+import { EmptyState } from '../EmptyState/EmptyState';
+import { Panel } from '../Panel/Panel';
+import { PlanGraph } from '../PlanGraph/PlanGraph';
+import classes from './RunForm.module.css';
+
+interface Props {
+  readonly program: JarFile;
+  readonly mayRun: boolean;
+}
+
+export function RunForm({ program, mayRun }: Props) {
+  const navigate = useNavigate();
+  const [entry, setEntry] = useState(program.entry[0]?.name ?? '');
+  const [parallelism, setParallelism] = useState<string | number>('');
+  const [programArguments, setArguments] = useState('');
+  const [configuration, setConfiguration] = useState('');
+  const plan = useMutation({ mutationFn: (settings: RunRequest) => fetchPlan(program.id, settings) });
+  const run = useMutation({
+    mutationFn: (settings: RunRequest) => runProgram(program.id, settings),
+    onSuccess: (jobId) => navigate(`/jobs/${jobId}`),
+  });
+  const argumentsProblem = problemOf(() => splitArguments(programArguments));
+  const configurationProblem = problemOf(() => parseConfiguration(configuration));
+  const isValid = argumentsProblem === null && configurationProblem === null;
+
+  const settings = (): RunRequest => ({
+    ...(entry.trim() === '' ? {} : { entryClass: entry.trim() }),
+    ...(parallelism === '' ? {} : { parallelism: Number(parallelism) }),
+    programArgsList: splitArguments(programArguments),
+    flinkConfiguration: parseConfiguration(configuration),
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (isValid) run.mutate(settings());
+  };
+  const failure = run.error ?? plan.error;
+  return (
+    <>
+      <Panel title={`Run ${program.name}`}>
+        <form onSubmit={submit}>
+          <div className={classes.fields}>
+            <TextInput
+              label="Entry module"
+              description="Needed for a .zip or .whl without __main__"
+              value={entry}
+              onChange={(event) => setEntry(event.currentTarget.value)}
+            />
+            <NumberInput
+              label="Parallelism"
+              description="Empty: what the program says"
+              min={1}
+              max={32768}
+              allowDecimal={false}
+              value={parallelism}
+              onChange={setParallelism}
+            />
+            <TextInput
+              className={classes.wide}
+              label="Program arguments"
+              description="As in a shell; quotes keep blanks"
+              placeholder="--rate 1000 --name 'my job'"
+              value={programArguments}
+              error={argumentsProblem}
+              onChange={(event) => setArguments(event.currentTarget.value)}
+              classNames={{ input: 'tm-mono' }}
+            />
+            <Textarea
+              className={classes.wide}
+              label="Configuration"
+              description="One option a line"
+              placeholder="pipeline.auto-watermark-interval: 200 ms"
+              autosize
+              minRows={2}
+              maxRows={10}
+              value={configuration}
+              error={configurationProblem}
+              onChange={(event) => setConfiguration(event.currentTarget.value)}
+              classNames={{ input: 'tm-mono' }}
+            />
+          </div>
+          {failure !== null && (
+            <Alert
+              role="alert"
+              color="red"
+              mt="md"
+              icon={<IconAlertTriangle size={18} />}
+              title="The program was refused"
+            >
+              <pre className={classes.failure}>{failure.message}</pre>
+            </Alert>
+          )}
+          <Group justify="flex-end" mt="md">
+            <Button
+              variant="default"
+              leftSection={<IconSchema size={17} stroke={1.8} />}
+              disabled={!mayRun || !isValid}
+              loading={plan.isPending}
+              onClick={() => {
+                run.reset();
+                plan.mutate(settings());
+              }}
+            >
+              Show plan
+            </Button>
+            <Button
+              type="submit"
+              leftSection={<IconPlayerPlay size={17} stroke={1.8} />}
+              disabled={!mayRun || !isValid}
+              loading={run.isPending}
+            >
+              Run
+            </Button>
+          </Group>
+        </form>
+      </Panel>
+      <Panel title={plan.data === undefined ? 'Plan' : `Plan of ${plan.data.name}`} flush>
+        {plan.data === undefined ? (
+          <EmptyState compact icon={IconSchema} title="No plan yet">
+            “Show plan” reads the program and draws the job that it would start, without running it.
+          </EmptyState>
+        ) : (
+          <PlanGraph plan={plan.data} />
+        )}
+      </Panel>
+    </>
+  );
+}
+
+function problemOf(parse: () => unknown): string | null {
+  try {
+    parse();
+    return null;
+  } catch (error) {
+    if (error instanceof FormError) return error.message;
+    throw error;
+  }
+}

@@ -1,0 +1,104 @@
+/** The frame of every page behind the login: navigation, header, stale banner, and the live connection's life. */
+
+import { Loader, Tooltip } from '@mantine/core';
+import { type Icon, IconLayoutDashboard, IconServer2, IconUpload } from '@tabler/icons-react';
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect } from 'react';
+import { Link, NavLink, Navigate, Outlet, useLocation } from 'react-router';
+
+import { SESSION_KEY, useServerVersion, useSession } from '../../hooks/useSession';
+import { connection } from '../../store/socket';
+import { Brand } from '../Brand/Brand';
+import { FailureState } from '../EmptyState/EmptyState';
+import { ConnectionIndicator, StaleBanner } from './Connection';
+import classes from './Shell.module.css';
+import { ThemeSwitch } from './ThemeSwitch';
+import { UserMenu } from './UserMenu';
+
+export function Shell() {
+  const { data: session, error, refetch } = useSession();
+  const location = useLocation();
+  const isLoggedIn = session !== undefined && session !== null;
+  useLiveConnection(isLoggedIn);
+  if (session === null) {
+    const next = encodeURIComponent(location.pathname + location.search);
+    return <Navigate to={`/login?next=${next}`} replace />;
+  }
+  if (session === undefined) {
+    return (
+      <main className={classes.waiting}>
+        {error === null ? (
+          <Loader aria-label="Loading" />
+        ) : (
+          <FailureState
+            isPage
+            title="Tidemark does not answer"
+            message={error.message}
+            onRetry={() => void refetch()}
+          />
+        )}
+      </main>
+    );
+  }
+  return (
+    <div className={classes.shell}>
+      <a href="#main" className={classes.skip}>
+        Skip to content
+      </a>
+      <header className={classes.header}>
+        <Link to="/" className={classes.home} aria-label="Tidemark, overview">
+          <Brand />
+        </Link>
+        <Version />
+        <span className={classes.spring} />
+        <ConnectionIndicator />
+        <ThemeSwitch />
+        <UserMenu user={session.user} />
+      </header>
+      <nav className={classes.nav} aria-label="Main">
+        <NavItem to="/" icon={IconLayoutDashboard} label="Overview" />
+        <NavItem to="/submit" icon={IconUpload} label="Submit a job" />
+        <NavItem to="/taskmanagers" icon={IconServer2} label="TaskManagers" />
+      </nav>
+      <main id="main" className={classes.main} tabIndex={-1}>
+        <StaleBanner />
+        <div className={classes.content}>
+          <Outlet />
+        </div>
+      </main>
+    </div>
+  );
+}
+
+interface NavItemProps {
+  readonly to: string;
+  readonly icon: Icon;
+  readonly label: string;
+}
+
+function NavItem({ to, icon: ItemIcon, label }: NavItemProps) {
+  return (
+    <Tooltip label={label} position="right" openDelay={300} classNames={{ tooltip: classes.navTip ?? '' }}>
+      <NavLink to={to} end={to === '/'} className={classes.navItem ?? ''} aria-label={label}>
+        <ItemIcon size={19} stroke={1.7} aria-hidden />
+        <span className={classes.navLabel}>{label}</span>
+      </NavLink>
+    </Tooltip>
+  );
+}
+
+function Version() {
+  const version = useServerVersion();
+  return version === null ? null : <span className={classes.version}>v{version}</span>;
+}
+
+/** The socket lives while somebody is logged in; when it closes, the session is asked for again. */
+function useLiveConnection(isLoggedIn: boolean): void {
+  const client = useQueryClient();
+  useEffect(() => {
+    if (!isLoggedIn) return;
+    connection.onDisconnect = () => void client.invalidateQueries({ queryKey: SESSION_KEY });
+    connection.start();
+    return () => connection.stop();
+  }, [isLoggedIn, client]);
+}

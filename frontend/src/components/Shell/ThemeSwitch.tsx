@@ -1,0 +1,38 @@
+/** Light, dark, or as the system has it. */
+
+import { ActionIcon, Menu, type MantineColorScheme, useMantineColorScheme } from '@mantine/core';
+import { type Icon, IconCheck, IconDeviceDesktop, IconMoon, IconSun } from '@tabler/icons-react';
+
+const CHOICES: readonly { scheme: MantineColorScheme; label: string; icon: Icon }[] = [
+  { scheme: 'auto', label: 'System', icon: IconDeviceDesktop },
+  { scheme: 'light', label: 'Light', icon: IconSun },
+  { scheme: 'dark', label: 'Dark', icon: IconMoon },
+];
+
+export function ThemeSwitch() {
+  const { colorScheme, setColorScheme } = useMantineColorScheme();
+  const Current = CHOICES.find(({ scheme }) => scheme === colorScheme)?.icon ?? IconDeviceDesktop;
+  return (
+    <Menu position="bottom-end" width={160}>
+      <Menu.Target>
+        <ActionIcon variant="subtle" color="gray" size="lg" aria-label={`Theme: ${colorScheme}`}>
+          <Current size={19} stroke={1.7} />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {CHOICES.map(({ scheme, label, icon: ChoiceIcon }) => (
+          <Menu.Item
+            key={scheme}
+            role="menuitemradio"
+            aria-checked={scheme === colorScheme}
+            leftSection={<ChoiceIcon size={16} stroke={1.7} />}
+            rightSection={scheme === colorScheme ? <IconCheck size={15} /> : null}
+            onClick={() => setColorScheme(scheme)}
+          >
+            {label}
+          </Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

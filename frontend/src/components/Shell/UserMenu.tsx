@@ -1,0 +1,55 @@
+/** Who is logged in, the zone of times, and the way out. */
+
+import { Button, Menu } from '@mantine/core';
+import { IconCheck, IconChevronDown, IconLogout, IconUser } from '@tabler/icons-react';
+import { useSyncExternalStore } from 'react';
+
+import type { Session } from '../../gen/live';
+import { useLogout } from '../../hooks/useSession';
+import { getPreferences, setPreferences, subscribePreferences } from '../../store/preferences';
+
+interface Props {
+  readonly user: Session['user'];
+}
+
+export function UserMenu({ user }: Props) {
+  const { utc } = useSyncExternalStore(subscribePreferences, getPreferences);
+  const { mutate: logout } = useLogout();
+  return (
+    <Menu position="bottom-end" width={220}>
+      <Menu.Target>
+        <Button
+          variant="subtle"
+          color="gray"
+          size="sm"
+          px={8}
+          leftSection={<IconUser size={18} stroke={1.7} />}
+          rightSection={<IconChevronDown size={14} />}
+          aria-label={`User ${user.name}`}
+        >
+          {user.name}
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>Role: {user.role}</Menu.Label>
+        <Menu.Divider />
+        <Menu.Label>Show times in</Menu.Label>
+        {[false, true].map((choice) => (
+          <Menu.Item
+            key={String(choice)}
+            role="menuitemradio"
+            aria-checked={choice === utc}
+            rightSection={choice === utc ? <IconCheck size={15} /> : null}
+            onClick={() => setPreferences({ utc: choice })}
+          >
+            {choice ? 'UTC' : 'Local time'}
+          </Menu.Item>
+        ))}
+        <Menu.Divider />
+        <Menu.Item leftSection={<IconLogout size={16} stroke={1.7} />} onClick={() => logout()}>
+          Log out
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

@@ -1,0 +1,157 @@
+/** Lines over the last minutes, with axis, legend, statistics and a cursor that tells the values. Plain SVG. */
+
+import { type PointerEvent, useId, useState } from 'react';
+
+import { useTimes } from '../../hooks/useTimes';
+import { HISTORY_MS, niceCeiling, statistics } from '../../model/history';
+import classes from './TimeChart.module.css';
+
+export interface Series {
+  readonly name: string;
+  readonly values: readonly (number | null)[];
+}
+
+interface Props {
+  readonly title: string;
+  readonly times: readonly number[];
+  readonly series: readonly Series[];
+  readonly format: (value: number) => string;
+  /** In what steps units grow. */
+  readonly base?: 1000 | 1024;
+  /** Top of the axis; the largest value if it is not given. */
+  readonly top?: number;
+}
+
+const WIDTH = 600;
+const HEIGHT = 120;
+const COLOURS = ['var(--tm-line-1)', 'var(--tm-line-2)', 'var(--tm-line-3)'];
+/** A shorter history fills the chart from here on, so that the first seconds are not one pixel. */
+const MIN_SPAN_MS = 60_000;
+
+export function TimeChart({ title, times, series, format, base = 1000, top }: Props) {
+  const [cursor, setCursor] = useState<number | null>(null);
+  const clock = useTimes();
+  const id = useId();
+  const last = times.at(-1) ?? 0;
+  const first = times[0] ?? 0;
+  const span = Math.min(HISTORY_MS, Math.max(MIN_SPAN_MS, last - first));
+  const largest = Math.max(0, ...series.flatMap(({ values }) => values.filter((value) => value !== null)));
+  const ceiling = top ?? niceCeiling(largest, base);
+  const x = (time: number) => WIDTH - ((last - time) / span) * WIDTH;
+  const y = (value: number) => HEIGHT - (value / ceiling) * HEIGHT;
+
+  const move = (event: PointerEvent<SVGSVGElement>) => {
+    const box = event.currentTarget.getBoundingClientRect();
+    const time = last - (1 - (event.clientX - box.left) / box.width) * span;
+    setCursor(nearest(times, time));
+  };
+  const at = cursor === null ? undefined : times[cursor];
+  return (
+    <figure className={classes.chart} aria-labelledby={id}>
+      <figcaption className={classes.head}>
+        <span id={id} className={classes.title}>
+          {title}
+        </span>
+        <span className={classes.cursorTime}>{at === undefined ? '' : clock.time(at)}</span>
+      </figcaption>
+      <div className={classes.plot}>
+        <div className={classes.axis} aria-hidden>
+          <span>{format(ceiling)}</span>
+          <span>{format(ceiling / 2)}</span>
+          <span>{format(0)}</span>
+        </div>
+        <svg
+          viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+          preserveAspectRatio="none"
+          className={classes.svg}
+          role="img"
+          aria-label={`${title}: ${series.map((line) => describe(line, format)).join('; ')}`}
+          onPointerMove={move}
+          onPointerLeave={() => setCursor(null)}
+        >
+          {[0, 0.5, 1].map((share) => (
+            <line key={share} x1={0} x2={WIDTH} y1={share * HEIGHT} y2={share * HEIGHT} className={classes.grid} />
+          ))}
+          {series.map(({ name, values }, index) => (
+            <path
+              key={name}
+              d={linePath(times, values, x, y)}
+              className={classes.line}
+              style={{ stroke: COLOURS[index % COLOURS.length] }}
+            />
+          ))}
+          {at !== undefined && <line x1={x(at)} x2={x(at)} y1={0} y2={HEIGHT} className={classes.cursor} />}
+        </svg>
+      </div>
+      <div className={classes.span}>
+        <span>{clock.time(last - span)}</span>
+        <span>{clock.time(last)}</span>
+      </div>
+      <ul className={classes.legend}>
+        {series.map(({ name, values }, index) => (
+          <Key
+            key={name}
+            name={name}
+            colour={COLOURS[index % COLOURS.length] ?? ''}
+            values={values}
+            value={cursor === null ? values.at(-1) : values[cursor]}
+            format={format}
+          />
+        ))}
+      </ul>
+    </figure>
+  );
+}
+
+interface KeyProps {
+  readonly name: string;
+  readonly colour: string;
+  readonly values: readonly (number | null)[];
+  readonly value: number | null | undefined;
+  readonly format: (value: number) => string;
+}
+
+function Key({ name, colour, values, value, format }: KeyProps) {
+  const known = statistics(values);
+  return (
+    <li className={classes.key}>
+      <span className={classes.swatch} style={{ background: colour }} aria-hidden />
+      <span className={classes.name}>{name}</span>
+      <strong className={classes.value}>{value === null || value === undefined ? '–' : format(value)}</strong>
+      {known !== null && (
+        <span className={classes.statistics}>
+          min {format(known.min)} · avg {format(known.average)} · max {format(known.max)}
+        </span>
+      )}
+    </li>
+  );
+}
+
+function describe({ name, values }: Series, format: (value: number) => string): string {
+  const known = statistics(values);
+  return known === null ? `${name} has no value` : `${name} between ${format(known.min)} and ${format(known.max)}`;
+}
+
+function linePath(
+  times: readonly number[],
+  values: readonly (number | null)[],
+  x: (time: number) => number,
+  y: (value: number) => number,
+): string {
+  let path = '';
+  let isDrawing = false;
+  for (const [index, time] of times.entries()) {
+    const value = values[index] ?? null;
+    if (value !== null) path += `${isDrawing ? 'L' : 'M'}${x(time).toFixed(1)} ${y(value).toFixed(1)}`;
+    isDrawing = value !== null;
+  }
+  return path;
+}
+
+function nearest(times: readonly number[], time: number): number | null {
+  let best: number | null = null;
+  for (const [index, each] of times.entries()) {
+    if (best === null || Math.abs(each - time) < Math.abs((times[best] ?? 0) - time)) best = index;
+  }
+  return best;
+}

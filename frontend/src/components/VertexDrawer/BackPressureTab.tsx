@@ -1,0 +1,48 @@
+/** How each subtask spends its time, and Flink's level of back-pressure for it. */
+
+import type { Vertex } from '../../gen/live';
+import { backPressureLevel } from '../../model/backPressure';
+import { LoadBar } from '../LoadBar/LoadBar';
+import { StateBadge } from '../StateBadge/StateBadge';
+import classes from './VertexDrawer.module.css';
+
+const LOOKS = { OK: 'RUNNING', LOW: 'RESTARTING', HIGH: 'FAILED' } as const;
+
+export function BackPressureTab({ vertex }: { readonly vertex: Vertex }) {
+  return (
+    <>
+      <p className={classes.note}>
+        OK: waits for its output at most 10% of the time; LOW: at most 50%; HIGH: more. A vertex that is HIGH waits for
+        one further down.
+      </p>
+      <div className="tm-table-scroll">
+        <table className="tm-table">
+          <caption className="tm-visually-hidden">Back pressure</caption>
+          <thead>
+            <tr>
+              <th scope="col">Subtask</th>
+              <th scope="col">Back pressure</th>
+              <th scope="col">Share of time</th>
+            </tr>
+          </thead>
+          <tbody>
+            {vertex.subtasks.map(({ index, metrics }) => {
+              const level = backPressureLevel(metrics.back_pressured);
+              return (
+                <tr key={index}>
+                  <td>{index}</td>
+                  <td>
+                    <StateBadge state={LOOKS[level]} text={level} />
+                  </td>
+                  <td className={classes.bars}>
+                    <LoadBar metrics={metrics} />
+                  </td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}

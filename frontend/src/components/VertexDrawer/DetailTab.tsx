@@ -1,0 +1,47 @@
+/** What a vertex is, and its totals. */
+
+import type { Vertex } from '../../gen/live';
+import { useServerNow } from '../../hooks/useNow';
+import { useTimes } from '../../hooks/useTimes';
+import { formatByteRate, formatBytes, formatCount, formatDuration, formatRate } from '../../model/format';
+import { CopyText } from '../CopyText/CopyText';
+import { KeyValues } from '../KeyValues/KeyValues';
+import { LoadBar } from '../LoadBar/LoadBar';
+import classes from './VertexDrawer.module.css';
+
+export function DetailTab({ vertex }: { readonly vertex: Vertex }) {
+  const now = useServerNow();
+  const times = useTimes();
+  const { metrics, start_time: start, end_time: end } = vertex;
+  const both = (total: string, rate: string) => `${total} · ${rate}`;
+  return (
+    <KeyValues
+      rows={[
+        ['Description', vertex.description],
+        ['Time of the busiest subtask', <LoadBar key="load" metrics={metrics} />],
+        ['Records in', both(formatCount(metrics.records_in), formatRate(metrics.records_in_per_second))],
+        ['Records out', both(formatCount(metrics.records_out), formatRate(metrics.records_out_per_second))],
+        ['Bytes in', both(formatBytes(metrics.bytes_in), formatByteRate(metrics.bytes_in_per_second))],
+        ['Bytes out', both(formatBytes(metrics.bytes_out), formatByteRate(metrics.bytes_out_per_second))],
+        ['Watermark', `${times.watermark(metrics.watermark)} (${times.zone})`],
+        ['Watermark lag', formatDuration(metrics.watermark_lag)],
+        ['Parallelism', `${vertex.parallelism} of at most ${vertex.max_parallelism}`],
+        ['Slot sharing group', vertex.slot_sharing_group],
+        [
+          'Operators',
+          <ul key="operators" className={classes.operators}>
+            {vertex.operators.map((operator) => (
+              <li key={operator.uid}>
+                {operator.name} <span className="tm-mono tm-dim">{operator.uid}</span>
+              </li>
+            ))}
+          </ul>,
+        ],
+        ['Started', start < 0 ? '–' : times.dateTime(start)],
+        ['Ended', times.dateTime(end)],
+        ['Duration', start < 0 ? '–' : formatDuration(Math.max(0, (end < 0 ? now : end) - start))],
+        ['Vertex id', <CopyText key="id" text={vertex.id} label="vertex id" />],
+      ]}
+    />
+  );
+}

@@ -1,0 +1,107 @@
+/** Every subtask of a vertex; rows are virtual, so that a parallelism of a thousand costs no more than twenty. */
+
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { useRef } from 'react';
+import { Link } from 'react-router';
+
+import type { Subtask, Vertex } from '../../gen/live';
+import { formatBytes, formatCount, formatRate, formatShare } from '../../model/format';
+import { StateBadge } from '../StateBadge/StateBadge';
+import classes from './SubtasksTab.module.css';
+
+const ROW_HEIGHT = 52;
+const COLUMNS = [
+  ['Subtask', ''],
+  ['Status', ''],
+  ['Records in', 'number'],
+  ['Records out', 'number'],
+  ['Bytes in', 'number'],
+  ['Bytes out', 'number'],
+  ['Busy', 'number'],
+  ['Where', ''],
+] as const;
+
+export function SubtasksTab({ vertex }: { readonly vertex: Vertex }) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const { subtasks } = vertex;
+  // eslint-disable-next-line react-hooks/incompatible-library -- its functions are called in this component only
+  const virtual = useVirtualizer({
+    count: subtasks.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW_HEIGHT,
+    overscan: 6,
+  });
+  return (
+    <div
+      ref={scroller}
+      className={classes.scroller}
+      // a scrollable region must be reachable by keyboard
+      tabIndex={0}
+      role="table"
+      aria-label="Subtasks"
+      aria-rowcount={subtasks.length + 1}
+    >
+      <div role="rowgroup" className={classes.head}>
+        <div role="row" className={classes.row} aria-rowindex={1}>
+          {COLUMNS.map(([name, kind]) => (
+            <span key={name} role="columnheader" data-kind={kind}>
+              {name}
+            </span>
+          ))}
+        </div>
+      </div>
+      <div role="rowgroup" className={classes.rows} style={{ height: virtual.getTotalSize() }}>
+        {virtual.getVirtualItems().map(({ index, start }) => {
+          const subtask = subtasks[index];
+          return subtask === undefined ? null : <Row key={index} subtask={subtask} top={start} />;
+        })}
+      </div>
+    </div>
+  );
+}
+
+function Row({ subtask, top }: { readonly subtask: Subtask; readonly top: number }) {
+  const { metrics } = subtask;
+  return (
+    <div
+      role="row"
+      className={`${classes.row ?? ''} ${classes.body ?? ''}`}
+      style={{ height: ROW_HEIGHT, transform: `translateY(${top}px)` }}
+      aria-rowindex={subtask.index + 2}
+    >
+      <span role="cell">{subtask.index}</span>
+      <span role="cell">
+        <StateBadge state={subtask.state} plain />
+      </span>
+      <span role="cell" data-kind="number">
+        {formatCount(metrics.records_in)}
+        <small>{formatRate(metrics.records_in_per_second)}</small>
+      </span>
+      <span role="cell" data-kind="number">
+        {formatCount(metrics.records_out)}
+        <small>{formatRate(metrics.records_out_per_second)}</small>
+      </span>
+      <span role="cell" data-kind="number">
+        {formatBytes(metrics.bytes_in)}
+      </span>
+      <span role="cell" data-kind="number">
+        {formatBytes(metrics.bytes_out)}
+      </span>
+      <span role="cell" data-kind="number">
+        {formatShare(metrics.busy)}
+      </span>
+      <span role="cell" className={classes.where}>
+        {subtask.taskmanager ? (
+          <Link className="tm-link" to={`/taskmanagers/${encodeURIComponent(subtask.taskmanager)}`}>
+            {subtask.host || subtask.taskmanager}
+          </Link>
+        ) : (
+          '–'
+        )}
+        <small>
+          {subtask.pid !== null && `pid ${subtask.pid} · `}attempt {subtask.attempt}
+        </small>
+      </span>
+    </div>
+  );
+}

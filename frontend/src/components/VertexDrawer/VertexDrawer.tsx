@@ -1,0 +1,95 @@
+/** Everything about one vertex, beside the graph: it does not cover the page, and Escape closes it. */
+
+import { Drawer, Tabs } from '@mantine/core';
+
+import type { JobDocument, Vertex } from '../../gen/live';
+import { useQueryParam } from '../../hooks/useQueryParam';
+import { StateBadge } from '../StateBadge/StateBadge';
+import { BackPressureTab } from './BackPressureTab';
+import { DetailTab } from './DetailTab';
+import { MetricsTab } from './MetricsTab';
+import { DRAWER_MARGIN, DRAWER_WIDTH } from './size';
+import { SubtasksTab } from './SubtasksTab';
+import classes from './VertexDrawer.module.css';
+import { WatermarksTab } from './WatermarksTab';
+
+const TABS = [
+  ['detail', 'Detail'],
+  ['subtasks', 'Subtasks'],
+  ['watermarks', 'Watermarks'],
+  ['backpressure', 'Back pressure'],
+  ['metrics', 'Metrics'],
+] as const;
+
+interface Props {
+  readonly job: JobDocument;
+  readonly vertex: Vertex | undefined;
+  readonly onClose: () => void;
+}
+
+export function VertexDrawer({ job, vertex, onClose }: Props) {
+  return (
+    <Drawer
+      opened={vertex !== undefined}
+      onClose={onClose}
+      position="right"
+      size={`min(${DRAWER_WIDTH}px, calc(100vw - ${DRAWER_MARGIN}px))`}
+      withOverlay={false}
+      lockScroll={false}
+      trapFocus={false}
+      closeButtonProps={{ 'aria-label': 'Close' }}
+      title={vertex === undefined ? '' : <Title vertex={vertex} />}
+      classNames={{
+        inner: classes.inner ?? '',
+        content: classes.content ?? '',
+        header: classes.header ?? '',
+        title: classes.title ?? '',
+        body: classes.body ?? '',
+      }}
+    >
+      {vertex !== undefined && <Contents job={job} vertex={vertex} />}
+    </Drawer>
+  );
+}
+
+function Title({ vertex }: { readonly vertex: Vertex }) {
+  return (
+    <>
+      <span className={classes.name} title={vertex.name}>
+        {vertex.name}
+      </span>
+      <StateBadge state={vertex.state} />
+    </>
+  );
+}
+
+function Contents({ job, vertex }: { readonly job: JobDocument; readonly vertex: Vertex }) {
+  const [param, setTab] = useQueryParam('vtab');
+  const tab = TABS.some(([value]) => value === param) ? param : 'detail';
+  return (
+    <Tabs value={tab} onChange={setTab} keepMounted={false} classNames={{ panel: classes.panel ?? '' }}>
+      <Tabs.List className={classes.tabs}>
+        {TABS.map(([value, label]) => (
+          <Tabs.Tab key={value} value={value}>
+            {label}
+          </Tabs.Tab>
+        ))}
+      </Tabs.List>
+      <Tabs.Panel value="detail">
+        <DetailTab vertex={vertex} />
+      </Tabs.Panel>
+      <Tabs.Panel value="subtasks">
+        <SubtasksTab vertex={vertex} />
+      </Tabs.Panel>
+      <Tabs.Panel value="watermarks">
+        <WatermarksTab vertex={vertex} />
+      </Tabs.Panel>
+      <Tabs.Panel value="backpressure">
+        <BackPressureTab vertex={vertex} />
+      </Tabs.Panel>
+      <Tabs.Panel value="metrics">
+        <MetricsTab jobId={job.id} vertexId={vertex.id} />
+      </Tabs.Panel>
+    </Tabs>
+  );
+}

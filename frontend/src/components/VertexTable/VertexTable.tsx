@@ -1,0 +1,82 @@
+/** All vertices of a job with their exact counters. */
+
+import type { Vertex } from '../../gen/live';
+import { useServerNow } from '../../hooks/useNow';
+import { useTimes } from '../../hooks/useTimes';
+import { formatBytes, formatCount, formatDuration, formatRate, formatShare } from '../../model/format';
+import { StateBadge } from '../StateBadge/StateBadge';
+import classes from './VertexTable.module.css';
+
+interface Props {
+  readonly vertices: readonly Vertex[];
+  readonly selected: string | null;
+  readonly onSelect: (id: string) => void;
+}
+
+export function VertexTable({ vertices, selected, onSelect }: Props) {
+  const now = useServerNow();
+  const times = useTimes();
+  return (
+    <div className="tm-table-scroll">
+      <table className={`tm-table ${classes.table ?? ''}`}>
+        <caption className="tm-visually-hidden">Vertices</caption>
+        <thead>
+          <tr>
+            <th scope="col">Name</th>
+            <th scope="col">Status</th>
+            <th scope="col" className="tm-num">
+              Parallelism
+            </th>
+            <th scope="col" className="tm-num">
+              Records in
+            </th>
+            <th scope="col" className="tm-num">
+              Records out
+            </th>
+            <th scope="col" className="tm-num">
+              Bytes in
+            </th>
+            <th scope="col" className="tm-num">
+              Bytes out
+            </th>
+            <th scope="col" className="tm-num">
+              Busy
+            </th>
+            <th scope="col">Watermark</th>
+            <th scope="col" className="tm-num">
+              Duration
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {vertices.map(({ id, name, state, parallelism, metrics, start_time: start, end_time: end }) => (
+            <tr key={id} data-selected={id === selected || undefined} className={classes.row}>
+              <td className={classes.name}>
+                <button type="button" className={classes.button} title={name} onClick={() => onSelect(id)}>
+                  {name}
+                </button>
+              </td>
+              <td>
+                <StateBadge state={state} />
+              </td>
+              <td className="tm-num">{parallelism}</td>
+              <td className="tm-num">
+                {formatCount(metrics.records_in)}
+                <div className={classes.rate}>{formatRate(metrics.records_in_per_second)}</div>
+              </td>
+              <td className="tm-num">
+                {formatCount(metrics.records_out)}
+                <div className={classes.rate}>{formatRate(metrics.records_out_per_second)}</div>
+              </td>
+              <td className="tm-num">{formatBytes(metrics.bytes_in)}</td>
+              <td className="tm-num">{formatBytes(metrics.bytes_out)}</td>
+              <td className="tm-num">{formatShare(metrics.busy)}</td>
+              <td>{times.watermark(metrics.watermark)}</td>
+              <td className="tm-num">{start < 0 ? '–' : formatDuration(Math.max(0, (end < 0 ? now : end) - start))}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,277 @@
+/**
+ * The types of everything that comes over the wire: the live documents, the WebSocket messages and the REST answers
+ * that this page reads. One file, so that it can be generated from the server's schema as a whole.
+ * Times are epoch milliseconds, sizes bytes, rates per second; -1 means "not ended".
+ */
+
+export type JobState =
+  | 'INITIALIZING'
+  | 'CREATED'
+  | 'RUNNING'
+  | 'FAILING'
+  | 'FAILED'
+  | 'CANCELLING'
+  | 'CANCELED'
+  | 'FINISHED'
+  | 'RESTARTING'
+  | 'SUSPENDED'
+  | 'RECONCILING';
+
+export type ExecutionState =
+  | 'CREATED'
+  | 'SCHEDULED'
+  | 'DEPLOYING'
+  | 'INITIALIZING'
+  | 'RUNNING'
+  | 'FINISHED'
+  | 'CANCELING'
+  | 'CANCELED'
+  | 'FAILED'
+  | 'RECONCILING';
+
+/** Epoch ms; null: none yet; "max": the input has ended. */
+export type Watermark = number | 'max' | null;
+
+export interface Metrics {
+  records_in: number;
+  records_out: number;
+  bytes_in: number;
+  bytes_out: number;
+  records_in_per_second: number;
+  records_out_per_second: number;
+  bytes_in_per_second: number;
+  bytes_out_per_second: number;
+  /** ms per second, 0..1000; the three add up to 1000 for one subtask. */
+  busy: number;
+  idle: number;
+  back_pressured: number;
+  watermark: Watermark;
+  watermark_lag: number | null;
+}
+
+export interface Subtask {
+  index: number;
+  state: ExecutionState;
+  attempt: number;
+  slot: number | string | null;
+  taskmanager: string | null;
+  host: string | null;
+  pid: number | null;
+  start_time: number;
+  end_time: number;
+  metrics: Metrics;
+}
+
+export interface VertexInput {
+  id: string;
+  ship_strategy: string;
+}
+
+export interface Vertex {
+  id: string;
+  name: string;
+  description: string;
+  parallelism: number;
+  max_parallelism: number;
+  slot_sharing_group: string;
+  state: ExecutionState;
+  inputs: VertexInput[];
+  is_source: boolean;
+  is_sink: boolean;
+  operators: { name: string; uid: string }[];
+  start_time: number;
+  end_time: number;
+  metrics: Metrics;
+  subtasks: Subtask[];
+}
+
+export interface JobException {
+  timestamp: number;
+  name: string;
+  message: string;
+  stacktrace: string;
+  task_name: string;
+  location: string;
+  attempt: number;
+  suppressed: { name: string; message: string; task_name: string }[];
+}
+
+export interface JobDocument {
+  id: string;
+  name: string;
+  state: JobState;
+  attempt: number;
+  restarts: number;
+  start_time: number;
+  end_time: number;
+  duration: number;
+  now: number;
+  version: number;
+  waiting_for: string;
+  max_parallelism: number;
+  parallelism: number;
+  vertices: Vertex[];
+  exceptions: JobException[];
+}
+
+export interface TaskManagerSummary {
+  id: string;
+  host: string;
+  pid: number;
+  slots: number;
+  free_slots: number;
+  last_heartbeat: number;
+  registered_at: number;
+  state: 'REGISTERED' | 'LOST' | 'GONE';
+  spark_master: string;
+  cpu_cores: number;
+  physical_memory: number;
+  free_memory: number;
+}
+
+export interface JobSummary {
+  id: string;
+  name: string;
+  state: JobState;
+  start_time: number;
+  end_time: number;
+  duration: number;
+  parallelism: number;
+  tasks: Partial<Record<ExecutionState, number>>;
+  tasks_total: number;
+  restarts: number;
+  waiting_for: string;
+}
+
+export interface ClusterDocument {
+  version: number;
+  now: number;
+  slots_total: number;
+  slots_available: number;
+  taskmanagers: TaskManagerSummary[];
+  jobs: JobSummary[];
+}
+
+// ---------------------------------------------------------------------------------------------------- WebSocket
+
+export type Topic = 'cluster' | `job:${string}`;
+
+export type ClientMessage =
+  { type: 'subscribe'; topic: Topic } | { type: 'unsubscribe'; topic: Topic } | { type: 'ping' };
+
+export type ServerMessage =
+  | { type: 'snapshot'; topic: Topic; version: number; data: unknown }
+  | { type: 'change'; topic: Topic; from: number; version: number; patch: unknown }
+  | { type: 'gone'; topic: Topic }
+  | { type: 'error'; topic: Topic; message: string }
+  | { type: 'tick'; now: number }
+  | { type: 'pong'; now: number };
+
+// --------------------------------------------------------------------------------------------------- product REST
+
+export type Role = 'viewer' | 'operator' | 'developer' | 'admin';
+
+export interface Session {
+  user: { name: string; role: Role };
+}
+
+export interface LogFile {
+  name: string;
+  attempt: number;
+  slot: number;
+  kind: 'out' | 'log';
+  size: number;
+  /** Epoch ms. */
+  mtime: number;
+}
+
+export interface LogFiles {
+  files: LogFile[];
+}
+
+export interface LogText {
+  name: string;
+  offset: number;
+  next_offset: number;
+  size: number;
+  text: string;
+}
+
+// ----------------------------------------------------------------------------------------------------- Flink REST
+
+export interface FlinkConfig {
+  'flink-version': string;
+  'flink-revision': string;
+  'tidemark-version'?: string;
+  'refresh-interval': number;
+  features: { 'web-submit': boolean; 'web-cancel': boolean };
+}
+
+export interface JarFile {
+  id: string;
+  name: string;
+  uploaded: number;
+  entry: { name: string; description: string | null }[];
+}
+
+export interface JarList {
+  address: string;
+  files: JarFile[];
+}
+
+export interface JarUploaded {
+  filename: string;
+  status: string;
+}
+
+export interface RunRequest {
+  entryClass?: string;
+  programArgsList?: string[];
+  parallelism?: number;
+  flinkConfiguration?: Record<string, string>;
+}
+
+export interface RunAnswer {
+  jobid: string;
+}
+
+export interface PlanNode {
+  id: string;
+  parallelism: number;
+  operator: string;
+  operator_strategy: string;
+  description: string;
+  inputs?: { id: string; num: number; ship_strategy: string; exchange: string }[];
+}
+
+export interface Plan {
+  jid: string;
+  name: string;
+  type: string;
+  nodes: PlanNode[];
+}
+
+export interface PlanAnswer {
+  plan: Plan;
+}
+
+export interface JobConfig {
+  jid: string;
+  name: string;
+  'execution-config': {
+    'restart-strategy': string;
+    'job-parallelism': number;
+    'object-reuse-mode': boolean;
+    'user-config': Record<string, string>;
+  };
+}
+
+export interface TaskManagerDetail {
+  id: string;
+  path: string;
+  slotsNumber: number;
+  freeSlots: number;
+  timeSinceLastHeartbeat: number;
+  hardware: { cpuCores: number; physicalMemory: number; freeMemory: number; managedMemory: number };
+  allocatedSlots?: { jobId: string; assignedTasks?: number }[];
+}

@@ -1,0 +1,77 @@
+/** Live documents by topic, with REST polling in their place while the socket is down. */
+
+import { useQuery } from '@tanstack/react-query';
+import { useCallback, useEffect, useSyncExternalStore } from 'react';
+
+import { ApiError } from '../api/client';
+import { fetchCluster, fetchJob } from '../api/jobs';
+import type { ClusterDocument, JobDocument, Topic } from '../gen/live';
+import { staleSince } from '../model/staleness';
+import { connection } from '../store/socket';
+import { useNow } from './useNow';
+
+const POLL_MS = 5_000;
+
+export interface Live<T> {
+  /** Undefined until the first document. */
+  readonly data: T | undefined;
+  /** The server says that there is no such thing (any more). */
+  readonly missing: boolean;
+  readonly error: string | null;
+}
+
+export function useCluster(): Live<ClusterDocument> {
+  return useLive<ClusterDocument>('cluster', fetchCluster);
+}
+
+export function useJob(id: string): Live<JobDocument> {
+  const read = useCallback(() => fetchJob(id), [id]);
+  return useLive<JobDocument>(`job:${id}`, read);
+}
+
+function useLive<T>(topic: Topic, read: () => Promise<T>): Live<T> {
+  const subscribe = useCallback((listener: () => void) => connection.subscribe(topic, listener), [topic]);
+  const state = useSyncExternalStore(subscribe, () => connection.topic(topic));
+  const socketIsOpen = useSocketIsOpen();
+  // also read once at the start: the page is there before the socket is
+  const { data: polled, error } = useQuery({
+    queryKey: ['live', topic],
+    queryFn: read,
+    refetchInterval: socketIsOpen ? false : POLL_MS,
+    refetchIntervalInBackground: false,
+    staleTime: 0,
+    gcTime: 0,
+    retry: false,
+  });
+  useEffect(() => {
+    if (polled !== undefined) connection.offer(topic, polled);
+  }, [topic, polled]);
+  const data = (state.data ?? polled) as T | undefined;
+  const missing = data === undefined && error instanceof ApiError && (error.status === 404 || error.status === 400);
+  return { data, missing, error: data === undefined ? (error?.message ?? state.error) : null };
+}
+
+function useSocketIsOpen(): boolean {
+  return useSyncExternalStore(
+    (listener) => connection.subscribeLiveness(listener),
+    () => connection.liveness.status === 'open',
+  );
+}
+
+export interface ConnectionState {
+  readonly staleSince: number | null;
+  readonly isConnecting: boolean;
+}
+
+/** For the indicator and the banner; changes at most once a second while nothing happens. */
+export function useConnection(): ConnectionState {
+  const now = useNow();
+  const liveness = useSyncExternalStore(
+    (listener) => connection.subscribeLiveness(listener),
+    () => connection.liveness,
+  );
+  useEffect(() => connection.checkSilence(), [now]);
+  // `now` may lag behind a frame that has just come: that is no silence
+  const since = staleSince(liveness, Math.max(now, liveness.lastFrameAt ?? 0));
+  return { staleSince: since, isConnecting: since === null && liveness.status !== 'open' };
+}

@@ -1,0 +1,42 @@
+/** Who is logged in. The answer is asked for again whenever the server refuses something. */
+
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+
+import { fetchConfig, fetchSession, login, logout } from '../api/session';
+import type { Role } from '../gen/live';
+
+export const SESSION_KEY = ['session'] as const;
+
+/** `data` is null if nobody is logged in, undefined while that is not known. */
+export function useSession() {
+  return useQuery({ queryKey: SESSION_KEY, queryFn: fetchSession, staleTime: 60_000 });
+}
+
+export function useRole(): Role {
+  return useSession().data?.user.role ?? 'viewer';
+}
+
+export function useLogin() {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: login,
+    onSuccess: (session) => client.setQueryData(SESSION_KEY, session),
+  });
+}
+
+export function useLogout() {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: logout,
+    onSuccess: () => {
+      client.clear();
+      client.setQueryData(SESSION_KEY, null);
+    },
+  });
+}
+
+/** The server's version, without its leading v; null until it is known. */
+export function useServerVersion(): string | null {
+  const { data } = useQuery({ queryKey: ['config'], queryFn: fetchConfig, staleTime: Infinity });
+  return data === undefined ? null : (data['tidemark-version'] ?? data['flink-version']);
+}

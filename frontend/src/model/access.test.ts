@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest';
+
+import { mayCancel, maySubmit, safeReturnPath } from './access';
+
+test('operators cancel, developers submit', () => {
+  expect([mayCancel('viewer'), mayCancel('operator'), mayCancel('admin')]).toEqual([false, true, true]);
+  expect([maySubmit('operator'), maySubmit('developer')]).toEqual([false, true]);
+});
+
+test.each([
+  ['/jobs/1?tab=logs', '/jobs/1?tab=logs'],
+  [null, '/'],
+  ['//evil.example', '/'],
+  ['/\\evil.example', '/'],
+  ['https://evil.example', '/'],
+  ['/login?next=/', '/'],
+])('a login returns from %j to %s', (next, path) => {
+  expect(safeReturnPath(next)).toBe(path);
+});

@@ -1,0 +1,19 @@
+/** Who may do what, as the page shows it (the server decides), and where a login leads back to. */
+
+import type { Role } from '../gen/live';
+
+const RANK: Record<Role, number> = { viewer: 0, operator: 1, developer: 2, admin: 3 };
+
+export function mayCancel(role: Role): boolean {
+  return RANK[role] >= RANK.operator;
+}
+
+export function maySubmit(role: Role): boolean {
+  return RANK[role] >= RANK.developer;
+}
+
+/** A path of this page only: a link that was sent to somebody must not lead elsewhere after the login. */
+export function safeReturnPath(next: string | null): string {
+  if (next === null || !next.startsWith('/') || /^\/[/\\]/.test(next) || next.startsWith('/login')) return '/';
+  return next;
+}

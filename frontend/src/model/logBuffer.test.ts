@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest';
+
+import type { LogText } from '../gen/live';
+import { MAX_LINES, append, findLines, levelOf, prepend, startWith } from './logBuffer';
+
+const part = (offset: number, text: string, size?: number): LogText => {
+  const next = offset + new TextEncoder().encode(text).length;
+  return { name: 'f', offset, next_offset: next, size: size ?? next, text };
+};
+
+test('a read from the start holds whole lines and an open last one', () => {
+  expect(startWith(part(0, 'a\nb\nc'))).toEqual({ lines: ['a', 'b', 'c'], start: 0, end: 5, size: 5, open: true });
+});
+
+test('a read from the middle drops the line it cut; offsets count bytes', () => {
+  expect(startWith(part(10, 'ät\nnext\n'))).toMatchObject({ lines: ['next'], start: 14, end: 19, open: false });
+});
+
+test('what follows continues the open line', () => {
+  const buffer = append(startWith(part(0, 'a\nb')), part(3, 'c\nd\n'));
+  expect(buffer).toMatchObject({ lines: ['a', 'bc', 'd'], end: 7, open: false });
+  expect(append(buffer, part(7, '')).lines).toBe(buffer.lines);
+});
+
+test('earlier text goes in front', () => {
+  const buffer = startWith(part(6, '..\nc\n'));
+  expect(buffer.start).toBe(9);
+  expect(prepend(buffer, part(2, 'x\nb\n...\n'))).toMatchObject({ lines: ['b', '...', 'c'], start: 4 });
+});
+
+test('a file that shrank starts anew', () => {
+  const buffer = startWith(part(0, 'old old old\n'));
+  expect(append(buffer, part(0, '', 3))).toMatchObject({ lines: [], start: 0, end: 0 });
+});
+
+test('only the newest lines are held, and the start moves with them', () => {
+  const buffer = startWith(part(0, 'x\n'.repeat(MAX_LINES + 5)));
+  expect(buffer.lines).toHaveLength(MAX_LINES);
+  expect(buffer.start).toBe(10);
+});
+
+test('search ignores case', () => {
+  expect(findLines(['An Error', 'fine', 'no ERRORS'], 'error')).toEqual([0, 2]);
+  expect(findLines(['a'], '')).toEqual([]);
+});
+
+test('levels are read from the line', () => {
+  expect(levelOf('2026-11-20 ERROR runtime.task boom')).toBe('error');
+  expect(levelOf('ValueError: bad')).toBe('error');
+  expect(levelOf('WARNING slow')).toBe('warning');
+  expect(levelOf('an error-free line')).toBe('plain');
+});

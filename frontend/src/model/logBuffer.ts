@@ -1,0 +1,75 @@
+/**
+ * The part of a log file that the page holds: whole lines between two byte offsets, grown at the end by following and
+ * at the front by reading back. Pure; the offsets are the server's.
+ */
+
+import type { LogText } from '../gen/live';
+
+/** Lines beyond this are dropped at the front: a page that follows for days must not grow for days. */
+export const MAX_LINES = 20_000;
+
+export interface LogBuffer {
+  readonly lines: readonly string[];
+  /** Byte offset of the first line held. */
+  readonly start: number;
+  /** Where to read on. */
+  readonly end: number;
+  readonly size: number;
+  /** The last line has no line end yet. */
+  readonly open: boolean;
+}
+
+export const EMPTY_LOG: LogBuffer = { lines: [], start: 0, end: 0, size: 0, open: false };
+
+/** What a first read brought. One that starts inside the file starts inside a line, which is dropped. */
+export function startWith(part: LogText): LogBuffer {
+  const cut = part.offset > 0 ? part.text.indexOf('\n') + 1 : 0;
+  const text = part.text.slice(cut);
+  const start = part.offset + byteLength(part.text.slice(0, cut));
+  return append({ ...EMPTY_LOG, start, end: start }, { ...part, offset: start, text });
+}
+
+/** Text that follows. A file that has shrunk was replaced: it starts anew. */
+export function append(buffer: LogBuffer, part: LogText): LogBuffer {
+  if (part.size < buffer.end) return startWith({ ...part, text: '', next_offset: 0, offset: 0 });
+  if (part.text === '') return { ...buffer, size: part.size, end: part.next_offset };
+  const parts = part.text.split('\n');
+  const open = parts.at(-1) !== '';
+  if (!open) parts.pop();
+  const kept = [...buffer.lines];
+  if (buffer.open) kept.push((kept.pop() ?? '') + (parts.shift() ?? ''));
+  kept.push(...parts);
+  const excess = Math.max(0, kept.length - MAX_LINES);
+  const dropped = kept.slice(0, excess).reduce((sum, line) => sum + byteLength(line) + 1, 0);
+  return {
+    lines: excess > 0 ? kept.slice(excess) : kept,
+    start: buffer.start + dropped,
+    end: part.next_offset,
+    size: part.size,
+    open,
+  };
+}
+
+/** Text that precedes, read from `part.offset` up to the buffer's start. */
+export function prepend(buffer: LogBuffer, part: LogText): LogBuffer {
+  const earlier = startWith(part);
+  return { ...buffer, lines: [...earlier.lines, ...buffer.lines], start: earlier.start };
+}
+
+/** Indexes of the lines that hold the text, whatever the case. */
+export function findLines(lines: readonly string[], text: string): number[] {
+  if (text === '') return [];
+  const needle = text.toLowerCase();
+  return lines.flatMap((line, index) => (line.toLowerCase().includes(needle) ? [index] : []));
+}
+
+export type LogLevel = 'error' | 'warning' | 'plain';
+
+export function levelOf(line: string): LogLevel {
+  if (/\b(ERROR|CRITICAL|FATAL)\b|^Traceback |^\w*(Error|Exception)\b/.test(line)) return 'error';
+  return /\bWARN(ING)?\b/.test(line) ? 'warning' : 'plain';
+}
+
+function byteLength(text: string): number {
+  return new TextEncoder().encode(text).length;
+}

@@ -1,0 +1,57 @@
+/** What the submit form's free text means: program arguments in shell manner, configuration as lines. */
+
+export class FormError extends Error {}
+
+/** Splits as a shell would: blanks separate, quotes and backslashes keep. Throws FormError on an open quote. */
+export function splitArguments(text: string): string[] {
+  const result: string[] = [];
+  let word: string | null = null;
+  let quote: string | null = null;
+  for (let at = 0; at < text.length; at += 1) {
+    const char = text.charAt(at);
+    if (char === '\\' && quote !== "'" && at + 1 < text.length) {
+      at += 1;
+      word = (word ?? '') + text.charAt(at);
+    } else if (quote !== null) {
+      if (char === quote) quote = null;
+      else word = (word ?? '') + char;
+    } else if (char === '"' || char === "'") {
+      quote = char;
+      word ??= '';
+    } else if (/\s/.test(char)) {
+      if (word !== null) result.push(word);
+      word = null;
+    } else {
+      word = (word ?? '') + char;
+    }
+  }
+  if (quote !== null) throw new FormError(`The quote ${quote} is not closed.`);
+  if (word !== null) result.push(word);
+  return result;
+}
+
+/** Lines of `key: value` or `key = value`; blank lines and # comments are skipped. Throws FormError naming the line. */
+export function parseConfiguration(text: string): Record<string, string> {
+  const result: Record<string, string> = {};
+  for (const [index, raw] of text.split('\n').entries()) {
+    const line = raw.trim();
+    if (line === '' || line.startsWith('#')) continue;
+    const match = /^([\w.-]+)\s*(?::\s|=)\s*(.*)$/.exec(line);
+    const [, key, value] = match ?? [];
+    if (key === undefined || value === undefined) throw new FormError(`Line ${index + 1} is not "key: value".`);
+    if (key in result) throw new FormError(`Line ${index + 1}: ${key} is given twice.`);
+    result[key] = value;
+  }
+  return result;
+}
+
+const ACCEPTED = ['.py', '.zip', '.whl'] as const;
+export const ACCEPTED_FILES = ACCEPTED.join(',');
+
+/** Why a file cannot be uploaded, or null. */
+export function refuseFile(name: string, size: number): string | null {
+  if (!ACCEPTED.some((ending) => name.toLowerCase().endsWith(ending))) {
+    return `${name} is none of ${ACCEPTED.join(', ')}.`;
+  }
+  return size === 0 ? `${name} is empty.` : null;
+}

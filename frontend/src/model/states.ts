@@ -1,0 +1,50 @@
+/** Groups of Flink's job and task states: which end a job, which are on their way, and how each is to look. */
+
+import type { ExecutionState, JobState } from '../gen/live';
+
+export type AnyState = JobState | ExecutionState;
+export type Tone = 'running' | 'waiting' | 'done' | 'stopped' | 'failed' | 'trouble';
+
+const TONES: Record<AnyState, Tone> = {
+  INITIALIZING: 'waiting',
+  CREATED: 'waiting',
+  SCHEDULED: 'waiting',
+  DEPLOYING: 'waiting',
+  RECONCILING: 'waiting',
+  RUNNING: 'running',
+  FINISHED: 'done',
+  CANCELED: 'stopped',
+  CANCELLING: 'trouble',
+  CANCELING: 'trouble',
+  SUSPENDED: 'stopped',
+  RESTARTING: 'trouble',
+  FAILING: 'trouble',
+  FAILED: 'failed',
+};
+
+/** Most telling first: the order in which task counts are listed. */
+export const TASK_STATES: readonly ExecutionState[] = [
+  'RUNNING',
+  'FAILED',
+  'CANCELING',
+  'INITIALIZING',
+  'DEPLOYING',
+  'SCHEDULED',
+  'CREATED',
+  'RECONCILING',
+  'CANCELED',
+  'FINISHED',
+];
+
+export function toneOf(state: AnyState): Tone {
+  // a newer server may know a state that this page does not
+  return (TONES as Partial<Record<string, Tone>>)[state] ?? 'waiting';
+}
+
+export function isTerminal(state: JobState): boolean {
+  return state === 'FINISHED' || state === 'CANCELED' || state === 'FAILED';
+}
+
+export function isCancellable(state: JobState): boolean {
+  return !isTerminal(state) && state !== 'CANCELLING';
+}

@@ -1,0 +1,184 @@
+/** One job: its head, and the tabs. The tab and the selected vertex are in the address. */
+
+import { Skeleton, Tabs } from '@mantine/core';
+import { useViewportSize } from '@mantine/hooks';
+import { IconChevronRight, IconHourglass } from '@tabler/icons-react';
+import { useCallback, useEffect } from 'react';
+import { Link, useParams, useSearchParams } from 'react-router';
+
+import { CancelJob } from '../components/CancelJob/CancelJob';
+import { CopyText } from '../components/CopyText/CopyText';
+import { FailureState } from '../components/EmptyState/EmptyState';
+import { ExceptionList } from '../components/ExceptionList/ExceptionList';
+import { JobConfiguration } from '../components/JobConfiguration/JobConfiguration';
+import { JobGraph } from '../components/JobGraph/JobGraph';
+import { LogViewer } from '../components/LogViewer/LogViewer';
+import { Panel } from '../components/Panel/Panel';
+import { StateBadge } from '../components/StateBadge/StateBadge';
+import { DRAWER_MARGIN, DRAWER_WIDTH } from '../components/VertexDrawer/size';
+import { VertexDrawer } from '../components/VertexDrawer/VertexDrawer';
+import { VertexTable } from '../components/VertexTable/VertexTable';
+import type { JobDocument } from '../gen/live';
+import { useJob } from '../hooks/useLive';
+import { useServerNow } from '../hooks/useNow';
+import { usePageTitle } from '../hooks/usePageTitle';
+import { useQueryParam } from '../hooks/useQueryParam';
+import { useTimes } from '../hooks/useTimes';
+import { formatDuration } from '../model/format';
+import { isTerminal } from '../model/states';
+import { recordJob } from '../store/metricHistory';
+import classes from './JobPage.module.css';
+import { NotFoundPage } from './NotFoundPage';
+import pages from './pages.module.css';
+
+const TABS = [
+  ['overview', 'Overview'],
+  ['exceptions', 'Exceptions'],
+  ['logs', 'Logs'],
+  ['configuration', 'Configuration'],
+] as const;
+
+export function JobPage() {
+  const { jobId = '' } = useParams();
+  const { data: job, missing, error } = useJob(jobId);
+  usePageTitle(job?.name ?? 'Job');
+  if (job !== undefined) return <Job key={job.id} job={job} />;
+  if (missing) return <NotFoundPage title="There is no such job">{`No job has the id ${jobId}.`}</NotFoundPage>;
+  if (error !== null) return <FailureState isPage title="The job cannot be shown" message={error} />;
+  return (
+    <>
+      <Skeleton height={64} radius={10} />
+      <Skeleton height={420} radius={10} />
+    </>
+  );
+}
+
+function Job({ job }: { readonly job: JobDocument }) {
+  const [param, setTab] = useQueryParam('tab');
+  const tab = TABS.some(([value]) => value === param) ? param : 'overview';
+  const now = useServerNow();
+  useEffect(() => {
+    if (!isTerminal(job.state)) recordJob(job, now);
+  }, [job, now]);
+  const vertexLink = (taskName: string) => {
+    const vertex = job.vertices.find(({ name }) => taskName.startsWith(name));
+    return vertex === undefined ? null : `?vertex=${encodeURIComponent(vertex.id)}`;
+  };
+  return (
+    <>
+      <Head job={job} now={now} />
+      <Tabs value={tab} onChange={setTab} keepMounted={false} classNames={{ panel: classes.panel ?? '' }}>
+        <Tabs.List>
+          {TABS.map(([value, label]) => (
+            <Tabs.Tab key={value} value={value}>
+              {label}
+              {value === 'exceptions' && job.exceptions.length > 0 && (
+                <span className={classes.count}>{job.exceptions.length}</span>
+              )}
+            </Tabs.Tab>
+          ))}
+        </Tabs.List>
+        <Tabs.Panel value="overview">
+          <Overview job={job} />
+        </Tabs.Panel>
+        <Tabs.Panel value="exceptions">
+          <ExceptionList exceptions={job.exceptions} vertexLink={vertexLink} />
+        </Tabs.Panel>
+        <Tabs.Panel value="logs">
+          <LogViewer jobId={job.id} isLive={!isTerminal(job.state)} />
+        </Tabs.Panel>
+        <Tabs.Panel value="configuration">
+          <JobConfiguration jobId={job.id} />
+        </Tabs.Panel>
+      </Tabs>
+    </>
+  );
+}
+
+function Head({ job, now }: { readonly job: JobDocument; readonly now: number }) {
+  const times = useTimes();
+  const duration = job.end_time < 0 ? Math.max(0, now - job.start_time) : job.duration;
+  return (
+    <header className={classes.head}>
+      <nav className={pages.crumbs} aria-label="Breadcrumb">
+        <Link to="/">Jobs</Link>
+        <IconChevronRight size={14} aria-hidden />
+        <CopyText text={job.id} label="job id" />
+      </nav>
+      <div className={pages.titleRow}>
+        <div className={classes.title}>
+          <h1 className={pages.pageTitle} title={job.name}>
+            {job.name}
+          </h1>
+          <StateBadge state={job.state} />
+        </div>
+        <CancelJob job={job} />
+      </div>
+      <dl className={classes.facts}>
+        <Fact name="Started" value={times.dateTime(job.start_time)} />
+        {job.end_time >= 0 && <Fact name="Ended" value={times.dateTime(job.end_time)} />}
+        <Fact name="Duration" value={formatDuration(duration)} wide />
+        <Fact name="Parallelism" value={String(job.parallelism)} />
+        <Fact name="Attempt" value={String(job.attempt)} />
+        <Fact name="Restarts" value={String(job.restarts)} />
+      </dl>
+      {job.waiting_for !== '' && (
+        <p className={classes.waiting} role="status">
+          <IconHourglass size={17} aria-hidden /> Waiting: {job.waiting_for}
+        </p>
+      )}
+    </header>
+  );
+}
+
+interface FactProps {
+  readonly name: string;
+  readonly value: string;
+  /** Keeps its width while the text changes. */
+  readonly wide?: boolean;
+}
+
+function Fact({ name, value, wide = false }: FactProps) {
+  return (
+    <div className={classes.fact} data-wide={wide || undefined}>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </div>
+  );
+}
+
+function Overview({ job }: { readonly job: JobDocument }) {
+  const [params, setParams] = useSearchParams();
+  const selected = params.get('vertex');
+  const select = useCallback(
+    (id: string | null) =>
+      setParams(
+        (old) => {
+          const next = new URLSearchParams(old);
+          if (id === null) {
+            next.delete('vertex');
+            next.delete('vtab');
+          } else {
+            next.set('vertex', id);
+          }
+          return next;
+        },
+        { replace: true },
+      ),
+    [setParams],
+  );
+  const vertex = job.vertices.find(({ id }) => id === selected);
+  const { width } = useViewportSize();
+  const drawerWidth = vertex === undefined ? 0 : Math.min(DRAWER_WIDTH, width - DRAWER_MARGIN);
+  return (
+    <>
+      <Panel flush label="Job graph">
+        <JobGraph vertices={job.vertices} selected={selected} onSelect={select} coveredRight={drawerWidth} />
+      </Panel>
+      <Panel flush title="Vertices">
+        <VertexTable vertices={job.vertices} selected={selected} onSelect={select} />
+      </Panel>
+      <VertexDrawer job={job} vertex={vertex} onClose={() => select(null)} />
+    </>
+  );
+}

@@ -1,0 +1,111 @@
+/** Login with name and password or with an API token. The one-time link of `make run` needs no form. */
+
+import { Alert, Button, PasswordInput, SegmentedControl, TextInput } from '@mantine/core';
+import { IconAlertTriangle } from '@tabler/icons-react';
+import { type FormEvent, useState } from 'react';
+import { Navigate, useSearchParams } from 'react-router';
+
+import { Brand } from '../components/Brand/Brand';
+import { Panel } from '../components/Panel/Panel';
+import { ThemeSwitch } from '../components/Shell/ThemeSwitch';
+import { usePageTitle } from '../hooks/usePageTitle';
+import { useLogin, useSession } from '../hooks/useSession';
+import { safeReturnPath } from '../model/access';
+import classes from './pages.module.css';
+
+export function LoginPage() {
+  usePageTitle('Log in');
+  const [params] = useSearchParams();
+  const { data: session } = useSession();
+  const [way, setWay] = useState('password');
+  const { mutate: login, isPending, error, reset } = useLogin();
+  if (session !== undefined && session !== null) return <Navigate to={safeReturnPath(params.get('next'))} replace />;
+
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    const field = (name: string) => {
+      const value = form.get(name);
+      return typeof value === 'string' ? value : '';
+    };
+    login(
+      way === 'token'
+        ? { token: field('token').trim() }
+        : { username: field('username').trim(), password: field('password') },
+    );
+  };
+  const notice =
+    error?.message ??
+    (params.get('link') === 'expired' ? 'That login link has been used or has expired. Log in here instead.' : null);
+  return (
+    <main className={classes.loginPage}>
+      <div className={classes.loginBox}>
+        <h1 className={classes.loginBrand}>
+          <Brand large />
+        </h1>
+        <Panel label="Log in">
+          <form onSubmit={submit} className={classes.stack}>
+            <SegmentedControl
+              fullWidth
+              aria-label="Way to log in"
+              value={way}
+              onChange={(value) => {
+                setWay(value);
+                reset();
+              }}
+              data={[
+                { value: 'password', label: 'Password' },
+                { value: 'token', label: 'API token' },
+              ]}
+            />
+            {notice !== null && (
+              <Alert
+                role="alert"
+                color={error === null ? 'orange' : 'red'}
+                icon={<IconAlertTriangle size={18} />}
+                p="sm"
+              >
+                {notice}
+              </Alert>
+            )}
+            {way === 'password' ? (
+              <>
+                <TextInput
+                  label="Name"
+                  name="username"
+                  autoComplete="username"
+                  required
+                  autoFocus
+                  withAsterisk={false}
+                />
+                <PasswordInput
+                  label="Password"
+                  name="password"
+                  autoComplete="current-password"
+                  required
+                  withAsterisk={false}
+                />
+              </>
+            ) : (
+              <PasswordInput
+                label="API token"
+                name="token"
+                autoComplete="off"
+                required
+                autoFocus
+                withAsterisk={false}
+                description="The administrator's is in the file admin-token of Tidemark's home directory."
+              />
+            )}
+            <Button type="submit" loading={isPending} fullWidth mt={4}>
+              Log in
+            </Button>
+          </form>
+        </Panel>
+        <div className={classes.loginBrand} style={{ marginTop: 16 }}>
+          <ThemeSwitch />
+        </div>
+      </div>
+    </main>
+  );
+}

@@ -1,0 +1,31 @@
+/** Where no page is, and where one broke. */
+
+import { Button } from '@mantine/core';
+import { IconMapQuestion } from '@tabler/icons-react';
+import { Link, useRouteError } from 'react-router';
+
+import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
+import { usePageTitle } from '../hooks/usePageTitle';
+
+interface Props {
+  readonly title?: string;
+  readonly children?: string;
+}
+
+export function NotFoundPage({ title = 'There is no such page', children = 'The link may be old.' }: Props) {
+  usePageTitle('Not found');
+  return (
+    <EmptyState icon={IconMapQuestion} title={title} isPage>
+      <p>{children}</p>
+      <Button component={Link} to="/" variant="default">
+        To the overview
+      </Button>
+    </EmptyState>
+  );
+}
+
+export function RouteFailure() {
+  const error = useRouteError();
+  const message = error instanceof Error ? error.message : String(error);
+  return <FailureState isPage title="This page broke" message={message} onRetry={() => window.location.reload()} />;
+}

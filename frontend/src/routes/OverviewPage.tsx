@@ -1,0 +1,184 @@
+/** The cluster at a glance: slots, TaskManagers, jobs by state, and the lists of jobs. */
+
+import { Button, Progress, Skeleton, TextInput } from '@mantine/core';
+import {
+  IconAlertTriangle,
+  IconBan,
+  IconCheck,
+  IconHistory,
+  IconPlayerPlayFilled,
+  IconRocket,
+  IconSearch,
+  IconSearchOff,
+  IconServer2,
+  IconStack2,
+} from '@tabler/icons-react';
+import { Link } from 'react-router';
+
+import { CopyText } from '../components/CopyText/CopyText';
+import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
+import { JobTable } from '../components/JobTable/JobTable';
+import { Panel } from '../components/Panel/Panel';
+import { StatCard } from '../components/StatCard/StatCard';
+import type { ClusterDocument } from '../gen/live';
+import { useCluster } from '../hooks/useLive';
+import { usePageTitle } from '../hooks/usePageTitle';
+import { useQueryParam } from '../hooks/useQueryParam';
+import { filterJobs } from '../model/jobList';
+import { isTerminal } from '../model/states';
+import classes from './pages.module.css';
+
+export function OverviewPage() {
+  usePageTitle('Overview');
+  const { data: cluster, error } = useCluster();
+  if (cluster === undefined) {
+    return error === null ? <Waiting /> : <FailureState isPage title="The cluster cannot be shown" message={error} />;
+  }
+  return (
+    <>
+      <div className={classes.titleRow}>
+        <h1 className={classes.pageTitle}>Overview</h1>
+        <Button component={Link} to="/submit" leftSection={<IconRocket size={17} stroke={1.8} />}>
+          Submit a job
+        </Button>
+      </div>
+      <Cards cluster={cluster} />
+      <Jobs cluster={cluster} />
+    </>
+  );
+}
+
+function Waiting() {
+  return (
+    <>
+      <h1 className={classes.pageTitle}>Overview</h1>
+      <div className={classes.cards} aria-busy="true" aria-label="Loading">
+        {[0, 1, 2, 3, 4, 5].map((index) => (
+          <Skeleton key={index} height={104} radius={10} />
+        ))}
+      </div>
+      <Skeleton height={280} radius={10} />
+    </>
+  );
+}
+
+function Cards({ cluster }: { readonly cluster: ClusterDocument }) {
+  const used = cluster.slots_total - cluster.slots_available;
+  const registered = cluster.taskmanagers.filter((taskmanager) => taskmanager.state === 'REGISTERED').length;
+  const count = (...states: string[]) => cluster.jobs.filter((job) => states.includes(job.state)).length;
+  const active = cluster.jobs.filter((job) => !isTerminal(job.state)).length;
+  const running = count('RUNNING');
+  const icon = { size: 15, stroke: 1.8, 'aria-hidden': true } as const;
+  return (
+    <div className={classes.cards}>
+      <StatCard
+        label="Free task slots"
+        icon={<IconStack2 {...icon} />}
+        value={
+          <>
+            {cluster.slots_available} <span className={classes.outOf}>of {cluster.slots_total}</span>
+          </>
+        }
+        note={
+          <Progress
+            value={cluster.slots_total === 0 ? 0 : (100 * used) / cluster.slots_total}
+            size={6}
+            mt={6}
+            aria-label={`${used} of ${cluster.slots_total} slots are in use`}
+          />
+        }
+      />
+      <StatCard
+        label="TaskManagers"
+        icon={<IconServer2 {...icon} />}
+        value={registered}
+        note={registered === 0 ? 'none is registered' : 'registered'}
+      />
+      <StatCard
+        label="Running"
+        icon={<IconPlayerPlayFilled {...icon} color="var(--tm-running)" />}
+        value={running}
+        note={active > running ? `${active - running} waiting or restarting` : 'jobs'}
+      />
+      <StatCard label="Finished" icon={<IconCheck {...icon} />} value={count('FINISHED')} note="jobs" />
+      <StatCard label="Canceled" icon={<IconBan {...icon} />} value={count('CANCELED')} note="jobs" />
+      <StatCard
+        label="Failed"
+        icon={<IconAlertTriangle {...icon} color="var(--tm-failed)" />}
+        value={count('FAILED')}
+        note="jobs"
+      />
+    </div>
+  );
+}
+
+function Jobs({ cluster }: { readonly cluster: ClusterDocument }) {
+  const [filter, setFilter] = useQueryParam('filter');
+  if (cluster.jobs.length === 0) return <FirstJob />;
+  const shown = filterJobs(cluster.jobs, filter ?? '');
+  const active = shown.filter((job) => !isTerminal(job.state));
+  const ended = shown.filter((job) => isTerminal(job.state));
+  return (
+    <>
+      <Panel
+        title="Running jobs"
+        flush
+        actions={
+          <TextInput
+            size="xs"
+            w={260}
+            placeholder="Filter by name, id or state"
+            aria-label="Filter jobs"
+            leftSection={<IconSearch size={15} />}
+            value={filter ?? ''}
+            onChange={(event) => setFilter(event.currentTarget.value === '' ? null : event.currentTarget.value)}
+          />
+        }
+      >
+        {active.length > 0 ? (
+          <JobTable jobs={active} caption="Running jobs" />
+        ) : filter === null ? (
+          <EmptyState compact icon={IconRocket} title="Nothing is running">
+            <Link to="/submit" className="tm-link">
+              Submit a job
+            </Link>
+          </EmptyState>
+        ) : (
+          <EmptyState compact icon={IconSearchOff} title="No running job matches the filter" />
+        )}
+      </Panel>
+      <Panel title="Completed jobs" flush>
+        {ended.length > 0 ? (
+          <JobTable jobs={ended} caption="Completed jobs" withEnd />
+        ) : (
+          <EmptyState
+            compact
+            icon={filter === null ? IconHistory : IconSearchOff}
+            title={filter === null ? 'No job has ended yet' : 'No completed job matches the filter'}
+          />
+        )}
+      </Panel>
+    </>
+  );
+}
+
+function FirstJob() {
+  return (
+    <Panel label="First job">
+      <EmptyState icon={IconRocket} title="No jobs yet: run your first one">
+        <p>Start from a template and send it to this cluster:</p>
+        <div className={classes.commands}>
+          <CopyText block label="command" text="tidemark new my_job.py" />
+          <CopyText block label="command" text="tidemark run --detached my_job.py" />
+        </div>
+        <p>
+          Or{' '}
+          <Link to="/submit" className="tm-link">
+            upload a program
+          </Link>{' '}
+          here: a <code>.py</code>, a <code>.zip</code> or a <code>.whl</code>.
+        </p>
+      </EmptyState>
+    </Panel>
+  );
+}

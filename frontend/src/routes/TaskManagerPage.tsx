@@ -1,0 +1,139 @@
+/** One TaskManager: what it runs on, and which jobs hold its slots. */
+
+import { Progress, Skeleton } from '@mantine/core';
+import { IconChevronRight, IconStack2 } from '@tabler/icons-react';
+import { useQuery } from '@tanstack/react-query';
+import { Link, useParams } from 'react-router';
+
+import { fetchTaskManager } from '../api/jobs';
+import { CopyText } from '../components/CopyText/CopyText';
+import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
+import { KeyValues } from '../components/KeyValues/KeyValues';
+import { Panel } from '../components/Panel/Panel';
+import type { ClusterDocument, TaskManagerSummary } from '../gen/live';
+import { useCluster } from '../hooks/useLive';
+import { useServerNow } from '../hooks/useNow';
+import { usePageTitle } from '../hooks/usePageTitle';
+import { useTimes } from '../hooks/useTimes';
+import { formatBytes, formatDuration } from '../model/format';
+import { NotFoundPage } from './NotFoundPage';
+import classes from './pages.module.css';
+import { TaskManagerState } from './TaskManagerState';
+
+export function TaskManagerPage() {
+  const { taskmanagerId = '' } = useParams();
+  usePageTitle(taskmanagerId);
+  const { data: cluster, error } = useCluster();
+  if (cluster === undefined) {
+    if (error !== null) return <FailureState title="The TaskManager cannot be shown" message={error} />;
+    return <Skeleton height={300} radius={10} />;
+  }
+  const taskmanager = cluster.taskmanagers.find(({ id }) => id === taskmanagerId);
+  if (taskmanager === undefined) {
+    return (
+      <NotFoundPage title="This TaskManager is not registered">
+        It has left the cluster, or never was in it.
+      </NotFoundPage>
+    );
+  }
+  return (
+    <>
+      <nav className={classes.crumbs} aria-label="Breadcrumb">
+        <Link to="/taskmanagers">TaskManagers</Link>
+        <IconChevronRight size={14} aria-hidden />
+        <span className="tm-mono">{taskmanager.id}</span>
+      </nav>
+      <div className={classes.titleRow}>
+        <h1 className={classes.pageTitle}>{taskmanager.host}</h1>
+        <TaskManagerState state={taskmanager.state} />
+      </div>
+      <div className={classes.split}>
+        <Facts taskmanager={taskmanager} />
+        <Slots taskmanager={taskmanager} cluster={cluster} />
+      </div>
+    </>
+  );
+}
+
+function Facts({ taskmanager }: { readonly taskmanager: TaskManagerSummary }) {
+  const now = useServerNow();
+  const times = useTimes();
+  const used = taskmanager.physical_memory - taskmanager.free_memory;
+  return (
+    <Panel title="Process">
+      <KeyValues
+        rows={[
+          ['Id', <CopyText key="id" text={taskmanager.id} label="id" />],
+          ['Process id', taskmanager.pid],
+          [
+            'Spark master',
+            <span key="master" className="tm-mono">
+              {taskmanager.spark_master}
+            </span>,
+          ],
+          ['Registered', times.dateTime(taskmanager.registered_at)],
+          ['Last heartbeat', `${formatDuration(Math.max(0, now - taskmanager.last_heartbeat))} ago`],
+          ['CPU cores', taskmanager.cpu_cores],
+          [
+            'Memory',
+            <div key="memory">
+              {formatBytes(used)} of {formatBytes(taskmanager.physical_memory)} in use
+              <Progress
+                mt={6}
+                size={6}
+                value={taskmanager.physical_memory > 0 ? (100 * used) / taskmanager.physical_memory : 0}
+                aria-label="Memory in use"
+              />
+            </div>,
+          ],
+        ]}
+      />
+    </Panel>
+  );
+}
+
+interface SlotsProps {
+  readonly taskmanager: TaskManagerSummary;
+  readonly cluster: ClusterDocument;
+}
+
+function Slots({ taskmanager, cluster }: SlotsProps) {
+  const { data } = useQuery({
+    queryKey: ['taskmanager', taskmanager.id],
+    queryFn: () => fetchTaskManager(taskmanager.id),
+    refetchInterval: 5_000,
+  });
+  const names = new Map(cluster.jobs.map((job) => [job.id, job.name]));
+  const allocated = data?.allocatedSlots ?? [];
+  return (
+    <Panel title={`Slots: ${taskmanager.free_slots} of ${taskmanager.slots} free`} flush>
+      {allocated.length === 0 ? (
+        <EmptyState compact icon={IconStack2} title="No slot is in use" />
+      ) : (
+        <div className="tm-table-scroll">
+          <table className="tm-table">
+            <caption className="tm-visually-hidden">Slots in use</caption>
+            <thead>
+              <tr>
+                <th scope="col">Job</th>
+                <th scope="col" className="tm-num">
+                  Tasks
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {allocated.map((slot, index) => (
+                <tr key={`${slot.jobId}-${index}`}>
+                  <td className="tm-grow">
+                    <Link to={`/jobs/${slot.jobId}`}>{names.get(slot.jobId) ?? slot.jobId}</Link>
+                  </td>
+                  <td className="tm-num">{slot.assignedTasks ?? '–'}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,10 @@
+/** A TaskManager's state in the words and colours of the others. */
+
+import { StateBadge } from '../components/StateBadge/StateBadge';
+import type { TaskManagerSummary } from '../gen/live';
+
+const LOOKS = { REGISTERED: 'RUNNING', LOST: 'FAILED', GONE: 'CANCELED' } as const;
+
+export function TaskManagerState({ state }: Pick<TaskManagerSummary, 'state'>) {
+  return <StateBadge state={LOOKS[state]} text={state} />;
+}

@@ -1,0 +1,96 @@
+/** All TaskManagers. */
+
+import { Skeleton } from '@mantine/core';
+import { IconServerOff } from '@tabler/icons-react';
+import { Link } from 'react-router';
+
+import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
+import { Panel } from '../components/Panel/Panel';
+import { SortHeader } from '../components/SortHeader/SortHeader';
+import type { TaskManagerSummary } from '../gen/live';
+import { useCluster } from '../hooks/useLive';
+import { useServerNow } from '../hooks/useNow';
+import { usePageTitle } from '../hooks/usePageTitle';
+import { useSorting } from '../hooks/useSorting';
+import { useTimes } from '../hooks/useTimes';
+import { formatBytes, formatDuration } from '../model/format';
+import { sortBy } from '../model/jobList';
+import classes from './pages.module.css';
+import { TaskManagerState } from './TaskManagerState';
+
+type Column = 'id' | 'state' | 'free_slots' | 'cpu_cores' | 'physical_memory' | 'registered_at' | 'last_heartbeat';
+
+export function TaskManagersPage() {
+  usePageTitle('TaskManagers');
+  const { data: cluster, error } = useCluster();
+  return (
+    <>
+      <h1 className={classes.pageTitle}>TaskManagers</h1>
+      {cluster === undefined && error === null && <Skeleton height={200} radius={10} />}
+      {cluster === undefined && error !== null && (
+        <FailureState title="The TaskManagers cannot be shown" message={error} />
+      )}
+      {cluster !== undefined && (
+        <Panel flush label="TaskManagers">
+          {cluster.taskmanagers.length === 0 ? (
+            <EmptyState icon={IconServerOff} title="No TaskManager is registered">
+              Jobs wait until one is. A TaskManager that has just been started registers within a few seconds, once its
+              Spark session is there.
+            </EmptyState>
+          ) : (
+            <Rows taskmanagers={cluster.taskmanagers} />
+          )}
+        </Panel>
+      )}
+    </>
+  );
+}
+
+function Rows({ taskmanagers }: { readonly taskmanagers: readonly TaskManagerSummary[] }) {
+  const now = useServerNow();
+  const times = useTimes();
+  const { sorting, toggle } = useSorting<Column>({ column: 'id', descending: false });
+  const header = { sorting, onToggle: toggle };
+  return (
+    <div className="tm-table-scroll">
+      <table className="tm-table">
+        <caption className="tm-visually-hidden">TaskManagers</caption>
+        <thead>
+          <tr>
+            <SortHeader column="id" label="TaskManager" {...header} />
+            <SortHeader column="state" label="Status" {...header} />
+            <SortHeader column="free_slots" label="Free slots" numeric {...header} />
+            <SortHeader column="cpu_cores" label="CPU cores" numeric {...header} />
+            <SortHeader column="physical_memory" label="Memory free / total" numeric {...header} />
+            <SortHeader column="registered_at" label="Registered" {...header} />
+            <SortHeader column="last_heartbeat" label="Last heartbeat" numeric {...header} />
+          </tr>
+        </thead>
+        <tbody>
+          {sortBy(taskmanagers, sorting, (taskmanager, column) => taskmanager[column]).map((taskmanager) => (
+            <tr key={taskmanager.id}>
+              <td className="tm-grow">
+                <Link to={`/taskmanagers/${encodeURIComponent(taskmanager.id)}`}>{taskmanager.id}</Link>
+                <div className="tm-dim">
+                  {taskmanager.spark_master} · pid {taskmanager.pid}
+                </div>
+              </td>
+              <td>
+                <TaskManagerState state={taskmanager.state} />
+              </td>
+              <td className="tm-num">
+                {taskmanager.free_slots} / {taskmanager.slots}
+              </td>
+              <td className="tm-num">{taskmanager.cpu_cores}</td>
+              <td className="tm-num">
+                {formatBytes(taskmanager.free_memory)} / {formatBytes(taskmanager.physical_memory)}
+              </td>
+              <td>{times.dateTime(taskmanager.registered_at)}</td>
+              <td className="tm-num">{formatDuration(Math.max(0, now - taskmanager.last_heartbeat))} ago</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

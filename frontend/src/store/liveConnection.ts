@@ -1,0 +1,171 @@
+/**
+ * The one live socket of the page: topics, their documents, and whether they can be trusted.
+ *
+ * Framework-free; hooks subscribe to it. What a message means is decided in model/liveTopic, when data is stale in
+ * model/staleness. The socket reconnects by itself (partysocket); a socket that is open but silent is reopened here.
+ */
+
+import type { ClientMessage, ServerMessage, Topic } from '../gen/live';
+import { EMPTY_TOPIC, type TopicState, disconnected, offered, receive } from '../model/liveTopic';
+import { type Liveness, STALE_AFTER_MS, type SocketStatus } from '../model/staleness';
+
+/** What of a WebSocket is used; tests bring their own. */
+export interface LiveSocket {
+  send(data: string): void;
+  close(): void;
+  reconnect(): void;
+  onopen: (() => void) | null;
+  onclose: (() => void) | null;
+  onmessage: ((data: string) => void) | null;
+}
+
+interface Entry {
+  state: TopicState;
+  readonly listeners: Set<() => void>;
+}
+
+export class LiveConnection {
+  #socket: LiveSocket | null = null;
+  readonly #topics = new Map<Topic, Entry>();
+  readonly #livenessListeners = new Set<() => void>();
+  #liveness: Liveness;
+  #reopenedAt: number;
+  #clockOffset = 0;
+  readonly #openSocket: () => LiveSocket;
+  readonly #now: () => number;
+  /** Called when the socket closes: the session may have ended. */
+  onDisconnect: (() => void) | null = null;
+
+  constructor(openSocket: () => LiveSocket, now: () => number = Date.now) {
+    this.#openSocket = openSocket;
+    this.#now = now;
+    this.#reopenedAt = now();
+    this.#liveness = { status: 'connecting', lastDataAt: null, lastFrameAt: null, startedAt: now() };
+  }
+
+  start(): void {
+    if (this.#socket !== null) return;
+    this.#reopenedAt = this.#now();
+    this.#setLiveness({ status: 'connecting', startedAt: this.#now(), lastFrameAt: null });
+    const socket = this.#openSocket();
+    this.#socket = socket;
+    socket.onopen = () => {
+      // the server ticks from now on: silence is counted from here
+      this.#setLiveness({ status: 'open', lastFrameAt: this.#now() });
+      for (const topic of this.#topics.keys()) this.#send({ type: 'subscribe', topic });
+    };
+    socket.onclose = () => {
+      this.#lost('closed');
+      this.onDisconnect?.();
+    };
+    socket.onmessage = (data) => this.#handle(data);
+  }
+
+  stop(): void {
+    const socket = this.#socket;
+    this.#socket = null;
+    if (socket === null) return;
+    socket.onopen = socket.onclose = socket.onmessage = null;
+    socket.close();
+    this.#lost('closed');
+  }
+
+  /** To be called about once a second: a socket that is open but has been silent for long is opened anew. */
+  checkSilence(): void {
+    const { status, lastFrameAt } = this.#liveness;
+    const now = this.#now();
+    const quietSince = Math.max(lastFrameAt ?? 0, this.#reopenedAt);
+    if (status === 'open' && now - quietSince > 2 * STALE_AFTER_MS) {
+      this.#reopenedAt = now;
+      this.#lost('connecting');
+      this.#socket?.reconnect();
+    }
+  }
+
+  get liveness(): Liveness {
+    return this.#liveness;
+  }
+
+  /** What to add to the local clock to get the server's, in ms. */
+  get clockOffset(): number {
+    return this.#clockOffset;
+  }
+
+  topic(topic: Topic): TopicState {
+    return this.#topics.get(topic)?.state ?? EMPTY_TOPIC;
+  }
+
+  /** Returns the function that ends the subscription; the last one to leave unsubscribes at the server. */
+  subscribe(topic: Topic, listener: () => void): () => void {
+    let entry = this.#topics.get(topic);
+    if (entry === undefined) {
+      entry = { state: EMPTY_TOPIC, listeners: new Set() };
+      this.#topics.set(topic, entry);
+      this.#send({ type: 'subscribe', topic });
+    }
+    const { listeners } = entry;
+    listeners.add(listener);
+    return () => {
+      listeners.delete(listener);
+      if (listeners.size > 0 || this.#topics.get(topic)?.listeners !== listeners) return;
+      this.#topics.delete(topic);
+      this.#send({ type: 'unsubscribe', topic });
+    };
+  }
+
+  subscribeLiveness(listener: () => void): () => void {
+    this.#livenessListeners.add(listener);
+    return () => this.#livenessListeners.delete(listener);
+  }
+
+  /** A document that came over REST; used while the socket has none. */
+  offer(topic: Topic, data: unknown): void {
+    const entry = this.#topics.get(topic);
+    if (entry === undefined) return;
+    const state = offered(entry.state, data);
+    if (state === entry.state) return;
+    this.#setLiveness({ lastDataAt: this.#now() });
+    this.#update(entry, state);
+  }
+
+  #handle(data: string): void {
+    let message: ServerMessage;
+    try {
+      message = JSON.parse(data) as ServerMessage;
+    } catch {
+      return;
+    }
+    const now = this.#now();
+    this.#setLiveness({ status: 'open', lastFrameAt: now, lastDataAt: now });
+    if (message.type === 'tick' || message.type === 'pong') {
+      this.#clockOffset = message.now - now;
+      return;
+    }
+    const entry = this.#topics.get(message.topic);
+    if (entry === undefined) return;
+    const step = receive(entry.state, message);
+    if (step.resubscribe) this.#send({ type: 'subscribe', topic: message.topic });
+    this.#update(entry, step.state);
+  }
+
+  #lost(status: SocketStatus): void {
+    this.#setLiveness({ status });
+    for (const entry of this.#topics.values()) this.#update(entry, disconnected(entry.state));
+  }
+
+  #update(entry: Entry, state: TopicState): void {
+    if (state === entry.state) return;
+    entry.state = state;
+    for (const listener of [...entry.listeners]) listener();
+  }
+
+  #setLiveness(change: Partial<Liveness>): void {
+    this.#liveness = { ...this.#liveness, ...change };
+    for (const listener of [...this.#livenessListeners]) listener();
+  }
+
+  #send(message: ClientMessage): void {
+    // what is asked for while the socket is down is asked for again when it opens
+    if (this.#liveness.status === 'open') this.#socket?.send(JSON.stringify(message));
+  }
+}

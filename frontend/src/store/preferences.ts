@@ -1,0 +1,38 @@
+/** What a person chose for this browser: the zone of times. */
+
+export interface Preferences {
+  readonly utc: boolean;
+}
+
+const KEY = 'tidemark.preferences';
+const listeners = new Set<() => void>();
+let preferences: Preferences = read();
+
+function read(): Preferences {
+  try {
+    const stored = JSON.parse(localStorage.getItem(KEY) ?? '{}') as Partial<Preferences>;
+    return { utc: stored.utc === true };
+  } catch {
+    // storage is blocked or holds something else: the defaults
+    return { utc: false };
+  }
+}
+
+export function getPreferences(): Preferences {
+  return preferences;
+}
+
+export function setPreferences(change: Partial<Preferences>): void {
+  preferences = { ...preferences, ...change };
+  try {
+    localStorage.setItem(KEY, JSON.stringify(preferences));
+  } catch {
+    // then it holds for this page only
+  }
+  for (const listener of [...listeners]) listener();
+}
+
+export function subscribePreferences(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}

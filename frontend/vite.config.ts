@@ -1,0 +1,29 @@
+import react from '@vitejs/plugin-react';
+import { defineConfig } from 'vitest/config';
+
+// `npm run dev` proxies to a running web process (or the mock server) named by TIDEMARK_URL.
+const backend = process.env['TIDEMARK_URL'] ?? 'http://127.0.0.1:8000';
+
+export default defineConfig({
+  base: '/ui/',
+  plugins: [react()],
+  build: {
+    target: 'es2023',
+    // a strict content security policy allows no data: fonts or images
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    chunkSizeWarningLimit: 900,
+  },
+  server: {
+    proxy: {
+      '/api': backend,
+      '/v1': backend,
+      '/login': backend,
+      '/ws': { target: backend, ws: true },
+    },
+  },
+  test: {
+    environment: 'node',
+    include: ['src/**/*.test.{ts,tsx}'],
+  },
+});

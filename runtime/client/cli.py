@@ -1,0 +1,121 @@
+"""The `tidemark` command: submits programs to a session cluster and looks after their jobs.
+
+The same words as Flink's CLI where there are such. Errors are one line on stderr and exit code 1; wrong usage is 2, and
+130 what Ctrl-C ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from runtime import __version__
+from runtime.client import commands
+from runtime.client.errors import ClientError
+from runtime.client.new_job import create_job
+from runtime.client.rest import RestClient
+from runtime.client.server import find_server
+from runtime.client.watch import Terminal
+
+Command = Callable[[RestClient, argparse.Namespace, Terminal], int]
+JOB_HELP = "id, beginning of an id, or name"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    # what follows "--" is the program's, whatever it looks like
+    cut = given.index("--") if "--" in given else len(given)
+    options = _parser().parse_args(given[:cut])
+    options.program_args = given[cut + 1 :]
+    terminal = Terminal(sys.stdout, sys.stderr, _ask if sys.stdin.isatty() and sys.stdout.isatty() else None)
+    try:
+        if options.command is None:
+            terminal.line(create_job(options.name, Path.cwd()))
+            return commands.SUCCESS
+        command: Command = options.command
+        return command(RestClient(find_server(os.environ, Path.cwd())), options, terminal)
+    except ClientError as error:
+        terminal.complain(str(error))
+        return commands.FAILURE
+    except KeyboardInterrupt:
+        terminal.close_line()
+        return commands.INTERRUPTED
+    except BrokenPipeError:
+        # the reader (`| head`) has seen enough; the interpreter must not try to flush once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return commands.FAILURE
+
+
+def _ask(question: str) -> bool:
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tidemark",
+        description="Submit programs to a Tidemark cluster and look after their jobs.",
+        epilog="The cluster is that of TIDEMARK_URL and TIDEMARK_TOKEN, else the one that `make run` has started here.",
+    )
+    parser.add_argument("--version", action="version", version=f"tidemark {__version__}")
+    actions = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = actions.add_parser("run", help="upload a program and start its job", usage=_RUN_USAGE)
+    run.add_argument("file", metavar="FILE", help=".py, .zip or .whl")
+    run.add_argument("-d", "--detached", action="store_true", help="do not wait for the job's end")
+    run.add_argument("-p", "--parallelism", type=_positive, metavar="N", help="of operators that set none; default 1")
+    run.add_argument("-D", dest="option", action="append", default=[], metavar="KEY=VALUE", help="an option of the job")
+    run.add_argument("--entry", metavar="MODULE", help="module of the archive that starts the job")
+    run.set_defaults(command=commands.run)
+
+    listing = actions.add_parser("list", help="show jobs that have not ended")
+    which = listing.add_mutually_exclusive_group()
+    which.add_argument("-r", "--running", action="store_true", help="only those that run")
+    which.add_argument("-s", "--scheduled", action="store_true", help="only those that have not started yet")
+    which.add_argument("-a", "--all", action="store_true", help="also those that have ended")
+    listing.add_argument("--json", action="store_true", help="as JSON, in Flink's shape")
+    listing.set_defaults(command=commands.list_jobs)
+
+    info = _with_job(actions.add_parser("info", help="show a job with its tasks, rates and slots"))
+    info.add_argument("--json", action="store_true", help="everything that is known, with the pids of the slots")
+    info.set_defaults(command=commands.info)
+
+    cancel = _with_job(actions.add_parser("cancel", help="end a job"))
+    cancel.add_argument("-d", "--detached", action="store_true", help="do not wait until it has ended")
+    cancel.set_defaults(command=commands.cancel)
+
+    logs = _with_job(actions.add_parser("logs", help="show what a job has printed and logged"))
+    logs.add_argument("-f", "--follow", action="store_true", help="go on as it grows, until the job has ended")
+    logs.add_argument("--attempt", type=int, metavar="N", help="of which attempt; the latest if not given")
+    logs.add_argument("--slot", type=int, metavar="N", help="of which slot; all if not given")
+    logs.add_argument("--kind", choices=["out", "log"], help="what was printed, or what was logged; both if not given")
+    logs.set_defaults(command=commands.logs)
+
+    new = actions.add_parser("new", help="make a directory with a job and its test")
+    new.add_argument("name", metavar="NAME", help="of letters, digits, - and _")
+    new.set_defaults(command=None)
+    return parser
+
+
+_RUN_USAGE = "tidemark run [-d] [-p N] [-D KEY=VALUE]... [--entry MODULE] FILE [-- ARGUMENTS...]"
+
+
+def _with_job(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument("job", metavar="JOB", help=JOB_HELP)
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a number from 1 on is needed, not {text!r}")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""Finding the job that a user means, and putting jobs into words. Pure functions over what REST answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from runtime.client.errors import ClientError
+
+TERMINAL_STATES = frozenset({"FINISHED", "CANCELED", "FAILED"})
+#: what `list -s` shows, after Flink's CLI
+SCHEDULED_STATES = frozenset({"INITIALIZING", "CREATED"})
+
+
+class JobNotFoundError(ClientError):
+    """What the user has typed names no job, or several."""
+
+
+def resolve_job(typed: str, jobs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The job of an id, of the beginning of an id, or of a name.
+
+    Of several jobs with the name, the one that has not ended is meant.
+
+    Args:
+        typed: what the user wrote.
+        jobs: of /jobs/overview.
+
+    Raises:
+        JobNotFoundError: no job or more than one is meant.
+    """
+    for candidates in (
+        [job for job in jobs if job["jid"] == typed],
+        [job for job in jobs if job["name"] == typed and job["state"] not in TERMINAL_STATES],
+        [job for job in jobs if job["name"] == typed],
+        [job for job in jobs if typed and job["jid"].startswith(typed.lower())],
+    ):
+        if len(candidates) == 1:
+            return candidates[0]
+        if candidates:
+            shown = ", ".join(f"{job['jid'][:8]} ({job['state']})" for job in candidates[:8])
+            raise JobNotFoundError(f"{typed!r} may mean {len(candidates)} jobs, give the id: {shown}")
+    raise JobNotFoundError(f"there is no job {typed!r}; `tidemark list -a` shows all")
+
+
+def slots_of(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The slots of a live document: [{"slot", "pid", "host", "taskmanager"}], by number."""
+    slots: dict[int, dict[str, Any]] = {}
+    for vertex in document.get("vertices", []):
+        for subtask in vertex["subtasks"]:
+            if subtask["slot"] is not None:
+                fields = ("slot", "pid", "host", "taskmanager")
+                slots[subtask["slot"]] = {name: subtask[name] for name in fields}
+    return [slots[slot] for slot in sorted(slots)]
+
+
+def table(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:
+    """Lines with columns as wide as their widest cell; the columns in `right` are aligned there."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
+    return [
+        "  ".join(
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def count_text(number: float | None) -> str:
+    """1234567 as 1,234,567; nothing known as –."""
+    return "–" if number is None else f"{round(number):,}"
+
+
+def bytes_text(number: float | None) -> str:
+    """1536 as 1.5 KiB."""
+    if number is None:
+        return "–"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(number) < 1024 or unit == "GiB":
+            break
+        number /= 1024
+    return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+
+
+def duration_text(ms: float) -> str:
+    """3723000 as 1:02:03; below an hour 02:03."""
+    seconds = int(max(0.0, ms)) // 1000
+    hours, minutes = seconds // 3600, seconds // 60 % 60
+    return f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes:02}:{seconds % 60:02}"
+
+
+def time_text(ms: float) -> str:
+    """Epoch ms as the local time of this machine, to the second."""
+    return datetime.fromtimestamp(ms / 1000.0, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def progress_text(document: dict[str, Any]) -> str:
+    """How a job stands, in one line: state, duration, records of sources and sinks with their rates."""
+    state = document["state"]
+    if state not in TERMINAL_STATES and document.get("waiting_for"):
+        return f"{state}: {document['waiting_for']}"
+    vertices = document.get("vertices", [])
+    parts = [f"{state:<10} {duration_text(document['duration']):>8}"]
+    for word, flag, metric in (("read", "is_source", "records_in"), ("written", "is_sink", "records_out")):
+        metrics = [vertex["metrics"] for vertex in vertices if vertex[flag]]
+        total = sum(m[metric] or 0 for m in metrics)
+        rate = sum(m[f"{metric}_per_second"] or 0 for m in metrics)
+        parts.append(f"{word} {count_text(total):>11} ({count_text(rate):>7}/s)")
+    if document.get("restarts"):
+        parts.append(f"{document['restarts']} restarts")
+    return "   ".join(parts)
+
+
+def failure_text(document: dict[str, Any]) -> str:
+    """Why a job failed, in one line."""
+    exceptions = document.get("exceptions") or []
+    if not exceptions:
+        return "the cause is not known"
+    latest = max(exceptions, key=lambda entry: float(entry["timestamp"]))
+    message = " ".join(str(latest["message"]).split())
+    task = latest.get("task_name")
+    return f"{task}: {message}" if task else message

@@ -1,0 +1,170 @@
+"""RestClient: Flink's REST routes and Tidemark's own, as the command line needs them. One thread at a time.
+
+Every failure becomes a ClientError of one line. Redirects are not followed: the token is for one server only.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Mapping, Sequence
+from http.client import HTTPException
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from runtime.client.errors import ClientError
+from runtime.client.server import Server
+
+TIMEOUT_S = 10.0
+SUBMIT_TIMEOUT_S = 150.0
+"""The server runs the program up to its execute(), for which it may take a minute, and others may be before it."""
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class ServerUnreachableError(ClientError):
+    """Nothing answers at the server's address."""
+
+
+class RequestRefusedError(ClientError):
+    """The server answered with an error.
+
+    Attributes:
+        status: HTTP's.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> None:
+        return None
+
+
+class RestClient:
+    """Talks to one server.
+
+    Args:
+        server: address and token.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        # a proxy has no business between this machine and itself
+        proxies: dict[str, str] | None = {} if urlsplit(server.url).hostname in LOOPBACK else None
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies), _NoRedirects)
+
+    # --- Flink's routes -----------------------------------------------------------------------------------------------
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """`jobs` of /jobs/overview."""
+        found: list[dict[str, Any]] = self._call("GET", "/v1/jobs/overview")["jobs"]
+        return found
+
+    def upload(self, program: Path) -> str:
+        """Upload a program; returns its id.
+
+        Raises:
+            ClientError: it cannot be read, or the server refuses it.
+        """
+        try:
+            content = program.read_bytes()
+        except OSError as error:
+            raise ClientError(f"{program}: {error.strerror}") from None
+        boundary = uuid.uuid4().hex
+        name = program.name.replace('"', "%22").replace("\r", "").replace("\n", "")
+        disposition = f'Content-Disposition: form-data; name="jarfile"; filename="{name}"'
+        head = f"--{boundary}\r\n{disposition}\r\nContent-Type: application/octet-stream\r\n\r\n"
+        body = head.encode() + content + f"\r\n--{boundary}--\r\n".encode()
+        answer = self._call(
+            "POST", "/v1/jars/upload", body, f"multipart/form-data; boundary={boundary}", timeout_s=SUBMIT_TIMEOUT_S
+        )
+        return str(answer["filename"]).rpartition("/")[2]
+
+    def run(
+        self,
+        program_id: str,
+        args: Sequence[str],
+        configuration: Mapping[str, str],
+        parallelism: int | None,
+        entry: str | None,
+    ) -> str:
+        """Start an uploaded program; returns the job's id."""
+        request = {
+            "entryClass": entry,
+            "programArgsList": list(args),
+            "parallelism": parallelism,
+            "flinkConfiguration": dict(configuration),
+        }
+        body = json.dumps({key: value for key, value in request.items() if value is not None}).encode()
+        answer = self._call("POST", f"/v1/jars/{quote(program_id, safe='')}/run", body, timeout_s=SUBMIT_TIMEOUT_S)
+        return str(answer["jobid"])
+
+    def cancel(self, job_id: str) -> None:
+        """Ask for the end of a job; it ends a little later."""
+        self._call("PATCH", f"/v1/jobs/{job_id}?mode=cancel")
+
+    # --- Tidemark's own -----------------------------------------------------------------------------------------------
+
+    def live(self, job_id: str) -> dict[str, Any]:
+        """The job's live document."""
+        return self._call("GET", f"/api/v1/jobs/{job_id}/live")
+
+    def log_files(self, job_id: str) -> list[dict[str, Any]]:
+        """The log files of a job: name, attempt, slot, kind, size, mtime."""
+        found: list[dict[str, Any]] = self._call("GET", f"/api/v1/jobs/{job_id}/logs")["files"]
+        return found
+
+    def log_text(self, job_id: str, name: str, offset: int, limit: int) -> dict[str, Any]:
+        """A part of a log file: offset, next_offset, size, text. A negative offset counts from the end."""
+        query = urlencode({"offset": offset, "limit": limit})
+        return self._call("GET", f"/api/v1/jobs/{job_id}/logs/{quote(name)}?{query}")
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_s: float = TIMEOUT_S,
+    ) -> dict[str, Any]:
+        request = urllib.request.Request(self.server.url + path, data=body, method=method)
+        request.add_header("Authorization", f"Bearer {self.server.token}")
+        request.add_header("Accept", "application/json")
+        if body is not None:
+            request.add_header("Content-Type", content_type)
+        try:
+            with self._opener.open(request, timeout=timeout_s) as response:
+                answer = json.loads(response.read() or b"{}")
+        except urllib.error.HTTPError as error:
+            with error:
+                raise RequestRefusedError(error.code, self._refusal(error.code, error.read())) from None
+        except (OSError, HTTPException) as error:
+            reason = error.reason if isinstance(error, urllib.error.URLError) else error
+            text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+            raise ServerUnreachableError(f"no server answers at {self.server.url}: {text}") from None
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise ClientError(f"{self.server.url} does not answer as a Tidemark server does")
+        return answer
+
+    def _refusal(self, status: int, body: bytes) -> str:
+        if status == 401:
+            return f"{self.server.url} refuses the token: set TIDEMARK_TOKEN"
+        try:
+            errors = json.loads(body)["errors"]
+            texts = [error["message"] if isinstance(error, dict) else str(error) for error in errors]
+        except (ValueError, KeyError, TypeError):
+            texts = []
+        # a traceback may follow the message's first line; -v of no command shows it, the page does
+        lines = [line.strip() for text in texts for line in text.splitlines() if line.strip()]
+        return lines[0] if lines else f"{self.server.url} answers with HTTP status {status}"

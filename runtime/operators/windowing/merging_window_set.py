@@ -1,0 +1,111 @@
+"""MergingWindowSet: which windows of a key are open, and where the contents of each are.
+
+When windows become one, their contents are merged into the state of the earliest of them; the window that they make
+keeps that state, whatever it then spans. A state's window therefore is not the window that it belongs to. Pure: it
+tells what has to be merged. Source: Flink, MergingWindowSet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from runtime.operators.windowing.assigners import MergingWindowAssigner
+from runtime.operators.windowing.session_windows import SessionWindows
+from runtime.operators.windowing.windows import Namespace, Window, WindowSerializer
+
+Merged = list[tuple[Namespace, list[Namespace]]]
+"""Windows that several others make, with these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Windows that have become one."""
+
+    result: Namespace
+    merged: list[Namespace]
+    """Windows that are gone; the one just added is not among them, unless it was there before."""
+    state: Namespace
+    """Where the contents of the result are."""
+    merged_states: list[Namespace]
+    """Where contents are that belong there."""
+
+
+@dataclass(slots=True)
+class MergingWindowSet:
+    """The open windows of one key.
+
+    Args:
+        find_merges: what becomes one of a list of windows; see `merge_finder`.
+        windows: each open window, and where its contents are.
+    """
+
+    find_merges: Callable[[Iterable[Namespace], Namespace], Merged]
+    windows: dict[Namespace, Namespace] = field(default_factory=dict)
+
+    def add_window(self, new: Namespace) -> tuple[Namespace, list[Merge]]:
+        """Add a window.
+
+        Returns:
+            The window that it has become a part of, and what has been merged.
+        """
+        windows = self.windows
+        if new in windows:
+            return new, []
+        actual = new
+        merges: list[Merge] = []
+        for result, parts in self.find_merges(windows, new):
+            if new in parts:
+                actual = result
+            merged = [part for part in parts if part in windows]
+            states = [windows.pop(part) for part in merged]
+            if not states:
+                continue
+            windows[result] = state = states[0]
+            merged = [part for part in merged if part != result]
+            if merged:
+                merges.append(Merge(result, merged, state, states[1:]))
+        windows.setdefault(actual, actual)
+        return actual, merges
+
+
+def merge_finder(
+    assigner: MergingWindowAssigner[Any, Any], serializer: WindowSerializer[Any]
+) -> Callable[[Iterable[Namespace], Namespace], Merged]:
+    """How the windows of `assigner` merge: a function of (open windows, new window).
+
+    What it returns lists the windows that make one in their order.
+    """
+    # overriding merge_windows() makes a session something else
+    if getattr(type(assigner), "merge_windows", None) is SessionWindows.merge_windows:
+        return _touching_windows
+
+    def find(windows: Iterable[Namespace], new: Namespace) -> Merged:
+        collector = _MergeCollector()
+        assigner.merge_windows([serializer.from_namespace(window) for window in (*windows, new)], collector)
+        return [
+            (serializer.to_namespace(result), sorted(serializer.to_namespace(part) for part in parts))
+            for result, parts in collector.merges
+        ]
+
+    return find
+
+
+class _MergeCollector:
+    def __init__(self) -> None:
+        self.merges: list[tuple[Window, list[Window]]] = []
+
+    def merge(self, to_be_merged: Iterable[Window], merge_result: Window) -> None:
+        self.merges.append((merge_result, list(to_be_merged)))
+
+
+def _touching_windows(windows: Iterable[Any], new: Any) -> Merged:
+    """Open sessions never touch each other: only the new window can bring some of them together."""
+    start, end = new
+    touching = [window for window in windows if window[0] <= end and window[1] >= start]
+    if not touching:
+        return []
+    touching.append(new)
+    touching.sort()
+    return [((touching[0][0], max(window[1] for window in touching)), touching)]

@@ -1,0 +1,67 @@
+"""What the channels of a task say, under Flink's names.
+
+A "buffer" is a batch, or one of the frames that a batch was cut into on its way to another process; the sizes of what
+stays inside the process are estimates. Pure. Source: Flink, TaskIOMetricGroup and NettyShuffleMetricFactory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runtime.network.channel import ChannelStatistics
+
+INPUT = "Shuffle.Netty.Input.Buffers."
+OUTPUT = "Shuffle.Netty.Output.Buffers."
+
+
+def io_totals(received: Sequence[ChannelStatistics], sent: Sequence[ChannelStatistics]) -> dict[str, int]:
+    """Counters that only grow, of which there are rates too."""
+    return {
+        "numBytesIn": sum(s.bytes for s in received),
+        "numBytesOut": sum(s.bytes for s in sent),
+        "numBytesInLocal": sum(s.bytes for s in received if not s.remote),
+        "numBytesInRemote": sum(s.bytes for s in received if s.remote),
+        "numBuffersInLocal": sum(s.batches for s in received if not s.remote),
+        "numBuffersInRemote": sum(s.batches for s in received if s.remote),
+        "numBuffersOut": sum(s.batches for s in sent),
+    }
+
+
+def queue_metrics(
+    received: Sequence[ChannelStatistics], sent: Sequence[ChannelStatistics], bytes_in_per_second: float
+) -> dict[str, object]:
+    """How full the queues are; usages are parts of 1, above it if a step has overdrawn.
+
+    Args:
+        received: of the channels into the task.
+        sent: of the channels out of it.
+        bytes_in_per_second: how fast the task consumes lately.
+    """
+    metrics: dict[str, object] = {}
+    if received:
+        windows = sum(s.window_bytes for s in received)
+        queued = sum(s.queued_bytes for s in received)
+        floating = sum(s.floating_bytes for s in received)
+        # every channel of a gate tells the size of the pool that they share
+        pool = max(s.pool_bytes for s in received)
+        metrics |= {
+            INPUT + "inputQueueLength": sum(s.queued_elements for s in received),
+            INPUT + "inputQueueSize": queued,
+            INPUT + "inPoolUsage": _part(queued, windows + floating),
+            INPUT + "inputExclusiveBuffersUsage": _part(min(queued, windows), windows),
+            INPUT + "inputFloatingBuffersUsage": _part(floating, pool),
+            "estimatedTimeToConsumeBuffersMs": _part(1000.0 * queued, bytes_in_per_second),
+        }
+    if sent:
+        waiting = sum(s.queued_bytes for s in sent)
+        metrics |= {
+            OUTPUT + "outputQueueLength": sum(s.queued_elements for s in sent),
+            OUTPUT + "outputQueueSize": waiting,
+            # the fullest channel decides whether the task goes on
+            OUTPUT + "outPoolUsage": max(_part(s.queued_bytes, s.window_bytes) for s in sent),
+        }
+    return metrics
+
+
+def _part(amount: float, whole: float) -> float:
+    return amount / whole if whole > 0 else 0.0

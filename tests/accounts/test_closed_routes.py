@@ -1,0 +1,81 @@
+"""Every route of the URL configuration is closed to anonymous requests, whatever the method, but for a listed few."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import URLPattern, URLResolver, get_resolver
+from rest_framework.test import APIClient
+
+from tests.accounts.cast import PASSWORD
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+WRITES = ("POST", "PUT", "PATCH", "DELETE")
+#: route → methods that anybody may use; the reason stands with each
+OPEN = {
+    "": METHODS,  # leads to the page
+    "ui": METHODS,  # the same
+    "ui/": METHODS,  # the page itself, which has no data in it
+    "ui/<path:path>": METHODS,  # its files
+    "livez": METHODS,  # health, for whoever watches the process
+    "readyz": METHODS,
+    "api/v1/session": ("POST",),  # logging in
+    "login/<str:secret>": METHODS,  # the one-time link
+}
+VALUES = {"str": "0" * 32, "path": "0" * 32, "int": "7"}
+
+
+def _routes(patterns: list[URLPattern | URLResolver], prefix: str = "") -> Iterator[str]:
+    for item in patterns:
+        route = prefix + str(item.pattern)
+        if isinstance(item, URLResolver):
+            yield from _routes(item.url_patterns, route)
+        else:
+            yield route
+
+
+ROUTES = sorted(set(_routes(get_resolver().url_patterns)))
+CLOSED = {route: [method for method in METHODS if method not in OPEN.get(route, ())] for route in ROUTES}
+
+
+def _path(route: str) -> str:
+    if route.startswith("^") or "(?P" in route:
+        return "/nowhere"
+    return "/" + re.sub(r"<(\w+):\w+>", lambda match: VALUES[match[1]], route)
+
+
+def test_the_list_of_routes_is_the_whole_list() -> None:
+    assert len(ROUTES) > 80
+    assert {"jobs/<str:job_id>", "v1/jobs/<str:job_id>", "api/v1/cluster"} <= set(ROUTES)
+    assert OPEN.keys() <= set(ROUTES)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if CLOSED[route]])
+def test_an_anonymous_request_is_refused(anonymous: APIClient, route: str) -> None:
+    for method in CLOSED[route]:
+        answer = anonymous.generic(method, _path(route), b"{}", content_type="application/json")
+        assert answer.status_code in (401, 403), method
+        if method != "HEAD":
+            assert list(answer.json()) == ["errors"], method
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if CLOSED[route]])
+def test_a_write_with_the_cookie_alone_is_refused(alice: User, route: str) -> None:
+    """What another site can make a browser send."""
+    browser = APIClient(enforce_csrf_checks=True)
+    browser.force_login(alice)
+    for method in WRITES:
+        if method in CLOSED[route]:
+            answer = browser.generic(method, _path(route), b"{}", content_type="application/json")
+            assert answer.status_code == 403, method
+            assert "CSRF" in str(answer.json()["errors"]), method
+
+
+@pytest.mark.parametrize("route", [route for route in OPEN if not route.startswith("api/")])
+def test_open_routes_show_no_data(anonymous: APIClient, alice: User, route: str) -> None:
+    answer = anonymous.get(_path(route))
+    assert answer.status_code in (200, 302, 404, 503)
+    assert PASSWORD.encode() not in answer.content and b"alice" not in answer.content

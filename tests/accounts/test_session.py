@@ -1,0 +1,147 @@
+"""/api/v1/session, as the page uses it."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from django.contrib.auth.models import User
+from rest_framework.test import APIClient
+
+from backend.accounts import services
+from tests.accounts.cast import PASSWORD
+
+SESSION = "/api/v1/session"
+
+
+@pytest.fixture
+def browser(db: None) -> APIClient:
+    """Keeps cookies and is checked for CSRF, as a browser is."""
+    return APIClient(enforce_csrf_checks=True)
+
+
+def test_a_name_and_its_password_log_in(browser: APIClient, alice: User) -> None:
+    answer = browser.post(SESSION, {"username": "alice", "password": PASSWORD}, format="json")
+    assert answer.status_code == 200
+    assert answer.json() == {"user": {"name": "alice", "role": "developer"}}
+    cookie = browser.cookies["tidemark-session"]
+    assert cookie["httponly"] and cookie["samesite"] == "Lax"
+    assert browser.get(SESSION).json() == answer.json()
+
+
+def test_a_token_logs_in(browser: APIClient, alice: User) -> None:
+    token = services.create_token(alice, "laptop")
+    assert browser.post(SESSION, {"token": token}, format="json").status_code == 200
+    assert browser.get(SESSION).json()["user"]["name"] == "alice"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"username": "alice", "password": "wrong"},
+        {"username": "nobody", "password": "wrong"},
+        {"token": "wrong"},
+    ],
+)
+def test_wrong_credentials_are_refused_without_saying_which_part(
+    browser: APIClient, alice: User, body: dict[str, str]
+) -> None:
+    answer = browser.post(SESSION, body, format="json")
+    assert answer.status_code == 401
+    [error] = answer.json()["errors"]
+    assert error["code"] == "authentication_failed"
+    assert error["message"] == ("The token is wrong." if "token" in body else "Wrong name or password.")
+
+
+@pytest.mark.parametrize("body", [{}, {"username": "alice"}, {"username": ["alice"], "password": "x"}, [1], "x"])
+def test_a_body_that_is_no_login_is_a_bad_request(browser: APIClient, body: object) -> None:
+    answer = browser.post(SESSION, body, format="json")
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0].keys() == {"code", "field", "message"}
+
+
+def test_broken_json_is_a_bad_request(browser: APIClient) -> None:
+    answer = browser.post(SESSION, b'{"token": ', content_type="application/json")
+    assert answer.status_code == 400
+
+
+def test_a_form_cannot_log_in(browser: APIClient, alice: User) -> None:
+    """Another site can make a browser send a form, and so log its victim in as somebody else."""
+    answer = browser.post(SESSION, f"username=alice&password={PASSWORD}", content_type="text/plain")
+    assert answer.status_code == 415
+
+
+def test_guessing_is_slowed_down_by_address_and_by_name(browser: APIClient, alice: User) -> None:
+    for _ in range(services.FAILED_LOGINS):
+        assert browser.post(SESSION, {"username": "alice", "password": "x"}, format="json").status_code == 401
+    right = {"username": "alice", "password": PASSWORD}
+    answer = browser.post(SESSION, right, format="json")
+    assert answer.status_code == 429
+    assert int(answer["Retry-After"]) > 0
+    elsewhere = browser.post(SESSION, right, format="json", REMOTE_ADDR="192.0.2.7")
+    assert elsewhere.status_code == 429
+
+
+def test_logging_in_often_is_no_guessing(browser: APIClient, alice: User) -> None:
+    token = services.create_token(alice, "laptop")
+    for _ in range(services.FAILED_LOGINS + 2):
+        assert browser.post(SESSION, {"token": token}, format="json").status_code == 200
+
+
+def test_writing_with_the_cookie_takes_the_csrf_token(browser: APIClient, alice: User) -> None:
+    browser.post(SESSION, {"username": "alice", "password": PASSWORD}, format="json")
+    assert browser.delete(SESSION).status_code == 403
+    answer = browser.delete(SESSION, HTTP_X_CSRFTOKEN=browser.cookies["csrftoken"].value)
+    assert answer.status_code == 200
+    assert browser.get(SESSION).status_code == 401
+
+
+def test_the_session_gets_a_new_id_at_login(browser: APIClient, alice: User) -> None:
+    browser.cookies["tidemark-session"] = "0" * 32
+    browser.post(SESSION, {"username": "alice", "password": PASSWORD}, format="json")
+    assert browser.cookies["tidemark-session"].value != "0" * 32
+
+
+def test_a_login_link_logs_in_once_and_leads_to_the_page(browser: APIClient, alice: User) -> None:
+    path = services.create_login_link(alice)
+    answer = browser.get(path)
+    assert (answer.status_code, answer["Location"]) == (302, "/ui/")
+    assert answer["Referrer-Policy"] == "no-referrer"
+    assert "no-store" in answer["Cache-Control"]
+    assert browser.get(SESSION).status_code == 200
+
+    other = APIClient()
+    again = other.get(path)
+    assert again["Location"] == "/ui/login?link=expired"
+    assert other.get(SESSION).status_code == 401
+
+
+def test_looking_at_a_login_link_does_not_use_it_up(browser: APIClient, alice: User) -> None:
+    path = services.create_login_link(alice)
+    assert browser.head(path).status_code == 405
+    assert browser.get(path)["Location"] == "/ui/"
+
+
+def test_a_wrong_token_is_refused_even_beside_a_good_cookie(browser: APIClient, alice: User) -> None:
+    browser.post(SESSION, {"username": "alice", "password": PASSWORD}, format="json")
+    answer = browser.get(SESSION, HTTP_AUTHORIZATION="Bearer wrong")
+    assert answer.status_code == 401
+    assert answer["WWW-Authenticate"].startswith("Bearer")
+
+
+def _basic(token: str) -> str:
+    return "Basic " + base64.b64encode(f"token:{token}".encode()).decode()
+
+
+def test_a_token_may_be_the_password_of_an_address(anonymous: APIClient, alice: User) -> None:
+    token = services.create_token(alice, "laptop")
+    assert anonymous.get(SESSION, HTTP_AUTHORIZATION=_basic(token)).status_code == 200
+    assert anonymous.get(SESSION, HTTP_AUTHORIZATION=_basic("wrong")).status_code == 401
+    assert anonymous.get(SESSION, HTTP_AUTHORIZATION="Basic ???").status_code == 401
+
+
+@pytest.mark.parametrize("header", ["HTTP_ORIGIN", "HTTP_SEC_FETCH_SITE"])
+def test_a_browser_may_not_send_a_password_from_an_address(anonymous: APIClient, alice: User, header: str) -> None:
+    token = services.create_token(alice, "laptop")
+    answer = anonymous.get(SESSION, HTTP_AUTHORIZATION=_basic(token), **{header: "cross-site"})
+    assert answer.status_code == 401

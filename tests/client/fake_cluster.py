@@ -1,0 +1,166 @@
+"""FakeCluster: the routes that the command line calls, over real HTTP, answering from plain values."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.parser import BytesParser
+from email.policy import HTTP
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from runtime.client.server import Server
+
+TOKEN = "letmein"
+JOB_ID = "ab" * 16
+
+
+def document(state: str = "RUNNING", **fields: Any) -> dict[str, Any]:
+    """A live document of one vertex with one subtask."""
+    metrics = {
+        "records_in": 1200,
+        "records_in_per_second": 38.4,
+        "records_out": 90,
+        "records_out_per_second": 3.0,
+        "bytes_out": 2048,
+        "busy": 25.0,
+    }
+    subtask = {"index": 0, "slot": 0, "pid": 4711, "host": "here", "taskmanager": "tm-1", "state": state}
+    vertex = {
+        "name": "Source: numbers -> Sink: print",
+        "parallelism": 1,
+        "state": state,
+        "is_source": True,
+        "is_sink": True,
+        "metrics": metrics,
+        "subtasks": [subtask],
+    }
+    base = {
+        "id": JOB_ID,
+        "name": "three numbers",
+        "state": state,
+        "attempt": 0,
+        "restarts": 0,
+        "start_time": 1_700_000_000_000,
+        "duration": 65_000,
+        "parallelism": 1,
+        "waiting_for": "",
+        "vertices": [vertex],
+        "exceptions": [],
+    }
+    return base | fields
+
+
+def overview(jid: str = JOB_ID, name: str = "three numbers", state: str = "RUNNING", start: int = 0) -> dict[str, Any]:
+    """An entry of /jobs/overview."""
+    tasks = {"total": 1, "running": int(state == "RUNNING")}
+    return {"jid": jid, "name": name, "state": state, "start-time": start, "duration": 65_000, "tasks": tasks}
+
+
+@dataclass
+class FakeCluster:
+    """What the server answers and what it was asked."""
+
+    jobs: list[dict[str, Any]] = field(default_factory=lambda: [overview()])
+    documents: list[dict[str, Any]] = field(default_factory=lambda: [document("FINISHED")])
+    """Answers of /live one after the other; the last one stays."""
+    logs: dict[str, str] = field(default_factory=dict)
+    """name (attempt-n/slot-k.kind) → text."""
+    refusals: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
+    """method and path → status and body."""
+    calls: list[tuple[str, str, Any]] = field(default_factory=list)
+    url: str = ""
+
+    @property
+    def server(self) -> Server:
+        return Server(self.url, TOKEN)
+
+    def answer(self, method: str, path: str, headers: Any, body: bytes) -> tuple[int, dict[str, Any]]:
+        """Status and body for a request."""
+        if headers["Authorization"] != f"Bearer {TOKEN}":
+            return 401, {"errors": ["no token"]}
+        parts = urlsplit(path)
+        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        sent: Any = json.loads(body) if body and "json" in headers["Content-Type"] else query
+        if parts.path == "/v1/jars/upload":
+            sent = _uploaded(headers, body)
+        self.calls.append((method, parts.path, sent))
+        if f"{method} {parts.path}" in self.refusals:
+            return self.refusals[f"{method} {parts.path}"]
+        match method, parts.path.strip("/").split("/"):
+            case "GET", ["v1", "jobs", "overview"]:
+                return 200, {"jobs": self.jobs}
+            case "POST", ["v1", "jars", "upload"]:
+                return 200, {"filename": f"/some/where/{sent['filename']}", "status": "success"}
+            case "POST", ["v1", "jars", _, "run"]:
+                return 200, {"jobid": JOB_ID}
+            case "PATCH", ["v1", "jobs", _]:
+                return 202, {}
+            case "GET", ["api", "v1", "jobs", _, "live"]:
+                return 200, self.documents.pop(0) if len(self.documents) > 1 else self.documents[0]
+            case "GET", ["api", "v1", "jobs", _, "logs"]:
+                return 200, {"files": [_log_file(name, text) for name, text in self.logs.items()]}
+            case "GET", ["api", "v1", "jobs", _, "logs", *name]:
+                return 200, self._log_text("/".join(name), int(query["offset"]), int(query["limit"]))
+        return 404, {"errors": [f"Not found: {path}"]}
+
+    def _log_text(self, name: str, offset: int, limit: int) -> dict[str, Any]:
+        content = self.logs[name].encode()
+        part = content[offset : offset + limit]
+        fields = {"name": name, "offset": offset, "next_offset": offset + len(part), "size": len(content)}
+        return fields | {"text": part.decode()}
+
+    @contextmanager
+    def serving(self) -> Iterator[FakeCluster]:
+        """Serve on a free port."""
+        cluster = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def _handle(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+                status, answer = cluster.answer(self.command, self.path, self.headers, body)
+                content = json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(content)))
+                if status == 302:
+                    self.send_header("Location", "/elsewhere")
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_GET = do_POST = do_PATCH = _handle  # noqa: N815 (the base class's names)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        with HTTPServer(("127.0.0.1", 0), Handler) as server:
+            self.url = f"http://127.0.0.1:{server.server_port}"
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+            thread.start()
+            try:
+                yield self
+            finally:
+                server.shutdown()
+                thread.join()
+
+
+def _uploaded(headers: Any, body: bytes) -> dict[str, Any]:
+    head = f"Content-Type: {headers['Content-Type']}\r\n\r\n".encode()
+    message = BytesParser(policy=HTTP).parsebytes(head + body)
+    (part,) = message.iter_parts()  # type: ignore[attr-defined]
+    return {
+        "field": part.get_param("name", header="content-disposition"),
+        "filename": part.get_filename(),
+        "content": part.get_content(),
+    }
+
+
+def _log_file(name: str, text: str) -> dict[str, Any]:
+    attempt, _, file = name.partition("/")
+    slot, _, kind = file.partition(".")
+    number = int(attempt.removeprefix("attempt-"))
+    size = len(text.encode())
+    return {"name": name, "attempt": number, "slot": int(slot.removeprefix("slot-")), "kind": kind, "size": size}

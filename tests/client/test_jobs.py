@@ -1,0 +1,67 @@
+"""Jobs are found by what users type, and shown in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.client.jobs import (
+    JobNotFoundError,
+    bytes_text,
+    count_text,
+    duration_text,
+    failure_text,
+    progress_text,
+    resolve_job,
+    slots_of,
+    table,
+)
+from tests.client.fake_cluster import document, overview
+
+JOBS = [
+    overview("aa" + "0" * 30, "old and new", "FINISHED"),
+    overview("ab" + "0" * 30, "old and new", "RUNNING"),
+    overview("cd" + "0" * 30, "twice", "FINISHED"),
+    overview("ce" + "0" * 30, "twice", "CANCELED"),
+    overview("ef" + "0" * 30, "cd", "RUNNING"),
+]
+
+
+@pytest.mark.parametrize(
+    ("typed", "jid"),
+    [("ce", "ce"), ("CE", "ce"), ("aa" + "0" * 30, "aa"), ("old and new", "ab"), ("cd", "ef"), ("cd0", "cd")],
+)
+def test_a_job_is_found_by_id_prefix_and_name(typed: str, jid: str) -> None:
+    assert resolve_job(typed, JOBS)["jid"].startswith(jid)
+
+
+@pytest.mark.parametrize(("typed", "message"), [("a", "2 jobs"), ("twice", "2 jobs"), ("zz", "no job"), ("", "no job")])
+def test_what_means_no_job_or_several_is_refused(typed: str, message: str) -> None:
+    with pytest.raises(JobNotFoundError, match=message):
+        resolve_job(typed, JOBS)
+
+
+def test_a_slot_that_hosts_several_tasks_is_listed_once() -> None:
+    live = document()
+    live["vertices"] *= 2
+    assert [slot["slot"] for slot in slots_of(live)] == [0]
+
+
+def test_progress_says_what_a_job_waits_for_and_how_often_it_was_restarted() -> None:
+    assert progress_text(document("CREATED", waiting_for="needs 4 slots")) == "CREATED: needs 4 slots"
+    assert progress_text(document(restarts=2)).endswith("2 restarts")
+    assert progress_text(document("FINISHED", waiting_for="a jobmanager")).startswith("FINISHED")
+
+
+def test_numbers_read_well() -> None:
+    assert [count_text(n) for n in (None, 0, 1234567.4)] == ["–", "0", "1,234,567"]
+    assert [bytes_text(n) for n in (None, 12, 1536, 1 << 50)] == ["–", "12 B", "1.5 KiB", "1048576.0 GiB"]
+    assert [duration_text(ms) for ms in (-5, 65_000, 3_723_000)] == ["00:00", "01:05", "1:02:03"]
+
+
+def test_tables_align() -> None:
+    assert table([("a", "n"), ("long", "10")], frozenset({1})) == ["a      n", "long  10"]
+    assert table([]) == []
+
+
+def test_a_failure_without_a_cause_is_told_so() -> None:
+    assert failure_text(document("FAILED")) == "the cause is not known"

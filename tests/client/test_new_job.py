@@ -1,0 +1,46 @@
+"""A job made from the template passes its own test, and can be submitted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runtime.client import cli
+from runtime.client.extract import extract_job_graph
+from tests.job_runs import record_run
+
+
+def test_a_new_job_passes_its_test_and_can_be_submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["new", "my-job"]) == 0
+    directory = tmp_path / "my-job"
+    assert sorted(path.name for path in directory.iterdir()) == ["my_job.py", "test_my_job.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(directory)]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stdout
+    record_run("mini-cluster")
+    job = extract_job_graph(directory / "my_job.py")
+    assert job.graph.name == "my job"
+    assert not job.warnings
+
+
+@pytest.mark.parametrize("name", ["", "1st", "a/b", "../up", "class", "runtime"])
+def test_a_name_that_cannot_be_a_modules_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["new", name]) == 1
+    assert "is no name for a job" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_directory_that_is_there_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    assert cli.main(["new", "mine"]) == 1
+    assert "is there already" in capsys.readouterr().err

@@ -1,0 +1,61 @@
+"""The server that commands go to is found, and its token goes nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runtime.client.server import NoServerError, Server, find_server
+
+
+def home(directory: Path, url: str = "http://127.0.0.1:8000\n", token: str = "secret\n") -> Path:
+    directory.mkdir(parents=True)
+    (directory / "url").write_text(url)
+    (directory / "admin-token").write_text(token)
+    return directory
+
+
+def test_a_home_is_found_from_below(tmp_path: Path) -> None:
+    home(tmp_path / ".tidemark")
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    assert find_server({}, below) == Server("http://127.0.0.1:8000", "secret")
+
+
+def test_a_home_without_a_running_server_does_not_hide_one_above(tmp_path: Path) -> None:
+    home(tmp_path / ".tidemark")
+    (tmp_path / "a" / ".tidemark").mkdir(parents=True)
+    assert find_server({}, tmp_path / "a").token == "secret"
+
+
+def test_a_named_home_goes_first(tmp_path: Path) -> None:
+    home(tmp_path / ".tidemark")
+    home(tmp_path / "other", token="other")
+    assert find_server({"TIDEMARK_HOME": "other"}, tmp_path).token == "other"
+    with pytest.raises(NoServerError):
+        find_server({"TIDEMARK_HOME": "missing"}, tmp_path)
+
+
+def test_variables_go_before_the_home(tmp_path: Path) -> None:
+    home(tmp_path / ".tidemark")
+    given = {"TIDEMARK_URL": "https://cluster/", "TIDEMARK_TOKEN": "mine"}
+    assert find_server(given, tmp_path) == Server("https://cluster", "mine")
+
+
+def test_the_homes_token_is_not_sent_to_another_server(tmp_path: Path) -> None:
+    home(tmp_path / ".tidemark")
+    assert find_server({"TIDEMARK_URL": "http://127.0.0.1:8000/"}, tmp_path).token == "secret"
+    with pytest.raises(NoServerError, match="set TIDEMARK_TOKEN"):
+        find_server({"TIDEMARK_URL": "https://cluster"}, tmp_path)
+
+
+@pytest.mark.parametrize("url", ["cluster:8000", "ftp://cluster", "http://"])
+def test_an_address_must_be_one(tmp_path: Path, url: str) -> None:
+    with pytest.raises(NoServerError, match="must read http"):
+        find_server({"TIDEMARK_URL": url, "TIDEMARK_TOKEN": "t"}, tmp_path)
+
+
+def test_without_any_server_it_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(NoServerError, match="make run"):
+        find_server({}, tmp_path)

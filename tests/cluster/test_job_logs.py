@@ -1,0 +1,58 @@
+"""Files of what slots print: in order, acknowledged when written, capped."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from backend.cluster.job_logs import JobLogs, SlotLogWriter
+from runtime.core.ids import Attempt, SlotId
+
+
+def deliver(logs: JobLogs, channel: str, text: str, slot: int = 0, attempt: int = 0) -> int:
+    """Deliver and wait for the acknowledgement."""
+    taken, sizes = threading.Event(), []
+
+    def acknowledge(size: int) -> None:
+        sizes.append(size)
+        taken.set()
+
+    logs.deliver(SlotId(slot), Attempt(attempt), channel, text.encode(), acknowledge)
+    assert taken.wait(5)
+    return sizes[0]
+
+
+def test_stdout_and_log_of_each_slot_and_attempt_have_a_file_of_their_own(tmp_path: Path) -> None:
+    writer = SlotLogWriter()
+    logs = JobLogs(writer, tmp_path)
+    assert deliver(logs, "stdout", "one\n") == 4
+    deliver(logs, "stdout", "two\n")
+    deliver(logs, "log", "warned\n", slot=1, attempt=2)
+    logs.close()
+    writer.close()
+    assert (tmp_path / "attempt-0/slot-0.out").read_text() == "one\ntwo\n"
+    assert (tmp_path / "attempt-2/slot-1.log").read_text() == "warned\n"
+
+
+def test_a_file_over_its_cap_is_moved_aside_once(tmp_path: Path) -> None:
+    writer = SlotLogWriter(max_file_bytes=10)
+    logs = JobLogs(writer, tmp_path)
+    for text in ("aaaaaaaa\n", "bbbbbbbb\n", "cccccccc\n"):
+        deliver(logs, "stdout", text)
+    writer.close()
+    assert (tmp_path / "attempt-0/slot-0.out").read_text() == "cccccccc\n"
+    assert (tmp_path / "attempt-0/slot-0.out.1").read_text() == "bbbbbbbb\n"
+
+
+def test_a_collect_sinks_output_does_not_hold_the_job_up(tmp_path: Path) -> None:
+    writer = SlotLogWriter()
+    assert deliver(JobLogs(writer, tmp_path), "collect:1", "data") == 4
+    writer.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_disk_that_refuses_does_not_hold_the_job_up(tmp_path: Path) -> None:
+    (tmp_path / "attempt-0").write_text("a file where the directory should be")
+    writer = SlotLogWriter()
+    assert deliver(JobLogs(writer, tmp_path), "stdout", "lost\n") == 5
+    writer.close()

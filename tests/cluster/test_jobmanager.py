@@ -1,0 +1,180 @@
+"""The jobmanager's loop over a real Redis and database; TaskManagers are played by what they would send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backend.cluster import bus, services
+from backend.cluster.jobmanager import JobManager
+from backend.cluster.leadership import LeadershipLostError, take_leadership
+from backend.cluster.models import Job, Operation, TaskManager
+from tests.cluster.graphs import RESTARTING, graph_json
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def lead(home: Path, live_redis: str) -> Iterator[Any]:
+    """Makes jobmanagers, which end with the test."""
+    made: list[JobManager] = []
+
+    def start() -> JobManager:
+        made.append(JobManager(home, "127.0.0.1"))
+        return made[-1]
+
+    yield start
+    for manager in made:
+        manager._shut_down()
+
+
+def submit(parallelism: int = 2, **options: str) -> Job:
+    return services.submit_job(graph_json(parallelism, **options), None, ["--x"], {}, None)
+
+
+def turn(manager: JobManager, job: Job) -> Job:
+    """One turn of the loop in which everything is due; the job's row after it."""
+    manager._next_poll_ms = manager._next_publish_ms = 0.0
+    manager.step(0.01)
+    return Job.objects.get(id=job.id)
+
+
+def heartbeat(slots: int, name: str = "host:1-abc", stages: tuple[tuple[str, int, int], ...] = ()) -> None:
+    report = {
+        "id": name,
+        "worker_name": f"w@{name}",
+        "host": "host",
+        "pid": 1,
+        "slots": slots,
+        "spark_master": "local[4,1]",
+        "registered_at": 5,
+        "hardware": {"cpu_cores": 2},
+    }
+    bus.post_event({"type": "heartbeat", "taskmanager": report, "stages": list(stages), "now": services.now_ms()})
+
+
+def test_a_job_is_taken_and_says_why_it_waits(lead: Any) -> None:
+    job = submit(2)
+    assert job.document["vertices"][0]["state"] == "CREATED"
+    row = turn(lead(), job)
+    assert (row.state, row.waiting_for) == ("CREATED", "needs 2 slots, no TaskManager is registered")
+    assert services.job_document(job.id)["waiting_for"] == row.waiting_for
+    [entry] = services.cluster_document()["jobs"]
+    assert (entry["state"], entry["tasks_total"]) == ("CREATED", 5)
+
+
+def test_the_reason_follows_what_the_cluster_has(lead: Any) -> None:
+    manager, job = lead(), submit(4)
+    heartbeat(2)
+    turn(manager, job)
+    assert turn(manager, job).waiting_for == "needs 4 slots, 2 are free (the cluster has 2 in all)"
+    cluster = services.cluster_document()
+    assert (cluster["slots_total"], cluster["slots_available"]) == (2, 2)
+    assert TaskManager.objects.get().slots == 2
+
+
+def test_a_waiting_job_is_deployed_when_slots_come(lead: Any) -> None:
+    manager, job = lead(), submit(2)
+    turn(manager, job)
+    heartbeat(3)
+    row = turn(manager, job)
+    assert (row.state, row.waiting_for) == ("CREATED", "")
+    assert services.cluster_document()["slots_available"] == 1
+    # the command lies in the queue of that worker, and of no other
+    queues = [key for key in bus.client().keys("tidemark:celery:*dq2*") if "_kombu" not in key]
+    assert queues == ["tidemark:celery:w@host:1-abc.dq2"]
+
+
+def test_a_waiting_job_can_be_cancelled(lead: Any) -> None:
+    manager, job = lead(), submit(2)
+    turn(manager, job)
+    operation = services.request_cancel(job, None)
+    assert services.request_cancel(job, None) == operation
+    for _ in range(100):
+        if turn(manager, job).is_terminal:
+            break
+    assert Job.objects.get(id=job.id).state == "CANCELED"
+    operation.refresh_from_db()
+    assert (operation.state, operation.result) == (Operation.State.COMPLETED, {"state": "CANCELED"})
+    with pytest.raises(services.JobEndedError):
+        services.request_cancel(job, None)
+    assert services.job_document(job.id)["end_time"] > 0
+
+
+def test_a_taskmanager_that_ends_takes_the_attempt_with_it(lead: Any) -> None:
+    manager, job = lead(), submit(2)
+    heartbeat(2)
+    turn(manager, job)
+    bus.post_event({"type": "gone", "taskmanager": "host:1-abc", "cause": "the JVM ended with -9"})
+    for _ in range(100):
+        if turn(manager, job).is_terminal:
+            break
+    row = Job.objects.get(id=job.id)
+    assert row.state == "FAILED"
+    assert "the JVM ended with -9" in row.failure["message"]
+    assert TaskManager.objects.get().state == TaskManager.State.GONE
+    assert row.exceptions.get().attempt == 0
+
+
+def test_a_new_leader_fails_a_job_without_restart_strategy(lead: Any) -> None:
+    first, job = lead(), submit(2)
+    turn(first, job)
+    Job.objects.filter(id=job.id).update(state="RUNNING", state_times={"RUNNING": 5})
+    row = turn(lead(), job)
+    assert row.state == "FAILED"
+    assert "restart-strategy.type is none" in row.failure["message"]
+    assert row.document["state"] == "FAILED"
+    assert row.exceptions.get().name == "JobManagerLost"
+
+
+def test_a_new_leader_restarts_a_job_as_a_later_attempt(lead: Any) -> None:
+    first, job = lead(), submit(2, **RESTARTING)
+    turn(first, job)
+    Job.objects.filter(id=job.id).update(state="RUNNING", state_times={"RUNNING": 5}, attempt=3, restarts=3)
+    row = turn(lead(), job)
+    assert (row.state, row.attempt, row.restarts) == ("CREATED", 4, 4)
+    assert row.waiting_for.startswith("needs 2 slots")
+    assert services.job_document(job.id)["exceptions"][0]["name"] == "JobManagerLost"
+
+
+def test_a_new_leader_lets_a_job_that_never_ran_wait_on(lead: Any) -> None:
+    first, job = lead(), submit(2)
+    turn(first, job)
+    row = turn(lead(), job)
+    assert (row.state, row.attempt, row.restarts, row.exceptions.count()) == ("CREATED", 0, 0, 0)
+
+
+def test_a_new_leader_carries_out_a_cancellation_that_an_older_one_began(lead: Any) -> None:
+    first, job = lead(), submit(2, **RESTARTING)
+    turn(first, job)
+    operation = services.request_cancel(job, None)
+    Job.objects.filter(id=job.id).update(state="RUNNING", state_times={"RUNNING": 5})
+    assert turn(lead(), job).state == "CANCELED"
+    operation.refresh_from_db()
+    assert operation.state == Operation.State.COMPLETED
+
+
+def test_a_replaced_jobmanager_finds_out_and_ends(lead: Any) -> None:
+    manager, job = lead(), submit(2)
+    turn(manager, job)
+    take_leadership("another", 1)
+    submit(1)
+    with pytest.raises(LeadershipLostError):
+        turn(manager, job)
+
+
+def test_a_job_with_an_option_that_cannot_be_read_fails_and_says_which(lead: Any) -> None:
+    job = submit(1, **{"heartbeat.timeout": "soon"})
+    row = turn(lead(), job)
+    assert row.state == "FAILED"
+    assert "heartbeat.timeout" in row.failure["message"]
+
+
+def test_stages_that_nobody_leads_are_told_to_end(lead: Any) -> None:
+    manager, job = lead(), submit(1)
+    heartbeat(1, stages=(("f" * 32, 0, 0),))
+    turn(manager, job)
+    assert bus.client().llen("tidemark:celery:w@host:1-abc.dq2") == 2  # the end, and this job's deployment

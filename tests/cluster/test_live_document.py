@@ -1,0 +1,98 @@
+"""The live document: its keys, sums and states, and a version that grows only when something changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from backend.cluster.live_document import LiveDocument, error_name, task_metrics, vertex_metrics, vertex_state
+from backend.cluster.models import Job
+from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
+from runtime.core.ids import SlotId, TaskId, VertexId
+from runtime.jobmaster.status import TaskSnapshot
+from runtime.task.messages import FailureInfo, TaskState
+from tests.cluster.graphs import graph
+
+NOW = 1_700_000_000_000
+
+
+def task(state: TaskState = TaskState.RUNNING, **metrics: object) -> TaskSnapshot:
+    return TaskSnapshot(TaskId(VertexId("v"), 0), "map (1/1)", SlotId(0), state, metrics)
+
+
+def job() -> Job:
+    return Job(id="a" * 32, name="sums", state="CREATED", created_at=NOW - 10, parallelism=2, slots_required=2)
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        (["RUNNING", "FINISHED"], "RUNNING"),
+        (["FINISHED", "FINISHED"], "FINISHED"),
+        (["RUNNING", "FAILED"], "FAILED"),
+        (["CANCELED", "CANCELING"], "CANCELING"),
+        (["CREATED", "CREATED"], "CREATED"),
+        (["RUNNING", "INITIALIZING"], "INITIALIZING"),
+    ],
+)
+def test_a_vertex_is_in_the_state_that_flink_derives(states: list[str], expected: str) -> None:
+    assert vertex_state(states) == expected
+
+
+def test_times_of_a_running_task_add_up_to_a_second() -> None:
+    values = task_metrics(task(busyTimeMsPerSecond=333.4, backPressuredTimeMsPerSecond=111.3), False, NOW)
+    assert (values["busy"], values["back_pressured"], values["idle"]) == (333, 111, 556)
+
+
+def test_a_task_that_has_ended_keeps_its_totals_and_has_no_rates() -> None:
+    ended = task(TaskState.FINISHED, numRecordsIn=20, numRecordsInPerSecond=5.0, busyTimeMsPerSecond=900.0)
+    values = task_metrics(ended, False, NOW)
+    assert (values["records_in"], values["records_in_per_second"], values["busy"], values["idle"]) == (20, 0.0, 0, 1000)
+
+
+@pytest.mark.parametrize(
+    ("watermark", "shown", "lag"), [(MIN_WATERMARK, None, None), (NOW - 7, NOW - 7, 7), (MAX_WATERMARK, "max", None)]
+)
+def test_watermarks_that_are_no_times_are_told_apart(watermark: int, shown: object, lag: int | None) -> None:
+    values = task_metrics(task(currentInputWatermark=watermark), False, NOW)
+    assert (values["watermark"], values["watermark_lag"]) == (shown, lag)
+    assert vertex_metrics([values, values], NOW)["watermark"] == shown
+
+
+def test_a_vertex_shows_its_most_loaded_subtask_and_its_lowest_watermark() -> None:
+    busy = task_metrics(task(busyTimeMsPerSecond=800.0, numRecordsIn=3, currentInputWatermark=50), False, NOW)
+    calm = task_metrics(task(backPressuredTimeMsPerSecond=300.0, numRecordsIn=4, currentInputWatermark=60), False, NOW)
+    values = vertex_metrics([busy, calm], NOW)
+    assert (values["busy"], values["back_pressured"], values["idle"]) == (800, 300, 200)
+    assert (values["records_in"], values["watermark"]) == (7, 50)
+
+
+def test_the_version_grows_when_something_changes_and_not_with_the_clock() -> None:
+    row = job()
+    live = LiveDocument(row, graph(2))
+    first = live.build(None, {}, NOW)
+    assert live.build(None, {}, NOW + 500)["version"] == first["version"]
+    row.waiting_for = "needs 2 slots"
+    assert live.build(None, {}, NOW + 1000)["version"] == first["version"] + 1
+    assert first["version"] >= NOW
+
+
+def test_vertices_name_their_inputs_and_ends() -> None:
+    document = LiveDocument(job(), graph(2)).build(None, {}, NOW)
+    by_name = {vertex["name"]: vertex for vertex in document["vertices"]}
+    assert [v["is_source"] for v in document["vertices"]] == [True, False, False]
+    assert [v["is_sink"] for v in document["vertices"]] == [False, False, True]
+    assert {i["ship_strategy"] for v in by_name.values() for i in v["inputs"]} >= {"HASH"}
+    assert all(len(vertex["subtasks"]) == vertex["parallelism"] for vertex in document["vertices"])
+
+
+@pytest.mark.parametrize(
+    ("failure", "name"),
+    [
+        (FailureInfo("x", "Traceback …\n  File\nValueError: bad\n"), "ValueError"),
+        (FailureInfo("x", "Traceback …\nmy.module.MyError"), "my.module.MyError"),
+        (FailureInfo("slot 3 was lost: gone"), "SlotLost"),
+        (FailureInfo("something"), "JobFailure"),
+    ],
+)
+def test_a_failure_has_the_name_of_its_error(failure: FailureInfo, name: str) -> None:
+    assert error_name(failure) == name

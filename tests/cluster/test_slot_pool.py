@@ -1,0 +1,126 @@
+"""SlotPool: who gets which slots, and that no slot is given twice."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backend.cluster.slot_pool import SlotPool, SlotRequest, StageKey
+from runtime.core.ids import Attempt, SlotId
+
+
+def request(job: str, *regions: int, since: int = 0, attempt: int = 0) -> SlotRequest:
+    """A request for regions of these sizes."""
+    first, slots = 0, []
+    for size in regions:
+        slots.append(tuple(SlotId(first + i) for i in range(size)))
+        first += size
+    return SlotRequest(job, Attempt(attempt), since, tuple(slots))
+
+
+def pool(**taskmanagers: int) -> SlotPool:
+    made = SlotPool()
+    for name, slots in taskmanagers.items():
+        made.add(name, slots)
+    return made
+
+
+def test_a_region_goes_into_the_taskmanager_that_it_fills_best() -> None:
+    slots = pool(big=4, small=2)
+    slots.request(request("a", 2))
+    [(_, [stage])] = slots.grant()
+    assert (stage.taskmanager, stage.slots) == ("small", (0, 1))
+    assert slots.free == 4
+
+
+def test_a_region_that_fits_nowhere_is_cut_into_one_stage_per_taskmanager() -> None:
+    slots = pool(a=2, b=3)
+    slots.request(request("job", 5))
+    [(_, stages)] = slots.grant()
+    assert sorted((s.taskmanager, len(s.slots)) for s in stages) == [("a", 2), ("b", 3)]
+    assert sorted(slot for s in stages for slot in s.slots) == [0, 1, 2, 3, 4]
+    assert {s.region for s in stages} == {0}
+    assert {s.key.stage for s in stages} == {0, 1}
+
+
+def test_a_job_waits_until_all_its_slots_are_there_and_says_what_it_lacks() -> None:
+    slots = pool()
+    slots.request(request("a", 2))
+    assert slots.shortage("a") == "needs 2 slots, no TaskManager is registered"
+    slots.add("t", 1)
+    assert slots.grant() == []
+    assert slots.shortage("a") == "needs 2 slots, 1 is free (the cluster has 1 in all)"
+    slots.add("u", 2)
+    assert [r.job_id for r, _ in slots.grant()] == ["a"]
+    assert slots.shortage("a") == ""
+
+
+def test_the_oldest_job_is_served_first() -> None:
+    slots = pool()
+    slots.request(request("young", 2, since=20))
+    slots.request(request("old", 2, since=10))
+    slots.add("t", 2)
+    assert [r.job_id for r, _ in slots.grant()] == ["old"]
+    assert slots.shortage("young") == "needs 2 slots, 0 are free"
+
+
+def test_a_small_job_does_not_wait_behind_one_that_cannot_start() -> None:
+    slots = pool(t=2)
+    slots.request(request("large", 3, since=1))
+    slots.request(request("small", 1, since=2))
+    assert [r.job_id for r, _ in slots.grant()] == ["small"]
+
+
+def test_slots_are_free_again_when_their_stage_is_over() -> None:
+    slots = pool(t=2)
+    slots.request(request("a", 2))
+    [(_, [stage])] = slots.grant()
+    slots.request(request("b", 2))
+    assert slots.grant() == []
+    assert slots.release(stage.key) == stage
+    assert slots.release(stage.key) is None
+    assert [r.job_id for r, _ in slots.grant()] == ["b"]
+
+
+def test_what_a_taskmanager_hosted_goes_with_it() -> None:
+    slots = pool(t=2, u=2)
+    slots.request(request("a", 4))
+    slots.grant()
+    lost = slots.remove("t")
+    assert [s.taskmanager for s in lost] == ["t"]
+    assert (slots.total, slots.free) == (2, 0)
+    assert slots.remove("t") == []
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.integers(0, 3), st.integers(1, 5)),
+        st.tuples(st.just("remove"), st.integers(0, 3), st.just(0)),
+        st.tuples(st.just("request"), st.integers(0, 9), st.integers(1, 7)),
+        st.tuples(st.just("release"), st.integers(0, 9), st.integers(0, 2)),
+    ),
+    max_size=40,
+)
+
+
+@given(steps)
+def test_no_slot_is_ever_given_twice_and_none_is_lost(history: list[tuple[str, int, int]]) -> None:
+    slots, capacity = SlotPool(), {}
+    for what, index, number in history:
+        match what:
+            case "add":
+                slots.add(f"t{index}", number)
+                capacity.setdefault(f"t{index}", number)
+            case "remove":
+                slots.remove(f"t{index}")
+                capacity.pop(f"t{index}", None)
+            case "request" if not slots.stages(f"j{index}"):
+                slots.request(request(f"j{index}", number, 1))
+            case "release":
+                slots.release(StageKey(f"j{index}", Attempt(0), number))
+        for granted, stages in slots.grant():
+            assert sorted(s for stage in stages for s in stage.slots) == sorted(s for r in granted.regions for s in r)
+        for name, total in capacity.items():
+            used = sum(len(stage.slots) for stage in slots.stages(taskmanager=name))
+            assert 0 <= used <= total
+            assert slots.free_of(name) == total - used

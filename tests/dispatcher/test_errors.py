@@ -1,0 +1,104 @@
+"""Whatever goes wrong: a status that is not 2xx, and {"errors": ["…"]}."""
+
+from __future__ import annotations
+
+import pytest
+from rest_framework.test import APIClient
+
+from backend.cluster import services
+from backend.cluster.models import Job
+from tests.dispatcher import rows
+
+UNKNOWN = "f" * 32
+
+
+@pytest.mark.parametrize("prefix", ["/", "/v1/"])
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("get", "jobs/zz", 400),
+        ("get", f"jobs/{UNKNOWN.upper()}", 400),
+        ("patch", "jobs/zz", 400),
+        ("get", f"jobs/{UNKNOWN}", 404),
+        ("get", f"jobs/{UNKNOWN}/plan", 404),
+        ("patch", f"jobs/{UNKNOWN}?mode=cancel", 404),
+        ("get", f"jobs/{UNKNOWN}/yarn-cancel", 404),
+        ("get", f"jobs/{UNKNOWN}/vertices/zz", 400),
+        ("get", f"jobs/{UNKNOWN}/exceptions?maxExceptions=many", 404),
+        ("get", f"applications/{UNKNOWN}", 404),
+        ("get", "taskmanagers/nobody:1-abcdef", 404),
+        ("delete", "jars/nothing.py", 404),
+        ("post", f"jars/{'0' * 64}_x.py/run", 404),
+        ("get", "nope", 404),
+        ("get", f"jobs/{UNKNOWN}/nope", 404),
+        ("post", "jobs", 405),
+        ("get", "jars/upload", 405),
+        ("options", "overview", 405),
+    ],
+)
+def test_errors_have_one_shape(api: APIClient, method: str, path: str, status: int, prefix: str) -> None:
+    answer = getattr(api, method)(prefix + path)
+    assert answer.status_code == status
+    assert list(answer.json()) == ["errors"]
+    assert all(isinstance(line, str) and line for line in answer.json()["errors"])
+
+
+def test_an_unknown_vertex_of_a_known_job_is_not_found(api: APIClient, job: Job) -> None:
+    answer = api.get(f"/v1/jobs/{job.id}/vertices/{UNKNOWN}")
+    assert answer.status_code == 404
+    assert UNKNOWN in answer.json()["errors"][0]
+
+
+@pytest.mark.parametrize(("body", "content_type"), [(b"{", "application/json"), (b"a=b", "text/plain")])
+def test_bodies_that_cannot_be_read(api: APIClient, job: Job, body: bytes, content_type: str) -> None:
+    answer = api.post("/v1/jars/x.py/run", body, content_type=content_type)
+    assert answer.status_code in (404, 415)
+    assert list(answer.json()) == ["errors"]
+
+
+def test_an_error_that_nobody_foresaw_shows_an_id_and_not_its_cause(
+    api: APIClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("the secret cause")
+
+    monkeypatch.setattr(services, "cluster_document", broken)
+    answer = api.get("/v1/overview")
+    assert answer.status_code == 500
+    [message] = answer.json()["errors"]
+    assert "secret" not in message
+    reference = message.rsplit(" ", 1)[1].rstrip(".")
+    assert reference in caplog.text and "the secret cause" in caplog.text
+
+
+def test_gets_may_have_a_body(api: APIClient, job: Job) -> None:
+    """Flink's Java client sends {} with every GET and PATCH."""
+    answer = api.generic("GET", f"/v1/jobs/{job.id}/status", b"{}", content_type="application/json")
+    assert answer.json() == {"status": "RUNNING"}
+    answer = api.generic("PATCH", f"/v1/jobs/{job.id}?mode=cancel", b"{}", content_type="application/json")
+    assert answer.status_code == 202
+
+
+def test_any_accept_header_gets_json(api: APIClient) -> None:
+    for accept in ("text/html", "application/xml", "*/*", "nonsense"):
+        answer = api.get("/v1/jobs", HTTP_ACCEPT=accept)
+        assert (answer.status_code, answer["Content-Type"]) == (200, "application/json")
+
+
+def test_answers_are_for_the_own_origin_and_are_not_kept(api: APIClient) -> None:
+    answer = api.get("/v1/jobs", HTTP_ORIGIN="https://elsewhere.example")
+    assert "Access-Control-Allow-Origin" not in answer
+    assert answer["Cache-Control"] == "no-store"
+    assert answer["X-Content-Type-Options"] == "nosniff"
+    assert answer["X-Frame-Options"] == "DENY"
+
+
+@pytest.mark.django_db
+def test_an_unknown_host_is_refused(client: APIClient) -> None:
+    assert client.get("/v1/jobs", HTTP_HOST="elsewhere.example").status_code == 400
+
+
+def test_too_many_names_are_refused(api: APIClient) -> None:
+    job = rows.running_job()
+    answer = api.get(f"/v1/jobs/{job.id}/metrics?get={','.join(f'm{i}' for i in range(1001))}")
+    assert answer.status_code == 400

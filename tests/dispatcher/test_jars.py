@@ -1,0 +1,252 @@
+"""/jars: upload, list, delete, plan and run; programs are run in real child processes."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from pytest_django import Settings
+from rest_framework.test import APIClient
+
+from backend.cluster.models import Artifact, Job
+from tests.accounts.cast import client_of
+from tests.dispatcher import rows
+
+PROGRAM = """
+import sys
+from runtime.datastream import StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_collection(list(range(10))).map(lambda x: x + 1).name("add one").print()
+print("arguments", sys.argv[1:])
+env.execute("tiny")
+"""
+
+pytestmark = pytest.mark.usefixtures("home")
+
+
+def upload(api: APIClient, name: str, content: bytes | str, field: str = "jarfile") -> Any:
+    file = io.BytesIO(content.encode() if isinstance(content, str) else content)
+    file.name = name
+    return api.post("/v1/jars/upload", {field: file}, format="multipart")
+
+
+def jar_id(answer: Any) -> str:
+    assert answer.status_code == 200, answer.content
+    assert answer.json()["status"] == "success"
+    return str(answer.json()["filename"].rsplit("/", 1)[1])
+
+
+def archive(**files: str) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as target:
+        for name, text in files.items():
+            target.writestr(name.replace("__slash__", "/") + ".py", text)
+    return content.getvalue()
+
+
+def test_an_upload_is_stored_under_its_digest_and_listed(api: APIClient, alice: User, home: Path) -> None:
+    digest = sha256(PROGRAM.encode()).hexdigest()
+    assert jar_id(upload(api, "tiny.py", PROGRAM)) == f"{digest}_tiny.py"
+    assert (home / "artifacts" / digest / "tiny.py").read_text() == PROGRAM
+    [entry] = api.get("/v1/jars").json()["files"]
+    assert (entry["id"], entry["name"]) == (f"{digest}_tiny.py", "tiny.py")
+    assert Artifact.objects.get().uploaded_by == alice
+    # nothing half-done is left
+    assert [path.name for path in (home / "artifacts").iterdir()] == [digest]
+
+
+def test_the_same_content_again_is_the_same_artifact(api: APIClient) -> None:
+    upload(api, "one.py", PROGRAM)
+    upload(api, "two.py", PROGRAM, field="file")
+    [entry] = api.get("/v1/jars").json()["files"]
+    assert entry["name"] == "two.py"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("../../../../etc/cron.d/job.py", "job.py"),
+        ("..\\..\\job.py", "job.py"),
+        ("/abs/job.py", "job.py"),
+        ("a b;$(rm).py", "a_b___rm_.py"),
+        ("..hidden.py", "hidden.py"),
+        ("%2e%2e%2fjob.py", "_2e_2e_2fjob.py"),
+        ("größe.py", "gr__e.py"),
+        ("x" * 300 + ".py", "x" * 117 + ".py"),
+    ],
+)
+def test_the_clients_file_name_cannot_lead_anywhere(api: APIClient, home: Path, given: str, kept: str) -> None:
+    upload(api, given, PROGRAM)
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert [path.name for path in files] == [kept]
+    assert files[0].parent.parent == home / "artifacts"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("job.jar", PROGRAM),
+        ("job.exe", PROGRAM),
+        (".py", PROGRAM),
+        ("job", PROGRAM),
+        ("job.py", ""),
+        ("job.zip", PROGRAM),
+        ("job.whl", b"PK\x03\x04 cut off"),
+    ],
+)
+def test_what_is_no_program_is_refused_and_leaves_nothing(
+    api: APIClient, home: Path, name: str, content: bytes | str
+) -> None:
+    answer = upload(api, name, content)
+    assert answer.status_code == 400
+    assert list(answer.json()) == ["errors"]
+    assert [path for path in home.rglob("*") if path.is_file()] == []
+    assert not Artifact.objects.exists()
+
+
+def test_exactly_one_file_is_taken(api: APIClient) -> None:
+    assert api.post("/v1/jars/upload", {"note": "none"}, format="multipart").status_code == 400
+    two = {name: io.BytesIO(b"x") for name in ("a", "b")}
+    for name, file in two.items():
+        file.name = f"{name}.py"
+    assert api.post("/v1/jars/upload", two, format="multipart").status_code == 400
+    assert api.post("/v1/jars/upload", {}, format="json").status_code == 415
+
+
+def test_a_file_over_the_limit_is_refused(api: APIClient, home: Path, settings: Settings) -> None:
+    settings.TIDEMARK_MAX_UPLOAD_BYTES = 100
+    assert upload(api, "job.py", "#" * 101).status_code == 413
+    assert upload(api, "job.py", "#" * 100).status_code == 200
+    assert len([path for path in home.rglob("*") if path.is_file()]) == 1
+
+
+def test_a_deleted_artifact_is_gone(api: APIClient, home: Path) -> None:
+    name = jar_id(upload(api, "job.py", PROGRAM))
+    assert api.delete(f"/v1/jars/{name}").json() == {}
+    assert api.get("/v1/jars").json()["files"] == []
+    assert [path for path in home.rglob("*") if path.is_file()] == []
+    assert api.delete(f"/v1/jars/{name}").status_code == 404
+
+
+def test_an_artifact_of_a_job_that_has_not_ended_stays(api: APIClient) -> None:
+    name = jar_id(upload(api, "job.py", PROGRAM))
+    job = rows.running_job()
+    Job.objects.update(artifact=Artifact.objects.get())
+    answer = api.delete(f"/v1/jars/{name}")
+    assert answer.status_code == 409
+    assert job.id in answer.json()["errors"][0]
+    Job.objects.update(state="FINISHED")
+    assert api.delete(f"/v1/jars/{name}").status_code == 200
+
+
+def test_who_may_not_submit_can_neither_upload_nor_plan_nor_run(api: APIClient, oscar: User) -> None:
+    name = jar_id(upload(api, "job.py", PROGRAM))
+    operator = client_of(oscar)
+    assert upload(operator, "other.py", PROGRAM).status_code == 403
+    assert operator.get(f"/v1/jars/{name}/plan").status_code == 403
+    assert operator.post(f"/v1/jars/{name}/plan").status_code == 403
+    assert operator.post(f"/v1/jars/{name}/run").status_code == 403
+    assert operator.delete(f"/v1/jars/{name}").status_code == 403
+    assert operator.get("/v1/jars").status_code == 200
+
+
+# --- plan and run -----------------------------------------------------------------------------------------------------
+
+
+def test_the_plan_of_a_program(api: APIClient) -> None:
+    name = jar_id(upload(api, "tiny.py", PROGRAM))
+    body = {"parallelism": 2, "programArgsList": ["--year", "2013"]}
+    answer = api.post(f"/v1/jars/{name}/plan", body, format="json")
+    assert answer.status_code == 200, answer.content
+    plan = answer.json()["plan"]
+    assert plan["name"] == "tiny"
+    assert any("add one" in node["description"] for node in plan["nodes"])
+    assert "['--year', '2013']" in answer.json()["output"]
+    assert not Job.objects.exists()
+
+
+def test_running_a_program_leaves_a_job_for_the_leader(api: APIClient, alice: User) -> None:
+    name = jar_id(upload(api, "tiny.py", PROGRAM))
+    wanted = "0123456789abcdef" * 2
+    body = {
+        "parallelism": "3",
+        "programArgs": "--year 2013",
+        "jobId": wanted,
+        "flinkConfiguration": {"restart-strategy.type": "fixed-delay"},
+    }
+    answer = api.post(f"/v1/jars/{name}/run", body, format="json")
+    assert answer.status_code == 200, answer.content
+    assert answer.json()["jobid"] == wanted
+    job = Job.objects.get()
+    assert (job.id, job.name, job.state, job.submitted_by) == (wanted, "tiny", "INITIALIZING", alice)
+    assert job.program_args == ["--year", "2013"]
+    assert job.artifact == Artifact.objects.get()
+    assert job.parallelism == 3
+    assert job.configuration["restart-strategy.type"] == "fixed-delay"
+    assert job.graph["configuration"]["restart-strategy.type"] == "fixed-delay"
+    assert api.post(f"/v1/jars/{name}/run", body, format="json").status_code == 409
+
+
+def test_an_archive_is_run_by_its_package(api: APIClient) -> None:
+    content = archive(job__slash____init__="", job__slash____main__=PROGRAM)
+    name = jar_id(upload(api, "job.zip", content))
+    assert api.get("/v1/jars").json()["files"][0]["entry"][0]["name"] == "job"
+    answer = api.post(f"/v1/jars/{name}/run")
+    assert answer.status_code == 200, answer.content
+    assert Job.objects.get().name == "tiny"
+
+
+def test_a_program_that_fails_says_where(api: APIClient) -> None:
+    name = jar_id(upload(api, "broken.py", "year = {}\nyear['2013']\n"))
+    answer = api.get(f"/v1/jars/{name}/plan?parallelism=2")
+    assert answer.status_code == 400
+    text = "\n".join(answer.json()["errors"])
+    assert "KeyError" in text and "broken.py" in text and "line 2" in text
+
+
+def test_a_program_sees_no_secrets(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TIDEMARK_ADMIN_TOKEN", "DATABASE_URL", "REDIS_URL", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "canary-7f3a")
+    name = jar_id(upload(api, "spy.py", "import os\nraise ValueError(dict(os.environ))\n"))
+    answer = api.post(f"/v1/jars/{name}/plan")
+    assert answer.status_code == 400
+    assert b"PYTHONPATH" in answer.content
+    assert b"canary" not in answer.content
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"parallelism": 0},
+        {"parallelism": "many"},
+        {"parallelism": -1},
+        {"programArgsList": "--year"},
+        {"programArgsList": [1]},
+        {"programArgs": ["--year"]},
+        {"entryClass": 7},
+        {"jobId": "zz"},
+        {"flinkConfiguration": {"a": 1}},
+        {"flinkConfiguration": ["a"]},
+        {"savepointPath": "/savepoints/1"},
+        [],
+        "text",
+    ],
+)
+def test_requests_that_make_no_sense_are_refused(api: APIClient, body: Any) -> None:
+    name = jar_id(upload(api, "tiny.py", PROGRAM))
+    answer = api.post(f"/v1/jars/{name}/run", body, format="json")
+    assert answer.status_code in (400,) or body == {"parallelism": 0}
+    assert not Job.objects.exists() or body == {"parallelism": 0}
+
+
+@pytest.mark.parametrize("jar", ["..", "%2e%2e", "..%2f..%2fdb.sqlite3", "artifacts", "0" * 64, "0" * 64 + "_../x.py"])
+def test_ids_of_artifacts_lead_nowhere_else(api: APIClient, jar: str) -> None:
+    answer = api.delete(f"/v1/jars/{jar}")
+    assert answer.status_code in (404, 405)
+    assert list(answer.json()) == ["errors"]

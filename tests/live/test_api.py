@@ -1,0 +1,173 @@
+"""/api/v1: live documents and logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import redis
+from rest_framework.test import APIClient
+
+from backend.cluster import bus
+from backend.cluster.models import Job
+from tests.dispatcher import rows
+
+pytestmark = pytest.mark.usefixtures("bus_redis")
+
+
+@pytest.fixture
+def job(db: None) -> Job:
+    return rows.running_job()
+
+
+@pytest.fixture
+def logs(home: Path, job: Job) -> Path:
+    """The log files of two attempts, and things beside them that are none."""
+    root = home / "logs" / "jobs" / job.id
+    for attempt in (0, 1):
+        directory = root / f"attempt-{attempt}"
+        directory.mkdir(parents=True)
+        (directory / "slot-0.out").write_text(f"attempt {attempt}\n")
+        (directory / "slot-0.log").write_text("INFO started\n")
+    (root / "attempt-1" / "slot-0.log.1").write_text("older\n")
+    (root / "attempt-1" / "secrets.txt").write_text("canary-7f3a")
+    (home / "admin-token").write_text("canary-7f3a")
+    (root / "attempt-1" / "slot-7.log").symlink_to(home / "admin-token")
+    (root / "attempt-2").symlink_to(home)
+    (home / "slot-0.log").write_text("canary-7f3a")
+    return root
+
+
+def test_the_live_document_is_redis_and_then_sqls(api: APIClient, job: Job, bus_redis: redis.Redis) -> None:
+    path = f"/api/v1/jobs/{job.id}/live"
+    assert api.get(path).json()["state"] == "RUNNING"
+    bus.put_document(bus.JOB_KEY.format(job.id), {"id": job.id, "state": "FAILING", "version": 9, "now": 1})
+    assert api.get(path).json()["state"] == "FAILING"
+
+
+def test_the_cluster_document(api: APIClient, job: Job) -> None:
+    rows.taskmanager()
+    cluster = api.get("/api/v1/cluster").json()
+    assert (cluster["slots_total"], cluster["jobs"][0]["id"]) == (4, job.id)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        (f"/api/v1/jobs/{'f' * 32}/live", 404, "not_found"),
+        (f"/api/v1/jobs/{'f' * 32}/logs", 404, "not_found"),
+        ("/api/v1/jobs/zz/live", 400, "invalid"),
+        ("/api/v1/nope", 404, "not_found"),
+        ("/api/nope", 404, "not_found"),
+    ],
+)
+def test_errors_of_the_product_have_codes(api: APIClient, path: str, status: int, code: str) -> None:
+    answer = api.get(path)
+    assert answer.status_code == status
+    [error] = answer.json()["errors"]
+    assert error.keys() == {"code", "field", "message"}
+    assert error["code"] == code
+
+
+# --- logs -------------------------------------------------------------------------------------------------------------
+
+
+def test_logs_are_listed_newest_attempt_first(api: APIClient, job: Job, logs: Path) -> None:
+    files = api.get(f"/api/v1/jobs/{job.id}/logs").json()["files"]
+    assert [file["name"] for file in files] == [
+        "attempt-1/slot-0.log",
+        "attempt-1/slot-0.log.1",
+        "attempt-1/slot-0.out",
+        "attempt-0/slot-0.log",
+        "attempt-0/slot-0.out",
+    ]
+    assert files[2] | {"mtime": 0} == {
+        "name": "attempt-1/slot-0.out",
+        "attempt": 1,
+        "slot": 0,
+        "kind": "out",
+        "size": 10,
+        "mtime": 0,
+    }
+
+
+def test_a_job_without_logs_has_an_empty_list(api: APIClient, job: Job, home: Path) -> None:
+    assert api.get(f"/api/v1/jobs/{job.id}/logs").json() == {"files": []}
+
+
+@pytest.mark.parametrize("separator", ["/", "%2F"])
+def test_a_log_is_read_page_by_page(api: APIClient, job: Job, logs: Path, separator: str) -> None:
+    path = f"/api/v1/jobs/{job.id}/logs/attempt-1{separator}slot-0.out"
+    first = api.get(f"{path}?limit=4").json()
+    assert first == {"name": "attempt-1/slot-0.out", "offset": 0, "next_offset": 4, "size": 10, "text": "atte"}
+    rest = api.get(f"{path}?offset=4").json()
+    assert (rest["text"], rest["next_offset"]) == ("mpt 1\n", 10)
+    assert api.get(f"{path}?offset=10").json()["text"] == ""
+
+
+def test_a_log_is_read_from_its_end_by_whole_lines(api: APIClient, job: Job, logs: Path) -> None:
+    (logs / "attempt-0" / "slot-0.out").write_text("first line\nsecond line\n")
+    answer = api.get(f"/api/v1/jobs/{job.id}/logs/attempt-0/slot-0.out?offset=-15").json()
+    assert (answer["text"], answer["offset"], answer["next_offset"]) == ("second line\n", 11, 23)
+
+
+def test_a_log_that_was_rotated_is_read_from_its_begin(api: APIClient, job: Job, logs: Path) -> None:
+    answer = api.get(f"/api/v1/jobs/{job.id}/logs/attempt-0/slot-0.out?offset=5000").json()
+    assert (answer["offset"], answer["text"]) == (0, "attempt 0\n")
+
+
+@pytest.mark.parametrize("limit", [4, 5, 6, 7])
+def test_no_character_is_torn_apart(api: APIClient, job: Job, logs: Path, limit: int) -> None:
+    text = "größe → 漢字 🌊 " * 5
+    (logs / "attempt-0" / "slot-0.out").write_text(text)
+    path = f"/api/v1/jobs/{job.id}/logs/attempt-0/slot-0.out"
+    offset, parts = 0, []
+    while offset < len(text.encode()):
+        page = api.get(f"{path}?offset={offset}&limit={limit}").json()
+        assert page["next_offset"] > offset
+        parts.append(page["text"])
+        offset = page["next_offset"]
+    assert "".join(parts) == text
+
+
+def test_bytes_that_are_no_text_do_not_stop_the_reader(api: APIClient, job: Job, logs: Path) -> None:
+    (logs / "attempt-0" / "slot-0.out").write_bytes(b"\xff\xfe\xc3" * 20)
+    page = api.get(f"/api/v1/jobs/{job.id}/logs/attempt-0/slot-0.out?limit=7").json()
+    assert page["next_offset"] >= 4
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../../admin-token",
+        "..%2f..%2f..%2fadmin-token",
+        "..%252f..%252f..%252fadmin-token",
+        "attempt-1/../../../../admin-token",
+        "attempt-1/secrets.txt",
+        "attempt-1/slot-7.log",
+        "attempt-2/slot-0.log",
+        "attempt-1//slot-0.log",
+        "attempt-1/./slot-0.log",
+        "/etc/passwd",
+        "%2fetc%2fpasswd",
+        "attempt-1/slot-0.log%00.txt",
+        "attempt-1\\slot-0.log",
+        "file:///etc/passwd",
+        ".",
+        "..",
+        "attempt-1",
+    ],
+)
+def test_nothing_but_listed_files_is_read(api: APIClient, job: Job, logs: Path, name: str) -> None:
+    answer = api.get(f"/api/v1/jobs/{job.id}/logs/{name}")
+    assert answer.status_code == 404
+    assert b"canary" not in answer.content and b"root:" not in answer.content
+
+
+@pytest.mark.parametrize(
+    "query", ["offset=x", "limit=0", "limit=x", "limit=99999999999", "offset=1e3", "offset=" + "9" * 40]
+)
+def test_numbers_that_are_none_are_refused(api: APIClient, job: Job, logs: Path, query: str) -> None:
+    answer = api.get(f"/api/v1/jobs/{job.id}/logs/attempt-0/slot-0.out?{query}")
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == query.split("=")[0]

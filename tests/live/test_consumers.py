@@ -1,0 +1,302 @@
+"""/ws/live over the whole application: origin, login, snapshots, changes, ticks; hints through a real Redis."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+import redis
+from channels.db import database_sync_to_async
+from channels.layers import get_channel_layer
+from django.contrib.auth.models import User
+from django.test import Client
+
+from backend.accounts.models import ApiToken
+from backend.accounts.services import create_token
+from backend.cluster import bus
+from backend.cluster.models import Job
+from backend.live import consumers
+from backend.live.authentication import SUBPROTOCOL, TOKEN_SUBPROTOCOL
+from backend.live.consumers import LiveConsumer, Pace
+from backend.live.routing import websocket_application
+from tests.dispatcher import rows
+from tests.live.websocket import WebSocket
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("bus_redis")]
+
+ORIGIN = (b"origin", b"http://localhost:8000")
+Connect = Callable[..., Awaitable[WebSocket]]
+
+
+@pytest.fixture
+async def connect(bus_redis: redis.Redis) -> AsyncIterator[Connect]:
+    """Connects with these headers, and ends all connections after the test."""
+    opened: list[WebSocket] = []
+
+    async def open_connection(*headers: tuple[bytes, bytes], **options: Any) -> WebSocket:
+        connection = WebSocket(*headers, **options)
+        assert await connection.connect()
+        opened.append(connection)
+        return connection
+
+    yield open_connection
+    for connection in opened:
+        await connection.disconnect()
+    layer: Any = get_channel_layer()
+    await layer.close_pools()
+
+
+@pytest.fixture
+def cookie(alice: User) -> tuple[bytes, bytes]:
+    """The session cookie of alice's browser."""
+    browser = Client()
+    browser.force_login(alice)
+    return (b"cookie", f"tidemark-session={browser.cookies['tidemark-session'].value}".encode())
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same connection, with less time between its messages."""
+    pace = Pace(between_changes_s=0.05, tick_s=0.2, look_anyway_s=60.0, check_user_s=0.1, send_timeout_s=0.3)
+    monkeypatch.setattr(LiveConsumer.__init__, "__defaults__", (pace,))
+
+
+async def refused(*headers: tuple[bytes, bytes], **options: Any) -> bool:
+    connection = WebSocket(*headers, **options)
+    accepted = await connection.connect()
+    await connection.wait(5)
+    return not accepted
+
+
+async def receive(connection: WebSocket, kind: str) -> dict[str, Any]:
+    """The next message of this type; ticks in between are skipped."""
+    while True:
+        message = await connection.receive_json()
+        if message["type"] == kind:
+            return message
+        assert message["type"] == "tick", message
+
+
+async def publish(job: Job, **changes: Any) -> dict[str, Any]:
+    """What the jobmanager does on a change: put the document, then hint at it."""
+    document = {**(job.document or {}), **changes}
+    await asyncio.to_thread(bus.put_document, bus.JOB_KEY.format(job.id), document)
+    await hint(f"job:{job.id}", document["version"])
+    return document
+
+
+async def hint(topic: str, version: int) -> None:
+    """What the channel layer carries from the jobmanager."""
+    layer: Any = get_channel_layer()
+    await layer.group_send(topic.replace(":", "."), {"type": "live.changed", "topic": topic, "version": version})
+
+
+@pytest.fixture
+def job(transactional_db: None) -> Job:
+    return rows.running_job()
+
+
+# --- who may connect --------------------------------------------------------------------------------------------------
+
+
+async def test_anonymous_connections_are_refused() -> None:
+    assert await refused(ORIGIN)
+    assert await refused(ORIGIN, (b"cookie", b"tidemark-session=nonsense"))
+    assert await refused(ORIGIN, (b"authorization", b"Bearer nonsense"))
+    assert await refused(ORIGIN, subprotocols=[SUBPROTOCOL, TOKEN_SUBPROTOCOL + "nonsense"])
+
+
+@pytest.mark.parametrize("origin", [b"https://elsewhere.example", b"http://localhost.elsewhere.example", b"null"])
+async def test_other_sites_are_refused(cookie: tuple[bytes, bytes], origin: bytes) -> None:
+    assert await refused((b"origin", origin), cookie)
+
+
+async def test_a_session_and_a_token_may_connect(connect: Connect, cookie: tuple[bytes, bytes], alice: User) -> None:
+    await connect(ORIGIN, cookie)
+    token = await database_sync_to_async(create_token)(alice, "live")
+    await connect(ORIGIN, (b"authorization", f"Bearer {token}".encode()))
+    connection = await connect(ORIGIN, subprotocols=[SUBPROTOCOL, TOKEN_SUBPROTOCOL + token])
+    await connection.send_json({"type": "ping"})
+    assert (await receive(connection, "pong"))["now"] > 0
+
+
+async def test_a_logout_ends_the_connection(
+    connect: Connect, cookie: tuple[bytes, bytes], alice: User, fast: None
+) -> None:
+    token = await database_sync_to_async(create_token)(alice, "live")
+    by_cookie = await connect(ORIGIN, cookie)
+    by_token = await connect(ORIGIN, (b"authorization", f"Bearer {token}".encode()))
+    await receive(by_cookie, "tick")
+    await database_sync_to_async(ApiToken.objects.all().delete)()
+    await database_sync_to_async(User.objects.update)(is_active=False)
+    for connection in (by_cookie, by_token):
+        while (message := await connection.receive_output(5))["type"] == "websocket.send":
+            assert "tick" in message["text"]
+        assert message == {"type": "websocket.close", "code": consumers.CLOSE_UNAUTHORIZED}
+
+
+# --- topics -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_subscription_begins_with_a_snapshot(connect: Connect, cookie: tuple[bytes, bytes], job: Job) -> None:
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_json({"type": "subscribe", "topic": f"job:{job.id}"})
+    message = await receive(connection, "snapshot")
+    assert message["topic"] == f"job:{job.id}"
+    assert message["data"]["vertices"][0]["metrics"]["records_in"] == 400
+    assert message["version"] == message["data"]["version"]
+    await connection.send_json({"type": "subscribe", "topic": "cluster"})
+    assert (await receive(connection, "snapshot"))["data"]["jobs"][0]["id"] == job.id
+
+
+async def test_changes_follow_with_numbers_and_patches(
+    connect: Connect, cookie: tuple[bytes, bytes], job: Job, fast: None
+) -> None:
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_json({"type": "subscribe", "topic": f"job:{job.id}"})
+    version = (await receive(connection, "snapshot"))["version"]
+    await publish(job, version=version + 5, state="CANCELLING")
+    change = await receive(connection, "change")
+    assert (change["from"], change["version"]) == (version, version + 5)
+    assert change["patch"]["state"] == "CANCELLING"
+    assert "vertices" not in change["patch"]
+    await publish(job, version=version + 6, state="CANCELED")
+    change = await receive(connection, "change")
+    assert (change["from"], change["version"], change["patch"]["state"]) == (version + 5, version + 6, "CANCELED")
+
+
+async def test_many_changes_become_few_messages(
+    connect: Connect, cookie: tuple[bytes, bytes], job: Job, fast: None
+) -> None:
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_json({"type": "subscribe", "topic": f"job:{job.id}"})
+    version = (await receive(connection, "snapshot"))["version"]
+    for step in range(1, 51):
+        await publish(job, version=version + step)
+    seen = []
+    while not seen or seen[-1]["version"] < version + 50:
+        seen.append(await receive(connection, "change"))
+    assert len(seen) < 40
+    assert [m["from"] for m in seen] == [version, *(m["version"] for m in seen[:-1])]
+
+
+async def test_subscribing_again_gives_a_new_snapshot(connect: Connect, cookie: tuple[bytes, bytes], job: Job) -> None:
+    """How a client mends a gap in the versions."""
+    connection = await connect(ORIGIN, cookie)
+    for _ in range(2):
+        await connection.send_json({"type": "subscribe", "topic": f"job:{job.id}"})
+        await receive(connection, "snapshot")
+
+
+async def test_after_unsubscribing_there_are_ticks_only(
+    connect: Connect, cookie: tuple[bytes, bytes], job: Job, fast: None
+) -> None:
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_json({"type": "subscribe", "topic": f"job:{job.id}"})
+    version = (await receive(connection, "snapshot"))["version"]
+    await connection.send_json({"type": "unsubscribe", "topic": f"job:{job.id}"})
+    await connection.send_json({"type": "ping"})
+    await receive(connection, "pong")
+    await publish(job, version=version + 1)
+    for _ in range(2):
+        await receive(connection, "tick")
+
+
+async def test_a_lost_hint_costs_time_only(
+    connect: Connect, cookie: tuple[bytes, bytes], job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pace = Pace(between_changes_s=0.05, tick_s=0.1, look_anyway_s=0.3)
+    monkeypatch.setattr(LiveConsumer.__init__, "__defaults__", (pace,))
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_json({"type": "subscribe", "topic": f"job:{job.id}"})
+    version = (await receive(connection, "snapshot"))["version"]
+    document = {**(job.document or {}), "version": version + 1}
+    await asyncio.to_thread(bus.put_document, bus.JOB_KEY.format(job.id), document)
+    assert (await receive(connection, "change"))["version"] == version + 1
+
+
+async def test_unknown_jobs_and_topics_are_errors(connect: Connect, cookie: tuple[bytes, bytes]) -> None:
+    connection = await connect(ORIGIN, cookie)
+    for topic in ("job:" + "f" * 32, "job:zz", "jobs", 7):
+        await connection.send_json({"type": "subscribe", "topic": topic})
+        message = await receive(connection, "error")
+        assert message["topic"] == str(topic) and message["message"]
+
+
+async def test_a_job_that_is_deleted_is_gone(
+    connect: Connect, cookie: tuple[bytes, bytes], job: Job, fast: None
+) -> None:
+    connection = await connect(ORIGIN, cookie)
+    topic = f"job:{job.id}"
+    await connection.send_json({"type": "subscribe", "topic": topic})
+    version = (await receive(connection, "snapshot"))["version"]
+    await database_sync_to_async(Job.objects.all().delete)()
+    await hint(topic, version + 1)
+    assert await receive(connection, "gone") == {"type": "gone", "topic": topic}
+
+
+# --- clients that behave badly ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '"x"', "{}", '{"type": "shutdown"}', '{"type": ["ping"]}'])
+async def test_messages_that_make_no_sense_are_answered_with_an_error(
+    connect: Connect, cookie: tuple[bytes, bytes], text: str
+) -> None:
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_text(text)
+    await receive(connection, "error")
+    await connection.send_json({"type": "ping"})
+    await receive(connection, "pong")
+
+
+async def _close_code(connection: WebSocket) -> int:
+    while (message := await connection.receive_output(5))["type"] == "websocket.send":
+        pass
+    return int(message["code"])
+
+
+async def test_large_messages_end_the_connection(connect: Connect, cookie: tuple[bytes, bytes]) -> None:
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_text("x" * (consumers.MAX_MESSAGE_BYTES + 1))
+    assert await _close_code(connection) == consumers.CLOSE_TOO_BIG
+
+
+async def test_a_flood_of_messages_ends_the_connection(connect: Connect, cookie: tuple[bytes, bytes]) -> None:
+    connection = await connect(ORIGIN, cookie)
+    for _ in range(60):
+        await connection.send_json({"type": "ping"})
+    assert await _close_code(connection) == consumers.CLOSE_POLICY
+
+
+async def test_topics_are_limited(
+    connect: Connect, cookie: tuple[bytes, bytes], job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumers, "MAX_TOPICS", 1)
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_json({"type": "subscribe", "topic": f"job:{job.id}"})
+    await receive(connection, "snapshot")
+    await connection.send_json({"type": "subscribe", "topic": "cluster"})
+    assert "At most 1" in (await receive(connection, "error"))["message"]
+
+
+async def test_a_client_that_takes_nothing_is_dropped(
+    cookie: tuple[bytes, bytes], fast: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a server does it whose socket is full: the send does not return."""
+    incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    incoming.put_nowait({"type": "websocket.connect"})
+    sent = []
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+        if message["type"] == "websocket.send":
+            await asyncio.Event().wait()
+
+    scope = {"type": "websocket", "path": "/ws/live", "headers": [ORIGIN, cookie], "subprotocols": []}
+    serving = asyncio.ensure_future(websocket_application(scope, incoming.get, send))
+    done, _ = await asyncio.wait([serving], timeout=5)
+    assert done == {serving}
+    assert sent == ["websocket.accept", "websocket.send"]
+    assert "dropped" in caplog.text

@@ -1,0 +1,69 @@
+"""Merge patches and what a feed sends next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backend.live.feed import Feed, group_of, is_topic, job_of_topic
+from backend.live.merge_patch import apply_merge_patch, merge_patch
+
+_LEAVES = st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.none() | st.integers(), max_size=3)
+_DOCUMENTS = st.dictionaries(
+    st.sampled_from("abcd"),
+    st.recursive(_LEAVES, lambda inner: st.dictionaries(st.sampled_from("abcd"), inner, max_size=3)),
+    max_size=4,
+)
+
+
+@given(before=_DOCUMENTS, after=_DOCUMENTS)
+def test_a_patch_leads_from_one_document_to_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
+    patch = merge_patch(before, after)
+    assert apply_merge_patch(before, patch) == after
+    assert (patch == {}) == (before == after)
+
+
+def test_the_patches_of_the_rfc() -> None:
+    assert merge_patch({"a": "b", "c": 1}, {"a": "z", "c": 1}) == {"a": "z"}
+    assert merge_patch({"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}) == {"a": {"c": None}}
+    assert merge_patch({"a": [1, 2]}, {"a": [1, 3]}) == {"a": [1, 3]}
+
+
+def test_a_feed_begins_with_a_snapshot_and_goes_on_with_numbered_changes() -> None:
+    feed = Feed("cluster")
+    assert feed.next_message({"version": 3, "a": 1}) == {
+        "type": "snapshot", "topic": "cluster", "version": 3, "data": {"version": 3, "a": 1},
+    }  # fmt: skip
+    assert feed.next_message({"version": 7, "a": 2}) == {
+        "type": "change", "topic": "cluster", "from": 3, "version": 7, "patch": {"version": 7, "a": 2},
+    }  # fmt: skip
+    assert feed.next_message({"version": 7, "a": 2}) is None
+
+
+def test_a_version_that_goes_back_starts_over() -> None:
+    feed = Feed("cluster")
+    feed.next_message({"version": 7})
+    message = feed.next_message({"version": 2})
+    assert message is not None and message["type"] == "snapshot"
+    feed.hint(3)
+    assert feed.is_due
+
+
+def test_hints_of_what_was_sent_are_no_reason_to_look() -> None:
+    feed = Feed("cluster")
+    feed.next_message({"version": 7})
+    feed.hint(7)
+    assert not feed.is_due
+    feed.hint(8)
+    assert feed.is_due and feed.hinted_version == 8
+
+
+def test_topics() -> None:
+    job = "job:" + "0" * 32
+    assert is_topic("cluster") and is_topic(job)
+    assert job_of_topic(job) == "0" * 32
+    assert group_of(job) == "job." + "0" * 32
+    for other in ("", "jobs", "job:", "job:zz", "job:" + "0" * 33, "job:" + "A" * 32, None, 7, ["cluster"]):
+        assert not is_topic(other)
