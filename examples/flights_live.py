@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from examples.flight_delays import LATE, WINDOW_TYPE, DelayAggregate, DescribeWindow, ScheduledDeparture, utc_text
@@ -87,7 +88,8 @@ def main() -> None:
     options = parse_arguments()
     env = StreamExecutionEnvironment.get_execution_environment(configuration_of(options))
     define_job(env, options.speed, options.max_delay_hours)
-    env.execute(JOB_NAME)
+    with suppress(KeyboardInterrupt):
+        env.execute(JOB_NAME)
 
 
 if __name__ == "__main__":

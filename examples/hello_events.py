@@ -31,6 +31,7 @@ def count_views(views: DataStream) -> DataStream:
     )
     return (
         views.assign_timestamps_and_watermarks(strategy)
+        .uid("view-times")
         .map(lambda view: (view["page"], 1), Types.TUPLE([Types.STRING(), Types.LONG()]))
         .key_by(lambda counted: counted[0], key_type=Types.STRING())
         .window(TumblingEventTimeWindows.of(Time.seconds(10)))

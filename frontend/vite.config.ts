@@ -2,7 +2,7 @@ import react from '@vitejs/plugin-react';
 import { defineConfig } from 'vitest/config';
 
 // `npm run dev` proxies to a running web process (or the mock server) named by TIDEMARK_URL.
-const backend = process.env['TIDEMARK_URL'] ?? 'http://127.0.0.1:8000';
+const backend = process.env.TIDEMARK_URL ?? 'http://127.0.0.1:8000';
 
 export default defineConfig({
   base: '/ui/',

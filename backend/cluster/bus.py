@@ -12,7 +12,8 @@ from functools import cache
 from typing import Any
 
 import redis
-from channels.layers import get_channel_layer
+from channels import DEFAULT_CHANNEL_LAYER
+from channels.layers import channel_layers
 from channels_redis.core import RedisChannelLayer
 from django.conf import settings
 
@@ -54,13 +55,13 @@ class Announcer:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._layer = get_channel_layer()
+        # of its own: closing it must not touch another thread's connections
+        self._layer = channel_layers.make_backend(DEFAULT_CHANNEL_LAYER)
 
     def announce(self, topic: str, version: int) -> None:
         """`topic` is "cluster" or "job:<id>"; its group has a dot for the colon."""
-        if self._layer is not None:
-            message = {"type": "live.changed", "topic": topic, "version": version}
-            self._loop.run_until_complete(self._layer.group_send(topic.replace(":", "."), message))
+        message = {"type": "live.changed", "topic": topic, "version": version}
+        self._loop.run_until_complete(self._layer.group_send(topic.replace(":", "."), message))
 
     def close(self) -> None:
         """End the connections."""

@@ -7,7 +7,7 @@ the heartbeat), never by waiting for an answer. May be called by any thread.
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Protocol
 
 from celery.utils.nodenames import worker_direct
 
@@ -21,6 +21,12 @@ PING_TASK = "tidemark.ping"
 DEPLOY_EXPIRY_S = 20.0
 END_EXPIRY_S = 300.0
 PING_EXPIRY_S = 30.0
+
+
+class SendCommand(Protocol):
+    """`send`, or what stands for it in tests."""
+
+    def __call__(self, worker_name: str, task: str, expires_s: float, **arguments: Any) -> None: ...
 
 
 def send(worker_name: str, task: str, expires_s: float, **arguments: Any) -> None:

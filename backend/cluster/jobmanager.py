@@ -18,8 +18,9 @@ from typing import Any
 import redis
 from django.db import DatabaseError, close_old_connections
 
-from backend.cluster import bus
+from backend.cluster import bus, commands
 from backend.cluster.cluster_document import cluster_document, job_entry, listed_jobs, taskmanager_entry
+from backend.cluster.commands import SendCommand
 from backend.cluster.job_logs import JobLogs, SlotLogWriter, job_log_directory
 from backend.cluster.job_runner import JobRunner
 from backend.cluster.job_store import JobStore
@@ -56,9 +57,10 @@ class JobManager:
         home: TIDEMARK_HOME; logs of slots go there.
         host: address of this process that slots can reach; a loopback address if all are on this machine.
         clock: for all deadlines.
+        send: sends a command to a TaskManager's worker.
     """
 
-    def __init__(self, home: Path, host: str, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, home: Path, host: str, clock: Clock = SYSTEM_CLOCK, send: SendCommand = commands.send) -> None:
         self._home = home
         self._host = host
         self._clock = clock
@@ -67,7 +69,7 @@ class JobManager:
         self.leadership = take_leadership(holder, clock.now_ms())
         logger.info("leads with epoch %d", self.leadership.epoch)
         self._store = JobStore(self.leadership)
-        self.resources = ResourceManager(self.leadership.epoch, clock)
+        self.resources = ResourceManager(self.leadership.epoch, clock, send)
         self._writer = SlotLogWriter()
         self._announcer = bus.Announcer()
         self._runners: dict[str, JobRunner] = {}

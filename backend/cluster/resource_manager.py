@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from kombu.exceptions import OperationalError
 
 from backend.cluster import commands
+from backend.cluster.commands import SendCommand
 from backend.cluster.slot_pool import SlotPool, SlotRequest, Stage, StageKey
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt
@@ -28,12 +29,6 @@ TASKMANAGER_TIMEOUT_MS = 10_000
 DEPLOY_TIMEOUT_MS = 1000 * commands.DEPLOY_EXPIRY_S + 5_000
 #: stages that belong to nobody are told to end again after this
 ORPHAN_RETRY_MS = 5_000
-
-
-class SendCommand(Protocol):
-    """`commands.send`, or what stands for it in tests."""
-
-    def __call__(self, worker_name: str, task: str, expires_s: float, **arguments: Any) -> None: ...
 
 
 class JobSlots(Protocol):

@@ -20,10 +20,9 @@ from typing import Any
 
 import redis
 from kombu.exceptions import OperationalError
-from py4j.protocol import Py4JError
-from pyspark import SparkContext
 
 from backend.cluster import bus, commands
+from backend.cluster.commands import SendCommand
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
 from runtime.execution.spark_slot import SlotSpec
@@ -77,17 +76,26 @@ class TaskManager:
 
     Args:
         identity: who this is.
-        context: the session, with room for all slots.
+        stages: of a session with room for all slots.
+        session_defect: why the session is useless; None if it is sound.
         clock: for timeouts.
         die: ends the process at once; it is called with the cause.
+        send: sends a command; this process pings itself.
     """
 
     def __init__(
-        self, identity: TaskManagerIdentity, context: SparkContext, clock: Clock, die: Callable[[str], None]
+        self,
+        identity: TaskManagerIdentity,
+        stages: SparkStages,
+        session_defect: Callable[[], str | None],
+        clock: Clock,
+        die: Callable[[str], None],
+        send: SendCommand = commands.send,
     ) -> None:
+        self._send = send
         self.identity = identity
-        self._context = context
-        self._stages = SparkStages(context)
+        self._stages = stages
+        self._session_defect = session_defect
         self._clock = clock
         self._die = die
         self._lock = threading.Lock()
@@ -186,7 +194,7 @@ class TaskManager:
         if now >= self._next_ping_ms:
             self._next_ping_ms = now + PING_INTERVAL_MS
             try:
-                commands.send(self.identity.worker_name, commands.PING_TASK, commands.PING_EXPIRY_S)
+                self._send(self.identity.worker_name, commands.PING_TASK, commands.PING_EXPIRY_S)
             except (OperationalError, OSError):
                 # the broker is away: that says nothing of this process
                 self._unanswered_since_ms = None
@@ -204,14 +212,9 @@ class TaskManager:
         return True
 
     def _defect(self) -> str | None:
-        process = getattr(self._context._gateway, "proc", None)
-        if process is not None and process.poll() is not None:
-            return f"the JVM ended with {process.returncode}"
-        try:
-            if self._context._jsc.sc().isStopped():
-                return "Spark stopped the session"
-        except (Py4JError, OSError) as error:
-            return f"the JVM does not answer: {error}"
+        cause = self._session_defect()
+        if cause is not None:
+            return cause
         since = self._unanswered_since_ms
         if since is not None and self._clock.monotonic_ms() - since > PING_TIMEOUT_MS:
             return f"commands have not come through for {PING_TIMEOUT_MS / 1000:g} s"

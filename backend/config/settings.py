@@ -60,7 +60,17 @@ CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.core.RedisChannelLayer",
         # hints only: what is dropped over capacity is read again from REST
-        "CONFIG": {"hosts": [REDIS_URL], "prefix": "tidemark:channels", "expiry": 10, "group_expiry": 3600},
+        "CONFIG": {
+            # without a timeout of the socket (redis-py's own is 5 s): the layer waits up to 5 s for a message, and a
+            # read given up before that would end every quiet WebSocket; and before Python 3.12 redis-py's timeouts can
+            # swallow a cancellation, which leaves a reader behind for every WebSocket that is closed early
+            "hosts": [
+                {"address": REDIS_URL, "socket_timeout": None, "socket_connect_timeout": 5, "socket_keepalive": True}
+            ],
+            "prefix": "tidemark:channels",
+            "expiry": 10,
+            "group_expiry": 3600,
+        },
     }
 }
 

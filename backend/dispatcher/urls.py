@@ -16,6 +16,9 @@ vertex_routes: list[URLPattern] = [
     path("/subtasks/metrics", vertices.SubtasksMetricsView.as_view()),
     path("/subtasks/<str:index>", vertices.SubtaskView.as_view()),
     path("/subtasks/<str:index>/attempts/<str:attempt>", vertices.SubtaskAttemptView.as_view()),
+    path(
+        "/subtasks/<str:index>/attempts/<str:attempt>/accumulators", vertices.SubtaskAttemptAccumulatorsView.as_view()
+    ),
     path("/subtasks/<str:index>/metrics", vertices.SubtaskMetricsView.as_view()),
     path("/subtasktimes", vertices.SubtaskTimesView.as_view()),
     path("/taskmanagers", vertices.VertexTaskManagersView.as_view()),

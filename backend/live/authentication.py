@@ -17,6 +17,8 @@ from django.contrib.sessions.backends.db import SessionStore
 from backend.accounts.authentication import token_of_header
 from backend.accounts.services import user_of_token
 
+#: of the range that applications may use: log in (a browser that is refused before the handshake sees 403 instead)
+CLOSE_UNAUTHORIZED = 4401
 SUBPROTOCOL = "tidemark.live"
 TOKEN_SUBPROTOCOL = "tidemark.token."
 
@@ -28,14 +30,21 @@ Application = Callable[[Any, Any, Any], Awaitable[Any]]
 
 
 class LiveAuthentication:
-    """ASGI middleware inside Channels' session middleware: sets `user`, and `find_user` to ask again later."""
+    """ASGI middleware inside Channels' session middleware: refuses who is not logged in with 403; for others it sets
+    `user`, and `find_user` to ask again later."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> Any:
         find_user = _finder(scope)
-        return await self._application(scope | {"user": await find_user(), "find_user": find_user}, receive, send)
+        user = await find_user()
+        if not user.is_authenticated:
+            # before a consumer is made: that would cost a reader in Redis
+            await receive()
+            await send({"type": "websocket.close", "code": CLOSE_UNAUTHORIZED})
+            return None
+        return await self._application(scope | {"user": user, "find_user": find_user}, receive, send)
 
 
 def _finder(scope: Scope) -> FindUser:

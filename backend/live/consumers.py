@@ -2,8 +2,7 @@
 
 A hint from the channel layer makes a topic due; one task per connection sends what is due, at most twice a second,
 each change computed from the document that was sent last: a slow or missed hint costs time, never truth. A client that
-does not take a message in time is dropped. Source of the message shapes: docs of the live protocol in this module's
-handlers; text frames with JSON objects that have a "type".
+does not take a message in time is dropped. Frames are texts: JSON objects with a "type".
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from backend.cluster import services
-from backend.live.authentication import SUBPROTOCOL, FindUser
+from backend.live.authentication import CLOSE_UNAUTHORIZED, SUBPROTOCOL, FindUser
 from backend.live.documents import read_document
 from backend.live.feed import Feed, Message, group_of, is_topic
 
@@ -27,8 +26,8 @@ logger = logging.getLogger(__name__)
 
 MAX_TOPICS = 32
 MAX_MESSAGE_BYTES = 4096
-#: codes of RFC 6455, and one of our own range that says "log in"
-CLOSE_POLICY, CLOSE_TOO_BIG, CLOSE_ERROR, CLOSE_UNAUTHORIZED = 1008, 1009, 1011, 4401
+#: codes of RFC 6455
+CLOSE_POLICY, CLOSE_TOO_BIG, CLOSE_ERROR = 1008, 1009, 1011
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +82,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
     # --- from the client ----------------------------------------------------------------------------------------------
 
     async def connect(self) -> None:
-        """Refused with 403 unless somebody is logged in."""
+        """Only who is logged in comes here: see LiveAuthentication."""
         scope = cast("dict[str, Any]", self.scope)
         self._find_user = scope["find_user"]
-        if not scope["user"].is_authenticated:
-            await self.close(CLOSE_UNAUTHORIZED)
-            return
         offered = scope.get("subprotocols", ())
         await self.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
         self._sender = asyncio.create_task(self._send_for_ever())
@@ -189,6 +185,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 if not (await self._find_user()).is_authenticated:
                     await self.close(CLOSE_UNAUTHORIZED)
                     return
+                # memberships of groups expire, so that those of a server that died do not stay for ever
+                for topic in list(self._feeds):
+                    await self.channel_layer.group_add(group_of(topic), self.channel_name)
             if now >= look_at:
                 look_at = now + pace.look_anyway_s
                 for feed in self._feeds.values():

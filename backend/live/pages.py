@@ -18,8 +18,8 @@ import redis
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect, JsonResponse
+from django.middleware.csrf import get_token
 from django.views.decorators.cache import never_cache
-from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 from backend.cluster import bus
@@ -72,7 +72,6 @@ def root(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-@ensure_csrf_cookie
 def page(request: HttpRequest, path: str = "") -> HttpResponse:
     """A file of the page, or its index for one of its own routes."""
     directory = Path(settings.FRONTEND_DIR)
@@ -85,6 +84,8 @@ def page(request: HttpRequest, path: str = "") -> HttpResponse:
         if name.startswith(HASHED) or "." in name.rpartition("/")[2]:
             return _secured(HttpResponse("Not found.\n", status=404, content_type="text/plain; charset=utf-8"))
         name = INDEX
+    if name == INDEX:
+        get_token(request)  # sets the cookie that the page's writes need; files that are kept for a year set none
     return _secured(_answer(request, name, files[name]))
 
 

@@ -194,7 +194,7 @@ def logs(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
             return INTERRUPTED
         return SUCCESS
     follower = LogFollower(client, job_id, choice, terminal)
-    if not follower.print_new():
+    if not follower.print_new(with_rotated=True):
         raise ClientError(f"job {job_id} has no such log files (yet)")
     follower.finish()
     return SUCCESS

@@ -36,6 +36,10 @@ OUTPUT_TAIL_BYTES = 64 << 10
 """What is kept of the program's output; what came before it is dropped while it runs."""
 MAX_ANSWER_BYTES = 64 << 20
 """Largest job graph that is taken; a graph is as large as the user code and the collections in it."""
+EXIT_GRACE_S = 1.0
+"""What a child that has closed its answer's pipe may take to end; its last words come within it."""
+OVERTIME_S = 0.2
+"""How long output that does not stop is read after the time is over."""
 ARCHIVE_SUFFIXES = (".zip", ".whl")
 #: the only variables of this process that a program sees
 INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "JAVA_HOME", "LD_LIBRARY_PATH", "SYSTEMROOT")
@@ -165,9 +169,9 @@ def _run_child(request: str, directory: Path, timeout_s: float, python_path: Seq
                 process.stdin.close()
             answer, output, timed_out = _read_both(answer_read, process.stdout.fileno(), timeout_s)
             if not timed_out:
-                # it has closed its pipes, so it is about to end
+                # it is about to end; its exit code may tell why there is no answer
                 with suppress(subprocess.TimeoutExpired):
-                    process.wait(1.0)
+                    process.wait(EXIT_GRACE_S)
         finally:
             # whatever the program has started goes with it
             with suppress(ProcessLookupError):
@@ -181,6 +185,8 @@ def _environment(directory: Path, python_path: Sequence[Path]) -> dict[str, str]
     own = Path(runtime.__file__).resolve().parent.parent
     return {
         **{name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
+        # defining a job is no heavy work, and threads in numbers would use up the address space on a large machine
+        **dict.fromkeys(("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
         "HOME": str(directory),
         "TMPDIR": str(directory),
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(str(path) for path in (own, *python_path))),
@@ -191,23 +197,26 @@ def _environment(directory: Path, python_path: Sequence[Path]) -> dict[str, str]
 
 
 def _read_both(answer_fd: int, output_fd: int, timeout_s: float) -> tuple[bytes, str, bool]:
-    """Read until the child has closed both pipes or its time is over: (answer, tail of the output, timed out)."""
+    """Read until the child has answered or is gone, or its time is over: (answer, tail of the output, timed out)."""
     deadline = time.monotonic() + timeout_s
     answer, output = bytearray(), bytearray()
+    timed_out = True
     with selectors.DefaultSelector() as selector:
         selector.register(answer_fd, selectors.EVENT_READ)
         selector.register(output_fd, selectors.EVENT_READ)
         while selector.get_map():
-            left = deadline - time.monotonic()
-            if left <= 0.0:
-                return bytes(answer), _tail(output), True
-            for key, _ in selector.select(left):
+            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                return bytes(answer), _tail(output), timed_out
+            for key, _ in ready:
                 chunk = os.read(key.fd, 1 << 16)
                 if not chunk:
                     selector.unregister(key.fd)
-                    if key.fd == answer_fd and answer:
-                        # answered in full: a process that it left behind may hold the other pipe for ever
-                        return bytes(answer), _tail(output), False
+                    if key.fd == answer_fd:
+                        # the child has answered or is dying. A process that it left behind may hold the other pipe for
+                        # ever: only what is in it now is of interest
+                        timed_out = False
+                        deadline = min(deadline, time.monotonic() + (0.0 if answer else EXIT_GRACE_S))
                 elif key.fd == answer_fd:
                     answer += chunk
                     if len(answer) > MAX_ANSWER_BYTES:
@@ -216,6 +225,9 @@ def _read_both(answer_fd: int, output_fd: int, timeout_s: float) -> tuple[bytes,
                     output += chunk
                     if len(output) > 2 * OUTPUT_TAIL_BYTES:
                         del output[:-OUTPUT_TAIL_BYTES]
+            if time.monotonic() > deadline + OVERTIME_S:
+                # it writes without a pause, so that there is always something to read
+                return bytes(answer), _tail(output), timed_out
     return bytes(answer), _tail(output), False
 
 

@@ -38,6 +38,7 @@ def count_orders(orders: DataStream) -> DataStream:
     )
     return (
         orders.assign_timestamps_and_watermarks(strategy)
+        .uid("order-times")
         .map(lambda order: (order["country"], 1), Types.TUPLE([Types.STRING(), Types.LONG()]))
         .key_by(lambda counted: counted[0], key_type=Types.STRING())
         .window(TumblingEventTimeWindows.of(Time.minutes(1)))

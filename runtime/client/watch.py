@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import Any, TextIO
 
 from runtime.client.jobs import TERMINAL_STATES, duration_text, failure_text, progress_text
 from runtime.client.rest import RestClient, ServerUnreachableError
@@ -37,6 +38,8 @@ class Terminal:
 
     def status(self, text: str) -> None:
         """Replace the line at the bottom of a terminal."""
+        # a line that wraps could not be replaced
+        text = text[: shutil.get_terminal_size().columns - 1]
         padding = " " * max(0, self._open_line - len(text))
         print(f"\r{text}{padding}", end="", file=self.out, flush=True)
         self._open_line = len(text)
@@ -97,18 +100,25 @@ class LogChoice:
     slot: int | None = None
     kind: str | None = None
 
-    def names(self, files: list[dict[str, object]]) -> list[str]:
-        """The files that are meant, by slot and kind."""
-        attempts = [int(str(file["attempt"])) for file in files]
-        attempt = self.attempt if self.attempt is not None else max(attempts, default=0)
+    def names(self, files: Sequence[Mapping[str, Any]], with_rotated: bool) -> list[str]:
+        """The files that are meant, by slot and kind; what was rotated away (".1" at the end) before the rest.
+
+        Args:
+            files: as REST lists them.
+            with_rotated: whether what was rotated away is meant too.
+        """
+        attempt = self.attempt
+        if attempt is None:
+            attempt = max((file["attempt"] for file in files), default=0)
         chosen = [
-            (file["slot"], file["kind"], str(file["name"]))
+            (file["slot"], file["kind"], is_current, file["name"])
             for file in files
             if file["attempt"] == attempt
-            and (self.slot is None or file["slot"] == self.slot)
-            and (self.kind is None or file["kind"] == self.kind)
+            and self.slot in (None, file["slot"])
+            and self.kind in (None, file["kind"])
+            and ((is_current := file["name"].endswith(file["kind"])) or with_rotated)
         ]
-        return [name for _, _, name in sorted(chosen, key=str)]
+        return [name for _, _, _, name in sorted(chosen)]
 
 
 class LogFollower:
@@ -129,9 +139,9 @@ class LogFollower:
         self._offsets: dict[str, int] = {}
         self._rests: dict[str, str] = {}
 
-    def print_new(self) -> int:
+    def print_new(self, with_rotated: bool = False) -> int:
         """Print whole lines that have not been printed; returns the number of files that are meant."""
-        names = self._choice.names(self._client.log_files(self._job_id))
+        names = self._choice.names(self._client.log_files(self._job_id), with_rotated)
         for name in names:
             prefix = "" if len(names) == 1 else f"{short_name(name)} | "
             self._print_file(name, prefix)

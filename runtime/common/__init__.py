@@ -1,11 +1,13 @@
 """Plain values that programs and engine share: types, rows, options, watermark strategies. Source: PyFlink, common."""
 
+from runtime.common import exclusions as _exclusions
 from runtime.common.completable_future import CompletableFuture as CompletableFuture
 from runtime.common.config_options import ConfigOption as ConfigOption
 from runtime.common.config_options import ConfigOptions as ConfigOptions
 from runtime.common.config_options import ConfigurationError as ConfigurationError
 from runtime.common.configuration import Configuration as Configuration
 from runtime.common.execution_config import ExecutionConfig as ExecutionConfig
+from runtime.common.job_client import JobClient as JobClient
 from runtime.common.job_execution_result import JobExecutionResult as JobExecutionResult
 from runtime.common.job_id import JobID as JobID
 from runtime.common.job_status import JobStatus as JobStatus
@@ -16,6 +18,7 @@ from runtime.common.serialization import DeserializationSchema as Deserializatio
 from runtime.common.serialization import Encoder as Encoder
 from runtime.common.serialization import SerializationSchema as SerializationSchema
 from runtime.common.serialization import SimpleStringSchema as SimpleStringSchema
+from runtime.common.serializer import TypeSerializer as TypeSerializer
 from runtime.common.time import Duration as Duration
 from runtime.common.time import Instant as Instant
 from runtime.common.time import Time as Time
@@ -36,3 +39,5 @@ from runtime.common.types import RowKind as RowKind
 from runtime.common.watermark_strategy import TimestampAssigner as TimestampAssigner
 from runtime.common.watermark_strategy import WatermarkGenerator as WatermarkGenerator
 from runtime.common.watermark_strategy import WatermarkStrategy as WatermarkStrategy
+
+__getattr__ = _exclusions.refusing_module(__name__)

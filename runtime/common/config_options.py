@@ -99,18 +99,6 @@ class ConfigOption(Generic[T]):
         return f"ConfigOption({self.key!r}, default={self.default!r})"
 
 
-class ConfigOptions:
-    """Entry to the builder of options: `ConfigOptions.key("a.b").int_type().default_value(3)`."""
-
-    def __init__(self) -> None:
-        raise TypeError("use ConfigOptions.key(...)")
-
-    @staticmethod
-    def key(key: str) -> OptionBuilder:
-        """Start an option."""
-        return OptionBuilder(key)
-
-
 class OptionBuilder:
     """Second step: the type of the option's value."""
 
@@ -187,6 +175,21 @@ class TypedConfigOptionBuilder(Generic[T]):
 
     def no_default_value(self) -> ConfigOption[T | None]:
         return ConfigOption[T | None](self._key, self._parse, None, self._accepted, self._minimum, self._doc)
+
+
+class ConfigOptions:
+    """Entry to the builder of options: `ConfigOptions.key("a.b").int_type().default_value(3)`."""
+
+    OptionBuilder = OptionBuilder
+    TypedConfigOptionBuilder = TypedConfigOptionBuilder
+
+    def __init__(self) -> None:
+        raise TypeError("use ConfigOptions.key(...)")
+
+    @staticmethod
+    def key(key: str) -> OptionBuilder:
+        """Start an option."""
+        return OptionBuilder(key)
 
 
 def parse_boolean(text: str) -> bool:

@@ -1,15 +1,17 @@
 """ExecutionConfig: the job's own settings as methods; each is an option of the Configuration behind it.
 
-Flink's settings of Java serialization (Kryo, Avro, generic types, closure cleaner) mean nothing here and are absent.
+Flink's settings of Java serialization (Kryo, Avro, generic types, closure cleaner) mean nothing here and are refused.
 Source: PyFlink, common/execution_config.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from runtime.common import options
 from runtime.common.configuration import Configuration
+from runtime.common.exclusions import refuse_attribute
 from runtime.common.time import Duration
 
 __all__ = ["ExecutionConfig"]
@@ -71,6 +73,43 @@ class ExecutionConfig:
         """Milliseconds."""
         return self._configuration.get(options.TASK_CANCELLATION_TIMEOUT).to_millis()
 
+    def set_task_cancellation_interval(self, interval: int) -> ExecutionConfig:
+        """Kept, ms; a slot is asked to stop once, then its process is ended."""
+        self._configuration.set(options.TASK_CANCELLATION_INTERVAL, Duration.of_millis(interval))
+        return self
+
+    def get_task_cancellation_interval(self) -> int:
+        """Milliseconds."""
+        return self._configuration.get(options.TASK_CANCELLATION_INTERVAL).to_millis()
+
+    def set_latency_tracking_interval(self, interval: int) -> ExecutionConfig:
+        """How often sources emit latency markers, ms; 0 = never."""
+        self._configuration.set(options.LATENCY_INTERVAL, Duration.of_millis(interval))
+        return self
+
+    def get_latency_tracking_interval(self) -> int:
+        """Milliseconds."""
+        return self._configuration.get(options.LATENCY_INTERVAL).to_millis()
+
+    def enable_auto_generated_uids(self) -> None:
+        """Let stateful operators go without a uid."""
+        self._configuration.set(options.AUTO_GENERATE_UIDS, True)
+
+    def disable_auto_generated_uids(self) -> None:
+        """Refuse a program in which a stateful operator has no uid."""
+        self._configuration.set(options.AUTO_GENERATE_UIDS, False)
+
+    def has_auto_generated_uids_enabled(self) -> bool:
+        return self._configuration.get(options.AUTO_GENERATE_UIDS)
+
+    def is_use_snapshot_compression(self) -> bool:
+        return self._configuration.get(options.SNAPSHOT_COMPRESSION)
+
+    def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
+        """Compress state in snapshots."""
+        self._configuration.set(options.SNAPSHOT_COMPRESSION, use_snapshot_compression)
+        return self
+
     def enable_object_reuse(self) -> ExecutionConfig:
         """Hand chained operators the very objects that their predecessors made."""
         self._configuration.set(options.OBJECT_REUSE, True)
@@ -94,3 +133,8 @@ class ExecutionConfig:
         texts = {str(key): str(value) for key, value in global_job_parameters.items()}
         self._configuration.set(options.GLOBAL_JOB_PARAMETERS, texts)
         return self
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            refuse_attribute(self, name)

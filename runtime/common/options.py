@@ -212,3 +212,105 @@ Flink: 3 minutes, and the whole TaskManager goes down."""
 
 SPARK_MASTER: ConfigOption[str | None] = ConfigOptions.key("spark.master").string_type().no_default_value()
 """Master URL of the Spark cluster. Not set: local[n], n the number of slots. Spark's own key."""
+
+RUNTIME_MODE: ConfigOption[str] = (
+    ConfigOptions.key("execution.runtime-mode")
+    .choice_type("streaming", "batch", "automatic")
+    .default_value("streaming")
+)
+"""How a program is executed; only streaming can be, which reads bounded sources to their end too."""
+
+STATE_BACKEND: ConfigOption[str] = (
+    ConfigOptions.key("state.backend.type").choice_type("hashmap", "rocksdb").default_value("hashmap")
+)
+"""Where keyed state is kept; only hashmap, in the slots' memory, can be used."""
+
+AUTO_GENERATE_UIDS: ConfigOption[bool] = (
+    ConfigOptions.key("pipeline.auto-generate-uids").boolean_type().default_value(True)
+)
+"""Whether stateful operators may go without a uid of the user's; one is then derived from the graph above them."""
+
+CHAIN_DIFFERENT_MAX_PARALLELISM: ConfigOption[bool] = (
+    ConfigOptions.key("pipeline.operator-chaining.chain-operators-with-different-max-parallelism")
+    .boolean_type()
+    .default_value(True)
+)
+"""Whether operators with different numbers of key groups may share a task."""
+
+TASK_CANCELLATION_INTERVAL: ConfigOption[Duration] = (
+    ConfigOptions.key("task.cancellation.interval").duration_type().default_value(Duration.of_seconds(30))
+)
+"""Kept for programs that set it: a slot is asked to stop once, then its process is ended."""
+
+CHECKPOINTING_INTERVAL: ConfigOption[Duration | None] = (
+    ConfigOptions.key("execution.checkpointing.interval").duration_type().no_default_value()
+)
+"""How often checkpoints are taken; not set or 0 = never."""
+
+CHECKPOINTING_MODE: ConfigOption[str] = (
+    ConfigOptions.key("execution.checkpointing.mode")
+    .choice_type("exactly_once", "at_least_once")
+    .default_value("exactly_once")
+)
+"""Whether barriers are aligned."""
+
+CHECKPOINTING_TIMEOUT: ConfigOption[Duration] = (
+    ConfigOptions.key("execution.checkpointing.timeout")
+    .duration_type()
+    .at_least(Duration.of_millis(10))
+    .default_value(Duration.of_minutes(10))
+)
+"""After so long a checkpoint is given up."""
+
+CHECKPOINTING_MIN_PAUSE: ConfigOption[Duration] = (
+    ConfigOptions.key("execution.checkpointing.min-pause")
+    .duration_type()
+    .at_least(Duration(0))
+    .default_value(Duration(0))
+)
+"""Least time between the end of one checkpoint and the begin of the next."""
+
+MAX_CONCURRENT_CHECKPOINTS: ConfigOption[int] = (
+    ConfigOptions.key("execution.checkpointing.max-concurrent-checkpoints").int_type().at_least(1).default_value(1)
+)
+"""How many checkpoints may be under way."""
+
+TOLERABLE_FAILED_CHECKPOINTS: ConfigOption[int] = (
+    ConfigOptions.key("execution.checkpointing.tolerable-failed-checkpoints").int_type().at_least(0).default_value(0)
+)
+"""How many checkpoints may fail in a row before the job does."""
+
+CHECKPOINT_RETENTION: ConfigOption[str] = (
+    ConfigOptions.key("execution.checkpointing.externalized-checkpoint-retention")
+    .choice_type("delete_on_cancellation", "retain_on_cancellation", "no_externalized_checkpoints")
+    .default_value("no_externalized_checkpoints")
+)
+"""What becomes of the last checkpoint of a job that was cancelled."""
+
+UNALIGNED_CHECKPOINTS: ConfigOption[bool] = (
+    ConfigOptions.key("execution.checkpointing.unaligned.enabled").boolean_type().default_value(False)
+)
+"""Whether barriers overtake records under way."""
+
+FORCE_UNALIGNED_CHECKPOINTS: ConfigOption[bool] = (
+    ConfigOptions.key("execution.checkpointing.unaligned.forced").boolean_type().default_value(False)
+)
+"""Whether they do so on edges too where it is not sure to be right."""
+
+ALIGNED_CHECKPOINT_TIMEOUT: ConfigOption[Duration] = (
+    ConfigOptions.key("execution.checkpointing.aligned-checkpoint-timeout")
+    .duration_type()
+    .at_least(Duration(0))
+    .default_value(Duration(0))
+)
+"""After so long of alignment an unaligned checkpoint takes over; 0 = unaligned from the start, if enabled."""
+
+SNAPSHOT_COMPRESSION: ConfigOption[bool] = (
+    ConfigOptions.key("execution.checkpointing.snapshot-compression").boolean_type().default_value(False)
+)
+"""Whether state is compressed in snapshots."""
+
+SAVEPOINT_DIRECTORY: ConfigOption[str | None] = (
+    ConfigOptions.key("execution.checkpointing.savepoint-dir").string_type().no_default_value()
+)
+"""Where savepoints go that name no directory."""

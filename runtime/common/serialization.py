@@ -9,9 +9,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from runtime.common.typeinfo import TypeInformation, Types
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from runtime.common.types import Row
 
-__all__ = ["ByteArraySchema", "DeserializationSchema", "Encoder", "SerializationSchema", "SimpleStringSchema"]
+__all__ = [
+    "BulkWriterFactory",
+    "ByteArraySchema",
+    "DeserializationSchema",
+    "Encoder",
+    "RowDataBulkWriterFactory",
+    "RowFieldExtractorSchema",
+    "SerializationSchema",
+    "SimpleStringSchema",
+]
 
 
 class SerializationSchema(ABC):
@@ -108,3 +118,55 @@ class Encoder:
             LookupError: there is no such encoding.
         """
         return Encoder(charset_name)
+
+
+class RowFieldExtractorSchema(SerializationSchema):
+    """One field of each Row, which must hold bytes already; the key of a message, for example.
+
+    Args:
+        field_index: position of the field.
+
+    Raises:
+        ValueError: it is negative.
+    """
+
+    __slots__ = ("field_index",)
+
+    def __init__(self, field_index: int) -> None:
+        if field_index < 0:
+            raise ValueError(f"RowFieldExtractorSchema: the field index must not be negative, it is {field_index}")
+        self.field_index = field_index
+
+    def serialize(self, value: Any) -> bytes:
+        if not isinstance(value, Row) or self.field_index >= len(value):
+            raise TypeError(f"RowFieldExtractorSchema: {value!r:.100} is no row with a field {self.field_index}")
+        field = value[self.field_index]
+        if field is None:
+            return b""
+        if not isinstance(field, (bytes, bytearray)):
+            raise TypeError(f"RowFieldExtractorSchema: field {self.field_index} is a {type(field).__name__}, not bytes")
+        return bytes(field)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RowFieldExtractorSchema) and other.field_index == self.field_index
+
+    def __hash__(self) -> int:
+        return hash(self.field_index)
+
+
+class BulkWriterFactory:
+    """Marks what `FileSink.for_bulk_format` takes; the formats' modules have those that write something."""
+
+
+class RowDataBulkWriterFactory(BulkWriterFactory):
+    """A bulk writer of rows of one type.
+
+    Args:
+        row_type: the columns of the files.
+    """
+
+    def __init__(self, row_type: RowTypeInfo) -> None:
+        self._row_type = row_type
+
+    def get_row_type(self) -> RowTypeInfo:
+        return self._row_type

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from runtime.common.typeinfo import TypeInformation
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors.collect_sink import CollectSink
 from runtime.connectors.print_sink import PrintSink
+from runtime.datastream.broadcast_stream import BroadcastStream
+from runtime.datastream.connected_streams import BroadcastConnectedStream, ConnectedStreams
 from runtime.datastream.iterator import CloseableIterator
+from runtime.datastream.joined_streams import CoGroupedStreams, IntervalJoin, JoinedStreams, TemporalJoin
 from runtime.datastream.key_selectors import coerced_selector
 from runtime.datastream.transformation import Port
 from runtime.datastream.windowed_stream import AllWindowedStream, WindowedStream
@@ -31,16 +34,19 @@ from runtime.operators.functions import (
 )
 from runtime.operators.functions import Partitioner as Partitioner
 from runtime.operators.map_operators import FilterOperatorFactory, FlatMapOperatorFactory, MapOperatorFactory
+from runtime.operators.operator import OperatorFactory
 from runtime.operators.output_tag import OutputTag
 from runtime.operators.process_operators import KeyedProcessOperatorFactory, ProcessOperatorFactory
 from runtime.operators.reduce import AccumulateFunction, AccumulateType, ReduceOperatorFactory
 from runtime.operators.sink import Sink
 from runtime.operators.sink_operator import SinkOperatorFactory
 from runtime.operators.watermarks import TimestampsAndWatermarksOperatorFactory
+from runtime.operators.window_joins import Tagger
 from runtime.operators.windowing.assigners import GlobalWindows, WindowAssigner
 from runtime.operators.windowing.count_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from runtime.operators.windowing.evictors import CountEvictor
 from runtime.operators.windowing.triggers import CountTrigger, PurgingTrigger
+from runtime.state.descriptors import MapStateDescriptor
 
 if TYPE_CHECKING:
     from runtime.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -52,6 +58,9 @@ class DataStreamError(Exception):
 
 class DataStream:
     """A stream of records, not keyed."""
+
+    #: of a KeyedStream; None = not keyed
+    key_selector: Any = None
 
     def __init__(
         self, env: StreamExecutionEnvironment, ports: tuple[Port, ...], type_info: TypeInformation | None
@@ -178,6 +187,34 @@ class DataStream:
             ports.extend(stream._ports)
         return DataStream(self._env, tuple(ports), self._type_info)
 
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
+        """This stream and another one, possibly of another type, for one function that sees both.
+
+        Raises:
+            DataStreamError: the other one is of another environment.
+        """
+        if isinstance(ds, BroadcastStream):
+            self._check_same_environment("connect", ds.input_stream)
+            return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
+        self._check_same_environment("connect", ds)
+        return ConnectedStreams(self, ds)
+
+    def join(self, other: DataStream) -> JoinedStreams:
+        """Pairs of this stream's and another one's records with equal keys in a window (Java only)."""
+        self._check_same_environment("join", other)
+        return JoinedStreams(self, other)
+
+    def co_group(self, other: DataStream) -> CoGroupedStreams:
+        """All of this stream's and another one's records with one key in one window (Java only)."""
+        self._check_same_environment("co_group", other)
+        return CoGroupedStreams(self, other)
+
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """The records that the operator emits with a tag."""
         return DataStream(self._env, (Port(self._node().node_id, output_tag),), output_tag.type_info)
@@ -212,9 +249,26 @@ class DataStream:
         """Keep records in the subtask of the same number."""
         return self._repartitioned(Partitioning.FORWARD)
 
-    def broadcast(self) -> DataStream:
-        """Send every record to every subtask."""
-        return self._repartitioned(Partitioning.BROADCAST)
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> BroadcastStream: ...
+
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> DataStream | BroadcastStream:
+        """Send every record to every subtask; with descriptors, to be connected with, filling these states there."""
+        stream = self._repartitioned(Partitioning.BROADCAST)
+        if broadcast_state_descriptor is None:
+            return stream
+        return BroadcastStream(stream, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
 
     def global_(self) -> DataStream:
         """Send every record to the first subtask."""
@@ -283,6 +337,34 @@ class DataStream:
             # the limit goes first: zip() would else wait for one record more, and throw it away
             return [record for _, record in zip(range(limit), records, strict=False)]
 
+    # --- for other parts of the API -----------------------------------------------------------------------------------
+
+    def transform(
+        self, name: str, factory: OperatorFactory, output_type: TypeInformation | None, *, is_stateful: bool = True
+    ) -> DataStream:
+        """Add an operator with this stream as its input."""
+        return self._transform(name, factory, output_type, is_stateful=is_stateful)
+
+    def transform_two(
+        self,
+        second: DataStream,
+        name: str,
+        factory: OperatorFactory,
+        output_type: TypeInformation | None,
+        *,
+        is_stateful: bool = True,
+    ) -> DataStream:
+        """Add an operator with this stream as its first and another one as its second input."""
+        inputs = [(0, self._ports), (1, second._ports)]
+        node = self._env.add_operator(name, factory, output_type, inputs, is_stateful=is_stateful)
+        return DataStream(self._env, (Port(node.node_id),), output_type)
+
+    def tagged(self, side: int, tagged_type: TypeInformation | None) -> DataStream:
+        """The records with the side of a window join that they belong to."""
+        parallelism = self._env.program.nodes[self._ports[0].node_id].parallelism
+        factory = MapOperatorFactory(Tagger(side), tagged_type)
+        return self._transform("Map", factory, tagged_type, parallelism=parallelism)
+
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _node(self) -> StreamNode:
@@ -291,6 +373,10 @@ class DataStream:
                 "this stream is a union, a side output or only partitioned: no operator of its own makes it"
             )
         return self._env.program.nodes[self._ports[0].node_id]
+
+    def _check_same_environment(self, what: str, other: DataStream) -> None:
+        if other._env is not self._env:
+            raise DataStreamError(f"{what}: the streams belong to different environments")
 
     def _dealt_out(self, partitioning: Partitioning, partitioner: Any = None) -> tuple[Port, ...]:
         return tuple(Port(port.node_id, port.tag, partitioning, partitioner) for port in self._ports)
@@ -431,6 +517,27 @@ class KeyedStream(DataStream):
 
     def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream:
         return self._origin.key_by(key_selector, key_type)
+
+    def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
+        """Pairs with equal keys whose event times are at most so far apart (Java only)."""
+        self._check_keyed("interval_join", other_stream)
+        return IntervalJoin(self, other_stream)
+
+    def temporal_join(self, versions: KeyedStream) -> TemporalJoin:
+        """Each record with the latest record of its key in `versions` that is not younger, by event time.
+
+        What SQL writes as FOR SYSTEM_TIME AS OF; see `runtime.operators.temporal_join`.
+        """
+        self._check_keyed("temporal_join", versions)
+        return TemporalJoin(self, versions)
+
+    def tagged(self, side: int, tagged_type: TypeInformation | None) -> DataStream:
+        return self._origin.tagged(side, tagged_type)
+
+    def _check_keyed(self, what: str, other: DataStream) -> None:
+        if not isinstance(other, KeyedStream):
+            raise TypeError(f"{what}() needs another keyed stream, not {other!r}")
+        self._check_same_environment(what, other)
 
     def transform_window(
         self, name: str, factory: Any, output_type: TypeInformation | None, *, parallelism: int | None = None

@@ -1,5 +1,12 @@
 """User functions and what they are given, at PyFlink's module path."""
 
+from runtime.operators.async_functions import AsyncFunction as AsyncFunction
+from runtime.operators.async_functions import AsyncFunctionDescriptor as AsyncFunctionDescriptor
+from runtime.operators.async_functions import AsyncRetryPredicate as AsyncRetryPredicate
+from runtime.operators.async_functions import AsyncRetryStrategy as AsyncRetryStrategy
+from runtime.operators.checkpointed_function import CheckpointedFunction as CheckpointedFunction
+from runtime.operators.checkpointed_function import FunctionInitializationContext as FunctionInitializationContext
+from runtime.operators.checkpointed_function import FunctionSnapshotContext as FunctionSnapshotContext
 from runtime.operators.functions import AggregateFunction as AggregateFunction
 from runtime.operators.functions import AllWindowFunction as AllWindowFunction
 from runtime.operators.functions import FilterFunction as FilterFunction
@@ -17,3 +24,15 @@ from runtime.operators.functions import ProcessWindowFunction as ProcessWindowFu
 from runtime.operators.functions import ReduceFunction as ReduceFunction
 from runtime.operators.functions import RuntimeContext as RuntimeContext
 from runtime.operators.functions import WindowFunction as WindowFunction
+from runtime.operators.two_input_functions import BaseBroadcastProcessFunction as BaseBroadcastProcessFunction
+from runtime.operators.two_input_functions import BroadcastProcessFunction as BroadcastProcessFunction
+from runtime.operators.two_input_functions import CoFlatMapFunction as CoFlatMapFunction
+from runtime.operators.two_input_functions import CoGroupFunction as CoGroupFunction
+from runtime.operators.two_input_functions import CoMapFunction as CoMapFunction
+from runtime.operators.two_input_functions import CoProcessFunction as CoProcessFunction
+from runtime.operators.two_input_functions import FlatJoinFunction as FlatJoinFunction
+from runtime.operators.two_input_functions import JoinFunction as JoinFunction
+from runtime.operators.two_input_functions import KeyedBroadcastProcessFunction as KeyedBroadcastProcessFunction
+from runtime.operators.two_input_functions import KeyedCoProcessFunction as KeyedCoProcessFunction
+from runtime.operators.two_input_functions import KeyedStateFunction as KeyedStateFunction
+from runtime.operators.two_input_functions import ProcessJoinFunction as ProcessJoinFunction

@@ -1,7 +1,7 @@
 """The ledger of credits, in bytes: what a producer may send, what the consumer gives back, the pool of a gate.
 
 A channel has an exclusive window. What the producer has queued beyond it is announced as backlog, and the consumer's
-gate lends bytes of its floating pool for it, first come, first served; they return as the channel consumes. So a
+gate lends bytes of its floating pool for it, in turn to all that ask; they return as the channel consumes. So a
 channel that nobody reads can hold the pool and its own window, never the window of another.
 
 Pure: no thread, clock or transport. All totals only grow: a credit message carries the bytes consumed so far and the
@@ -162,18 +162,22 @@ class FloatingPool:
         self.available_bytes += size
 
     def lend(self) -> list[ReceiverCredit]:
-        """Lend what there is to those that wait; returns who has got some and must announce it."""
-        served = []
+        """Lend what there is to those that wait, a window at a time in turn.
+
+        Returns:
+            Those who have got some, each once; they must announce it.
+        """
+        served: dict[ReceiverCredit, None] = {}
         while self._waiting and self.available_bytes > 0:
             channel = next(iter(self._waiting))
-            size = min(channel.deficit_bytes, self.available_bytes)
+            del self._waiting[channel]
+            size = min(channel.deficit_bytes, channel.window_bytes, self.available_bytes)
             if size > 0:
                 self.available_bytes -= size
                 channel.borrow(size)
-                served.append(channel)
-            if channel.deficit_bytes <= 0:
-                del self._waiting[channel]
-        return served
+                served[channel] = None
+            self.request(channel)
+        return list(served)
 
     @property
     def lent_bytes(self) -> int:
@@ -247,8 +251,12 @@ class ReceiverCredit:
         # the sender may overdraw once it has heard that all was consumed
         if self.received_bytes > self.announced_bytes and self.received_bytes + size > self.limit_bytes:
             raise CreditError(f"{size} bytes received beyond the window", self.story())
-        self.backlog_bytes = backlog_bytes
         self.received_bytes += size
+        self.hear_backlog(backlog_bytes)
+
+    def hear_backlog(self, backlog_bytes: int) -> None:
+        """The producer has that much queued behind what was received; call `pool.lend` afterwards."""
+        self.backlog_bytes = backlog_bytes
         if self.pool is not None:
             self.pool.request(self)
 

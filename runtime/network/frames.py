@@ -83,6 +83,8 @@ class FrameKind(enum.IntEnum):
     HELLO = 10
     BYE = 11
     """The sender leaves; it ends the connection but no channel."""
+    BACKLOG = 12
+    """The producer has frames that no credit covers, and none that could tell so."""
 
 
 class FrameHeader(NamedTuple):
@@ -154,6 +156,13 @@ def decode_credit(header: FrameHeader, frame: pa.Buffer | bytes | bytearray) -> 
     if len(memoryview(frame)) != HEADER_BYTES + _UINT64.size:
         raise FrameError("malformed CREDIT frame")
     return Credit(header.sequence, _UINT64.unpack_from(frame, HEADER_BYTES)[0])
+
+
+def encode_backlog(attempt: Attempt, channel_id: ChannelId, backlog_bytes: int) -> bytearray:
+    """A BACKLOG frame: that much is queued at the producer."""
+    frame = _frame(FrameKind.BACKLOG, 0, attempt, channel_id, 0, b"")
+    set_backlog(frame, backlog_bytes)
+    return frame
 
 
 def encode_signal(kind: FrameKind, attempt: Attempt) -> bytearray:

@@ -37,6 +37,7 @@ from runtime.network.frames import (
     FrameKind,
     decode_credit,
     decode_header,
+    encode_backlog,
     encode_credit,
     encode_signal,
     set_backlog,
@@ -179,6 +180,9 @@ class ConsumerConnection(Connection):
 
     def on_element(self, header: FrameHeader, frame: pa.Buffer) -> None:
         channel = self.channels.get(header.channel_id)
+        if header.kind is FrameKind.BACKLOG and channel is not None:
+            channel.on_backlog(header.backlog_bytes)
+            return
         if header.kind > FrameKind.END or channel is None:
             raise FrameError(f"{header.kind.name} for {header.channel_id} from a producer")
         channel.on_frame(header, frame)
@@ -210,6 +214,8 @@ class RemoteOutputChannel(OutputChannel):
         self._batches = 0
         self._rows = 0
         self._ended = False
+        #: whether the consumer knows that frames wait here
+        self._is_backlog_known = False
 
     def add(self, element: StreamElement) -> None:
         if isinstance(element, RecordBatch):
@@ -273,6 +279,13 @@ class RemoteOutputChannel(OutputChannel):
             self._credit.queue(len(frame))
             self._backlog.append(frame)
             self._send_covered()
+            if self._backlog and not self._is_backlog_known:
+                # no frame goes out that could tell of it, and the consumer may not read this channel for long
+                self._is_backlog_known = True
+                connection = self._connection
+                signal = encode_backlog(connection.attempt, self.channel_id, self._credit.backlog_bytes)
+                if not connection.is_closing:
+                    connection.outbox.put(signal)
 
     def _send_covered(self) -> None:
         credit, backlog, outbox = self._credit, self._backlog, self._connection.outbox
@@ -280,6 +293,7 @@ class RemoteOutputChannel(OutputChannel):
             frame = backlog.popleft()
             credit.send(len(frame))
             set_backlog(frame, credit.backlog_bytes)
+            self._is_backlog_known = bool(backlog)
             outbox.put(frame)
 
 
@@ -403,6 +417,13 @@ class RemoteInputChannel(InputChannel):
         # a longer queue is being worked off already: the loop was told when it began
         if len(self._queue) == 1:
             self._connection.owner.notify()
+
+    def on_backlog(self, backlog_bytes: int) -> None:
+        """The producer has frames that wait for credit; the transport's thread."""
+        with self.gate.lock:
+            self._credit.hear_backlog(backlog_bytes)
+            for channel in self.gate.lend():
+                channel._announce()
 
     def _announce(self) -> None:
         """Tell the producer what it may send; under the gate's lock."""

@@ -63,7 +63,7 @@ class AsyncWaitOperator(UserFunctionOperator):
         for timestamp, value in self._state.get():
             self._add(value, timestamp)
         self._state.clear()
-        self._start_waiting()
+        self._go_on()
 
     def is_available(self) -> bool:
         return not self._waiting and len(self._queue) < self._capacity
@@ -84,15 +84,15 @@ class AsyncWaitOperator(UserFunctionOperator):
                 self._add(value, timestamp)
             if watermark is not None:
                 self._waiting.append(Watermark(watermark))
-        self._start_waiting()
+        self._go_on()
 
     def process_watermark(self, watermark: Watermark) -> None:
         self._waiting.append(watermark)
-        self._start_waiting()
+        self._go_on()
 
     def process_watermark_status(self, status: WatermarkStatus) -> None:
         self._waiting.append(status)
-        self._start_waiting()
+        self._go_on()
 
     def snapshot_operator_state(self) -> dict[str, OperatorStateSnapshot]:
         calls = [*self._queue.calls(), *(element for element in self._waiting if isinstance(element, Call))]
@@ -119,8 +119,16 @@ class AsyncWaitOperator(UserFunctionOperator):
     def _add(self, value: Any, timestamp: int) -> None:
         self._waiting.append(Call(value, timestamp))
 
-    def _start_waiting(self) -> None:
-        """Fill the queue up from what waits, and hand on what may go."""
+    def _go_on(self) -> None:
+        """Hand on what may go, and fill the queue up from what waits."""
+        self._take()
+        if self._waiting:
+            self._fill()
+            # boundaries with nothing before them
+            self._take()
+        self.collector.flush()
+
+    def _fill(self) -> None:
         assert self._loop is not None
         queue, waiting = self._queue, self._waiting
         started: list[Call] = []
@@ -138,7 +146,6 @@ class AsyncWaitOperator(UserFunctionOperator):
         if started:
             self._num_running += len(started)
             self._loop.submit(started)
-        self._emit()
 
     def _set_timer(self, call: Call) -> None:
         if self._timeout_ms > 0:
@@ -164,7 +171,7 @@ class AsyncWaitOperator(UserFunctionOperator):
             self._num_running -= 1
             if not call.is_done and attempt == call.attempt:
                 self._on_result(call, result, error)
-        self._start_waiting()
+        self._go_on()
 
     def _on_result(self, call: Call, result: Any, error: BaseException | None) -> None:
         if error is None:
@@ -208,7 +215,7 @@ class AsyncWaitOperator(UserFunctionOperator):
         except Exception as error:
             raise user_function_error(self.context, error, call.value, self._function.timeout) from error
         self._complete(call, self._checked(call, result, "timeout"))
-        self._start_waiting()
+        self._go_on()
 
     def _complete(self, call: Call, results: list[Any]) -> None:
         _cancel_timer(call)
@@ -222,7 +229,7 @@ class AsyncWaitOperator(UserFunctionOperator):
         error = TypeError(f"{name} must return a list of results, not {result!r}")
         raise user_function_error(self.context, error, call.value, getattr(self._function, method)) from error
 
-    def _emit(self) -> None:
+    def _take(self) -> None:
         collector = self.collector
         for element in self._queue.take():
             if isinstance(element, Call):
@@ -232,7 +239,6 @@ class AsyncWaitOperator(UserFunctionOperator):
             else:
                 collector.flush()
                 self.output.emit_watermark_status(element)
-        collector.flush()
 
 
 def _cancel_timer(call: Call) -> None:

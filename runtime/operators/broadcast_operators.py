@@ -102,8 +102,8 @@ class _BaseContext(BaseBroadcastProcessFunction.BaseContext):
         self._processing_time = processing_time
         self._watermark = watermark
 
-    def timestamp(self) -> int | None:
-        return None if self.element_time == NO_TIMESTAMP else self.element_time
+    def timestamp(self) -> int:
+        return self.element_time
 
     def current_processing_time(self) -> int:
         return self._processing_time.now_ms()

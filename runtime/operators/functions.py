@@ -205,8 +205,8 @@ class ProcessFunction(Function):
         def timer_service(self) -> TimerService: ...
 
         @abstractmethod
-        def timestamp(self) -> int | None:
-            """Event time of the record, ms; None if it has none."""
+        def timestamp(self) -> int:
+            """Event time of the record, ms; -2**63 if it has none."""
 
     @abstractmethod
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None: ...
@@ -225,8 +225,8 @@ class KeyedProcessFunction(Function):
         def timer_service(self) -> TimerService: ...
 
         @abstractmethod
-        def timestamp(self) -> int | None:
-            """Event time of the record or of the timer, ms; None if it has none."""
+        def timestamp(self) -> int:
+            """Event time of the record or of the timer, ms; -2**63 if it has none."""
 
     class OnTimerContext(Context):
         """Of the timer that fires."""

@@ -90,6 +90,8 @@ class StreamOperator(ABC):
 
     context: OperatorContext
     output: Output
+    #: whether `commit_finished` may have something to do: such an operator stays open until the whole job has finished
+    commits_at_the_end = False
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Hand the operator its surroundings. Nothing may be emitted yet."""

@@ -62,8 +62,8 @@ class ProcessFunctionContext(ProcessFunction.Context, CoProcessFunction.Context)
     def timer_service(self) -> TimerService:
         return self.service
 
-    def timestamp(self) -> int | None:
-        return None if self.element_time == NO_TIMESTAMP else self.element_time
+    def timestamp(self) -> int:
+        return self.element_time
 
 
 class ProcessOperator(UserFunctionOperator):
@@ -167,8 +167,8 @@ class KeyedFunctionContext(KeyedProcessFunction.OnTimerContext, KeyedCoProcessFu
     def timer_service(self) -> TimerService:
         return self.service
 
-    def timestamp(self) -> int | None:
-        return None if self.element_time == NO_TIMESTAMP else self.element_time
+    def timestamp(self) -> int:
+        return self.element_time
 
     def time_domain(self) -> TimeDomain:
         return self.domain

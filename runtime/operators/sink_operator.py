@@ -28,6 +28,8 @@ COMMITTABLES_STATE = "sink-committables"
 class SinkOperator(OneInputOperator):
     """Writes one subtask's records."""
 
+    commits_at_the_end = True
+
     def __init__(self, sink: Sink, input_type: TypeInformation | None) -> None:
         self._sink = sink
         self._input_type = input_type

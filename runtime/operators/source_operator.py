@@ -89,7 +89,9 @@ class SourceOperator(StreamOperator):
         self._watermark = MIN_WATERMARK
         self._has_restored_watermark = False
         self._received: int | None = None
+        #: a request is to be made again only when the coordinator says so
         self._asked = False
+        self._is_answer_due = False
         self._no_more = False
         self._ended = False
         self._idle = False
@@ -159,6 +161,8 @@ class SourceOperator(StreamOperator):
         Raises:
             TypeError: the event is none of a coordinator's.
         """
+        if not isinstance(event, AlignWatermark):
+            self._is_answer_due = False
         if isinstance(event, AssignSplit):
             self._asked = False
             self._received = event.number
@@ -197,6 +201,9 @@ class SourceOperator(StreamOperator):
                 return EmitStatus.MORE_AVAILABLE
             if not self._no_more:
                 self._request_split()
+                if self._is_answer_due:
+                    # what is not known yet may be behind what would be read now
+                    return EmitStatus.NOTHING_AVAILABLE
             elif not self._open:
                 self._end()
                 return EmitStatus.END_OF_INPUT
@@ -235,7 +242,7 @@ class SourceOperator(StreamOperator):
 
     def _request_split(self) -> None:
         if not self._asked:
-            self._asked = True
+            self._asked = self._is_answer_due = True
             self.context.events.send_to_coordinator(RequestSplit())
 
     def _open_split(self, state: _SplitState) -> None:

@@ -56,8 +56,8 @@ class CoProcessFunction(Function):
         def timer_service(self) -> TimerService: ...
 
         @abstractmethod
-        def timestamp(self) -> int | None:
-            """Event time of the record, ms; None if it has none."""
+        def timestamp(self) -> int:
+            """Event time of the record, ms; -2**63 if it has none."""
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any] | None:
@@ -81,8 +81,8 @@ class KeyedCoProcessFunction(Function):
         def timer_service(self) -> TimerService: ...
 
         @abstractmethod
-        def timestamp(self) -> int | None:
-            """Event time of the record or of the timer, ms; None if it has none."""
+        def timestamp(self) -> int:
+            """Event time of the record or of the timer, ms; -2**63 if it has none."""
 
     class OnTimerContext(Context):
         """Of the timer that fires."""
@@ -113,8 +113,8 @@ class BaseBroadcastProcessFunction(Function):
         """Time, as either side sees it."""
 
         @abstractmethod
-        def timestamp(self) -> int | None:
-            """Event time of the record or of the timer, ms; None if it has none."""
+        def timestamp(self) -> int:
+            """Event time of the record or of the timer, ms; -2**63 if it has none."""
 
         @abstractmethod
         def current_processing_time(self) -> int: ...

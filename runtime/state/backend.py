@@ -75,6 +75,9 @@ class TimerService(Protocol):
     def next_processing_time(self) -> int | None:
         """Timestamp of the earliest processing-time timer, ms."""
 
+    def event_time_namespaces(self) -> set[Any]:
+        """The namespaces that have event-time timers, of any key; looks at every timer."""
+
 
 class KeyedStateBackend(ABC):
     """Keyed state and timers of one operator subtask."""

@@ -160,6 +160,9 @@ class KeyedTimerService(TimerService):
     def next_processing_time(self) -> int | None:
         return self.processing.next_timestamp()
 
+    def event_time_namespaces(self) -> set[Any]:
+        return {namespace for _, _, namespace in self.event.live}
+
     def live_keys(self) -> Iterable[TimerKey]:
         """The keys that have timers, some of them more than once."""
         for queue in (self.event, self.processing):

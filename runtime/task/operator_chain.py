@@ -6,7 +6,7 @@ Built once per task, used by its thread only. Records enter at the head and leav
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from runtime.core.elements import END_OF_INPUT, MIN_WATERMARK, LatencyMarker, StreamElement
@@ -63,6 +63,7 @@ class OperatorChain:
         self._entrances: dict[int, list[ChainingOutput]] = {}
         self.exits = exits
         self._inner = list(vertex.chain_edges)
+        self._closed: set[int] = set()
         self.operators: list[StreamOperator] = []
         for chained in vertex.operators:
             factory: OperatorFactory = pickle.loads(chained.factory)
@@ -192,6 +193,8 @@ class OperatorChain:
                 return False
             operator.finish()
             self._finished += 1
+        # before END: what a user's close() raises must still fail the task
+        self._close(index for index, operator in enumerate(self.operators) if not operator.commits_at_the_end)
         self.broadcast(END_OF_INPUT)
         return True
 
@@ -213,17 +216,26 @@ class OperatorChain:
             operator.commit_finished()
 
     def close(self, after_failure: bool) -> None:
-        """Close every operator, whatever the others do.
+        """Close every operator that is still open, whatever the others do.
 
         Raises:
             Exception: the first error of a close, unless `after_failure`: then there is a cause already.
         """
+        try:
+            self._close(range(len(self.operators)))
+        except Exception:
+            if not after_failure:
+                raise
+
+    def _close(self, indexes: Iterable[int]) -> None:
         first: Exception | None = None
-        for operator in self.operators:
+        for index in indexes:
+            if index in self._closed:
+                continue
+            self._closed.add(index)
             try:
-                operator.close()
+                self.operators[index].close()
             except Exception as error:
                 first = first or error
-        if first is not None and not after_failure:
-            first.add_note("while closing the task's operators")
+        if first is not None:
             raise first

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import cloudpickle
 
@@ -235,6 +235,10 @@ class OperatorHarness(Generic[OperatorT]):
         while not condition():
             self.mailbox.run_next()
 
+    def end_input(self) -> None:
+        """End all inputs as bounded streams end."""
+        raise NotImplementedError
+
     def finish(self) -> None:
         """Wait for what is pending, with the clock standing still, then finish the operator."""
         self.run_mails_until(lambda: not self.operator.has_pending())
@@ -360,6 +364,9 @@ class Stage:
 
 
 StageOutput = tuple[Counter[str], dict[str, Counter[str]]]
+StageT = TypeVar("StageT")
+HarnessT = TypeVar("HarnessT", bound=OperatorHarness[Any])
+CreatedT = TypeVar("CreatedT", bound=OperatorHarness[Any], covariant=True)
 
 
 def run_stages(
@@ -384,9 +391,48 @@ def run_stages(
         For each stage how often each record came out of it, in the main output and by side output; records are given
         as repr of (value, timestamp). The order is left out: it is not defined across subtasks.
     """
-    outputs: list[StageOutput] = []
-    harnesses: list[OneInputHarness] = []
     key_of = None if key_selector is None else key_function(key_selector)
+
+    def create(
+        parallelism: int, subtask: int, clock: ManualClock, snapshot: OperatorSnapshot | None
+    ) -> OneInputHarness:
+        return OneInputHarness(
+            factory, key_selector, parallelism, subtask, max_parallelism, configuration, clock, snapshot
+        )
+
+    def feed(harnesses: Sequence[OneInputHarness], stage: Stage) -> None:
+        for harness, part in zip(harnesses, deal(stage, len(harnesses), key_of, max_parallelism), strict=True):
+            harness.process(part.values, part.timestamps)
+            if part.watermark is not None:
+                harness.process_watermark(part.watermark)
+
+    return run_rescaling(stages, parallelisms, max_parallelism, create, feed)
+
+
+class CreateHarness(Protocol[CreatedT]):
+    """Makes the harness of one subtask."""
+
+    def __call__(
+        self, parallelism: int, subtask: int, clock: ManualClock, snapshot: OperatorSnapshot | None
+    ) -> CreatedT: ...
+
+
+def run_rescaling(
+    stages: Sequence[StageT],
+    parallelisms: Sequence[int],
+    max_parallelism: int,
+    create: CreateHarness[HarnessT],
+    feed: Callable[[Sequence[HarnessT], StageT], None],
+) -> list[StageOutput]:
+    """What `run_stages` does, for any kind of operator and stage.
+
+    Args:
+        stages: see there, with `parallelisms` and `max_parallelism`.
+        create: makes a subtask's harness.
+        feed: puts a stage's input into all subtasks.
+    """
+    outputs: list[StageOutput] = []
+    harnesses: list[HarnessT] = []
     clock = ManualClock()
     try:
         for number, (stage, parallelism) in enumerate(zip(stages, parallelisms, strict=True)):
@@ -397,20 +443,8 @@ def run_stages(
                     snapshots = [*redistribute(old, parallelism, max_parallelism)]
                 for harness in harnesses:
                     harness.close()
-                harnesses = [
-                    OneInputHarness(
-                        factory,
-                        key_selector,
-                        parallelism,
-                        subtask,
-                        max_parallelism,
-                        configuration,
-                        clock,
-                        snapshots[subtask],
-                    )
-                    for subtask in range(parallelism)
-                ]
-            _feed(harnesses, stage, key_of, max_parallelism)
+                harnesses = [create(parallelism, i, clock, snapshots[i]) for i in range(parallelism)]
+            feed(harnesses, stage)
             if number == len(stages) - 1:
                 for harness in harnesses:
                     harness.end_input()
@@ -440,34 +474,47 @@ def assert_survives_rescaling(
     Raises:
         AssertionError: a stage's output is not that of an uninterrupted run.
     """
-    assert len(stages) >= 3, "rescaling 1 -> 2 -> 1 takes at least three stages"
-    goes_on = [0] * (len(stages) - 1)
-    expected = run_stages(factory, stages, [1, *goes_on], key_selector, max_parallelism, configuration)
+    assert_same_when_rescaled(
+        len(stages),
+        lambda parallelisms: run_stages(factory, stages, parallelisms, key_selector, max_parallelism, configuration),
+    )
+
+
+def assert_same_when_rescaled(num_stages: int, run: Callable[[Sequence[int]], list[StageOutput]]) -> None:
+    """Check that `run(parallelisms)` gives the same at 1 -> 2 -> 1 as without interruption.
+
+    Raises:
+        AssertionError: a stage's output differs.
+    """
+    assert num_stages >= 3, "rescaling 1 -> 2 -> 1 takes at least three stages"
+    goes_on = [0] * (num_stages - 1)
+    expected = run([1, *goes_on])
     rescaled = [1, 2, 1, *goes_on[2:]]
-    actual = run_stages(factory, stages, rescaled, key_selector, max_parallelism, configuration)
-    for number, (want, got) in enumerate(zip(expected, actual, strict=True)):
+    for number, (want, got) in enumerate(zip(expected, run(rescaled), strict=True)):
         assert got == want, f"stage {number} of {rescaled}: expected {want}, got {got}"
 
 
-def _feed(
-    harnesses: Sequence[OneInputHarness], stage: Stage, key_of: Callable[[Any], Any] | None, max_parallelism: int
-) -> None:
-    parts: list[list[int]] = [[] for _ in harnesses]
+def deal(stage: Stage, parallelism: int, key_of: Callable[[Any], Any] | None, max_parallelism: int) -> list[Stage]:
+    """A stage's part of each subtask: by key if there are keys, else in turn; the watermark goes to all."""
+    parts: list[list[int]] = [[] for _ in range(parallelism)]
     for row, value in enumerate(stage.values):
         if key_of is None:
-            subtask = row % len(harnesses)
+            subtask = row % parallelism
         else:
             group = key_group_of(encode_key(key_of(value)), max_parallelism)
-            subtask = operator_index_for_key_group(max_parallelism, len(harnesses), group)
+            subtask = operator_index_for_key_group(max_parallelism, parallelism, group)
         parts[subtask].append(row)
-    for harness, rows in zip(harnesses, parts, strict=True):
-        timestamps = None if stage.timestamps is None else [stage.timestamps[row] for row in rows]
-        harness.process([stage.values[row] for row in rows], timestamps)
-        if stage.watermark is not None:
-            harness.process_watermark(stage.watermark)
+    return [
+        Stage(
+            [stage.values[row] for row in rows],
+            None if stage.timestamps is None else [stage.timestamps[row] for row in rows],
+            stage.watermark,
+        )
+        for rows in parts
+    ]
 
 
-def _drain(harnesses: Sequence[OneInputHarness]) -> StageOutput:
+def _drain(harnesses: Sequence[OperatorHarness[Any]]) -> StageOutput:
     main: Counter[str] = Counter()
     sides: dict[str, Counter[str]] = {}
     for harness in harnesses:

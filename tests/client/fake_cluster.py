@@ -160,7 +160,7 @@ def _uploaded(headers: Any, body: bytes) -> dict[str, Any]:
 
 def _log_file(name: str, text: str) -> dict[str, Any]:
     attempt, _, file = name.partition("/")
-    slot, _, kind = file.partition(".")
+    slot, kind = file.split(".")[:2]
     number = int(attempt.removeprefix("attempt-"))
     size = len(text.encode())
     return {"name": name, "attempt": number, "slot": int(slot.removeprefix("slot-")), "kind": kind, "size": size}

@@ -212,6 +212,7 @@ def logs(cluster: FakeCluster) -> None:
     cluster.logs = {
         "attempt-0/slot-0.out": "old\n",
         "attempt-1/slot-0.out": "one\ntwo",
+        "attempt-1/slot-0.out.1": "zero\n",
         "attempt-1/slot-0.log": "INFO began\n",
         "attempt-1/slot-1.out": "three\n",
     }
@@ -221,8 +222,21 @@ def logs(cluster: FakeCluster) -> None:
 @pytest.mark.parametrize(
     ("options", "lines"),
     [
-        ([], ["slot-0.log | INFO began", "slot-0.out | one", "slot-1.out | three", "slot-0.out | two"]),
-        (["--slot", "0", "--kind", "out"], ["one", "two"]),
+        (
+            ["--kind", "log"],
+            ["INFO began"],
+        ),
+        (
+            [],
+            [
+                "slot-0.log | INFO began",
+                "slot-0.out.1 | zero",
+                "slot-0.out | one",
+                "slot-1.out | three",
+                "slot-0.out | two",
+            ],
+        ),
+        (["--slot", "1"], ["three"]),
         (["--attempt", "0"], ["old"]),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from backend.cluster import bus, services
+from backend.cluster.commands import DEPLOY_TASK, END_TASK
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.leadership import LeadershipLostError, take_leadership
 from backend.cluster.models import Job, Operation, TaskManager
@@ -18,16 +19,27 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def lead(home: Path, live_redis: str) -> Iterator[Any]:
+def sent() -> list[tuple[str, str, dict[str, Any]]]:
+    """Commands that jobmanagers sent: (worker, task, arguments)."""
+    return []
+
+
+@pytest.fixture
+def lead(home: Path, live_redis: str, sent: list[tuple[str, str, dict[str, Any]]]) -> Iterator[Any]:
     """Makes jobmanagers, which end with the test."""
     made: list[JobManager] = []
 
+    def send(worker_name: str, task: str, expires_s: float, **arguments: Any) -> None:
+        sent.append((worker_name, task, arguments))
+
     def start() -> JobManager:
-        made.append(JobManager(home, "127.0.0.1"))
+        made.append(JobManager(home, "127.0.0.1", send=send))
         return made[-1]
 
     yield start
     for manager in made:
+        for known, _ in manager.resources.taskmanagers():
+            manager.resources.remove(known.id, "the test is over")
         manager._shut_down()
 
 
@@ -76,16 +88,17 @@ def test_the_reason_follows_what_the_cluster_has(lead: Any) -> None:
     assert TaskManager.objects.get().slots == 2
 
 
-def test_a_waiting_job_is_deployed_when_slots_come(lead: Any) -> None:
+def test_a_waiting_job_is_deployed_when_slots_come(lead: Any, sent: list[Any]) -> None:
     manager, job = lead(), submit(2)
     turn(manager, job)
     heartbeat(3)
     row = turn(manager, job)
     assert (row.state, row.waiting_for) == ("CREATED", "")
     assert services.cluster_document()["slots_available"] == 1
-    # the command lies in the queue of that worker, and of no other
-    queues = [key for key in bus.client().keys("tidemark:celery:*dq2*") if "_kombu" not in key]
-    assert queues == ["tidemark:celery:w@host:1-abc.dq2"]
+    [(worker, task, arguments)] = sent
+    assert (worker, task) == ("w@host:1-abc", DEPLOY_TASK)
+    assert (arguments["epoch"], arguments["job_id"], arguments["attempt"]) == (1, job.id, 0)
+    assert arguments["slots"] == [0, 1]
 
 
 def test_a_waiting_job_can_be_cancelled(lead: Any) -> None:
@@ -173,8 +186,8 @@ def test_a_job_with_an_option_that_cannot_be_read_fails_and_says_which(lead: Any
     assert "heartbeat.timeout" in row.failure["message"]
 
 
-def test_stages_that_nobody_leads_are_told_to_end(lead: Any) -> None:
+def test_stages_that_nobody_leads_are_told_to_end(lead: Any, sent: list[Any]) -> None:
     manager, job = lead(), submit(1)
     heartbeat(1, stages=(("f" * 32, 0, 0),))
     turn(manager, job)
-    assert bus.client().llen("tidemark:celery:w@host:1-abc.dq2") == 2  # the end, and this job's deployment
+    assert [(task, arguments["job_id"]) for _, task, arguments in sent if task == END_TASK] == [(END_TASK, "f" * 32)]

@@ -21,6 +21,7 @@ from runtime.operators.sink_operator import SinkOperatorFactory
 from runtime.operators.source import ReaderContext, ReadStatus, Source
 from runtime.operators.source_coordinator import COORDINATOR_STATE, SourceCoordinator
 from runtime.operators.source_operator import EmitStatus, SourceOperator, SourceOperatorFactory
+from runtime.operators.watermark_alignment import AlignmentGroup
 from runtime.state.backend import KeyedStateBackend
 from runtime.state.redistribution import redistribute
 from runtime.state.snapshot import OperatorSnapshot
@@ -102,7 +103,9 @@ class SourceRig:
         restored: Sequence[OperatorSnapshot | None] = [None] * parallelism
         if snapshots:
             restored = redistribute(snapshots, parallelism, 128)
-        self.coordinator = SourceCoordinator(pickle.loads(pickle.dumps(source)), parallelism, restored[0])
+        alignment = None if strategy is None else strategy.alignment
+        group = None if alignment is None else AlignmentGroup(alignment, operator_id_of("test"))
+        self.coordinator = SourceCoordinator(pickle.loads(pickle.dumps(source)), parallelism, restored[0], group)
         self._requests: deque[tuple[int, bytes]] = deque()
         self._answers: deque[tuple[int, bytes]] = deque()
         self.operators: list[SourceOperator] = []

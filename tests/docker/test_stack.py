@@ -6,6 +6,7 @@ is submitted, runs in the Spark workers and finishes. Slow: a dozen JVMs and Pyt
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import shutil
@@ -21,10 +22,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.docker.compose_file import filled_in, read_compose
 from tests.job_runs import record_run
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = Path(sys.executable).parent
@@ -254,4 +257,20 @@ def test_the_services_start_become_healthy_and_run_a_job(stack: Stack) -> None:
     printed = stack.tidemark("logs", "hello events", "--kind", "out")
     counts = [line for line in printed.stdout.splitlines() if "(home," in line]
     assert sum(int(line.rpartition(",")[2].rstrip(")")) for line in counts) == 1600
+    record_run("spark standalone")
+
+    started = stack.tidemark("run", "--detached", "-p", "2", "examples/flights_live.py")
+    assert started.returncode == 0, started.stderr
+    read = [0]
+
+    def has_read_more() -> bool:
+        document = json.loads(stack.tidemark("info", "flights live", "--json").stdout)
+        now = sum(v["metrics"]["records_in"] or 0 for v in document["vertices"] if v["is_source"])
+        if now > read[-1]:
+            read.append(now)
+        return len(read) > 3 and all(psutil.pid_exists(slot["pid"]) for slot in document["slots"])
+
+    wait_until(has_read_more, 60, "a live job that reads")
+    canceled = stack.tidemark("cancel", "flights live")
+    assert canceled.returncode == 0, canceled.stderr
     record_run("spark standalone")

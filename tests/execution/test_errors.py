@@ -215,3 +215,16 @@ def test_a_failing_program_ends_with_the_message_and_an_exit_code(tmp_path: Path
     assert "job 'division' failed: operator 'divide'" in last
     assert "on record 0: ZeroDivisionError" in last
     assert f"at {program}:6" in last
+
+
+
+def test_what_close_raises_after_the_last_record_fails_the_job() -> None:
+    class Closing(MapFunction):
+        def map(self, value: int) -> int:
+            return value
+
+        def close(self) -> None:
+            raise OSError("the connection was gone")
+
+    message = failure_of(words().map(Closing()).name("closes badly"))
+    assert re.search(r"closes badly.*close\(\).*the connection was gone", message), message

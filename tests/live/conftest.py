@@ -2,60 +2,44 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import redis
+from asgiref.sync import SyncToAsync
 from channels.layers import channel_layers
 from pytest_django import Settings
 
 from backend.cluster import bus
 from backend.live import documents
 from tests.accounts.cast import alice, anonymous, api, no_failed_logins, oscar, victor
-from tests.support.waiting import wait_until
+from tests.cluster.redis_fixture import running_redis
 
 __all__ = ["alice", "anonymous", "api", "no_failed_logins", "oscar", "victor"]
 
 
+@pytest.fixture(scope="package", autouse=True)
+def sync_thread() -> None:
+    """asgiref's one thread for synchronous code lives as long as the process: no test's own."""
+    SyncToAsync.single_thread_executor.submit(int).result()
+
+
 @pytest.fixture(scope="package")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real Redis server on a free port."""
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("redis-server is not installed")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    directory = tmp_path_factory.mktemp("redis")
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(directory)]
-    with (directory / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
-        url = f"redis://127.0.0.1:{port}/0"
-        try:
-            with redis.Redis.from_url(url) as client:
-                wait_until(lambda: _answers(client), 10.0, "Redis answers")
-            yield url
-        finally:
-            process.terminate()
-
-
-def _answers(client: redis.Redis) -> bool:
-    try:
-        return bool(client.ping())
-    except redis.ConnectionError:
-        return False
+    """A real Redis server."""
+    with running_redis(tmp_path_factory.mktemp("redis")) as url:
+        yield url
 
 
 @pytest.fixture
 def bus_redis(redis_url: str, settings: Settings) -> Iterator[redis.Redis]:
     """The empty bus and channel layer of one test."""
     settings.REDIS_URL = redis_url
-    settings.CHANNEL_LAYERS = {
-        "default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [redis_url]}}
-    }
+    layer = settings.CHANNEL_LAYERS["default"]
+    [host] = layer["CONFIG"]["hosts"]
+    config = {**layer["CONFIG"], "hosts": [{**host, "address": redis_url}]}
+    settings.CHANNEL_LAYERS = {"default": {**layer, "CONFIG": config}}
     channel_layers.backends.clear()
     bus.client.cache_clear()
     documents._kept.clear()

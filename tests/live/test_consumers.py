@@ -18,7 +18,7 @@ from backend.accounts.services import create_token
 from backend.cluster import bus
 from backend.cluster.models import Job
 from backend.live import consumers
-from backend.live.authentication import SUBPROTOCOL, TOKEN_SUBPROTOCOL
+from backend.live.authentication import CLOSE_UNAUTHORIZED, SUBPROTOCOL, TOKEN_SUBPROTOCOL
 from backend.live.consumers import LiveConsumer, Pace
 from backend.live.routing import websocket_application
 from tests.dispatcher import rows
@@ -30,8 +30,16 @@ ORIGIN = (b"origin", b"http://localhost:8000")
 Connect = Callable[..., Awaitable[WebSocket]]
 
 
+@pytest.fixture(autouse=True)
+async def no_pools_left(bus_redis: redis.Redis) -> AsyncIterator[None]:
+    """The layer keeps its connections per event loop; each test has its own."""
+    layer: Any = get_channel_layer()
+    yield
+    await layer.close_pools()
+
+
 @pytest.fixture
-async def connect(bus_redis: redis.Redis) -> AsyncIterator[Connect]:
+async def connect(no_pools_left: None) -> AsyncIterator[Connect]:
     """Connects with these headers, and ends all connections after the test."""
     opened: list[WebSocket] = []
 
@@ -44,8 +52,6 @@ async def connect(bus_redis: redis.Redis) -> AsyncIterator[Connect]:
     yield open_connection
     for connection in opened:
         await connection.disconnect()
-    layer: Any = get_channel_layer()
-    await layer.close_pools()
 
 
 @pytest.fixture
@@ -66,7 +72,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
 async def refused(*headers: tuple[bytes, bytes], **options: Any) -> bool:
     connection = WebSocket(*headers, **options)
     accepted = await connection.connect()
-    await connection.wait(5)
+    await connection.disconnect()
     return not accepted
 
 
@@ -134,7 +140,13 @@ async def test_a_logout_ends_the_connection(
     for connection in (by_cookie, by_token):
         while (message := await connection.receive_output(5))["type"] == "websocket.send":
             assert "tick" in message["text"]
-        assert message == {"type": "websocket.close", "code": consumers.CLOSE_UNAUTHORIZED}
+        assert message == {"type": "websocket.close", "code": CLOSE_UNAUTHORIZED}
+
+
+async def test_reads_of_the_layer_have_no_timeout_of_their_own() -> None:
+    """It would end quiet connections, and leave readers behind: see the settings."""
+    layer: Any = get_channel_layer()
+    assert layer.hosts[0]["socket_timeout"] is None
 
 
 # --- topics -----------------------------------------------------------------------------------------------------------

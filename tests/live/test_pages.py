@@ -59,6 +59,7 @@ def test_files_with_a_hash_in_their_names_are_kept(client: Client, dist: Path) -
     answer = client.get("/ui/assets/index-1a2b3c.js", headers={"Accept-Encoding": "gzip"})
     assert answer["Content-Type"] == "text/javascript; charset=utf-8"
     assert "immutable" in answer["Cache-Control"]
+    assert "csrftoken" not in answer.cookies
     assert answer["Content-Encoding"] == "gzip"
     assert gzip.decompress(answer.content).startswith(b"export default")
     again = client.get("/ui/assets/index-1a2b3c.js", headers={"If-None-Match": answer["ETag"]})

@@ -19,8 +19,10 @@ from runtime.network.channel import ChannelFailure, ChannelId, InputChannel, Net
 from runtime.network.flight import FlightNetworkEnvironment
 from runtime.network.local import LocalNetwork
 from runtime.network.remote import RemoteInputChannel
+from tests.support.waiting import wait_until
 
 WINDOW = 1 << 16
+FLOATING = 4 * WINDOW
 DEADLINE_SECONDS = 10.0
 
 
@@ -82,9 +84,11 @@ class Pair:
         return failure
 
 
-def flight_pair() -> Pair:
+def flight_pair(floating_bytes: int = FLOATING) -> Pair:
     def environment(slot: int) -> FlightNetworkEnvironment:
-        return FlightNetworkEnvironment(SlotId(slot), Attempt(4), "secret", "127.0.0.1", window_bytes=WINDOW)
+        return FlightNetworkEnvironment(
+            SlotId(slot), Attempt(4), "secret", "127.0.0.1", window_bytes=WINDOW, floating_bytes=floating_bytes
+        )
 
     return Pair(environment(0), environment(1), remote=True)
 
@@ -96,6 +100,15 @@ def local_pair() -> Pair:
 
 @pytest.fixture(params=[local_pair, flight_pair], ids=["local", "flight"])
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    made: Pair = request.param()
+    yield made
+    made.consumer.close()
+    made.producer.close()
+
+
+@pytest.fixture(params=[local_pair, lambda: flight_pair(0)], ids=["local", "flight"])
+def pair_without_pool(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    """Windows only, so that a full channel is full until its consumer reads."""
     made: Pair = request.param()
     yield made
     made.consumer.close()
@@ -146,10 +159,10 @@ def test_consumer_that_does_not_poll_stops_the_producer_within_the_window(pair: 
     while out.is_available():
         out.add(RecordBatch.of_values([bytes([i]) * 1000 for i in range(10)]))
         sent += 10
-    # what is on its way or received never exceeds the window, what waits is one step more than a window
-    assert sent * 1000 <= 2 * WINDOW + 2 * 11_000
+    # what is on its way or received never exceeds the window and the pool, what waits is one step more than a window
+    assert sent * 1000 <= 2 * WINDOW + FLOATING + 2 * 11_000
     pair.wait_until(into.has_data)
-    assert into.statistics().queued_bytes <= WINDOW + 11_000
+    assert into.statistics().queued_bytes <= WINDOW + FLOATING + 11_000
     received: list[StreamElement] = []
     while not out.is_available():
         received += pair.receive(into, 1)
@@ -159,7 +172,8 @@ def test_consumer_that_does_not_poll_stops_the_producer_within_the_window(pair: 
     assert len(rows_of(received)) == sent
 
 
-def test_producer_is_woken_when_space_becomes_free(pair: Pair) -> None:
+def test_producer_is_woken_when_space_becomes_free(pair_without_pool: Pair) -> None:
+    pair = pair_without_pool
     out, into = pair.channel()
     pair.connect()
     while out.is_available():
@@ -294,15 +308,15 @@ def test_channel_that_is_not_read_leaves_its_neighbour_alone(pair: Pair) -> None
     blocked, _ = pair.channel(0)
     out, into = pair.channel(1)
     pair.connect()
-    while blocked.is_available():
-        blocked.add(RecordBatch.of_values([bytes(1000)] * 10))
-    sent = 0
-    received = 0
+    filled = sent = received = 0
 
     def flows() -> bool:
-        nonlocal sent, received
+        nonlocal filled, sent, received
+        while blocked.is_available():
+            blocked.add(RecordBatch.of_values([bytes([i]) * 1000 for i in range(10)]))
+            filled += 10
         while out.is_available() and sent < 2000:
-            out.add(RecordBatch.of_values([bytes(1000)] * 10))
+            out.add(RecordBatch.of_values([bytes([i]) * 1000 for i in range(10)]))
             sent += 10
         while (element := into.poll()) is not None:
             received += len(rows_of([element]))
@@ -310,6 +324,8 @@ def test_channel_that_is_not_read_leaves_its_neighbour_alone(pair: Pair) -> None
 
     pair.wait_until(flows)
     assert not blocked.is_available()
+    # the blocked channel may hold what the gate shares, but no more
+    assert filled * 1000 <= 2 * WINDOW + FLOATING + 22_000
 
 
 def test_backlog_borrows_the_pool_and_gives_it_back(pair: Pair) -> None:
@@ -321,7 +337,7 @@ def test_backlog_borrows_the_pool_and_gives_it_back(pair: Pair) -> None:
         assert out.overdraft_bytes > 0
         return
     # the consumer does not read, and yet more than its window arrives
-    pair.wait_until(lambda: into.statistics().queued_bytes > 2 * WINDOW)
+    wait_until(lambda: into.statistics().queued_bytes > 2 * WINDOW, DEADLINE_SECONDS, "what the pool lends")
     assert 0 < into.statistics().floating_bytes <= into.statistics().pool_bytes
     out.add(EndOfInput())
     while pair.receive(into, 1) != [EndOfInput()]:

@@ -169,7 +169,7 @@ def test_channel_that_is_not_read_holds_the_pool_but_no_window_of_another() -> N
         assert other.announce().limit_bytes == other.consumed_bytes + 10
 
 
-def test_pool_serves_those_with_a_backlog_in_the_order_of_asking() -> None:
+def test_pool_serves_those_with_a_backlog_in_turn() -> None:
     pool = FloatingPool(30)
     first, second, idle = (ReceiverCredit(10, pool) for _ in range(3))
     first.receive(10, backlog_bytes=100)
@@ -179,9 +179,9 @@ def test_pool_serves_those_with_a_backlog_in_the_order_of_asking() -> None:
     assert pool.lend() == [] and first.floating_bytes == 30
     first.receive(30, backlog_bytes=70)
     first.consume(20)
-    # what the first has given back goes to the second, though the first has a backlog too
-    assert pool.lend() == [second, first]
-    assert (second.floating_bytes, first.floating_bytes, idle.floating_bytes) == (15, 15, 0)
+    # what the first has given back is shared out, though the backlog of the first would take it all
+    assert pool.lend() == [first, second]
+    assert (first.floating_bytes, second.floating_bytes, idle.floating_bytes) == (20, 10, 0)
 
 
 def test_channel_that_ends_returns_what_it_has_borrowed() -> None:

@@ -39,3 +39,22 @@ def test_rates_tell_of_the_last_whole_window() -> None:
     clock.advance(2000)
     assert time.rates() == {Activity.BUSY: 0, Activity.BACK_PRESSURED: 0, Activity.IDLE: 1000}
     assert time.totals_ms() == {Activity.BUSY: 600, Activity.BACK_PRESSURED: 400, Activity.IDLE: 2000}
+
+
+def test_longest_wait_of_the_last_window_is_told() -> None:
+    clock = ManualClock()
+    time = TimeAccounting(clock)
+    for waiting_ms in (100, 300, 200):
+        time.switch(Activity.BACK_PRESSURED)
+        clock.advance(waiting_ms)
+        time.switch(Activity.BUSY)
+        clock.advance(200)
+    metrics = time.metrics()
+    assert metrics["maxSoftBackPressureTimeMs"] == 300
+    assert metrics["softBackPressuredTimeMsPerSecond"] == metrics["backPressuredTimeMsPerSecond"] == 500
+    time.switch(Activity.BACK_PRESSURED)
+    clock.advance(5000)
+    # one that goes on is told of as far as it lies in the window
+    assert time.metrics()["maxSoftBackPressureTimeMs"] == 5000
+    clock.advance(1000)
+    assert time.metrics()["maxSoftBackPressureTimeMs"] == 1000

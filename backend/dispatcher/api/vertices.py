@@ -50,6 +50,17 @@ class SubtaskAttemptView(VertexView):
         return Response(shapes.subtask_detail(self.vertex, subtask, self.document["now"]))
 
 
+class SubtaskAttemptAccumulatorsView(SubtaskAttemptView):
+    """The engine has no accumulators: the list is empty."""
+
+    def get(self, request: Request, job_id: str, vertex_id: str, index: str, attempt: str) -> Response:
+        found = super().get(request, job_id, vertex_id, index, attempt).data
+        execution = f"{job_id}_{vertex_id}_{index}_{attempt}"
+        return Response(
+            {"subtask": found["subtask"], "attempt": found["attempt"], "id": execution, "user-accumulators": []}
+        )
+
+
 class SubtaskMetricsView(VertexView):
     def get(self, request: Request, job_id: str, vertex_id: str, index: str) -> Response:
         return Response(listed(subtask_metrics(self.subtask(index)), names(request, "get")))

@@ -29,8 +29,9 @@ export function useLogout() {
   return useMutation({
     mutationFn: logout,
     onSuccess: () => {
-      client.clear();
       client.setQueryData(SESSION_KEY, null);
+      // nothing of this user may be shown to the next one
+      client.removeQueries({ predicate: (query) => query.queryKey[0] !== SESSION_KEY[0] });
     },
   });
 }

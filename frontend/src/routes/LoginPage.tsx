@@ -2,7 +2,7 @@
 
 import { Alert, Button, PasswordInput, SegmentedControl, TextInput } from '@mantine/core';
 import { IconAlertTriangle } from '@tabler/icons-react';
-import { type FormEvent, useState } from 'react';
+import { type SyntheticEvent, useState } from 'react';
 import { Navigate, useSearchParams } from 'react-router';
 
 import { Brand } from '../components/Brand/Brand';
@@ -21,7 +21,7 @@ export function LoginPage() {
   const { mutate: login, isPending, error, reset } = useLogin();
   if (session !== undefined && session !== null) return <Navigate to={safeReturnPath(params.get('next'))} replace />;
 
-  const submit = (event: FormEvent<HTMLFormElement>) => {
+  const submit = (event: SyntheticEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     const field = (name: string) => {

@@ -169,7 +169,7 @@ function FirstJob() {
         <p>Start from a template and send it to this cluster:</p>
         <div className={classes.commands}>
           <CopyText block label="command" text="tidemark new my_job.py" />
-          <CopyText block label="command" text="tidemark run --detached my_job.py" />
+          <CopyText block label="command" text="tidemark run my_job.py" />
         </div>
         <p>
           Or{' '}

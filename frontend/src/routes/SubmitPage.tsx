@@ -91,8 +91,9 @@ function useUpload(select: (id: string) => void) {
   const { mutate, error } = useMutation({
     mutationFn: (file: File) => uploadProgram(file, (share) => setSending({ file, share })),
     onSuccess: async (stored, file) => {
-      await client.invalidateQueries({ queryKey: PROGRAMS_KEY });
-      const { files } = await client.fetchQuery({ queryKey: PROGRAMS_KEY, queryFn: fetchPrograms });
+      const programs = await fetchPrograms();
+      client.setQueryData(PROGRAMS_KEY, programs);
+      const { files } = programs;
       // a server may call the stored file something else than its id: then it is the newest of that name
       const newest = files.filter(({ name }) => name === file.name).toSorted((a, b) => b.uploaded - a.uploaded)[0];
       const program = files.find(({ id }) => id === stored) ?? newest;

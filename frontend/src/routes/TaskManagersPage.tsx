@@ -12,13 +12,12 @@ import { useCluster } from '../hooks/useLive';
 import { useServerNow } from '../hooks/useNow';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useSorting } from '../hooks/useSorting';
-import { useTimes } from '../hooks/useTimes';
 import { formatBytes, formatDuration } from '../model/format';
 import { sortBy } from '../model/jobList';
 import classes from './pages.module.css';
 import { TaskManagerState } from './TaskManagerState';
 
-type Column = 'id' | 'state' | 'free_slots' | 'cpu_cores' | 'physical_memory' | 'registered_at' | 'last_heartbeat';
+type Column = 'id' | 'state' | 'free_slots' | 'cpu_cores' | 'physical_memory' | 'last_heartbeat';
 
 export function TaskManagersPage() {
   usePageTitle('TaskManagers');
@@ -48,7 +47,6 @@ export function TaskManagersPage() {
 
 function Rows({ taskmanagers }: { readonly taskmanagers: readonly TaskManagerSummary[] }) {
   const now = useServerNow();
-  const times = useTimes();
   const { sorting, toggle } = useSorting<Column>({ column: 'id', descending: false });
   const header = { sorting, onToggle: toggle };
   return (
@@ -62,7 +60,6 @@ function Rows({ taskmanagers }: { readonly taskmanagers: readonly TaskManagerSum
             <SortHeader column="free_slots" label="Free slots" numeric {...header} />
             <SortHeader column="cpu_cores" label="CPU cores" numeric {...header} />
             <SortHeader column="physical_memory" label="Memory free / total" numeric {...header} />
-            <SortHeader column="registered_at" label="Registered" {...header} />
             <SortHeader column="last_heartbeat" label="Last heartbeat" numeric {...header} />
           </tr>
         </thead>
@@ -85,7 +82,6 @@ function Rows({ taskmanagers }: { readonly taskmanagers: readonly TaskManagerSum
               <td className="tm-num">
                 {formatBytes(taskmanager.free_memory)} / {formatBytes(taskmanager.physical_memory)}
               </td>
-              <td>{times.dateTime(taskmanager.registered_at)}</td>
               <td className="tm-num">{formatDuration(Math.max(0, now - taskmanager.last_heartbeat))} ago</td>
             </tr>
           ))}

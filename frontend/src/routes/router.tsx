@@ -31,5 +31,6 @@ export const router = createBrowserRouter(
       ],
     },
   ],
-  { basename: import.meta.env.BASE_URL.replace(/\/$/, '') },
+  // with its slash at the end, which links to the first page keep
+  { basename: import.meta.env.BASE_URL },
 );

@@ -1,12 +1,15 @@
 """AlignedWindowOperator: tumbling and sliding event-time windows with the default trigger, many elements at a time.
 
-The elements of a batch are first sorted into cells, one for each key and window; a cell is worked into the state when
-its window fires or the batch ends. A key and window thus cost once per batch what the general operator pays for each
-element. State and timers are those of the general operator, so snapshots fit both. Used by the task's thread.
+The elements of a batch are first sorted into cells, one for each key and window. What a window keeps of its cells is
+held in a pane, a plain dict from keys, until the window fires: most keys and windows thus never see the state backend.
+Panes are written to state and timers before a snapshot, and when they have grown large; a window of which something is
+in the state goes on there. State and timers are those of the general operator, so snapshots fit both. With an allowed
+lateness, and for keys that a dict cannot tell apart, cells go to the state at once. Used by the task's thread.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any
@@ -20,11 +23,16 @@ from runtime.operators.windowing.assigners import SlidingEventTimeWindows, Tumbl
 from runtime.operators.windowing.window_operator import WindowOperator, WindowSpec, missing_timestamp
 from runtime.operators.windowing.windows import Namespace, TimeWindow
 from runtime.state.backend import Timer
+from runtime.state.snapshot import OperatorSnapshot
 
 Cells = dict[Any, list[Any]]
+Pane = dict[Any, Any]
 
 _PLAIN_TYPES = frozenset({str, bytes, type(None)})
 _NUMBER_TYPES = frozenset({int, float, bool})
+_MAX_PANE_ENTRIES = 200_000
+"""Keys and windows that panes may hold. More would hold up a checkpoint for seconds (5 µs each) and take the memory
+that a state backend on disk is there to save; fewer, and jobs with many keys pay for the state of every window."""
 
 
 def is_aligned(spec: WindowSpec) -> bool:
@@ -48,15 +56,32 @@ class AlignedWindowOperator(WindowOperator):
         self._slide_ms = assigner.slide_ms
         self._offset_ms = assigner.offset_ms
         self._lateness_ms = spec.allowed_lateness_ms
-        #: window start → what the key is told apart by → elements that are not in the state yet
+        #: window start → what the key is told apart by → elements of the batch under way
         self._cells: dict[int, Cells] = {}
+        #: window start → key → what is kept of the window; nothing of these windows is in the state
+        self._panes: dict[int, Pane] = {}
+        #: starts of the windows of which something is in the state; not kept with an allowed lateness
+        self._written: set[int] = set()
+        #: the end of the first window that has cells or a pane, inclusive, ms
+        self._next_end: float = math.inf
         #: what keys are told apart by → key; None if keys are told apart by themselves
         self._key_by_id: dict[Any, Any] | None = None
+        #: the type of the numbers in the panes' keys
+        self._number_type: type | None = None
+
+    def open(self) -> None:
+        super().open()
+        self._written = {namespace[0] for namespace in self.timers.event_time_namespaces()}
 
     def prepare_keys(self, keys: list[Any]) -> list[Any]:
         """What the keys of a batch are told apart by: a dict would take 1, 1.0 and True for the same key."""
-        if _are_distinct(keys):
+        number_types = _number_types(keys)
+        if number_types is not None:
             self._key_by_id = None
+            for number_type in number_types:
+                if self._number_type not in (None, number_type):
+                    self._write_panes()
+                self._number_type = number_type
             return keys
         rows = iter(keys)
         try:
@@ -65,6 +90,8 @@ class AlignedWindowOperator(WindowOperator):
             key = keys[failing_index(rows, len(keys))]
             raise user_function_error(self.context, error, key, self._key_selector, during="encoding a key") from error
         self._key_by_id = dict(zip(ids, keys, strict=True))
+        # the same keys may be in panes, where they are told apart otherwise
+        self._write_panes()
         return ids
 
     def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
@@ -78,7 +105,7 @@ class AlignedWindowOperator(WindowOperator):
     def _sort_into_cells(self, rows: Iterator[Any], timestamps: list[int], keys: list[Any]) -> None:
         slide, offset = self._slide_ms, self._offset_ms
         last_start: int | None = None
-        open_windows: list[tuple[int, Cells]] = []
+        open_windows: list[Cells] = []
         fired_windows: list[int] = []
         cells: Cells = {}
         is_simple = False
@@ -89,91 +116,111 @@ class AlignedWindowOperator(WindowOperator):
                 open_windows, fired_windows = self._windows_from(start)
                 is_simple = len(open_windows) == 1 and not fired_windows
                 if is_simple:
-                    cells = open_windows[0][1]
+                    cells = open_windows[0]
             if is_simple:
                 if key in cells:
                     cells[key].append(value)
                 else:
                     cells[key] = [value]
-                    self._register_timers(key, open_windows[0][0])
                 continue
             if fired_windows:
                 self._fire_again(value, key, fired_windows)
             elif not open_windows:
                 self._skip_late(value, timestamp)
-            for window_start, window_cells in open_windows:
+            for window_cells in open_windows:
                 if key in window_cells:
                     window_cells[key].append(value)
                 else:
                     window_cells[key] = [value]
-                    self._register_timers(key, window_start)
 
     def end_batch(self) -> None:
-        self._flush_cells()
+        self._settle()
+        if sum(map(len, self._panes.values())) > _MAX_PANE_ENTRIES:
+            self._write_panes()
+
+    def advance_watermark(self, watermark: int) -> None:
+        if watermark >= self._next_end and watermark >= self.timers.current_watermark:
+            self._settle()
+            self._fire_panes(watermark)
+        super().advance_watermark(watermark)
+
+    def snapshot_state(self) -> OperatorSnapshot:
+        self._write_panes()
+        return super().snapshot_state()
 
     def on_event_time(self, timer: Timer) -> None:
-        if self._cells:
-            self._flush_cells()
-            self.backend.set_current_key(timer.key)
         namespace: tuple[int, int] = timer.namespace
         window = TimeWindow(*namespace)
         if timer.timestamp == window.max_timestamp():
             self._fire(window, namespace, namespace)
         if timer.timestamp == self._cleanup_time(window):
+            self._written.discard(window.start)
             self._state.set_current_namespace(namespace)
             self._state.clear()
             if self._lateness_ms:
                 self.timers.delete_event_time_timer(window.max_timestamp(), namespace)
             self._clear_window_function(window, namespace)
 
-    def _windows_from(self, last_start: int) -> tuple[list[tuple[int, Cells]], list[int]]:
+    def _windows_from(self, last_start: int) -> tuple[list[Cells], list[int]]:
         """The windows of elements of which `last_start` is the last window's start.
 
         Returns:
-            The windows that have not fired, with their cells, and the starts of those that have but still take
-            elements; windows that take none are left out.
+            The cells of the windows that have not fired, and the starts of those that have but still take elements;
+            windows that take none are left out.
         """
         if last_start <= NO_TIMESTAMP:
             raise missing_timestamp(self.context)
         fired_start = self.timers.current_watermark - self._size_ms + 1
         late_start = fired_start - self._lateness_ms
-        open_windows: list[tuple[int, Cells]] = []
+        open_windows: list[Cells] = []
         fired: list[int] = []
         for start in range(last_start, last_start - self._size_ms, -self._slide_ms):
             if start > fired_start:
-                open_windows.append((start, self._cells.setdefault(start, {})))
+                open_windows.append(self._cells.setdefault(start, {}))
+                self._next_end = min(self._next_end, start + self._size_ms - 1)
             elif start > late_start:
                 fired.append(start)
         return open_windows, fired
-
-    def _register_timers(self, key_id: Any, start: int) -> None:
-        end = start + self._size_ms
-        namespace = (start, end)
-        self.backend.set_current_key(key_id if self._key_by_id is None else self._key_by_id[key_id])
-        self.timers.register_event_time_timer(end - 1, namespace)
-        if self._lateness_ms:
-            cleanup_time = min(end - 1 + self._lateness_ms, MAX_WATERMARK)
-            self.timers.register_event_time_timer(cleanup_time, namespace)
 
     def _fire_again(self, value: Any, key_id: Any, fired_windows: list[int]) -> None:
         """Add an element to windows that have fired, each of which then fires again at once."""
         self.backend.set_current_key(key_id if self._key_by_id is None else self._key_by_id[key_id])
         for start in fired_windows:
-            # nothing of such a window is in a cell: its cells were worked in when its timer fired
+            # nothing of such a window is in a cell: its cells were worked in before it fired
             window = TimeWindow(start, start + self._size_ms)
             namespace = (start, window.end)
             self._add_to_state(namespace, [value])
             self._fire(window, namespace, namespace)
             self.timers.register_event_time_timer(self._cleanup_time(window), namespace)
 
-    def _flush_cells(self) -> None:
+    def _settle(self) -> None:
+        """Work the cells in: into panes, or into the state."""
         all_cells, self._cells = self._cells, {}
-        set_key, key_by_id = self.backend.set_current_key, self._key_by_id
+        keeps_panes = self._lateness_ms == 0 and self._key_by_id is None
         for start, cells in all_cells.items():
-            namespace = (start, start + self._size_ms)
-            for key_id, elements in cells.items():
-                set_key(key_id if key_by_id is None else key_by_id[key_id])
-                self._add_to_state(namespace, elements)
+            if keeps_panes and start not in self._written:
+                self._fold(self._panes.setdefault(start, {}), cells)
+            else:
+                self._add_cells_to_state(start, cells)
+
+    def _fold(self, pane: Pane, cells: Cells) -> None:
+        fold, kept_of = self._contents.fold, pane.get
+        for key, elements in cells.items():
+            rows = iter(elements)
+            try:
+                pane[key] = fold(kept_of(key), rows)
+            except Exception as error:
+                record = elements[failing_index(rows, len(elements))]
+                raise user_function_error(self.context, error, record, self._contents.function) from error
+
+    def _add_cells_to_state(self, start: int, cells: Cells) -> None:
+        set_key, key_by_id = self.backend.set_current_key, self._key_by_id
+        namespace = (start, start + self._size_ms)
+        for key_id, elements in cells.items():
+            set_key(key_id if key_by_id is None else key_by_id[key_id])
+            self._register_timers(namespace)
+            self._add_to_state(namespace, elements)
+        self._written.add(start)
 
     def _add_to_state(self, namespace: Namespace, elements: list[Any]) -> None:
         self._state.set_current_namespace(namespace)
@@ -184,10 +231,77 @@ class AlignedWindowOperator(WindowOperator):
             record = elements[failing_index(rows, len(elements))]
             raise user_function_error(self.context, error, record, self._contents.function) from error
 
+    def _register_timers(self, namespace: tuple[int, int]) -> None:
+        last = namespace[1] - 1
+        self.timers.register_event_time_timer(last, namespace)
+        if self._lateness_ms:
+            self.timers.register_event_time_timer(min(last + self._lateness_ms, MAX_WATERMARK), namespace)
 
-def _are_distinct(keys: list[Any]) -> bool:
-    """Whether a dict tells these keys apart as the key encoding does (it may tell more of them apart)."""
+    def _write_panes(self) -> None:
+        """Put the panes into the state."""
+        panes, self._panes = self._panes, {}
+        self._number_type = None
+        set_key, state, write = self.backend.set_current_key, self._state, self._contents.write
+        for start, pane in panes.items():
+            namespace = (start, start + self._size_ms)
+            state.set_current_namespace(namespace)
+            for key, kept in pane.items():
+                set_key(key)
+                self._register_timers(namespace)
+                write(state, kept)
+            self._written.add(start)
+
+    def _fire_panes(self, watermark: int) -> None:
+        """Fire what the watermark has passed, unless it has to wait its turn among windows that are in the state."""
+        last_start = watermark - self._size_ms + 1
+        due = sorted(start for start in self._panes if start <= last_start)
+        if due and any(start <= last_start for start in self._written):
+            self._write_panes()
+        elif due:
+            self.timers.current_watermark = watermark
+            for start in due:
+                self._fire_pane(TimeWindow(start, start + self._size_ms), self._panes.pop(start))
+        self._next_end = min((*self._panes, *self._cells), default=math.inf) + self._size_ms - 1
+
+    def _fire_pane(self, window: TimeWindow, pane: Pane) -> None:
+        self.timers.num_fired += len(pane)
+        result_of, timestamp = self._contents.result, window.max_timestamp()
+        if self._caller.function is None:
+            rows = iter(pane.values())
+            try:
+                results = [result_of(kept)[0] for kept in rows if kept is not None]
+            except Exception as error:
+                self.backend.set_current_key(list(pane)[failing_index(rows, len(pane))])
+                raise self._failure(error, self._contents.function, window) from error
+            self.collector.values.extend(results)
+            self.collector.timestamps.extend([timestamp] * len(results))
+            return
+        namespace = (window.start, window.end)
+        set_key = self.backend.set_current_key
+        for key, kept in pane.items():
+            if kept is None:  # a reduction may come to nothing, as it may in the state
+                continue
+            set_key(key)
+            try:
+                self._emit(window, namespace, result_of(kept))
+            except Exception as error:
+                raise self._failure(error, self._caller.function, window) from error
+            self._clear_window_function(window, namespace)
+
+
+def _number_types(keys: list[Any]) -> set[type] | None:
+    """The types of numbers in keys that a dict tells apart as the key encoding does: none or one.
+
+    None if it cannot: numbers of different types may be equal, a NaN differs from itself.
+    """
     types = set(map(type, keys))
+    items = keys
     if types == {tuple}:
-        types = set(map(type, chain.from_iterable(keys)))
-    return len(types & _NUMBER_TYPES) <= 1 and types <= _PLAIN_TYPES | _NUMBER_TYPES
+        items = list(chain.from_iterable(keys))
+        types = set(map(type, items))
+    numbers = types & _NUMBER_TYPES
+    if len(numbers) > 1 or not types <= _PLAIN_TYPES | _NUMBER_TYPES:
+        return None
+    if float in numbers and any(item != item for item in items):
+        return None
+    return numbers

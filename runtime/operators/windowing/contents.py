@@ -33,11 +33,23 @@ class WindowContents(ABC):
         """Of the state that `add_all` and `read` work on."""
 
     @abstractmethod
-    def add_all(self, state: Any, elements: Iterator[Any]) -> None:
-        """Work at least one element into the state's current namespace.
+    def fold(self, kept: Any, elements: Iterator[Any]) -> Any:
+        """What is kept of a window after at least one element more; `kept` may be changed, None = nothing.
 
         Elements are taken from the iterator one by one, so that its position tells on which of them a function failed.
         """
+
+    @abstractmethod
+    def result(self, kept: Any) -> list[Any]:
+        """What the window's function is given for what is kept."""
+
+    def write(self, state: Any, kept: Any) -> None:
+        """Put what `fold` gave into the state's current namespace, where nothing is."""
+        state.update(kept)
+
+    @abstractmethod
+    def add_all(self, state: Any, elements: Iterator[Any]) -> None:
+        """Work at least one element into the state's current namespace, as `fold` does."""
 
     def add(self, state: Any, element: Any) -> None:
         """Work one element into the state's current namespace."""
@@ -56,6 +68,17 @@ class WindowContents(ABC):
         """Move what the namespaces `sources` hold into `target`, in their order; changes the current namespace."""
 
 
+class _ValueContents(WindowContents):
+    """Keeps one value."""
+
+    def add_all(self, state: Any, elements: Iterator[Any]) -> None:
+        state.update(self.fold(state.value(), elements))
+
+    def read(self, state: Any) -> list[Any] | None:
+        kept = state.value()
+        return None if kept is None else self.result(kept)
+
+
 @dataclass(frozen=True)
 class ListContents(WindowContents):
     """Keeps every element.
@@ -68,6 +91,15 @@ class ListContents(WindowContents):
 
     def descriptor(self) -> StateDescriptor:
         return ListStateDescriptor(STATE_NAME, self.element_type)
+
+    def fold(self, kept: Any, elements: Iterator[Any]) -> Any:
+        if kept is None:
+            return list(elements)
+        kept.extend(elements)
+        return kept
+
+    def result(self, kept: Any) -> list[Any]:
+        return kept  # type: ignore[no-any-return]
 
     def add_all(self, state: Any, elements: Iterator[Any]) -> None:
         state.add_all(list(elements))
@@ -86,7 +118,7 @@ class ListContents(WindowContents):
 
 
 @dataclass(frozen=True)
-class ReduceContents(WindowContents):
+class ReduceContents(_ValueContents):
     """Keeps the reduced elements.
 
     Args:
@@ -122,25 +154,21 @@ class ReduceContents(WindowContents):
     def descriptor(self) -> StateDescriptor:
         return ValueStateDescriptor(STATE_NAME, self.element_type)
 
-    def add_all(self, state: Any, elements: Iterator[Any]) -> None:
-        reduced = state.value()
-        if reduced is None:
-            reduced = next(elements)
-        state.update(functools.reduce(self._call, elements, reduced))
+    def fold(self, kept: Any, elements: Iterator[Any]) -> Any:
+        return functools.reduce(self._call, elements, next(elements) if kept is None else kept)
 
-    def read(self, state: Any) -> list[Any] | None:
-        reduced = state.value()
-        return None if reduced is None else [reduced]
+    def result(self, kept: Any) -> list[Any]:
+        return [kept]
 
     def of_elements(self, elements: list[Any]) -> list[Any] | None:
-        return [functools.reduce(self._call, elements)] if elements else None
+        return self.result(self.fold(None, iter(elements))) if elements else None
 
     def merge(self, state: Any, target: Namespace, sources: Sequence[Namespace]) -> None:
         _merge_values(state, target, sources, self._call)
 
 
 @dataclass(frozen=True)
-class AggregateContents(WindowContents):
+class AggregateContents(_ValueContents):
     """Keeps an accumulator.
 
     Args:
@@ -172,23 +200,8 @@ class AggregateContents(WindowContents):
     def descriptor(self) -> StateDescriptor:
         return ValueStateDescriptor(STATE_NAME, self.accumulator_type)
 
-    def add_all(self, state: Any, elements: Iterator[Any]) -> None:
-        state.update(self._accumulated(state.value(), elements))
-
-    def read(self, state: Any) -> list[Any] | None:
-        accumulator = state.value()
-        return None if accumulator is None else [self.aggregate_function.get_result(accumulator)]
-
-    def of_elements(self, elements: list[Any]) -> list[Any] | None:
-        return [self.aggregate_function.get_result(self._accumulated(None, iter(elements)))]
-
-    def merge(self, state: Any, target: Namespace, sources: Sequence[Namespace]) -> None:
-        merge, coercer = self.aggregate_function.merge, self._coercer
-        _merge_values(state, target, sources, merge if coercer is None else lambda one, two: coercer(merge(one, two)))
-
-    def _accumulated(self, accumulator: Any, elements: Iterator[Any]) -> Any:
-        if accumulator is None:
-            accumulator = self.aggregate_function.create_accumulator()
+    def fold(self, kept: Any, elements: Iterator[Any]) -> Any:
+        accumulator = self.aggregate_function.create_accumulator() if kept is None else kept
         add, coercer = self.aggregate_function.add, self._coercer
         if coercer is None:
             for element in elements:
@@ -200,6 +213,16 @@ class AggregateContents(WindowContents):
         if accumulator is None:
             raise TypeError("AggregateFunction.add() returned None; it must return the accumulator")
         return accumulator
+
+    def result(self, kept: Any) -> list[Any]:
+        return [self.aggregate_function.get_result(kept)]
+
+    def of_elements(self, elements: list[Any]) -> list[Any] | None:
+        return self.result(self.fold(None, iter(elements)))
+
+    def merge(self, state: Any, target: Namespace, sources: Sequence[Namespace]) -> None:
+        merge, coercer = self.aggregate_function.merge, self._coercer
+        _merge_values(state, target, sources, merge if coercer is None else lambda one, two: coercer(merge(one, two)))
 
 
 @dataclass(frozen=True)
@@ -222,9 +245,18 @@ class EvictableContents(WindowContents):
             STATE_NAME, None if element_type is None else Types.TUPLE([element_type, Types.LONG()])
         )
 
+    def fold(self, kept: Any, elements: Iterator[Any]) -> Any:
+        return self.contents.fold(kept, elements)
+
+    def result(self, kept: Any) -> list[Any]:
+        return self.contents.result(kept)
+
     def add_all(self, state: Any, elements: Iterator[Any]) -> None:
         """`elements` are pairs (element, event time)."""
         state.add_all(list(elements))
+
+    def add(self, state: Any, element: Any) -> None:
+        state.add(element)
 
     def read(self, state: Any) -> list[Any] | None:
         """Pairs (element, event time)."""

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+from functools import partial
 from typing import Any
 
 from celery.signals import setup_logging
@@ -24,7 +25,9 @@ from runtime.common.configuration import Configuration
 from runtime.common.options import SPARK_MASTER
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.execution.errors import ExecutionError
+from runtime.execution.session_health import session_defect
 from runtime.execution.spark_session import acquire_context, is_local
+from runtime.execution.spark_stages import SparkStages
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +52,7 @@ class Command(BaseCommand):
         except ExecutionError as error:
             raise CommandError(str(error)) from error
         identity = TaskManagerIdentity.create(slots, master, SYSTEM_CLOCK.now_ms())
-        manager = TaskManager(identity, context, SYSTEM_CLOCK, _die)
+        manager = TaskManager(identity, SparkStages(context), partial(session_defect, context), SYSTEM_CLOCK, _die)
         tasks.serve(manager)
         worker = threading.Thread(target=_consume, args=(identity.worker_name,), name="celery", daemon=True)
         worker.start()

@@ -21,6 +21,7 @@ import {
   type NodeProps,
   Position,
   ReactFlow,
+  type Viewport,
   type XYPosition,
   getBezierPath,
   useReactFlow,
@@ -57,14 +58,16 @@ interface Props {
 
 const NODE_TYPES = { box: BoxNode };
 const EDGE_TYPES = { labelled: LabelledEdge };
-const FIT = { padding: 0.06, maxZoom: 1, minZoom: 0.45 };
-/** Up to here the whole graph is in sight anyway. */
-const NODES_WITHOUT_MINIMAP = 4;
+const FIT = { padding: 0.06, maxZoom: 1 };
+/** Below it the numbers in the nodes cannot be read. */
+const MIN_READABLE_ZOOM = 0.66;
 const NEVER = () => false;
 const MIN_HEIGHT = 260;
 const MAX_HEIGHT = 620;
-/** Above and below the graph, in px. */
-const MARGIN = 56;
+/** Above and below the graph, in px: room for the controls. */
+const MARGIN = 60;
+const SIDE_MARGIN = 24;
+const MINIMAP_HEIGHT = 84;
 
 export function GraphCanvas(props: Props) {
   const {
@@ -107,68 +110,84 @@ export function GraphCanvas(props: Props) {
     () => ({ renderNode, renderEdge, edges: edgesById, isFlowing }),
     [renderNode, renderEdge, edgesById, isFlowing],
   );
-  if (layout === null || width === 0) {
-    return (
-      <div ref={ref} className={classes.waiting} style={{ height: MIN_HEIGHT }}>
-        <Loader size="sm" aria-label="Laying out the graph" />
-      </div>
-    );
-  }
-  const height = canvasHeight(layout, size, width);
+  const picture = layout === null || width === 0 ? null : pictureOf(layout, size, width);
   return (
-    <div ref={ref} className={classes.canvas} style={{ height }} role="group" aria-label={label}>
-      <ContentsContext value={contents}>
-        <ReactFlow
-          // a new topology is a new picture: it is fitted anew
-          key={layout.key}
-          nodes={nodes}
-          edges={edges}
-          nodeTypes={NODE_TYPES}
-          edgeTypes={EDGE_TYPES}
-          nodesDraggable={false}
-          nodesConnectable={false}
-          nodesFocusable={false}
-          edgesFocusable={false}
-          elementsSelectable={false}
-          // the page scrolls; zoom is by buttons, pinch or ctrl and wheel
-          zoomOnScroll={false}
-          preventScrolling={false}
-          zoomOnDoubleClick={false}
-          minZoom={0.2}
-          maxZoom={1.5}
-          fitView
-          fitViewOptions={FIT}
-          proOptions={{ hideAttribution: true }}
-        >
-          <KeepInSight
-            position={selected === null ? undefined : layout.positions.get(selected)}
-            size={size}
-            coveredRight={coveredRight}
-          />
-          <Background gap={22} size={1.2} color="var(--tm-border)" />
-          <Controls showInteractive={false} fitViewOptions={FIT} position="bottom-left" />
-          {nodes.length > NODES_WITHOUT_MINIMAP && (
-            <MiniMap
-              pannable
-              position="bottom-right"
-              ariaLabel="Map of the graph"
-              nodeColor={(node) => nodeColour?.(node.id) ?? 'var(--tm-border-strong)'}
-              nodeBorderRadius={12}
-              style={{ width: 150, height: 84 }}
+    <div
+      ref={ref}
+      className={classes.canvas}
+      style={{ height: picture?.height ?? MIN_HEIGHT }}
+      role="group"
+      aria-label={label}
+    >
+      {layout === null || picture === null ? (
+        <Loader size="sm" aria-label="Laying out the graph" className={classes.waiting ?? ''} />
+      ) : (
+        <ContentsContext value={contents}>
+          <ReactFlow
+            // a new topology is a new picture: it is fitted anew
+            key={layout.key}
+            nodes={nodes}
+            edges={edges}
+            nodeTypes={NODE_TYPES}
+            edgeTypes={EDGE_TYPES}
+            nodesDraggable={false}
+            nodesConnectable={false}
+            nodesFocusable={false}
+            edgesFocusable={false}
+            elementsSelectable={false}
+            // the page scrolls; zoom is by buttons, pinch or ctrl and wheel
+            zoomOnScroll={false}
+            preventScrolling={false}
+            zoomOnDoubleClick={false}
+            minZoom={0.2}
+            maxZoom={1.5}
+            defaultViewport={picture.viewport}
+            proOptions={{ hideAttribution: true }}
+          >
+            <KeepInSight
+              position={selected === null ? undefined : layout.positions.get(selected)}
+              size={size}
+              coveredRight={coveredRight}
             />
-          )}
-        </ReactFlow>
-      </ContentsContext>
+            <Background gap={22} size={1.2} color="var(--tm-border)" />
+            <Controls orientation="horizontal" showInteractive={false} fitViewOptions={FIT} position="bottom-left" />
+            {picture.isCut && (
+              <MiniMap
+                pannable
+                position="bottom-right"
+                ariaLabel="Map of the graph"
+                nodeColor={(node) => nodeColour?.(node.id) ?? 'var(--tm-border-strong)'}
+                nodeBorderRadius={12}
+                style={{ width: 150, height: MINIMAP_HEIGHT }}
+              />
+            )}
+          </ReactFlow>
+        </ContentsContext>
+      )}
     </div>
   );
 }
 
-/** As high as the graph is when it is fitted to the width. */
-function canvasHeight({ positions }: Layout, size: NodeSize, width: number): number {
+interface Picture {
+  readonly height: number;
+  readonly viewport: Viewport;
+  /** The graph is larger than what is shown of it at first. */
+  readonly isCut: boolean;
+}
+
+/** The canvas as high as the graph at the largest zoom at which it fits; one that never fits starts at its sources. */
+function pictureOf({ positions }: Layout, size: NodeSize, width: number): Picture {
   const graphWidth = Math.max(...[...positions.values()].map(({ x }) => x)) + size.width;
   const graphHeight = Math.max(...[...positions.values()].map(({ y }) => y)) + size.height;
-  const zoom = Math.max(FIT.minZoom, Math.min(FIT.maxZoom, width / (graphWidth * (1 + 2 * FIT.padding))));
-  return Math.round(Math.min(MAX_HEIGHT, Math.max(MIN_HEIGHT, graphHeight * zoom + 2 * MARGIN)));
+  const fitting = (width - 2 * SIDE_MARGIN) / graphWidth;
+  const zoom = Math.max(MIN_READABLE_ZOOM, Math.min(1, fitting));
+  const isTall = graphHeight * zoom + 2 * MARGIN > MAX_HEIGHT;
+  const isCut = isTall || fitting < MIN_READABLE_ZOOM;
+  const bottom = isCut ? MINIMAP_HEIGHT + MARGIN / 2 : MARGIN;
+  const height = Math.round(Math.min(MAX_HEIGHT, Math.max(MIN_HEIGHT, graphHeight * zoom + MARGIN + bottom)));
+  const x = Math.max(SIDE_MARGIN, (width - graphWidth * zoom) / 2);
+  const y = isTall ? MARGIN : Math.max(MARGIN, (height - bottom + MARGIN - graphHeight * zoom) / 2);
+  return { height, viewport: { x, y, zoom }, isCut };
 }
 
 interface KeepInSightProps {

@@ -121,7 +121,7 @@ function VertexNode({ vertex, isSelected, isBottleneck, onSelect }: VertexNodePr
         <span className={classes.label}>out</span>
         <span className={classes.number}>{formatRate(metrics.records_out_per_second)}</span>
       </span>
-      <LoadBar metrics={metrics} />
+      <LoadBar metrics={metrics} isRunning={isRunning} />
       <span className={classes.watermark}>
         <span className={classes.label}>wm</span>
         <span>{times.watermark(metrics.watermark)}</span>

@@ -1,27 +1,32 @@
-/** Busy, back-pressured and idle time as one bar with its numbers. */
+/** Busy, back-pressured and idle time as one bar with its numbers; what does not run has neither. */
 
 import type { Metrics } from '../../gen/live';
-import { formatShare } from '../../model/format';
+import { NOTHING, formatShare } from '../../model/format';
 import classes from './LoadBar.module.css';
 
 interface Props {
   readonly metrics: Pick<Metrics, 'busy' | 'idle' | 'back_pressured'>;
+  readonly isRunning: boolean;
 }
 
-export function LoadBar({ metrics }: Props) {
+export function LoadBar({ metrics, isRunning }: Props) {
   const { busy, back_pressured: backPressured, idle } = metrics;
   // of a vertex these are the extremes over its subtasks and need not add up: the bar shows at most the whole
   const scale = 100 / Math.max(1000, busy + backPressured);
   return (
     <span className={classes.load}>
-      <span className={classes.bar} aria-hidden>
-        <span className={classes.busy} style={{ width: `${busy * scale}%` }} />
-        <span className={classes.backPressured} style={{ width: `${backPressured * scale}%` }} />
+      <span className={classes.bar} data-running={isRunning || undefined} aria-hidden>
+        {isRunning && (
+          <>
+            <span className={classes.busy} style={{ width: `${busy * scale}%` }} />
+            <span className={classes.backPressured} style={{ width: `${backPressured * scale}%` }} />
+          </>
+        )}
       </span>
       <span className={classes.numbers}>
-        <Share name="busy" kind="busy" value={busy} />
-        <Share name="backpr." kind="backPressured" value={backPressured} />
-        <Share name="idle" kind="idle" value={idle} />
+        <Share name="busy" kind="busy" value={isRunning ? busy : null} />
+        <Share name="backpr." kind="backPressured" value={isRunning ? backPressured : null} />
+        <Share name="idle" kind="idle" value={isRunning ? idle : null} />
       </span>
     </span>
   );
@@ -30,7 +35,7 @@ export function LoadBar({ metrics }: Props) {
 interface ShareProps {
   readonly name: string;
   readonly kind: 'busy' | 'backPressured' | 'idle';
-  readonly value: number;
+  readonly value: number | null;
 }
 
 function Share({ name, kind, value }: ShareProps) {
@@ -38,7 +43,7 @@ function Share({ name, kind, value }: ShareProps) {
     <span className={classes.share}>
       <span className={`${classes.dot ?? ''} ${classes[kind] ?? ''}`} aria-hidden />
       {name}
-      <span className={classes.value}>{formatShare(value)}</span>
+      <span className={classes.value}>{value === null ? NOTHING : formatShare(value)}</span>
     </span>
   );
 }

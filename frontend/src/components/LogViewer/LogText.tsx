@@ -66,7 +66,7 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
         {picker}
         <TextInput
           size="xs"
-          w={220}
+          w={180}
           placeholder="Search"
           aria-label="Search in the log"
           leftSection={<IconSearch size={15} />}
@@ -92,7 +92,7 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
         )}
         <Select
           size="xs"
-          w={150}
+          w={140}
           aria-label="Level"
           allowDeselect={false}
           value={level}

@@ -51,7 +51,7 @@ export function LogViewer({ jobId, isLive }: Props) {
     <Select
       aria-label="Log file"
       size="xs"
-      w={290}
+      w={260}
       allowDeselect={false}
       searchable={files.length > 12}
       value={current.name}

@@ -3,7 +3,7 @@
 import { Alert, Button, Group, NumberInput, TextInput, Textarea } from '@mantine/core';
 import { IconAlertTriangle, IconPlayerPlay, IconSchema } from '@tabler/icons-react';
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { type SyntheticEvent, useState } from 'react';
 import { useNavigate } from 'react-router';
 
 import { fetchPlan, runProgram } from '../../api/programs';
@@ -40,7 +40,7 @@ export function RunForm({ program, mayRun }: Props) {
     programArgsList: splitArguments(programArguments),
     flinkConfiguration: parseConfiguration(configuration),
   });
-  const submit = (event: FormEvent) => {
+  const submit = (event: SyntheticEvent) => {
     event.preventDefault();
     if (isValid) run.mutate(settings());
   };

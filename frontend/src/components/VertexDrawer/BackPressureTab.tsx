@@ -2,6 +2,7 @@
 
 import type { Vertex } from '../../gen/live';
 import { backPressureLevel } from '../../model/backPressure';
+import { NOTHING } from '../../model/format';
 import { LoadBar } from '../LoadBar/LoadBar';
 import { StateBadge } from '../StateBadge/StateBadge';
 import classes from './VertexDrawer.module.css';
@@ -26,16 +27,14 @@ export function BackPressureTab({ vertex }: { readonly vertex: Vertex }) {
             </tr>
           </thead>
           <tbody>
-            {vertex.subtasks.map(({ index, metrics }) => {
+            {vertex.subtasks.map(({ index, state, metrics }) => {
               const level = backPressureLevel(metrics.back_pressured);
               return (
                 <tr key={index}>
                   <td>{index}</td>
-                  <td>
-                    <StateBadge state={LOOKS[level]} text={level} />
-                  </td>
+                  <td>{state === 'RUNNING' ? <StateBadge state={LOOKS[level]} text={level} /> : NOTHING}</td>
                   <td className={classes.bars}>
-                    <LoadBar metrics={metrics} />
+                    <LoadBar metrics={metrics} isRunning={state === 'RUNNING'} />
                   </td>
                 </tr>
               );

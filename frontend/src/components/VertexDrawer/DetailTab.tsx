@@ -18,7 +18,10 @@ export function DetailTab({ vertex }: { readonly vertex: Vertex }) {
     <KeyValues
       rows={[
         ['Description', vertex.description],
-        ['Time of the busiest subtask', <LoadBar key="load" metrics={metrics} />],
+        [
+          'Time of the busiest subtask',
+          <LoadBar key="load" metrics={metrics} isRunning={vertex.state === 'RUNNING'} />,
+        ],
         ['Records in', both(formatCount(metrics.records_in), formatRate(metrics.records_in_per_second))],
         ['Records out', both(formatCount(metrics.records_out), formatRate(metrics.records_out_per_second))],
         ['Bytes in', both(formatBytes(metrics.bytes_in), formatByteRate(metrics.bytes_in_per_second))],

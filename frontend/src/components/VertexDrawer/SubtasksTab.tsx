@@ -93,7 +93,7 @@ function Row({ subtask, top }: { readonly subtask: Subtask; readonly top: number
       <span role="cell" className={classes.where}>
         {subtask.taskmanager ? (
           <Link className="tm-link" to={`/taskmanagers/${encodeURIComponent(subtask.taskmanager)}`}>
-            {subtask.host || subtask.taskmanager}
+            {subtask.host ?? subtask.taskmanager}
           </Link>
         ) : (
           '–'

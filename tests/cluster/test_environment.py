@@ -1,0 +1,86 @@
+"""What is read from the environment, and the secrets of a home."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from backend.config import environment
+from backend.config.environment import EnvironmentProblem
+from tests.cluster.stack import ROOT
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def test_a_secret_is_made_once_and_kept_for_its_owner(home: Path) -> None:
+    first = environment.ensure_secret("admin-token", None)
+    assert environment.ensure_secret("admin-token", None) == first
+    assert len(first) >= 32
+    assert (home / "admin-token").stat().st_mode & 0o777 == 0o600
+    assert environment.ensure_secret("admin-token", "given") == "given"
+    assert [path.name for path in home.iterdir()] == ["admin-token"]
+
+
+def test_a_secret_that_is_replaced_stays_private(home: Path) -> None:
+    environment.ensure_secret("redis-url", None)
+    environment.write_secret("redis-url", "redis://:x@127.0.0.1:1/0")
+    assert environment.read_secret("redis-url") == "redis://:x@127.0.0.1:1/0"
+    assert (home / "redis-url").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_database_is_sqlite_in_the_home_unless_a_url_says_otherwise(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    sqlite = environment.database()
+    assert sqlite["NAME"] == str(home / "db.sqlite3")
+    assert sqlite["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
+    monkeypatch.setenv("DATABASE_URL", "postgres://me:p%40ss@db.example:5433/tide?sslmode=require")
+    postgres = environment.database()
+    assert (postgres["USER"], postgres["PASSWORD"], postgres["HOST"], postgres["PORT"], postgres["NAME"]) == (
+        "me",
+        "p@ss",
+        "db.example",
+        "5433",
+        "tide",
+    )
+    assert postgres["OPTIONS"] == {"sslmode": "require"}
+    monkeypatch.setenv("DATABASE_URL", "mysql://x")
+    with pytest.raises(EnvironmentProblem, match="postgres"):
+        environment.database()
+
+
+@pytest.mark.parametrize("value", ["abc", "0", "-1", "70000", "1.5"])
+def test_a_port_that_is_none_is_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_PORT", value)
+    with pytest.raises(EnvironmentProblem, match=f"TIDEMARK_PORT={value}"):
+        environment.port()
+
+
+def test_the_slots_live_in_the_taskmanager_unless_a_master_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_SLOTS", "6")
+    monkeypatch.delenv("TIDEMARK_SPARK_MASTER", raising=False)
+    assert environment.spark_master() == "local[6,1]"
+    monkeypatch.setenv("TIDEMARK_SPARK_MASTER", "spark://master:7077")
+    assert environment.spark_master() == "spark://master:7077"
+
+
+def test_any_host_is_no_host(home: Path) -> None:
+    result = subprocess.run(
+        (sys.executable, "manage.py", "check"),
+        cwd=ROOT,
+        env={**os.environ, "TIDEMARK_ALLOWED_HOSTS": "*", "DJANGO_SETTINGS_MODULE": "backend.config.settings"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode != 0
+    assert "without *" in result.stderr

@@ -1,0 +1,79 @@
+"""The control plane's tests once more, on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from backend.supervisor.checks import free_port
+from tests.cluster.stack import ROOT, running_stack
+from tests.cluster.test_stack import DEMO, is_running
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(400)]
+
+
+def binary(name: str) -> str | None:
+    """A program of the server: Debian keeps them out of PATH."""
+    found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return str(found[-1]) if found else shutil.which(name)
+
+
+def answers(url: str) -> bool:
+    with suppress(psycopg.OperationalError):
+        psycopg.connect(url, connect_timeout=2).close()
+        return True
+    return False
+
+
+@pytest.fixture
+def postgresql(tmp_path: Path) -> Iterator[str]:
+    """URL of a database of a server that ends with the test."""
+    server, initdb = binary("postgres"), binary("initdb")
+    if server is None or initdb is None:
+        pytest.skip("PostgreSQL is not installed")
+    data, port = tmp_path / "data", free_port()
+    data.mkdir()
+    # the server refuses to run as root
+    user = "postgres" if os.geteuid() == 0 else None
+    if user is not None:
+        shutil.chown(data, user)
+        for directory in (tmp_path, *list(tmp_path.parents)[:2]):
+            directory.chmod(0o755)
+    login = {"user": user, "cwd": data}
+    subprocess.run((initdb, "-D", data, "-U", "tide", "-A", "trust", "--no-sync"), check=True, stdout=-3, **login)
+    command = (server, "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", str(data), "-c", "fsync=off")
+    with subprocess.Popen(command, stdout=-3, stderr=-3, **login) as process:
+        url = f"postgres://tide@127.0.0.1:{port}/postgres"
+        try:
+            wait_until(lambda: answers(url), 30, "PostgreSQL's start")
+            yield url
+        finally:
+            process.terminate()
+
+
+def test_the_same_tests_pass(postgresql: str) -> None:
+    suites = [name for name in ("accounts", "cluster", "dispatcher", "live") if (ROOT / "tests" / name).exists()]
+    result = subprocess.run(
+        (sys.executable, "-m", "pytest", "-q", "-m", "not slow and not spark", *(f"tests/{name}" for name in suites)),
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": postgresql},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout[-5000:]
+
+
+def test_the_whole_stack_runs(postgresql: str, tmp_path: Path) -> None:
+    with running_stack(tmp_path / "home", DATABASE_URL=postgresql, TIDEMARK_SLOTS="2") as stack:
+        wait_until(lambda: is_running(stack, DEMO), 40, "the demo runs")
+        assert not (stack.home / "db.sqlite3").exists()

@@ -1,0 +1,148 @@
+"""`make run` as a whole: real processes, real kills. One stack serves the tests of this file, in their order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.cluster.stack import ROOT, Stack, running_stack
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.spark
+
+DEMO = "flights live"
+HOLDS_SLOTS = """
+from runtime.common.watermark_strategy import WatermarkStrategy
+from runtime.connectors.datagen import DataGeneratorSource
+from runtime.datastream import StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+source = DataGeneratorSource(lambda index: index, rows_per_second=100)
+env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").map(lambda x: f"n {x}").print()
+env.execute("numbers")
+"""
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running_stack(tmp_path_factory.mktemp("home"), TIDEMARK_SLOTS="4") as running:
+        yield running
+
+
+def supervisor(**environment: str) -> subprocess.CompletedProcess[str]:
+    """A `make run` that should not come far."""
+    return subprocess.run(
+        (sys.executable, "-m", "backend.supervisor"),
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def records_in(stack: Stack) -> int:
+    return sum(int(vertex["metrics"]["records_in"]) for vertex in stack.live(DEMO)["vertices"])
+
+
+def lives(pid: int) -> bool:
+    """Whether a process runs; one that nobody has reaped yet does not."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def is_running(stack: Stack, name: str) -> bool:
+    document = stack.live(name)
+    return document["state"] == "RUNNING" and all(vertex["state"] == "RUNNING" for vertex in document["vertices"])
+
+
+def test_the_demo_moves(stack: Stack) -> None:
+    wait_until(lambda: is_running(stack, DEMO), 30, "the demo runs")
+    before = records_in(stack)
+    wait_until(lambda: records_in(stack) > before, 10, "records move")
+    for vertex in stack.live(DEMO)["vertices"]:
+        for subtask in vertex["subtasks"]:
+            times = subtask["metrics"]
+            assert times["busy"] + times["idle"] + times["back_pressured"] == 1000
+            assert psutil.pid_exists(subtask["pid"])
+
+
+def test_secrets_are_their_owners_only_and_not_in_the_slots_environment(stack: Stack) -> None:
+    for name in ("admin-token", "secret-key", "redis-url"):
+        assert (stack.home / name).stat().st_mode & 0o077 == 0, name
+    pid = stack.live(DEMO)["vertices"][0]["subtasks"][0]["pid"]
+    names = psutil.Process(pid).environ()
+    assert not {"REDIS_URL", "DATABASE_URL", "TIDEMARK_ADMIN_TOKEN", "TIDEMARK_SECRET_KEY"} & set(names)
+
+
+def test_a_second_run_on_the_same_home_is_refused_in_one_line(stack: Stack) -> None:
+    result = supervisor(TIDEMARK_HOME=str(stack.home))
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    assert f"already runs in {stack.home} (process {stack.process.pid})" in result.stderr
+
+
+def test_a_taken_port_is_refused_in_one_line(stack: Stack, tmp_path: Path) -> None:
+    result = supervisor(TIDEMARK_HOME=str(tmp_path), TIDEMARK_PORT=str(stack.port))
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    assert f"port {stack.port}" in result.stderr
+
+
+def test_a_job_without_enough_slots_waits_and_starts_when_they_come(stack: Stack, tmp_path: Path) -> None:
+    program = tmp_path / "numbers.py"
+    program.write_text(HOLDS_SLOTS)
+    artifact = stack.client.upload(program)
+    first = stack.client.run(artifact, parallelism=2, args=[], configuration={}, entry=None)
+    wait_until(lambda: stack.client.live(first)["state"] == "RUNNING", 30, "the first job runs")
+    second = stack.client.run(artifact, parallelism=2, args=[], configuration={}, entry=None)
+    wait_until(lambda: "needs 2 slots" in stack.client.live(second)["waiting_for"], 10, "the second job says why")
+    stack.client.cancel(first)
+    wait_until(lambda: stack.client.live(first)["state"] == "CANCELED", 10, "the first job's end")
+    wait_until(lambda: stack.client.live(second)["state"] == "RUNNING", 30, "the second job runs")
+    printed = stack.home / "logs" / "jobs" / second / "attempt-0" / "slot-0.out"
+    wait_until(lambda: printed.exists() and "n " in printed.read_text(), 10, "what it prints")
+    stack.client.cancel(second)
+    wait_until(lambda: stack.client.live(second)["state"] == "CANCELED", 10, "the second job's end")
+
+
+def test_a_killed_jobmanager_is_replaced_and_the_job_restarted(stack: Stack) -> None:
+    before = stack.live(DEMO)
+    os.kill(stack.pid_of("jobmanager"), signal.SIGKILL)
+    wait_until(lambda: stack.live(DEMO)["attempt"] > before["attempt"], 30, "a later attempt")
+    wait_until(lambda: is_running(stack, DEMO), 40, "the demo runs again")
+    after = stack.live(DEMO)
+    assert after["restarts"] == before["restarts"] + 1
+    assert after["exceptions"][0]["name"] == "JobManagerLost"
+
+
+def test_a_taskmanager_whose_jvm_died_ends_and_is_replaced(stack: Stack) -> None:
+    before = stack.live(DEMO)
+    taskmanager = stack.pid_of("taskmanager")
+    [jvm] = [p for p in psutil.Process(taskmanager).children() if "java" in p.name()]
+    slots = [subtask["pid"] for vertex in before["vertices"] for subtask in vertex["subtasks"]]
+    jvm.kill()
+    wait_until(lambda: stack.pid_of("taskmanager") != taskmanager, 20, "another TaskManager")
+    wait_until(lambda: not any(lives(pid) for pid in slots), 5, "the end of its slots")
+    wait_until(lambda: stack.live(DEMO)["restarts"] > before["restarts"], 40, "a restart")
+    wait_until(lambda: is_running(stack, DEMO), 60, "the demo runs again")
+
+
+def test_a_signal_ends_everything_within_ten_seconds(stack: Stack) -> None:
+    everything = stack.processes()
+    assert len(everything) > 5
+    stack.process.terminate()
+    _, alive = psutil.wait_procs(everything, timeout=10)
+    assert not alive, [process.cmdline() for process in alive]
+    assert stack.process.wait(1) == 0
+    assert not (stack.home / "url").exists()

@@ -1,0 +1,206 @@
+"""TaskManager: commands are fenced and idempotent, ends are told in order, and a useless process ends itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from backend.cluster import bus, tasks
+from backend.cluster.commands import PING_TASK
+from backend.cluster.taskmanager import PING_TIMEOUT_MS, TaskManager, TaskManagerIdentity
+from runtime.execution.session_health import session_defect
+from runtime.execution.spark_stages import SparkStages
+from runtime.testing.clock import ManualClock
+from tests.support.waiting import wait_until
+
+
+class FakeJvm:
+    """The JVM's process and the session in it."""
+
+    def __init__(self) -> None:
+        self.returncode: int | None = None
+        self.stopped = False
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def sc(self) -> FakeJvm:
+        return self
+
+    def isStopped(self) -> bool:  # noqa: N802
+        return self.stopped
+
+
+class FakeContext:
+    """Stands for a SparkContext: a stage runs until its group is cancelled, or fails as it is told."""
+
+    def __init__(self) -> None:
+        self.jvm = self._jsc = FakeJvm()
+        self._gateway = self
+        self.proc = self.jvm
+        self.started: list[str] = []
+        self.error: Exception | None = None
+        self._over = threading.Event()
+
+    def setJobGroup(self, group: str, description: str) -> None:  # noqa: N802
+        self.started.append(group)
+
+    def parallelize(self, data: Any, slices: int) -> FakeContext:
+        return self
+
+    def barrier(self) -> FakeContext:
+        return self
+
+    def mapPartitions(self, function: Any) -> FakeContext:  # noqa: N802
+        return self
+
+    def collect(self) -> list[object]:
+        self._over.wait(10)
+        if self.error is not None:
+            raise self.error
+        return []
+
+    def cancelJobGroup(self, group: str) -> None:  # noqa: N802
+        self._over.set()
+
+
+class Rig:
+    """A TaskManager on fakes; `deaths` has why it ended itself."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(1_700_000_000_000)
+        self.context = FakeContext()
+        self.deaths: list[str] = []
+        identity = TaskManagerIdentity.create(4, "local[4,1]", self.clock.now_ms())
+        self.sent: list[str] = []
+        context: Any = self.context
+        self.manager = TaskManager(
+            identity,
+            SparkStages(context),
+            partial(session_defect, context),
+            self.clock,
+            self.deaths.append,
+            self._send,
+        )
+
+    def _send(self, worker_name: str, task: str, expires_s: float, **arguments: Any) -> None:
+        self.sent.append(task)
+
+    def deploy(self, command: str = "c1", epoch: int = 1, stage: int = 0) -> None:
+        deployment: dict[str, Any] = {
+            "job_id": "job",
+            "attempt": 0,
+            "stage": stage,
+            "slots": [0, 1],
+            "control_address": "grpc://127.0.0.1:1",
+            "token": "secret",
+            "local": True,
+            "lease_ms": 5000.0,
+            "window_bytes": 1 << 20,
+        }
+        self.manager.deploy(command, epoch, deployment)
+
+    def events(self) -> list[dict[str, Any]]:
+        return bus.take_events(0.01)
+
+
+@pytest.fixture
+def rig(live_redis: str) -> Iterator[Rig]:
+    made = Rig()
+    yield made
+    made.context.cancelJobGroup("all")
+
+
+def test_a_command_that_comes_twice_is_carried_out_once(rig: Rig) -> None:
+    rig.deploy("same")
+    rig.deploy("same")
+    rig.deploy("another")
+    wait_until(lambda: rig.context.started == ["job-0"], 5, "the stage's start")
+    rig.manager.report()
+    [heartbeat] = rig.events()
+    assert heartbeat["stages"] == [["job", 0, 0]]
+    assert heartbeat["taskmanager"]["slots"] == 4
+
+
+def test_a_command_of_an_older_leader_is_refused(rig: Rig) -> None:
+    rig.deploy("new", epoch=2)
+    wait_until(lambda: rig.context.started == ["job-0"], 5, "the stage's start")
+    rig.deploy("old", epoch=1, stage=1)
+    rig.manager.end(1, "job", 0)
+    assert rig.context.started == ["job-0"]
+    rig.manager.report()
+    assert rig.events()[0]["stages"] == [["job", 0, 0]]
+
+
+def test_the_end_of_a_stage_is_told_before_a_heartbeat_without_it(rig: Rig) -> None:
+    rig.deploy()
+    wait_until(lambda: rig.context.started == ["job-0"], 5, "the stage's start")
+    rig.context.error = RuntimeError("java.lang.Exception: worker died")
+    rig.context.cancelJobGroup("job-0")
+    wait_until(lambda: not rig.manager._running, 5, "the stage's end")
+    rig.manager.report()
+    ended, heartbeat = rig.events()
+    assert (ended["type"], ended["stage"]) == ("stage_ended", 0)
+    assert "worker died" in ended["error"]
+    assert heartbeat["stages"] == []
+
+
+def test_a_dead_jvm_ends_the_process_and_the_leader_is_told(rig: Rig) -> None:
+    rig.manager.watch()
+    assert not rig.deaths
+    rig.context.jvm.returncode = -9
+    rig.manager.watch()
+    assert rig.deaths == ["the JVM ended with -9"]
+    assert [event["type"] for event in rig.events() if event["type"] == "gone"] == ["gone"]
+
+
+def test_a_session_that_spark_stopped_ends_the_process(rig: Rig) -> None:
+    rig.context.jvm.stopped = True
+    rig.manager.watch()
+    assert rig.deaths == ["Spark stopped the session"]
+
+
+def test_a_stage_that_fails_with_the_jvm_is_told_as_the_end_of_the_taskmanager(rig: Rig) -> None:
+    rig.deploy()
+    wait_until(lambda: rig.context.started == ["job-0"], 5, "the stage's start")
+    rig.context.error, rig.context.jvm.returncode = ConnectionError("refused"), -9
+    rig.context.cancelJobGroup("job-0")
+    wait_until(lambda: bool(rig.deaths), 5, "the end")
+    assert [event["type"] for event in rig.events()] == ["gone"]
+
+
+def test_a_command_queue_that_went_deaf_ends_the_process(rig: Rig) -> None:
+    rig.manager.watch()
+    assert rig.sent == [PING_TASK]
+    rig.clock.advance(PING_TIMEOUT_MS - 1)
+    rig.manager.watch()
+    assert not rig.deaths
+    tasks.serve(rig.manager)
+    tasks.ping("id")
+    rig.clock.advance(2)
+    rig.manager.watch()
+    assert not rig.deaths
+    rig.clock.advance(PING_TIMEOUT_MS + 10_001)
+    rig.manager.watch()
+    rig.clock.advance(PING_TIMEOUT_MS + 1)
+    rig.manager.watch()
+    assert rig.deaths == ["commands have not come through for 45 s"]
+
+
+def test_what_could_not_be_told_is_told_when_redis_is_back(rig: Rig, settings: Any) -> None:
+    url = settings.REDIS_URL
+    rig.deploy()
+    wait_until(lambda: rig.context.started == ["job-0"], 5, "the stage's start")
+    bus.client().close()
+    bus.client.cache_clear()
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    rig.context.cancelJobGroup("job-0")
+    wait_until(lambda: not rig.manager._running, 5, "the stage's end")
+    bus.client.cache_clear()
+    settings.REDIS_URL = url
+    rig.manager.report()
+    assert [event["type"] for event in rig.events()] == ["stage_ended", "heartbeat"]
