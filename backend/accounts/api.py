@@ -19,7 +19,7 @@ from rest_framework.response import Response
 from backend.accounts import services
 from backend.accounts.authentication import BearerAuthentication
 from backend.accounts.roles import role_of
-from backend.accounts.views import ProductView
+from backend.accounts.views import ProductView, is_clean_text
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 PAGE = "/ui/"
@@ -46,7 +46,7 @@ class SessionView(ProductView):
         if not isinstance(request.data, dict):
             raise exceptions.ParseError("The body must be a JSON object.")
         given = {name: request.data.get(name, "") for name in ("username", "password", "token")}
-        if not all(isinstance(value, str) for value in given.values()):
+        if not all(is_clean_text(value) for value in given.values()):
             raise exceptions.ValidationError("username, password and token are texts.")
         if not given["token"] and not (given["username"] and given["password"]):
             raise exceptions.ValidationError("Give username and password, or token.")

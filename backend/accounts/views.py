@@ -19,6 +19,11 @@ from backend.accounts.roles import HasRole, Role
 ErrorHandler = Callable[[Exception, dict[str, Any]], Response | None]
 
 
+def is_clean_text(value: object) -> bool:
+    """Whether this is a text that databases take: no NUL, no half of a surrogate pair (JSON can hold both)."""
+    return isinstance(value, str) and "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
+
+
 class OnlyJson(BaseContentNegotiation):
     """Answers are JSON whatever the Accept header says: clients of Flink's API send all kinds."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from django.http import QueryDict
 
 from backend.accounts.errors import Unavailable
+from backend.accounts.views import is_clean_text
 from backend.cluster.models import Artifact
 from backend.dispatcher import artifacts
 from backend.dispatcher.api.base import check_id, whole_number
@@ -51,12 +52,14 @@ def read_program_request(body: Any, query: QueryDict) -> ProgramRequest:
     if body.get("savepointPath"):
         raise BadRequest("savepointPath: jobs cannot be restored from savepoints yet.")
     entry = _text(body, "entryClass") or _text(body, "entry-class") or query.get("entry-class") or None
-    parallelism = body.get("parallelism") or query.get("parallelism") or None
+    parallelism = body.get("parallelism")
+    if parallelism in (None, ""):
+        parallelism = query.get("parallelism") or None
     job_id = _text(body, "jobId") or query.get("jobid") or None
     if job_id is not None:
         check_id("jobId", job_id)
     configuration = body.get("flinkConfiguration") or {}
-    if not isinstance(configuration, dict) or not all(isinstance(v, str) for v in configuration.values()):
+    if not isinstance(configuration, dict) or not all(map(is_clean_text, [*configuration, *configuration.values()])):
         raise BadRequest("flinkConfiguration must be an object of texts.")
     return ProgramRequest(
         args=_arguments(body, query),
@@ -72,7 +75,7 @@ def _arguments(body: Mapping[str, Any], query: QueryDict) -> list[str]:
     if listed is None:
         one_text = _text(body, "programArgs") or query.get("program-args") or ""
         listed = one_text.split() or [a for text in query.getlist("programArg") for a in text.split(",") if a]
-    if not isinstance(listed, list) or not all(isinstance(a, str) for a in listed) or len(listed) > MAX_ARGUMENTS:
+    if not isinstance(listed, list) or len(listed) > MAX_ARGUMENTS or not all(map(is_clean_text, listed)):
         raise BadRequest(f"programArgsList must be a list of at most {MAX_ARGUMENTS} texts.")
     return listed
 
@@ -81,9 +84,9 @@ def _text(body: Mapping[str, Any], name: str) -> str:
     value = body.get(name)
     if value is None:
         return ""
-    if not isinstance(value, str):
+    if not is_clean_text(value):
         raise BadRequest(f"{name} must be a text.")
-    return value
+    return str(value)
 
 
 def extract(artifact: Artifact, wanted: ProgramRequest) -> ExtractedJob:

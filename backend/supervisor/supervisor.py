@@ -115,16 +115,9 @@ class Supervisor:
         return (sys.executable, str(ROOT / "manage.py"), *arguments)
 
     def _submit_demo(self, settings: Mapping[str, str]) -> None:
-        command = (
-            sys.executable,
-            "-m",
-            "runtime.client.cli",
-            "run",
-            "--detached",
-            "-p",
-            str(min(2, environment.slots())),
-        )
-        command += (str(DEMO),)
+        parallelism = str(min(2, environment.slots()))
+        tidemark = (sys.executable, "-m", "runtime.client.cli")
+        command = (*tidemark, "run", "--detached", "-p", parallelism, str(DEMO))
         try:
             self._finish(command, settings, "the demo")
         except StartProblem as problem:

@@ -1,5 +1,7 @@
 """Plain values that programs and engine share: types, rows, options, watermark strategies. Source: PyFlink, common."""
 
+from typing import TYPE_CHECKING
+
 from runtime.common import exclusions as _exclusions
 from runtime.common.completable_future import CompletableFuture as CompletableFuture
 from runtime.common.config_options import ConfigOption as ConfigOption
@@ -40,4 +42,5 @@ from runtime.common.watermark_strategy import TimestampAssigner as TimestampAssi
 from runtime.common.watermark_strategy import WatermarkGenerator as WatermarkGenerator
 from runtime.common.watermark_strategy import WatermarkStrategy as WatermarkStrategy
 
-__getattr__ = _exclusions.refusing_module(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = _exclusions.refusing_module(__name__)

@@ -177,6 +177,10 @@ class TypedConfigOptionBuilder(Generic[T]):
         return ConfigOption[T | None](self._key, self._parse, None, self._accepted, self._minimum, self._doc)
 
 
+# inside the class, the nested name hides the module's
+_FirstStep = OptionBuilder
+
+
 class ConfigOptions:
     """Entry to the builder of options: `ConfigOptions.key("a.b").int_type().default_value(3)`."""
 
@@ -187,9 +191,9 @@ class ConfigOptions:
         raise TypeError("use ConfigOptions.key(...)")
 
     @staticmethod
-    def key(key: str) -> OptionBuilder:
+    def key(key: str) -> _FirstStep:
         """Start an option."""
-        return OptionBuilder(key)
+        return _FirstStep(key)
 
 
 def parse_boolean(text: str) -> bool:

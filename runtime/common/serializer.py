@@ -32,11 +32,10 @@ class TypeSerializer(ABC, Generic[T]):
 
 
 class VoidNamespaceSerializer(TypeSerializer[bytes]):
-    """The namespace of state that has none: a single zero byte."""
+    """The namespace of state that has none: no bytes at all."""
 
     def serialize(self, element: bytes, stream: BinaryIO) -> None:
-        stream.write(b"\0")
+        """Nothing to write."""
 
     def deserialize(self, stream: BinaryIO) -> bytes:
-        stream.read(1)
         return b""

@@ -17,6 +17,7 @@ from runtime.core.batch import RecordBatch
 from runtime.core.elements import Watermark
 from runtime.operators.operator import OneInputOperator
 from runtime.operators.sink import Committer, Sink, SinkError, SinkWriter, WriterContext
+from runtime.operators.sink_metrics import SinkMetrics
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redistribution
 
 WRITER_STATE = "sink-writer"
@@ -66,6 +67,7 @@ class SinkOperator(OneInputOperator):
             client=context.client,
         )
         self._records_out = context.metrics.counter("numRecordsOut")
+        self._metrics = SinkMetrics(context.metrics, context.clock, lambda: len(self._pending))
         self._writer = self._guarded(lambda: self._sink.create_writer(writer_context, self._restored))
 
     def is_available(self) -> bool:
@@ -73,10 +75,13 @@ class SinkOperator(OneInputOperator):
 
     def process_batch(self, batch: RecordBatch) -> None:
         assert self._writer is not None
+        started_ms = self._metrics.now_ms()
         try:
             self._writer.write(batch)
         except Exception as error:
+            self._metrics.write_failed(batch.num_rows)
             raise self._describe(error) from error
+        self._metrics.written(batch.num_rows, started_ms)
         self._records_out.inc(batch.num_rows)
         if batch.marks:
             self._writer.write_watermark(batch.marks[-1].watermark)
@@ -91,7 +96,7 @@ class SinkOperator(OneInputOperator):
         writer = self._writer
         assert writer is not None
         self._guarded(lambda: writer.flush(end_of_input=True))
-        self._pending.extend(self._guarded(writer.prepare_commit))
+        self._prepare(writer)
         self._has_prepared_all = True
         self._check_committable()
 
@@ -100,7 +105,7 @@ class SinkOperator(OneInputOperator):
         assert writer is not None
         if not self._has_prepared_all:
             self._guarded(lambda: writer.flush(end_of_input=False))
-            self._pending.extend(self._guarded(writer.prepare_commit))
+            self._prepare(writer)
         return OperatorSnapshot(
             operator_states={
                 WRITER_STATE: _state(list(self._guarded(writer.snapshot_state))),
@@ -116,7 +121,12 @@ class SinkOperator(OneInputOperator):
         """
         committer = self._committer
         if committer is not None and self._pending:
-            self._guarded(lambda: committer.commit(self._pending))
+            try:
+                self._guarded(lambda: committer.commit(self._pending))
+            except SinkError:
+                self._metrics.commit_failed(len(self._pending))
+                raise
+            self._metrics.committed(len(self._pending))
         self._pending = []
 
     def close(self) -> None:
@@ -128,6 +138,11 @@ class SinkOperator(OneInputOperator):
         finally:
             if committer is not None:
                 committer.close()
+
+    def _prepare(self, writer: SinkWriter) -> None:
+        committables = self._guarded(writer.prepare_commit)
+        self._metrics.prepared(len(committables))
+        self._pending.extend(committables)
 
     def _check_committable(self) -> None:
         if self._pending and self._committer is None:

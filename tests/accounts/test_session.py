@@ -53,7 +53,9 @@ def test_wrong_credentials_are_refused_without_saying_which_part(
     assert error["message"] == ("The token is wrong." if "token" in body else "Wrong name or password.")
 
 
-@pytest.mark.parametrize("body", [{}, {"username": "alice"}, {"username": ["alice"], "password": "x"}, [1], "x"])
+@pytest.mark.parametrize(
+    "body", [{}, {"username": "alice"}, {"username": ["alice"], "password": "x"}, {"token": "\0"}, [1], "x"]
+)
 def test_a_body_that_is_no_login_is_a_bad_request(browser: APIClient, body: object) -> None:
     answer = browser.post(SESSION, body, format="json")
     assert answer.status_code == 400

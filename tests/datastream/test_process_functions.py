@@ -69,9 +69,9 @@ def test_a_process_function_sees_event_time_and_the_watermark_behind_each_record
     assert values_of(stamped) == [("a", 10, -(2**63)), ("b", 5, 9), ("c", 20, 9)]
 
 
-def test_without_event_times_the_timestamp_is_none() -> None:
+def test_without_event_times_the_timestamp_is_flinks_least() -> None:
     stamped = environment().from_collection([("a", 10)], EVENT).process(Stamps())
-    assert values_of(stamped) == [("a", None, -(2**63))]
+    assert values_of(stamped) == [("a", -(2**63), -(2**63))]
 
 
 class Remember(KeyedProcessFunction):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from backend.cluster import services
@@ -141,8 +140,3 @@ def taskmanager() -> TaskManager:
         last_heartbeat=now,
         hardware={"cpu_cores": 2, "physical_memory": 24 << 30, "free_memory": 12 << 30},
     )
-
-
-def renamed(graph: JobGraph, name: str) -> JobGraph:
-    """The same graph as another job."""
-    return replace(graph, job_id=new_job_id(), name=name)

@@ -49,13 +49,6 @@ def test_an_unknown_vertex_of_a_known_job_is_not_found(api: APIClient, job: Job)
     assert UNKNOWN in answer.json()["errors"][0]
 
 
-@pytest.mark.parametrize(("body", "content_type"), [(b"{", "application/json"), (b"a=b", "text/plain")])
-def test_bodies_that_cannot_be_read(api: APIClient, job: Job, body: bytes, content_type: str) -> None:
-    answer = api.post("/v1/jars/x.py/run", body, content_type=content_type)
-    assert answer.status_code in (404, 415)
-    assert list(answer.json()) == ["errors"]
-
-
 def test_an_error_that_nobody_foresaw_shows_an_id_and_not_its_cause(
     api: APIClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

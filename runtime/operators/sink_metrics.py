@@ -1,0 +1,57 @@
+"""What a sink operator says about itself, under Flink's names. Kept by the task's thread.
+
+Source: Flink, InternalSinkWriterMetricGroup and InternalSinkCommitterMetricGroup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runtime.core.clock import Clock
+from runtime.metrics import MetricGroup
+
+
+class SinkMetrics:
+    """Metrics of one sink operator.
+
+    Args:
+        group: the operator's.
+        clock: times the writes.
+        pending: gives the number of committables that are not committed yet.
+    """
+
+    def __init__(self, group: MetricGroup, clock: Clock, pending: Callable[[], int]) -> None:
+        self._clock = clock
+        self._send_ms = 0.0
+        self._records = group.counter("numRecordsSend")
+        self._errors = group.counter("numRecordsSendErrors")
+        self._committables = group.counter("totalCommittables")
+        self._successful = group.counter("successfulCommittables")
+        self._failed = group.counter("failedCommittables")
+        group.gauge("currentSendTime", lambda: self._send_ms)
+        group.gauge("pendingCommittables", pending)
+
+    def now_ms(self) -> float:
+        """To be handed to `written`."""
+        return self._clock.monotonic_ms()
+
+    def written(self, rows: int, started_ms: float) -> None:
+        """The writer has taken a batch."""
+        self._send_ms = self._clock.monotonic_ms() - started_ms
+        self._records.inc(rows)
+
+    def write_failed(self, rows: int) -> None:
+        """The writer has refused a batch."""
+        self._errors.inc(rows)
+
+    def prepared(self, committables: int) -> None:
+        """The writer has made committables."""
+        self._committables.inc(committables)
+
+    def committed(self, committables: int) -> None:
+        """They are visible."""
+        self._successful.inc(committables)
+
+    def commit_failed(self, committables: int) -> None:
+        """They are not, and stay pending."""
+        self._failed.inc(committables)
