@@ -24,6 +24,12 @@ def is_clean_text(value: object) -> bool:
     return isinstance(value, str) and "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
+class AsciiJson(JSONRenderer):
+    """JSON with escapes: half a surrogate pair in a job's name or a log must not break the answer."""
+
+    ensure_ascii = True
+
+
 class OnlyJson(BaseContentNegotiation):
     """Answers are JSON whatever the Accept header says: clients of Flink's API send all kinds."""
 
@@ -43,7 +49,7 @@ class ClosedView(APIView):
     authentication_classes = (BearerAuthentication, CookieAuthentication)
     permission_classes = (HasRole,)
     parser_classes: Sequence[type[BaseParser]] = (JSONParser,)
-    renderer_classes = (JSONRenderer,)
+    renderer_classes = (AsciiJson,)
     content_negotiation_class = OnlyJson
     #: no OPTIONS: nothing here is for other origins
     metadata_class = None

@@ -5,6 +5,7 @@ At most `MAX_EXTRACTIONS` children run at a time in this process: each is a whol
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -99,7 +100,7 @@ def extract(artifact: Artifact, wanted: ProgramRequest) -> ExtractedJob:
     if not _extractions.acquire(timeout=WAIT_FOR_EXTRACTION_S):
         raise Unavailable("Too many programs are being planned just now; try again.")
     try:
-        return extract_job_graph(
+        extracted = extract_job_graph(
             artifacts.path_of(artifact),
             wanted.args,
             parallelism=wanted.parallelism,
@@ -108,7 +109,20 @@ def extract(artifact: Artifact, wanted: ProgramRequest) -> ExtractedJob:
             display_name=artifact.file_name,
             timeout_s=EXTRACTION_TIMEOUT_S,
         )
+        _check_texts(extracted.graph_json)
+        return extracted
     except ExtractionError as error:
         raise BadRequest([text for text in (str(error), error.traceback or error.output) if text]) from error
     finally:
         _extractions.release()
+
+
+def _check_texts(graph: Mapping[str, Any]) -> None:
+    """Refuse names that a database cannot keep."""
+    text = json.dumps(graph, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadRequest("A name in the program is no proper text: it has half a surrogate pair in it.") from error
+    if "\\u0000" in text:
+        raise BadRequest("A name in the program has a NUL character in it.")

@@ -101,7 +101,8 @@ async function handle(request, response) {
   }
   const jar = /^\/jars\/(\w+)(\/plan|\/run)?$/.exec(path);
   if (jar !== null) {
-    if (jar[2] === '/plan') return json({ plan: plan() });
+    if (jar[2] === '/plan')
+      return json({ plan: plan(), warnings: ['Reduce has no uid: one was derived.'], output: '' });
     if (jar[2] === '/run') return json({ jobid: ids.flights });
     programs = programs.filter(({ id }) => id !== jar[1]);
     return json({});
@@ -144,7 +145,10 @@ async function handle(request, response) {
   if (rest.startsWith('/logs/')) {
     const content = rest.endsWith('.log') ? Buffer.from(logText(now)) : Buffer.alloc(0);
     const asked = Number(url.searchParams.get('offset') ?? 0);
-    const offset = asked < 0 ? Math.max(0, content.length + asked) : Math.min(asked, content.length);
+    const fromEnd = Math.max(0, content.length + asked);
+    // from the end, a text begins with a line
+    const lineStart = fromEnd === 0 ? 0 : content.indexOf(10, fromEnd) + 1;
+    const offset = asked < 0 ? lineStart : Math.min(asked, content.length);
     const piece = content.subarray(offset, offset + Number(url.searchParams.get('limit') ?? 65_536));
     return json({
       name: rest.slice('/logs/'.length),

@@ -1,4 +1,4 @@
-"""BlackHoleSink: takes everything and keeps nothing but the sink's own count. Source: Flink, the blackhole connector."""
+"""BlackHoleSink: takes everything and keeps nothing. Source: Flink, the blackhole connector."""
 
 from __future__ import annotations
 

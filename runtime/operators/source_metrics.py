@@ -6,11 +6,47 @@ Source: Flink, InternalSourceReaderMetricGroup.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 
 from runtime.core.batch import NO_TIMESTAMP, RecordBatch
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
+from runtime.metrics import MetricGroup
+from runtime.metrics.time_shares import TimeShares
 from runtime.operators.operator import OperatorContext
+
+
+class SplitActivity(enum.Enum):
+    """What becomes of a split's watermark: it advances, counts as idle, or waits for the alignment group."""
+
+    ACTIVE = "active"
+    IDLE = "idle"
+    PAUSED = "paused"
+
+
+class SplitMetrics:
+    """Metrics of one split, of a source that reads several at once.
+
+    Args:
+        operator_group: of the source operator.
+        split_id: names the split.
+        context: of the operator.
+        watermark: gives the split's watermark.
+    """
+
+    def __init__(
+        self, operator_group: MetricGroup, split_id: str, context: OperatorContext, watermark: Callable[[], int]
+    ) -> None:
+        self._shares = shares = TimeShares(context.clock, SplitActivity.ACTIVE)
+        self.switch = shares.switch
+        group = operator_group.add_group("split", split_id).add_group("watermark")
+        group.gauge("currentWatermark", watermark)
+        group.gauge("activeTimeMsPerSecond", lambda: shares.rates()[SplitActivity.ACTIVE])
+        group.gauge("idleTimeMsPerSecond", lambda: shares.rates()[SplitActivity.IDLE])
+        group.gauge("pausedTimeMsPerSecond", lambda: shares.rates()[SplitActivity.PAUSED])
+        group.gauge("accumulatedActiveTimeMs", lambda: shares.totals_ms()[SplitActivity.ACTIVE])
+        group.gauge("accumulatedIdleTimeMs", lambda: shares.totals_ms()[SplitActivity.IDLE])
+        group.gauge("accumulatedPausedTimeMs", lambda: shares.totals_ms()[SplitActivity.PAUSED])
 
 
 class SourceMetrics:

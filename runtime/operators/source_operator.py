@@ -35,7 +35,7 @@ from runtime.operators.source_coordinator import (
     SourceCoordinator,
     SplitsAvailable,
 )
-from runtime.operators.source_metrics import SourceMetrics
+from runtime.operators.source_metrics import SourceMetrics, SplitActivity, SplitMetrics
 from runtime.operators.watermark_alignment import AlignWatermark, ReportWatermark
 from runtime.operators.watermarks import WatermarkTracker
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redistribution
@@ -71,6 +71,8 @@ class _OpenSplit:
     split: SourceSplit
     reader: SplitReader
     tracker: WatermarkTracker
+    metrics: SplitMetrics | None
+    """None for a source that reads one split after the other: they may be without number."""
     has_nothing: bool = False
     """Whether the last read found nothing; else what keeps records from coming is not the split."""
 
@@ -218,7 +220,7 @@ class SourceOperator(StreamOperator):
         for _ in range(len(self._open)):
             self._turn = (self._turn + 1) % len(self._open)
             current = self._open[self._turn]
-            if current.tracker.current > self._max_allowed:
+            if self._is_paused(current):
                 continue
             try:
                 result = current.reader.read(max_rows)
@@ -226,6 +228,8 @@ class SourceOperator(StreamOperator):
                 raise self._describe(error, current.split) from error
             current.has_nothing = result is ReadStatus.NOTHING_YET
             if isinstance(result, RecordBatch):
+                if current.metrics is not None:
+                    current.metrics.switch(SplitActivity.ACTIVE)
                 self._emit(current, result)
                 return EmitStatus.MORE_AVAILABLE
             if result is ReadStatus.END_OF_SPLIT:
@@ -239,6 +243,13 @@ class SourceOperator(StreamOperator):
         self._waits = True
         self.metrics.nothing_to_read()
         return EmitStatus.NOTHING_AVAILABLE
+
+    def _is_paused(self, split: _OpenSplit) -> bool:
+        """Whether the split has to wait for its alignment group."""
+        paused = split.tracker.current > self._max_allowed
+        if paused and split.metrics is not None:
+            split.metrics.switch(SplitActivity.PAUSED)
+        return paused
 
     def _request_split(self) -> None:
         if not self._asked:
@@ -257,7 +268,10 @@ class SourceOperator(StreamOperator):
             reader = self._source.create_reader(state.split, state.position, reader_context)
         except Exception as error:
             raise self._describe(error, state.split) from error
-        self._open.append(_OpenSplit(state.split, reader, tracker))
+        metrics = None
+        if self._source.splits_at_once > 1:
+            metrics = SplitMetrics(context.metrics, state.split.split_id, context, lambda: tracker.current)
+        self._open.append(_OpenSplit(state.split, reader, tracker, metrics))
         # it is read next: splits that are read one at a time begin at once
         self._turn = len(self._open) - 2
 
@@ -362,12 +376,12 @@ class SourceOperator(StreamOperator):
         if self._ended:
             return
         for split in self._open:
-            if split.has_nothing and split.tracker.current <= self._max_allowed:
-                split.tracker.on_periodic()
-            else:
+            if not split.has_nothing or self._is_paused(split):
                 # paused or back-pressured is not idle
                 split.tracker.touch()
-                split.tracker.on_periodic()
+            split.tracker.on_periodic()
+            if split.metrics is not None and not self._is_paused(split):
+                split.metrics.switch(SplitActivity.IDLE if split.tracker.is_idle else SplitActivity.ACTIVE)
         if self._open:
             self._emit_combined()
             self._set_idle(all(split.tracker.is_idle for split in self._open))

@@ -46,8 +46,9 @@ INITIAL_SLICE_ROWS = 256
 #: What one step may put into a channel beyond its window before the next slices are made smaller: a record that becomes
 #: thousands must not fill the memory. Flink's 20 overdraft buffers of 32 KB; below, large batches are cut for nothing.
 OVERDRAFT_BYTES = 640 << 10
+LATE_RECORDS = ".numLateRecordsDropped"
 #: Counters of operators of which there are rates.
-_RATED = (".numRecordsIn", ".numRecordsOut", ".numLateRecordsDropped")
+_RATED = (".numRecordsIn", ".numRecordsOut", ".numRecordsSend", LATE_RECORDS)
 MAX_SLICE_ROWS = 1 << 16
 
 
@@ -292,8 +293,6 @@ class Task:
         target = self.chain.head.inputs[self._batch_input]
         target.process_batch(batch if whole else batch.slice(start, stop))
         self._adapt_slice(stop - start, self._clock.monotonic_ms() - started)
-        if any(writer.overdraft_bytes > OVERDRAFT_BYTES for writer in self._writers):
-            self._slice_rows = max(1, (stop - start) // 2)
 
     def _adapt_slice(self, rows: int, took_ms: float) -> None:
         if rows == 0:
@@ -302,6 +301,8 @@ class Task:
             fitting = self._slice_rows * 2
         else:
             fitting = min(int(rows * SLICE_MS / took_ms), self._slice_rows * 2)
+        if any(writer.overdraft_bytes > OVERDRAFT_BYTES for writer in self._writers):
+            fitting = rows // 2
         self._slice_rows = max(1, min(fitting, MAX_SLICE_ROWS))
 
     def _process_event(self, element: GateElement) -> None:
@@ -421,7 +422,8 @@ class Task:
         counts = {name: n for name, n in values.items() if name.endswith(_RATED) and isinstance(n, int)}
         rates = self._rates.per_second({**totals, **counts, "mailboxMails": self._num_mails})
         values |= totals
-        values |= rates
+        # Flink names this one's rate differently
+        values |= {n.replace(f"{LATE_RECORDS}PerSecond", ".lateRecordsDroppedRate"): v for n, v in rates.items()}
         values |= queue_metrics(received, sent, float(str(rates["numBytesInPerSecond"])))
         values |= self._latency.metrics()
         values |= self._mail_metrics()

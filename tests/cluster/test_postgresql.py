@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -35,29 +36,35 @@ def answers(url: str) -> bool:
 
 
 @pytest.fixture
-def postgresql(tmp_path: Path) -> Iterator[str]:
+def postgresql() -> Iterator[str]:
     """URL of a database of a server that ends with the test."""
     server, initdb = binary("postgres"), binary("initdb")
     if server is None or initdb is None:
         pytest.skip("PostgreSQL is not installed")
-    data, port = tmp_path / "data", free_port()
+    # not below pytest's own directory, which nobody else may enter
+    directory, port = Path(tempfile.mkdtemp(prefix="tidemark-postgresql-")), free_port()
+    data = directory / "data"
     data.mkdir()
     # the server refuses to run as root
     user = "postgres" if os.geteuid() == 0 else None
     if user is not None:
+        directory.chmod(0o755)
         shutil.chown(data, user)
-        for directory in (tmp_path, *list(tmp_path.parents)[:2]):
-            directory.chmod(0o755)
     login = {"user": user, "cwd": data}
     subprocess.run((initdb, "-D", data, "-U", "tide", "-A", "trust", "--no-sync"), check=True, stdout=-3, **login)
     command = (server, "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", str(data), "-c", "fsync=off")
-    with subprocess.Popen(command, stdout=-3, stderr=-3, **login) as process:
+    with (
+        (directory / "server.log").open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log, **login) as process,
+    ):
         url = f"postgres://tide@127.0.0.1:{port}/postgres"
         try:
             wait_until(lambda: answers(url), 30, "PostgreSQL's start")
             yield url
         finally:
             process.terminate()
+            process.wait()
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def test_the_same_tests_pass(postgresql: str) -> None:
@@ -70,7 +77,7 @@ def test_the_same_tests_pass(postgresql: str) -> None:
         text=True,
         check=False,
     )
-    assert result.returncode == 0, result.stdout[-5000:]
+    assert result.returncode == 0, result.stdout[-8000:]
 
 
 def test_the_whole_stack_runs(postgresql: str, tmp_path: Path) -> None:

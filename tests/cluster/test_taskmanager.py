@@ -113,6 +113,9 @@ def rig(live_redis: str) -> Iterator[Rig]:
     made = Rig()
     yield made
     made.context.cancelJobGroup("all")
+    stages = [thread for thread in threading.enumerate() if thread.name.startswith("stage-job")]
+    for thread in stages:
+        thread.join(5)
 
 
 def test_a_command_that_comes_twice_is_carried_out_once(rig: Rig) -> None:

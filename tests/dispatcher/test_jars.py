@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from hashlib import sha256
 from pathlib import Path
@@ -210,6 +211,14 @@ def test_a_program_that_fails_says_where(api: APIClient) -> None:
     assert "KeyError" in text and "broken.py" in text and "line 2" in text
 
 
+@pytest.mark.parametrize("name", ["a\\0b", "half \\ud83c"])
+def test_names_that_no_database_keeps_are_refused(api: APIClient, name: str) -> None:
+    jar = jar_id(upload(api, "tiny.py", PROGRAM.replace("add one", name)))
+    answer = api.post(f"/v1/jars/{jar}/run")
+    assert answer.status_code == 400
+    assert "A name in the program" in answer.json()["errors"][0]
+
+
 def test_a_program_sees_no_secrets(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TIDEMARK_ADMIN_TOKEN", "DATABASE_URL", "REDIS_URL", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "canary-7f3a")
@@ -243,7 +252,7 @@ def test_a_program_sees_no_secrets(api: APIClient, monkeypatch: pytest.MonkeyPat
 )
 def test_requests_that_make_no_sense_are_refused(api: APIClient, body: Any) -> None:
     name = jar_id(upload(api, "tiny.py", PROGRAM))
-    answer = api.post(f"/v1/jars/{name}/run", body, format="json")
+    answer = api.post(f"/v1/jars/{name}/run", json.dumps(body), content_type="application/json")
     assert answer.status_code == 400
     assert not Job.objects.exists()
 

@@ -45,6 +45,11 @@ def test_the_live_document_is_redis_and_then_sqls(api: APIClient, job: Job, bus_
     assert api.get(path).json()["state"] == "FAILING"
 
 
+def test_a_text_that_is_no_proper_one_does_not_break_the_answer(api: APIClient, job: Job) -> None:
+    bus.put_document(bus.JOB_KEY.format(job.id), {"id": job.id, "name": "half \ud83c", "version": 9, "now": 1})
+    assert api.get(f"/api/v1/jobs/{job.id}/live").json()["name"] == "half \ud83c"
+
+
 def test_the_cluster_document(api: APIClient, job: Job) -> None:
     rows.taskmanager()
     cluster = api.get("/api/v1/cluster").json()

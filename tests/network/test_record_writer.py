@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from runtime.common.typeinfo import Types
 from runtime.core.batch import DEFAULT_BATCH_ROWS, NO_TIMESTAMP, Mark, RecordBatch
-from runtime.core.elements import EndOfInput, StreamElement, Watermark
+from runtime.core.elements import EndOfInput, LatencyMarker, StreamElement, Watermark
+from runtime.core.ids import operator_id_of
 from runtime.network.channel import ChannelId, ChannelStatistics, OutputChannel
 from runtime.network.partitioners import BroadcastSelector, KeyGroupSelector, RoundRobinSelector
 from runtime.network.record_writer import RecordWriter
@@ -195,3 +196,29 @@ def test_nothing_is_lost_or_reordered(steps: list[tuple[int, bool, bool, bool]],
 def test_impossible_timeout_is_refused(timeout_ms: int) -> None:
     with pytest.raises(ValueError, match="buffer timeout"):
         writer_of(1, timeout_ms)
+
+
+def test_latency_marker_takes_one_channel_and_waits_behind_the_records_that_wait_there() -> None:
+    channels, clock = [ListChannel(i) for i in range(3)], StoppedClock()
+    chosen = iter([1, 0, 1])
+    writer = RecordWriter(RoundRobinSelector(3), channels, 100, clock, choose=lambda n: next(chosen))
+    marker = LatencyMarker(5, operator_id_of("source"), 2)
+    writer.emit_randomly(marker)
+    # nothing waits in that channel
+    assert [channel.elements for channel in channels] == [[], [marker], []]
+    writer.emit(RecordBatch.of_values([1, 2, 3]))
+    writer.emit_randomly(marker)
+    writer.emit_randomly(marker)
+    assert [len(channel.elements) for channel in channels] == [0, 1, 0]
+    clock.ms += 100
+    writer.flush_due(clock.monotonic_ms())
+    assert [channel.elements[-1] == marker for channel in channels[:2]] == [True, True]
+    assert [len(channel.elements) for channel in channels] == [2, 3, 1]
+
+
+def test_overdraft_of_a_writer_is_that_of_its_fullest_channel() -> None:
+    class Overdrawn(ListChannel):
+        overdraft_bytes = 700
+
+    writer = RecordWriter(RoundRobinSelector(2), [ListChannel(), Overdrawn()], 0, StoppedClock())
+    assert writer.overdraft_bytes == 700

@@ -1,6 +1,6 @@
 /** Uploaded programs; Flink's routes call them jars. */
 
-import type { JarList, JarUploaded, Plan, PlanAnswer, RunAnswer, RunRequest } from '../gen/live';
+import type { JarList, JarUploaded, PlanAnswer, RunAnswer, RunRequest } from '../gen/live';
 import { FLINK, request, upload } from './client';
 
 export function fetchPrograms(): Promise<JarList> {
@@ -17,10 +17,8 @@ export function deleteProgram(id: string): Promise<void> {
   return request(`${FLINK}/jars/${encodeURIComponent(id)}`, { method: 'DELETE' });
 }
 
-export async function fetchPlan(id: string, settings: RunRequest): Promise<Plan> {
-  const url = `${FLINK}/jars/${encodeURIComponent(id)}/plan`;
-  const answer = await request<PlanAnswer>(url, { method: 'POST', body: settings });
-  return answer.plan;
+export function fetchPlan(id: string, settings: RunRequest): Promise<PlanAnswer> {
+  return request(`${FLINK}/jars/${encodeURIComponent(id)}/plan`, { method: 'POST', body: settings });
 }
 
 /** The id of the new job. */

@@ -211,6 +211,7 @@ export interface JarFile {
   id: string;
   name: string;
   uploaded: number;
+  size?: number;
   entry: { name: string; description: string | null }[];
 }
 
@@ -253,6 +254,10 @@ export interface Plan {
 
 export interface PlanAnswer {
   plan: Plan;
+  /** What the program should do better. */
+  warnings?: string[];
+  /** The end of what it printed. */
+  output?: string;
 }
 
 export interface JobConfig {

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 
 import {
+  formatAge,
   formatBytes,
   formatByteRate,
   formatCompact,
@@ -60,6 +61,14 @@ test.each([
   [-5000, '-5 s'],
 ])('%s ms are %s', (value, text) => {
   expect(plain(formatDuration(value))).toBe(text);
+});
+
+test('an age is calm', () => {
+  expect([formatAge(-300), formatAge(1999), plain(formatAge(61_000))]).toEqual([
+    'just now',
+    'just now',
+    '1 m 01 s ago',
+  ]);
 });
 
 test('exact counts are grouped', () => {

@@ -58,6 +58,11 @@ export function formatDuration(ms: number | null | undefined): string {
   return days < 1000 ? pair(days, 'd', hours % 24, 'h') : `${counts.format(days)}${GAP}d`;
 }
 
+/** How long ago; what is younger than two seconds does not flicker. */
+export function formatAge(ms: number): string {
+  return ms < 2000 ? 'just now' : `${formatDuration(ms)} ago`;
+}
+
 /** 14:03:09, in UTC or in the zone of the browser. */
 export function formatTime(ms: number, utc: boolean): string {
   return dateTime(ms, utc)?.[1] ?? NOTHING;

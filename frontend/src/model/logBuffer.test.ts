@@ -12,8 +12,8 @@ test('a read from the start holds whole lines and an open last one', () => {
   expect(startWith(part(0, 'a\nb\nc'))).toEqual({ lines: ['a', 'b', 'c'], start: 0, end: 5, size: 5, open: true });
 });
 
-test('a read from the middle drops the line it cut; offsets count bytes', () => {
-  expect(startWith(part(10, 'ät\nnext\n'))).toMatchObject({ lines: ['next'], start: 14, end: 19, open: false });
+test('a read from the end begins with a line; offsets count bytes', () => {
+  expect(startWith(part(10, 'ät\nnext\n'))).toMatchObject({ lines: ['ät', 'next'], start: 10, end: 19, open: false });
 });
 
 test('what follows continues the open line', () => {
@@ -22,15 +22,15 @@ test('what follows continues the open line', () => {
   expect(append(buffer, part(7, '')).lines).toBe(buffer.lines);
 });
 
-test('earlier text goes in front', () => {
-  const buffer = startWith(part(6, '..\nc\n'));
-  expect(buffer.start).toBe(9);
-  expect(prepend(buffer, part(2, 'x\nb\n...\n'))).toMatchObject({ lines: ['b', '...', 'c'], start: 4 });
+test('earlier text goes in front, without the line it begins within', () => {
+  const buffer = startWith(part(9, 'c\n'));
+  expect(prepend(buffer, part(2, 'x\nb\n...\n'))).toMatchObject({ lines: ['b', '...', 'c'], start: 4, end: 11 });
+  expect(prepend(buffer, part(0, 'whole\n'))).toMatchObject({ lines: ['whole', 'c'], start: 0 });
 });
 
 test('a file that shrank starts anew', () => {
   const buffer = startWith(part(0, 'old old old\n'));
-  expect(append(buffer, part(0, '', 3))).toMatchObject({ lines: [], start: 0, end: 0 });
+  expect(append(buffer, part(0, 'new', 3))).toMatchObject({ lines: [], start: 0, end: 0 });
 });
 
 test('only the newest lines are held, and the start moves with them', () => {

@@ -21,12 +21,9 @@ export interface LogBuffer {
 
 export const EMPTY_LOG: LogBuffer = { lines: [], start: 0, end: 0, size: 0, open: false };
 
-/** What a first read brought. One that starts inside the file starts inside a line, which is dropped. */
+/** What a first read brought: it begins with a line, as the server does when it is asked for the end of a file. */
 export function startWith(part: LogText): LogBuffer {
-  const cut = part.offset > 0 ? part.text.indexOf('\n') + 1 : 0;
-  const text = part.text.slice(cut);
-  const start = part.offset + byteLength(part.text.slice(0, cut));
-  return append({ ...EMPTY_LOG, start, end: start }, { ...part, offset: start, text });
+  return append({ ...EMPTY_LOG, start: part.offset, end: part.offset }, part);
 }
 
 /** Text that follows. A file that has shrunk was replaced: it starts anew. */
@@ -50,10 +47,12 @@ export function append(buffer: LogBuffer, part: LogText): LogBuffer {
   };
 }
 
-/** Text that precedes, read from `part.offset` up to the buffer's start. */
+/** Text that precedes, read from `part.offset` up to the buffer's start. A line that it begins within is dropped. */
 export function prepend(buffer: LogBuffer, part: LogText): LogBuffer {
-  const earlier = startWith(part);
-  return { ...buffer, lines: [...earlier.lines, ...buffer.lines], start: earlier.start };
+  const cut = part.offset > 0 ? part.text.indexOf('\n') + 1 : 0;
+  const start = part.offset + byteLength(part.text.slice(0, cut));
+  const earlier = startWith({ ...part, offset: start, text: part.text.slice(cut) });
+  return { ...buffer, lines: [...earlier.lines, ...buffer.lines], start };
 }
 
 /** Indexes of the lines that hold the text, whatever the case. */

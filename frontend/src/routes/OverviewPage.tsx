@@ -168,8 +168,8 @@ function FirstJob() {
       <EmptyState icon={IconRocket} title="No jobs yet: run your first one">
         <p>Start from a template and send it to this cluster:</p>
         <div className={classes.commands}>
-          <CopyText block label="command" text="tidemark new my_job.py" />
-          <CopyText block label="command" text="tidemark run my_job.py" />
+          <CopyText block label="command" text="tidemark new my_job" />
+          <CopyText block label="command" text="tidemark run my_job/my_job.py" />
         </div>
         <p>
           Or{' '}

@@ -15,7 +15,7 @@ import { useCluster } from '../hooks/useLive';
 import { useServerNow } from '../hooks/useNow';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useTimes } from '../hooks/useTimes';
-import { formatBytes, formatDuration } from '../model/format';
+import { formatAge, formatBytes } from '../model/format';
 import { NotFoundPage } from './NotFoundPage';
 import classes from './pages.module.css';
 import { TaskManagerState } from './TaskManagerState';
@@ -72,7 +72,7 @@ function Facts({ taskmanager }: { readonly taskmanager: TaskManagerSummary }) {
             </span>,
           ],
           ['Registered', times.dateTime(taskmanager.registered_at)],
-          ['Last heartbeat', `${formatDuration(Math.max(0, now - taskmanager.last_heartbeat))} ago`],
+          ['Last heartbeat', formatAge(now - taskmanager.last_heartbeat)],
           ['CPU cores', taskmanager.cpu_cores],
           [
             'Memory',

@@ -12,7 +12,7 @@ import { useCluster } from '../hooks/useLive';
 import { useServerNow } from '../hooks/useNow';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useSorting } from '../hooks/useSorting';
-import { formatBytes, formatDuration } from '../model/format';
+import { formatAge, formatBytes } from '../model/format';
 import { sortBy } from '../model/jobList';
 import classes from './pages.module.css';
 import { TaskManagerState } from './TaskManagerState';
@@ -82,7 +82,7 @@ function Rows({ taskmanagers }: { readonly taskmanagers: readonly TaskManagerSum
               <td className="tm-num">
                 {formatBytes(taskmanager.free_memory)} / {formatBytes(taskmanager.physical_memory)}
               </td>
-              <td className="tm-num">{formatDuration(Math.max(0, now - taskmanager.last_heartbeat))} ago</td>
+              <td className="tm-num">{formatAge(now - taskmanager.last_heartbeat)}</td>
             </tr>
           ))}
         </tbody>

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
+from io import BytesIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.common.time import Time
+from runtime.common.time import Duration, Time
 from runtime.operators.windowing.assigners import (
     GlobalWindows,
     MergingWindowAssigner,
@@ -18,6 +19,7 @@ from runtime.operators.windowing.assigners import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from runtime.operators.windowing.cumulative_windows import CumulativeEventTimeWindows, CumulativeProcessingTimeWindows
 from runtime.operators.windowing.triggers import CountTrigger, PurgingTrigger, Trigger, TriggerResult
 from runtime.operators.windowing.windows import (
     CountWindow,
@@ -26,6 +28,7 @@ from runtime.operators.windowing.windows import (
     GlobalWindowSerializer,
     TimeWindow,
     TimeWindowSerializer,
+    window_serializer,
 )
 
 
@@ -51,6 +54,14 @@ def test_serializers_turn_windows_into_tuples_of_ints_and_back() -> None:
     assert times.to_namespace(TimeWindow(1, 2)) == (1, 2)
     assert times.from_namespace((1, 2)) == TimeWindow(1, 2)
     assert counts.from_namespace(counts.to_namespace(CountWindow(3))) == CountWindow(3)
+    for serializer, window in ((times, TimeWindow(1, -2)), (counts, CountWindow(7)), (everything, GlobalWindow.get())):
+        stream = BytesIO()
+        serializer.serialize(window, stream)  # type: ignore[arg-type]
+        stream.seek(0)
+        assert serializer.deserialize(stream) == window
+    assert window_serializer(times) is times
+    with pytest.raises(TypeError, match="serializer"):
+        window_serializer(None)
     assert everything.from_namespace(everything.to_namespace(GlobalWindow.get())) == GlobalWindow.get()
 
 
@@ -69,7 +80,23 @@ def test_an_element_is_in_the_windows_that_cover_it(ts: int, size: int, slide: i
     assert all(window.end == window.start + size for window in windows)
 
 
+@given(st.integers(-500, 500), st.integers(1, 20), st.integers(1, 6), st.data())
+def test_cumulative_windows_grow_by_a_step_up_to_their_size(
+    ts: int, step: int, steps: int, data: st.DataObject
+) -> None:
+    size = step * steps
+    offset = data.draw(st.integers(1 - size, size - 1))
+    windows = CumulativeEventTimeWindows(size, step, offset).windows_at(ts)
+    start = windows[0].start
+    assert (start - offset) % size == 0 and start <= ts < start + size
+    assert windows == [TimeWindow(start, start + n * step) for n in range(1, steps + 1) if ts < start + n * step]
+
+
 def test_senseless_sizes_are_refused() -> None:
+    with pytest.raises(ValueError, match="multiple of the step"):
+        CumulativeEventTimeWindows.of(Time.milliseconds(10), Time.milliseconds(4))
+    with pytest.raises(ValueError, match="offset"):
+        CumulativeProcessingTimeWindows.of(Time.seconds(4), Time.seconds(2), Duration.of_seconds(4))
     with pytest.raises(ValueError, match="positive"):
         TumblingEventTimeWindows.of(Time.milliseconds(0))
     with pytest.raises(ValueError, match="offset"):

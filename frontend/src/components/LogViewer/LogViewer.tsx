@@ -29,7 +29,7 @@ export function LogViewer({ jobId, isLive }: Props) {
     return <FailureState title="The logs cannot be shown" message={error.message} onRetry={() => void refetch()} />;
   }
   if (data === undefined) return <Skeleton height={420} radius={10} />;
-  const files = data.files.toSorted((a, b) => b.attempt - a.attempt || a.slot - b.slot || a.kind.localeCompare(b.kind));
+  const files = data.files.toSorted((a, b) => b.attempt - a.attempt || a.slot - b.slot || a.name.localeCompare(b.name));
   const wanted = files.filter((file) => attempt === null || String(file.attempt) === attempt);
   const current =
     files.find(({ name }) => name === chosen) ??
@@ -69,6 +69,8 @@ export function LogViewer({ jobId, isLive }: Props) {
 }
 
 function describe(file: LogFile): string {
-  const kind = file.kind === 'out' ? 'printed' : 'log';
+  // what was rotated away has a number behind its name
+  const rotated = /\.\d+$/.exec(file.name)?.[0] ?? '';
+  const kind = (file.kind === 'out' ? 'printed' : 'log') + rotated;
   return `Attempt ${file.attempt} · slot ${file.slot} · ${kind} · ${formatBytes(file.size)}`;
 }

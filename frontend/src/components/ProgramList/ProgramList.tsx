@@ -8,6 +8,7 @@ import { useState } from 'react';
 import { deleteProgram } from '../../api/programs';
 import type { JarFile } from '../../gen/live';
 import { useTimes } from '../../hooks/useTimes';
+import { formatBytes } from '../../model/format';
 import { EmptyState } from '../EmptyState/EmptyState';
 import classes from './ProgramList.module.css';
 
@@ -51,7 +52,10 @@ export function ProgramList({ programs, selected, mayDelete, onSelect, onDeleted
                   <span className={classes.name} title={program.name}>
                     {program.name}
                   </span>
-                  <span className={classes.when}>{times.dateTime(program.uploaded)}</span>
+                  <span className={classes.when}>
+                    {times.dateTime(program.uploaded)}
+                    {program.size !== undefined && ` · ${formatBytes(program.size)}`}
+                  </span>
                 </span>
               </button>
               <ActionIcon

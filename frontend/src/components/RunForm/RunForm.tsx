@@ -7,7 +7,7 @@ import { type SyntheticEvent, useState } from 'react';
 import { useNavigate } from 'react-router';
 
 import { fetchPlan, runProgram } from '../../api/programs';
-import type { JarFile, RunRequest } from '../../gen/live';
+import type { JarFile, PlanAnswer, RunRequest } from '../../gen/live';
 import { FormError, parseConfiguration, splitArguments } from '../../model/programForm';
 import { EmptyState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
@@ -21,7 +21,10 @@ interface Props {
 
 export function RunForm({ program, mayRun }: Props) {
   const navigate = useNavigate();
-  const [entry, setEntry] = useState(program.entry[0]?.name ?? '');
+  // a single file is its own entry, which the server lists under the file's name
+  const isArchive = !program.name.endsWith('.py');
+  const known = program.entry[0]?.name ?? '';
+  const [entry, setEntry] = useState(known === program.name ? '' : known);
   const [parallelism, setParallelism] = useState<string | number>('');
   const [programArguments, setArguments] = useState('');
   const [configuration, setConfiguration] = useState('');
@@ -35,7 +38,7 @@ export function RunForm({ program, mayRun }: Props) {
   const isValid = argumentsProblem === null && configurationProblem === null;
 
   const settings = (): RunRequest => ({
-    ...(entry.trim() === '' ? {} : { entryClass: entry.trim() }),
+    ...(!isArchive || entry.trim() === '' ? {} : { entryClass: entry.trim() }),
     ...(parallelism === '' ? {} : { parallelism: Number(parallelism) }),
     programArgsList: splitArguments(programArguments),
     flinkConfiguration: parseConfiguration(configuration),
@@ -50,12 +53,14 @@ export function RunForm({ program, mayRun }: Props) {
       <Panel title={`Run ${program.name}`}>
         <form onSubmit={submit}>
           <div className={classes.fields}>
-            <TextInput
-              label="Entry module"
-              description="Needed for a .zip or .whl without __main__"
-              value={entry}
-              onChange={(event) => setEntry(event.currentTarget.value)}
-            />
+            {isArchive && (
+              <TextInput
+                label="Entry module"
+                description="Needed if the archive has no __main__"
+                value={entry}
+                onChange={(event) => setEntry(event.currentTarget.value)}
+              />
+            )}
             <NumberInput
               label="Parallelism"
               description="Empty: what the program says"
@@ -124,16 +129,38 @@ export function RunForm({ program, mayRun }: Props) {
           </Group>
         </form>
       </Panel>
-      <Panel title={plan.data === undefined ? 'Plan' : `Plan of ${plan.data.name}`} flush>
+      <Panel title={plan.data === undefined ? 'Plan' : `Plan of ${plan.data.plan.name}`} flush>
         {plan.data === undefined ? (
           <EmptyState compact icon={IconSchema} title="No plan yet">
             “Show plan” reads the program and draws the job that it would start, without running it.
           </EmptyState>
         ) : (
-          <PlanGraph plan={plan.data} />
+          <>
+            <PlanNotes answer={plan.data} />
+            <PlanGraph plan={plan.data.plan} />
+          </>
         )}
       </Panel>
     </>
+  );
+}
+
+function PlanNotes({ answer }: { readonly answer: PlanAnswer }) {
+  const { warnings = [], output = '' } = answer;
+  if (warnings.length === 0 && output === '') return null;
+  return (
+    <div className={classes.notes}>
+      {warnings.map((warning) => (
+        <p key={warning} className={classes.warning}>
+          <IconAlertTriangle size={16} aria-hidden /> {warning}
+        </p>
+      ))}
+      {output !== '' && (
+        <pre className={classes.failure} tabIndex={0} aria-label="What the program printed">
+          {output}
+        </pre>
+      )}
+    </div>
   );
 }
 

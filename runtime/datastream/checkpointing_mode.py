@@ -1,0 +1,12 @@
+"""CheckpointingMode at PyFlink's module path."""
+
+from __future__ import annotations
+
+import enum
+
+
+class CheckpointingMode(enum.Enum):
+    """How often a record may take effect on state when a job is restored."""
+
+    EXACTLY_ONCE = 0
+    AT_LEAST_ONCE = 1

@@ -1,0 +1,13 @@
+"""ExternalizedCheckpointRetention at PyFlink's module path."""
+
+from __future__ import annotations
+
+import enum
+
+
+class ExternalizedCheckpointRetention(enum.Enum):
+    """What becomes of the last checkpoint of a job that was cancelled."""
+
+    DELETE_ON_CANCELLATION = 0
+    RETAIN_ON_CANCELLATION = 1
+    NO_EXTERNALIZED_CHECKPOINTS = 2
