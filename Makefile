@@ -5,14 +5,14 @@ DEMO_OUTPUT ?= .tidemark/demo
 DEMO_ARGS ?= --parallelism 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run frontend demo test test-slow lint fmt bench
+.PHONY: help setup run frontend demo test test-slow e2e lint fmt bench
 
 # what the page is built from: everything in frontend/ but what tools put there
 FRONTEND_SOURCES := $(shell find frontend \( -name node_modules -o -name dist -o -name .vite \) -prune \
 	-o -type f ! -name '*.tsbuildinfo' -print 2>/dev/null)
 
 help: ## Show this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
 		printf '  make %-10s %s\n' "$$name" "$$text"; done
 
 .venv/.setup-done: requirements.txt requirements-dev.txt scripts/setup.sh
@@ -34,11 +34,14 @@ demo: setup ## Run the flights job on Spark with progress; print the worst hours
 	@$(PYTHON_IN_VENV) examples/flight_delays.py --output $(DEMO_OUTPUT) --progress $(DEMO_ARGS)
 	@$(PYTHON_IN_VENV) examples/worst_hours.py $(DEMO_OUTPUT)
 
-test: setup ## Run all tests but the slow ones
-	$(PYTHON_IN_VENV) -m pytest -q -m "not slow"
+test: setup ## Run all tests but the slow ones and those with a browser
+	$(PYTHON_IN_VENV) -m pytest -q -m "not slow and not e2e"
 
 test-slow: setup ## Run the slow tests
 	$(PYTHON_IN_VENV) -m pytest -q -m slow
+
+e2e: setup frontend ## Run the journeys through the page, with headless Chromium on the whole stack
+	$(PYTHON_IN_VENV) -m pytest -q -m e2e tests/e2e
 
 lint: setup ## Check style, format, types and import contracts
 	.venv/bin/ruff check .

@@ -14,8 +14,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from hypothesis import settings
 
 from tests.job_runs import runs
+
+# a busy machine makes single examples slow at random; the time of a test as a whole is limited anyway
+settings.register_profile("tidemark", deadline=None)
+settings.load_profile("tidemark")
 
 #: Seconds that threads and processes have to end in after a test. Below ~1 a loaded machine gives false alarms.
 LEAK_GRACE_SECONDS = 3.0

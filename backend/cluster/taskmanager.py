@@ -138,6 +138,7 @@ class TaskManager:
             local=deployment["local"],
             lease_ms=deployment["lease_ms"],
             window_bytes=deployment["window_bytes"],
+            forward_logs=True,
         )
         with self._lock:
             if command_id in self._known_commands or not self._accepts(epoch) or self._stopping.is_set():

@@ -48,6 +48,11 @@ OPERATOR_CHAINING: ConfigOption[bool] = (
 )
 """Whether operators may share a task."""
 
+BUFFER_TIMEOUT_ENABLED: ConfigOption[bool] = (
+    ConfigOptions.key("execution.buffer-timeout.enabled").boolean_type().default_value(True)
+)
+"""Whether records leave before a batch is full; false is the same as an interval of -1."""
+
 BUFFER_TIMEOUT: ConfigOption[Duration] = (
     ConfigOptions.key("execution.buffer-timeout.interval")
     .duration_type()

@@ -1,12 +1,26 @@
 """The DataStream API, with PyFlink's names: a PyFlink program runs with `pyflink` replaced by `runtime`."""
 
+from typing import TYPE_CHECKING
+
+from runtime.common import exclusions as _exclusions
 from runtime.datastream.async_data_stream import AsyncDataStream as AsyncDataStream
 from runtime.datastream.broadcast_stream import BroadcastStream as BroadcastStream
+from runtime.datastream.checkpoint_config import CheckpointConfig as CheckpointConfig
+from runtime.datastream.checkpoint_storage import CheckpointStorage as CheckpointStorage
+from runtime.datastream.checkpoint_storage import FileSystemCheckpointStorage as FileSystemCheckpointStorage
+from runtime.datastream.checkpoint_storage import JobManagerCheckpointStorage as JobManagerCheckpointStorage
+from runtime.datastream.checkpointing_mode import CheckpointingMode as CheckpointingMode
 from runtime.datastream.connected_streams import BroadcastConnectedStream as BroadcastConnectedStream
 from runtime.datastream.connected_streams import ConnectedStreams as ConnectedStreams
+from runtime.datastream.data_stream import CachedDataStream as CachedDataStream
 from runtime.datastream.data_stream import DataStream as DataStream
+from runtime.datastream.data_stream import DataStreamError as DataStreamError
 from runtime.datastream.data_stream import DataStreamSink as DataStreamSink
 from runtime.datastream.data_stream import KeyedStream as KeyedStream
+from runtime.datastream.execution_mode import RuntimeExecutionMode as RuntimeExecutionMode
+from runtime.datastream.externalized_checkpoint_retention import (
+    ExternalizedCheckpointRetention as ExternalizedCheckpointRetention,
+)
 from runtime.datastream.functions import AggregateFunction as AggregateFunction
 from runtime.datastream.functions import AllWindowFunction as AllWindowFunction
 from runtime.datastream.functions import AsyncFunction as AsyncFunction
@@ -46,12 +60,18 @@ from runtime.datastream.joined_streams import IntervalJoin as IntervalJoin
 from runtime.datastream.joined_streams import JoinedStreams as JoinedStreams
 from runtime.datastream.joined_streams import TemporalJoin as TemporalJoin
 from runtime.datastream.output_tag import OutputTag as OutputTag
+from runtime.datastream.slot_sharing_group import MemorySize as MemorySize
+from runtime.datastream.slot_sharing_group import SlotSharingGroup as SlotSharingGroup
+from runtime.datastream.state_backend import HashMapStateBackend as HashMapStateBackend
+from runtime.datastream.state_backend import StateBackend as StateBackend
 from runtime.datastream.stream_execution_environment import StreamExecutionEnvironment as StreamExecutionEnvironment
 from runtime.datastream.time_domain import TimeDomain as TimeDomain
 from runtime.datastream.timerservice import TimerService as TimerService
 from runtime.datastream.window import CountTrigger as CountTrigger
+from runtime.datastream.window import CountWindow as CountWindow
 from runtime.datastream.window import EventTimeTrigger as EventTimeTrigger
 from runtime.datastream.window import GlobalWindow as GlobalWindow
+from runtime.datastream.window import MergingWindowAssigner as MergingWindowAssigner
 from runtime.datastream.window import ProcessingTimeTrigger as ProcessingTimeTrigger
 from runtime.datastream.window import TimeWindow as TimeWindow
 from runtime.datastream.window import Trigger as Trigger
@@ -60,3 +80,6 @@ from runtime.datastream.window import Window as Window
 from runtime.datastream.window import WindowAssigner as WindowAssigner
 from runtime.datastream.windowed_stream import AllWindowedStream as AllWindowedStream
 from runtime.datastream.windowed_stream import WindowedStream as WindowedStream
+
+if not TYPE_CHECKING:
+    __getattr__ = _exclusions.refusing_module(__name__)

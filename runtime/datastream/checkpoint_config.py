@@ -103,9 +103,7 @@ class CheckpointConfig:
     def get_tolerable_checkpoint_failure_number(self) -> int:
         return self._configuration.get(options.TOLERABLE_FAILED_CHECKPOINTS)
 
-    def set_tolerable_checkpoint_failure_number(
-        self, tolerable_checkpoint_failure_number: int
-    ) -> CheckpointConfig:
+    def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
         """How many checkpoints may fail in a row before the job does.
 
         Raises:

@@ -10,7 +10,9 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
-from runtime.common.typeinfo import TypeInformation
+from runtime.common.exclusions import refuse_attribute
+from runtime.common.execution_config import ExecutionConfig
+from runtime.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors.collect_sink import CollectSink
 from runtime.connectors.print_sink import PrintSink
@@ -19,6 +21,7 @@ from runtime.datastream.connected_streams import BroadcastConnectedStream, Conne
 from runtime.datastream.iterator import CloseableIterator
 from runtime.datastream.joined_streams import CoGroupedStreams, IntervalJoin, JoinedStreams, TemporalJoin
 from runtime.datastream.key_selectors import coerced_selector
+from runtime.datastream.slot_sharing_group import SlotSharingGroup
 from runtime.datastream.transformation import Port
 from runtime.datastream.windowed_stream import AllWindowedStream, WindowedStream
 from runtime.graph.partitioning import Partitioning
@@ -131,9 +134,9 @@ class DataStream:
         self._node().chaining_strategy = ChainingStrategy.NEVER
         return self
 
-    def slot_sharing_group(self, slot_sharing_group: str) -> DataStream:
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStream:
         """Let the operator, and those behind it, use slots that other groups do not use."""
-        self._node().slot_sharing_group = slot_sharing_group
+        self._node().slot_sharing_group = _group_name(slot_sharing_group)
         return self
 
     def get_type(self) -> TypeInformation | None:
@@ -142,6 +145,9 @@ class DataStream:
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
         return self._env
+
+    def get_execution_config(self) -> ExecutionConfig:
+        return self._env.get_config()
 
     # --- transformations ----------------------------------------------------------------------------------------------
 
@@ -158,6 +164,32 @@ class DataStream:
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
         """Keep the records for which the function is true."""
         return self._transform("Filter", FilterOperatorFactory(func, self._type_info), self._type_info)
+
+    def project(self, *field_indexes: int) -> DataStream:
+        """Some fields of each tuple, in the order given.
+
+        Raises:
+            DataStreamError: the stream is none of tuples, or has no such field.
+        """
+        if not isinstance(self._type_info, TupleTypeInfo):
+            raise DataStreamError(f"project() needs a stream of tuples, not of {self._type_info}")
+        types = self._type_info.get_field_types()
+        if not field_indexes or not all(0 <= index < len(types) for index in field_indexes):
+            raise DataStreamError(f"project{field_indexes}: the tuples have the fields 0..{len(types) - 1}")
+        projected = Types.TUPLE([types[index] for index in field_indexes])
+        factory = MapOperatorFactory(lambda value: tuple([value[index] for index in field_indexes]), projected)
+        return self._transform("Projection", factory, projected)
+
+    def cache(self) -> CachedDataStream:
+        """Keep the records of the first finished job that has them for the next jobs of this environment.
+
+        For bounded streams: the records have to fit into the program's memory; see `runtime.datastream.cached_stream`.
+        """
+        parallelism = self._env.program.nodes[self._ports[0].node_id].parallelism
+        factory = FilterOperatorFactory(_any_record, self._type_info)
+        node = self._env.add_operator("Cache", factory, self._type_info, [(0, self._ports)], parallelism=parallelism)
+        self._env.caches.add(node.node_id)
+        return CachedDataStream(self._env, (Port(node.node_id),), self._type_info)
 
     def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
         """Any number of records from each, with access to event time and side outputs.
@@ -403,6 +435,11 @@ class DataStream:
         node = self._env.add_operator(name, factory, None, [(0, self._ports)], is_sink=True, is_stateful=True)
         return DataStreamSink(node)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            refuse_attribute(self, name)
+
 
 class DataStreamSink:
     """A sink that was added to a program."""
@@ -431,13 +468,32 @@ class DataStreamSink:
         self._node.chaining_strategy = ChainingStrategy.NEVER
         return self
 
-    def slot_sharing_group(self, slot_sharing_group: str) -> DataStreamSink:
-        self._node.slot_sharing_group = slot_sharing_group
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStreamSink:
+        self._node.slot_sharing_group = _group_name(slot_sharing_group)
         return self
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            refuse_attribute(self, name)
+
+
+class CachedDataStream(DataStream):
+    """A stream of which the records are kept for the next jobs of the environment. Made by `DataStream.cache`."""
+
+    def invalidate(self) -> None:
+        """Forget the records: the next job that needs them makes and keeps them anew."""
+        self._env.caches.invalidate(self._node().node_id)
+
+
+# inside the class, PyFlink's nested name hides the module's
+_Accumulation = AccumulateType
 
 
 class KeyedStream(DataStream):
     """A stream of which records with equal keys meet in one subtask, so that functions may keep state per key."""
+
+    AccumulateType = AccumulateType
 
     def __init__(
         self,
@@ -518,6 +574,10 @@ class KeyedStream(DataStream):
     def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream:
         return self._origin.key_by(key_selector, key_type)
 
+    def cache(self) -> CachedDataStream:
+        """As `DataStream.cache`; what is kept is not keyed."""
+        return self._origin.cache()
+
     def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
         """Pairs with equal keys whose event times are at most so far apart (Java only)."""
         self._check_keyed("interval_join", other_stream)
@@ -545,7 +605,7 @@ class KeyedStream(DataStream):
         """Add a window operator; for the windowed streams."""
         return self._transform(name, factory, output_type, parallelism=parallelism, is_stateful=True)
 
-    def _accumulated(self, kind: AccumulateType, position: int | str) -> DataStream:
+    def _accumulated(self, kind: _Accumulation, position: int | str) -> DataStream:
         return self._reduced(kind.value.title().replace("_", ""), AccumulateFunction(kind, position))
 
     def _reduced(self, name: str, function: Any) -> DataStream:
@@ -556,3 +616,11 @@ class KeyedStream(DataStream):
 def _check_positive(what: str, value: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise DataStreamError(f"the {what} must be a positive int, not {value!r}")
+
+
+def _group_name(group: str | SlotSharingGroup) -> str:
+    return group.get_name() if isinstance(group, SlotSharingGroup) else group
+
+
+def _any_record(_: Any) -> bool:
+    return True

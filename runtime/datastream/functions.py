@@ -1,5 +1,8 @@
 """User functions and what they are given, at PyFlink's module path."""
 
+from typing import TYPE_CHECKING
+
+from runtime.common import exclusions as _exclusions
 from runtime.operators.async_functions import AsyncFunction as AsyncFunction
 from runtime.operators.async_functions import AsyncFunctionDescriptor as AsyncFunctionDescriptor
 from runtime.operators.async_functions import AsyncRetryPredicate as AsyncRetryPredicate
@@ -23,6 +26,7 @@ from runtime.operators.functions import ProcessFunction as ProcessFunction
 from runtime.operators.functions import ProcessWindowFunction as ProcessWindowFunction
 from runtime.operators.functions import ReduceFunction as ReduceFunction
 from runtime.operators.functions import RuntimeContext as RuntimeContext
+from runtime.operators.functions import TimerService as TimerService
 from runtime.operators.functions import WindowFunction as WindowFunction
 from runtime.operators.two_input_functions import BaseBroadcastProcessFunction as BaseBroadcastProcessFunction
 from runtime.operators.two_input_functions import BroadcastProcessFunction as BroadcastProcessFunction
@@ -36,3 +40,6 @@ from runtime.operators.two_input_functions import KeyedBroadcastProcessFunction 
 from runtime.operators.two_input_functions import KeyedCoProcessFunction as KeyedCoProcessFunction
 from runtime.operators.two_input_functions import KeyedStateFunction as KeyedStateFunction
 from runtime.operators.two_input_functions import ProcessJoinFunction as ProcessJoinFunction
+
+if not TYPE_CHECKING:
+    __getattr__ = _exclusions.refusing_module(__name__)

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from runtime.common.completable_future import CompletableFuture
+from runtime.common.job_client import JobClient as AnyJobClient
 from runtime.common.job_execution_result import JobExecutionResult
 from runtime.common.job_id import JobID
 from runtime.common.job_status import JobStatus
@@ -15,7 +16,7 @@ from runtime.jobmaster.status import JobStatusSnapshot
 T = TypeVar("T")
 
 
-class JobClient:
+class JobClient(AnyJobClient):
     """Watches and stops one job.
 
     Args:
@@ -38,6 +39,24 @@ class JobClient:
         self.handle.result.add_done_callback(lambda _: ended.set_result(None))
         self.handle.cancel()
         return CompletableFuture(ended)
+
+    def stop_with_savepoint(
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+    ) -> CompletableFuture[str]:
+        """Refused: there are no savepoints.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("jobs cannot take savepoints yet; cancel() stops the job without one")
+
+    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
+        """Refused: there are no savepoints.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("jobs cannot take savepoints yet")
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """The result of the job once it has finished; JobExecutionError if it does not."""

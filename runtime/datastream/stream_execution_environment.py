@@ -11,10 +11,11 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runtime.common import options
 from runtime.common.configuration import Configuration
+from runtime.common.exclusions import refuse_attribute
 from runtime.common.execution_config import ExecutionConfig
 from runtime.common.job_execution_result import JobExecutionResult
 from runtime.common.time import Duration
@@ -22,11 +23,16 @@ from runtime.common.typeinfo import TypeInformation
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors.collection import CollectionSource
 from runtime.core.ids import new_job_id
+from runtime.datastream.cached_stream import Caches
+from runtime.datastream.checkpoint_config import CheckpointConfig
+from runtime.datastream.checkpointing_mode import CheckpointingMode
 from runtime.datastream.data_stream import DataStream, DataStreamError
+from runtime.datastream.execution_mode import RuntimeExecutionMode
 from runtime.datastream.extraction import installed_extraction
 from runtime.datastream.job_client import JobClient, execution_result
+from runtime.datastream.slot_sharing_group import SlotSharingGroup
 from runtime.datastream.transformation import Port, Program
-from runtime.execution.application import submit
+from runtime.execution.application import JobHandle, submit
 from runtime.execution.errors import JobExecutionError
 from runtime.graph.chaining import create_job_graph
 from runtime.graph.job_graph import JobGraph
@@ -42,10 +48,16 @@ ENVIRONMENT_PREFIX = "TIDEMARK_CONF_"
 class StreamExecutionEnvironment:
     """Collects a program and runs it. Make one with `get_execution_environment`; not thread-safe."""
 
+    #: of every environment of this process; None = the number of CPUs
+    _default_local_parallelism: int | None = None
+
     def __init__(self, configuration: Configuration) -> None:
         self.program = Program()
         self._configuration = configuration
         self._config = ExecutionConfig(configuration)
+        self._checkpoint_config = CheckpointConfig(configuration)
+        self.caches = Caches()
+        self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
         self._buffer_timeouts: dict[int, int] = {}
         self._non_parallel: set[int] = set()
         self._python_files: list[str] = []
@@ -89,7 +101,19 @@ class StreamExecutionEnvironment:
 
     @staticmethod
     def get_default_local_parallelism() -> int:
-        return os.cpu_count() or 1
+        """As set for this process, else the number of CPUs."""
+        return StreamExecutionEnvironment._default_local_parallelism or os.cpu_count() or 1
+
+    @staticmethod
+    def set_default_local_parallelism(parallelism: int) -> None:
+        """Parallelism of programs of this process that set none.
+
+        Raises:
+            DataStreamError: it is not positive.
+        """
+        if parallelism < 1:
+            raise DataStreamError(f"the parallelism must be positive, not {parallelism}")
+        StreamExecutionEnvironment._default_local_parallelism = parallelism
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
         """Number of key groups of operators that set none."""
@@ -106,6 +130,8 @@ class StreamExecutionEnvironment:
         return self
 
     def get_buffer_timeout(self) -> int:
+        if not self._configuration.get(options.BUFFER_TIMEOUT_ENABLED):
+            return -1
         return self._configuration.get(options.BUFFER_TIMEOUT).to_millis()
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
@@ -115,6 +141,57 @@ class StreamExecutionEnvironment:
 
     def is_chaining_enabled(self) -> bool:
         return self._configuration.get(options.OPERATOR_CHAINING)
+
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        return self._configuration.get(options.CHAIN_DIFFERENT_MAX_PARALLELISM)
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+        """How the program is to be executed; anything but STREAMING is refused then."""
+        self._configuration.set(options.RUNTIME_MODE, execution_mode.name)
+        return self
+
+    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
+        """Say what a group's slots need; kept, not enforced: the Spark cluster's configuration says what they have."""
+        self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
+        return self
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        return self._checkpoint_config
+
+    def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> StreamExecutionEnvironment:
+        """Take a checkpoint every `interval` ms.
+
+        Raises:
+            ValueError: it is below 10 ms.
+        """
+        self._checkpoint_config.set_checkpoint_interval(interval)
+        if mode is not None:
+            self._checkpoint_config.set_checkpointing_mode(mode)
+        return self
+
+    def get_checkpoint_interval(self) -> int:
+        """Milliseconds; -1 = no checkpoints."""
+        return self._checkpoint_config.get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        return self._checkpoint_config.get_checkpointing_mode()
+
+    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
+        return self._checkpoint_config.get_checkpointing_mode()
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        return self._checkpoint_config.is_unaligned_checkpoints_enabled()
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        return self._checkpoint_config.is_force_unaligned_checkpoints()
+
+    def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
+        """Where savepoints go that name no directory."""
+        self._configuration.set(options.SAVEPOINT_DIRECTORY, directory)
+        return self
+
+    def get_default_savepoint_directory(self) -> str | None:
+        return self._configuration.get(options.SAVEPOINT_DIRECTORY)
 
     def add_python_file(self, file_path: str) -> None:
         """Make a Python file or a directory with packages importable in the slots.
@@ -189,9 +266,8 @@ class StreamExecutionEnvironment:
         """
         extraction = installed_extraction()
         if extraction is not None:
-            extraction.executed(self.create_stream_graph(job_name))
-        handle = submit(self.create_job_graph(job_name), wait_in_caller=True)
-        self.program.pending.clear()
+            extraction.executed(self._checked(self.create_stream_graph(job_name)))
+        handle = self._submit(job_name, wait_in_caller=True)
         try:
             snapshot = handle.wait()
         except KeyboardInterrupt:
@@ -199,6 +275,7 @@ class StreamExecutionEnvironment:
             with suppress(JobExecutionError):
                 handle.wait()
             raise
+        self.caches.join()
         return execution_result(snapshot)
 
     def execute_async(self, job_name: str | None = None, *, collect_ids: tuple[str, ...] = ()) -> JobClient:
@@ -214,10 +291,52 @@ class StreamExecutionEnvironment:
                     "execute_and_collect() gives records back to the program, and a submitted program ends when its "
                     "job starts: let the job write them with print() or sink_to(), or run the program by itself"
                 )
-            extraction.executed(self.create_stream_graph(job_name))
-        handle = submit(self.create_job_graph(job_name), collect_ids=collect_ids)
+            extraction.executed(self._checked(self.create_stream_graph(job_name)))
+        return JobClient(self._submit(job_name, collect_ids=collect_ids))
+
+    def _submit(
+        self, job_name: str | None, *, collect_ids: tuple[str, ...] = (), wait_in_caller: bool = False
+    ) -> JobHandle:
+        graph = self._checked(self.create_stream_graph(job_name))
+        sinks = self.caches.add_sinks(graph)
+        handle = submit(
+            create_job_graph(graph, new_job_id()),
+            collect_ids=(*collect_ids, *sinks),
+            # whoever waits must not also have to take what the job sends
+            wait_in_caller=wait_in_caller and not sinks,
+        )
         self.program.pending.clear()
-        return JobClient(handle)
+        self.caches.fill(handle, sinks)
+        return handle
+
+    def _checked(self, graph: StreamGraph) -> StreamGraph:
+        """The program, if it asks for nothing that jobs do not do.
+
+        Raises:
+            DataStreamError: it does; the message says which option or operator.
+        """
+        configuration = self._configuration
+        mode = configuration.get(options.RUNTIME_MODE)
+        if mode != "streaming":
+            raise DataStreamError(
+                f"{options.RUNTIME_MODE.key}: {mode.upper()} cannot be executed, only STREAMING, which reads bounded "
+                "sources to their end too: leave out set_runtime_mode()"
+            )
+        if self._checkpoint_config.is_checkpointing_enabled():
+            raise DataStreamError(
+                f"{options.CHECKPOINTING_INTERVAL.key}: jobs cannot take checkpoints yet, and would restart without "
+                "their state: leave out enable_checkpointing()"
+            )
+        backend = configuration.get(options.STATE_BACKEND)
+        if backend != "hashmap":
+            raise DataStreamError(
+                f"{options.STATE_BACKEND.key}: there is no state backend {backend!r} yet; use hashmap"
+            )
+        if not configuration.get(options.AUTO_GENERATE_UIDS):
+            missing = [node.display_name for node in graph.nodes.values() if node.is_stateful and node.uid is None]
+            if missing:
+                raise DataStreamError(f"auto-generated uids are disabled, and these have none: {', '.join(missing)}")
+        return graph
 
     def get_execution_plan(self) -> str:
         """The program as Flink's plan JSON."""
@@ -229,7 +348,7 @@ class StreamExecutionEnvironment:
         Raises:
             DataStreamError: nothing was.
         """
-        nodes, edges = self.program.closure()
+        nodes, edges = self.program.closure(self.caches.sources(self.program.nodes))
         if not nodes:
             raise DataStreamError("there is nothing to execute: no operators have been added since the last execution")
         for edge in edges:
@@ -257,6 +376,11 @@ class StreamExecutionEnvironment:
 
     def close(self) -> None:
         """Nothing to release: the Spark session stays warm until the program ends."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            refuse_attribute(self, name)
 
     # --- for streams --------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ and parallelism may be set on the stream until the program is executed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,14 +59,15 @@ class Program:
             partitioner=port.partitioner,
         )
 
-    def closure(self) -> tuple[dict[int, StreamNode], list[StreamEdge]]:
-        """The pending nodes and everything above them."""
+    def closure(self, sources: Mapping[int, StreamNode]) -> tuple[dict[int, StreamNode], list[StreamEdge]]:
+        """The pending nodes and everything above them, as far as no source of `sources` stands for a node."""
         wanted: set[int] = set()
         open_ids = list(self.pending)
         while open_ids:
             node_id = open_ids.pop()
             if node_id not in wanted:
                 wanted.add(node_id)
-                open_ids.extend(edge.source for edge in self.edges if edge.target == node_id)
-        nodes = {node_id: self.nodes[node_id] for node_id in sorted(wanted)}
-        return nodes, [edge for edge in self.edges if edge.target in wanted]
+                if node_id not in sources:
+                    open_ids.extend(edge.source for edge in self.edges if edge.target == node_id)
+        nodes = {node_id: sources.get(node_id) or self.nodes[node_id] for node_id in sorted(wanted)}
+        return nodes, [edge for edge in self.edges if edge.target in wanted and edge.target not in sources]

@@ -1,5 +1,8 @@
 """Windows, their assigners, triggers and evictors, at PyFlink's module path (with those that only Java has)."""
 
+from typing import TYPE_CHECKING
+
+from runtime.common import exclusions as _exclusions
 from runtime.operators.windowing.assigners import GlobalWindows as GlobalWindows
 from runtime.operators.windowing.assigners import MergingWindowAssigner as MergingWindowAssigner
 from runtime.operators.windowing.assigners import SlidingEventTimeWindows as SlidingEventTimeWindows
@@ -47,3 +50,6 @@ from runtime.operators.windowing.windows import GlobalWindowSerializer as Global
 from runtime.operators.windowing.windows import TimeWindow as TimeWindow
 from runtime.operators.windowing.windows import TimeWindowSerializer as TimeWindowSerializer
 from runtime.operators.windowing.windows import Window as Window
+
+if not TYPE_CHECKING:
+    __getattr__ = _exclusions.refusing_module(__name__)

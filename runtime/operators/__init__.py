@@ -4,6 +4,22 @@ The names listed here are the public ones, which `runtime.datastream` re-exports
 operator instance belongs to one subtask and is used by its task's thread only.
 """
 
+from runtime.operators.async_functions import AsyncFunction as AsyncFunction
+from runtime.operators.async_functions import AsyncFunctionDescriptor as AsyncFunctionDescriptor
+from runtime.operators.async_functions import AsyncRetryPredicate as AsyncRetryPredicate
+from runtime.operators.async_functions import AsyncRetryStrategy as AsyncRetryStrategy
+from runtime.operators.async_functions import (
+    ExponentialBackoffDelayRetryStrategy as ExponentialBackoffDelayRetryStrategy,
+)
+from runtime.operators.async_functions import FixedDelayRetryStrategy as FixedDelayRetryStrategy
+from runtime.operators.async_functions import NoRetryStrategy as NoRetryStrategy
+from runtime.operators.async_functions import RetryPredicate as RetryPredicate
+from runtime.operators.async_operator import AsyncWaitOperatorFactory as AsyncWaitOperatorFactory
+from runtime.operators.broadcast_operators import BroadcastProcessOperatorFactory as BroadcastProcessOperatorFactory
+from runtime.operators.checkpointed_function import CheckpointedFunction as CheckpointedFunction
+from runtime.operators.checkpointed_function import FunctionInitializationContext as FunctionInitializationContext
+from runtime.operators.checkpointed_function import FunctionSnapshotContext as FunctionSnapshotContext
+from runtime.operators.co_operators import CoProcessOperatorFactory as CoProcessOperatorFactory
 from runtime.operators.errors import MissingTimestampError as MissingTimestampError
 from runtime.operators.errors import OperatorError as OperatorError
 from runtime.operators.errors import StateAccessError as StateAccessError
@@ -27,6 +43,7 @@ from runtime.operators.functions import RuntimeContext as RuntimeContext
 from runtime.operators.functions import TimeDomain as TimeDomain
 from runtime.operators.functions import TimerService as TimerService
 from runtime.operators.functions import WindowFunction as WindowFunction
+from runtime.operators.interval_join import IntervalJoinOperatorFactory as IntervalJoinOperatorFactory
 from runtime.operators.map_operators import FilterOperatorFactory as FilterOperatorFactory
 from runtime.operators.map_operators import FlatMapOperatorFactory as FlatMapOperatorFactory
 from runtime.operators.map_operators import MapOperatorFactory as MapOperatorFactory
@@ -36,6 +53,19 @@ from runtime.operators.process_operators import ProcessOperatorFactory as Proces
 from runtime.operators.reduce import AccumulateFunction as AccumulateFunction
 from runtime.operators.reduce import AccumulateType as AccumulateType
 from runtime.operators.reduce import ReduceOperatorFactory as ReduceOperatorFactory
+from runtime.operators.temporal_join import TemporalJoinOperatorFactory as TemporalJoinOperatorFactory
+from runtime.operators.two_input_functions import BaseBroadcastProcessFunction as BaseBroadcastProcessFunction
+from runtime.operators.two_input_functions import BroadcastProcessFunction as BroadcastProcessFunction
+from runtime.operators.two_input_functions import CoFlatMapFunction as CoFlatMapFunction
+from runtime.operators.two_input_functions import CoGroupFunction as CoGroupFunction
+from runtime.operators.two_input_functions import CoMapFunction as CoMapFunction
+from runtime.operators.two_input_functions import CoProcessFunction as CoProcessFunction
+from runtime.operators.two_input_functions import FlatJoinFunction as FlatJoinFunction
+from runtime.operators.two_input_functions import JoinFunction as JoinFunction
+from runtime.operators.two_input_functions import KeyedBroadcastProcessFunction as KeyedBroadcastProcessFunction
+from runtime.operators.two_input_functions import KeyedCoProcessFunction as KeyedCoProcessFunction
+from runtime.operators.two_input_functions import KeyedStateFunction as KeyedStateFunction
+from runtime.operators.two_input_functions import ProcessJoinFunction as ProcessJoinFunction
 from runtime.operators.watermarks import (
     TimestampsAndWatermarksOperatorFactory as TimestampsAndWatermarksOperatorFactory,
 )

@@ -55,7 +55,9 @@ class Stack:
 
     def job(self, name: str) -> dict[str, Any]:
         """The newest job of that name."""
-        return next(job for job in self.client.jobs() if job["name"] == name)
+        named = [job for job in self.client.jobs() if job["name"] == name]
+        assert named, "".join(self.lines)
+        return named[0]
 
     def live(self, name: str) -> dict[str, Any]:
         return dict(self.client.live(self.job(name)["jid"]))

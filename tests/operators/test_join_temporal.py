@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.common.typeinfo import Types
@@ -70,6 +70,7 @@ RECORDS = st.tuples(st.sampled_from("ab"), st.integers(0, 30))
 STEPS = st.lists(st.tuples(st.integers(0, 1), st.one_of(RECORDS, RECORDS, st.integers(0, 30))), max_size=30)
 
 
+@settings(deadline=None)  # a loaded machine is no failure
 @given(STEPS, st.booleans())
 def test_results_and_late_records_are_those_of_the_model(steps: list[Step], is_left_outer: bool) -> None:
     results, late = model(steps, is_left_outer)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -42,6 +43,11 @@ def exported(tree: ast.Module) -> list[str]:
     return []
 
 
+def installed(text: str) -> set[str]:
+    """The names that a package is given by `setattr(package, "name", ...)`."""
+    return set(re.findall(r"setattr\(\w+, '(\w+)'", text))
+
+
 def main() -> None:
     root = Path(sys.argv[1])
     recorded: dict[str, dict[str, object]] = {}
@@ -53,12 +59,13 @@ def main() -> None:
             parts = relative.parts[:-1] if relative.name == "__init__" else relative.parts
             if any(part.startswith("_") for part in parts):
                 continue
-            tree = ast.parse(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            tree = ast.parse(text)
             classes: dict[str, list[str]] = {}
             for node in tree.body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     classes |= names_of_class(node)
-            names = [name for name in exported(tree) if name not in classes]
+            names = sorted({*exported(tree), *installed(text)} - set(classes))
             if classes or names:
                 recorded[".".join(parts)] = {"classes": classes, "names": names}
     target = HERE / "pyflink_names.json"

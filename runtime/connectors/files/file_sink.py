@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from runtime.common.serialization import Encoder
 from runtime.connectors.files.part_file import (
@@ -49,6 +49,10 @@ class _SinkOptions:
 
 class FileSink(Sink):
     """Writes files. Made by a builder: `FileSink.for_row_format(path, encoder).build()`."""
+
+    BaseBuilder: ClassVar[type[FileSinkBuilder]]
+    RowFormatBuilder: ClassVar[type[FileSinkBuilder]]
+    BulkFormatBuilder: ClassVar[type[FileSinkBuilder]]
 
     def __init__(self, options: _SinkOptions) -> None:
         self._options = options
@@ -152,6 +156,10 @@ class FileSinkBuilder:
     def build(self) -> FileSink:
         """Make the sink."""
         return FileSink(replace(self._options, sink_id=secrets.token_hex(8)))
+
+
+# PyFlink has a class of its own for each kind of format
+FileSink.BaseBuilder = FileSink.RowFormatBuilder = FileSink.BulkFormatBuilder = FileSinkBuilder
 
 
 class _FileSinkWriter(SinkWriter):

@@ -7,6 +7,7 @@ import re
 import zoneinfo
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 _JAVA_PATTERN = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 
@@ -18,10 +19,11 @@ class OutputFileConfig:
     part_prefix: str = "part"
     part_suffix: str | None = None
     """None: the format's own, `.ndjson` for example."""
+    OutputFileConfigBuilder: ClassVar[type[OutputFileConfigBuilder]]
 
     @staticmethod
-    def builder() -> OutputFileConfigBuilder:
-        return OutputFileConfigBuilder()
+    def builder() -> _Builder:
+        return _Builder()
 
     def get_part_prefix(self) -> str:
         return self.part_prefix
@@ -60,6 +62,11 @@ class OutputFileConfigBuilder:
 
     def build(self) -> OutputFileConfig:
         return self._config
+
+
+# inside OutputFileConfig, PyFlink's nested name hides the module's
+_Builder = OutputFileConfigBuilder
+OutputFileConfig.OutputFileConfigBuilder = OutputFileConfigBuilder
 
 
 class BucketAssigner(ABC):

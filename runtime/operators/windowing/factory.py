@@ -16,6 +16,7 @@ from runtime.operators.windowing.contents import ListContents, WindowContents
 from runtime.operators.windowing.count_windows import CountWindowAssigner
 from runtime.operators.windowing.evictors import Evictor
 from runtime.operators.windowing.merging_windows import MergingWindowOperator
+from runtime.operators.windowing.session_operator import SessionWindowOperator, is_plain_session
 from runtime.operators.windowing.triggers import PurgingTrigger, Trigger
 from runtime.operators.windowing.window_functions import check_window_function
 from runtime.operators.windowing.window_operator import WindowOperator, WindowSpec
@@ -79,7 +80,7 @@ class WindowOperatorFactory:
         )
         operator: type[WindowOperator] = WindowOperator
         if isinstance(self.assigner, MergingWindowAssigner):
-            operator = MergingWindowOperator
+            operator = SessionWindowOperator if is_plain_session(spec) else MergingWindowOperator
         elif self.trigger is None and is_aligned(spec):
             operator = AlignedWindowOperator
         return operator(spec, self.key_selector, self.output_type)

@@ -70,6 +70,12 @@ class MergingWindowSet:
         return actual, merges
 
 
+def has_touching_windows(assigner: Any) -> bool:
+    """Whether the assigner's windows are those of sessions, of which just those merge that overlap or touch."""
+    # overriding merge_windows() makes a session something else
+    return getattr(type(assigner), "merge_windows", None) is SessionWindows.merge_windows
+
+
 def merge_finder(
     assigner: MergingWindowAssigner[Any, Any], serializer: WindowSerializer[Any]
 ) -> Callable[[Iterable[Namespace], Namespace], Merged]:
@@ -77,8 +83,7 @@ def merge_finder(
 
     What it returns lists the windows that make one in their order.
     """
-    # overriding merge_windows() makes a session something else
-    if getattr(type(assigner), "merge_windows", None) is SessionWindows.merge_windows:
+    if has_touching_windows(assigner):
         return _touching_windows
 
     def find(windows: Iterable[Namespace], new: Namespace) -> Merged:

@@ -7,6 +7,7 @@ Source: Flink, WindowOperator (its MergingWindowAssigner branch).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from runtime.common.typeinfo import TypeInformation, Types
@@ -15,7 +16,7 @@ from runtime.operators.errors import OperatorError
 from runtime.operators.windowing.assigners import MergingWindowAssigner
 from runtime.operators.windowing.merging_window_set import Merge, MergingWindowSet, merge_finder
 from runtime.operators.windowing.window_operator import WindowOperator, WindowSpec, missing_timestamp
-from runtime.operators.windowing.windows import Namespace, TimeWindowSerializer
+from runtime.operators.windowing.windows import Namespace, TimeWindowSerializer, Window
 from runtime.state.backend import Timer
 from runtime.state.descriptors import ValueStateDescriptor
 
@@ -45,11 +46,17 @@ class MergingWindowOperator(WindowOperator):
     def process_element(self, value: Any, timestamp: int) -> None:
         if self._is_event_time and timestamp == NO_TIMESTAMP:
             raise missing_timestamp(self.context)
+        self._add_to_windows(
+            value, timestamp, self._spec.assigner.assign_windows(value, timestamp, self._assigner_context)
+        )
+
+    def _add_to_windows(self, value: Any, timestamp: int, assigned: Iterable[Window]) -> None:
+        """Add an element to what its windows become a part of."""
         pairs = self._open_windows.value()
         windows: dict[Namespace, Namespace] = {} if pairs is None else dict(pairs)
         window_set = MergingWindowSet(self._find_merges, windows)
         is_skipped = True
-        for window in self._spec.assigner.assign_windows(value, timestamp, self._assigner_context):
+        for window in assigned:
             namespace, merges = window_set.add_window(self._serializer.to_namespace(window))
             for merge in merges:
                 self._merge(merge)

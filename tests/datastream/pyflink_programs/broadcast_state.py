@@ -1,4 +1,4 @@
-"""The broadcast pattern, keyed and not: rules come first, since a stream that waits for them is not otherwise defined."""
+"""The broadcast pattern, keyed and not, in functions of which the output does not depend on which side comes first."""
 
 from pyflink.common import Duration, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
@@ -55,7 +55,8 @@ class Timing(KeyedBroadcastProcessFunction):
     def on_timer(self, timestamp, ctx):
         limit = ctx.get_broadcast_state(LIMITS).get(ctx.get_current_key())
         is_event_time = ctx.time_domain() == TimeDomain.EVENT_TIME
-        yield f"{ctx.get_current_key()} {self.count.value()} of {limit} at {timestamp} {ctx.timestamp()} {is_event_time}"
+        times = f"{timestamp} {ctx.timestamp()} {is_event_time}"
+        yield f"{ctx.get_current_key()} {self.count.value()} of {limit} at {times}"
 
 
 def collected(stream):

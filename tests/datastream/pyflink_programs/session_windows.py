@@ -68,7 +68,7 @@ class Describe(ProcessWindowFunction[tuple, str, str, TimeWindow]):
 
 class Bounds(WindowFunction[tuple, tuple, str, TimeWindow]):
     def apply(self, key: str, window: TimeWindow, inputs):
-        return [(key, window.start, window.end, *list(inputs)[0][1:])]
+        return [(key, window.start, window.end, *next(iter(inputs))[1:])]
 
 
 def main():

@@ -21,6 +21,7 @@ from runtime.operators.windowing.evictors import CountEvictor
 from runtime.operators.windowing.factory import WindowOperatorFactory
 from runtime.operators.windowing.java_triggers import DeltaTrigger
 from runtime.operators.windowing.merging_window_set import Merge, MergingWindowSet, merge_finder
+from runtime.operators.windowing.session_operator import SessionWindowOperator
 from runtime.operators.windowing.session_windows import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
@@ -302,10 +303,16 @@ def model(gap_of: Any, lateness: int, run: Run) -> tuple[list[str], list[str]]:
     return fired, late
 
 
+class General(EventTimeTrigger):
+    """The default trigger, in disguise: the general operator serves it."""
+
+
 def check_sessions(run: Run, dynamic: bool, lateness: int, cut: bool) -> None:
     assigner = DynamicEventTimeSessionWindows.with_dynamic_gap(OwnGap()) if dynamic else GAP
-    factory = sessions(assigner, allowed_lateness_ms=lateness, late_data_tag=LATE)
-    check(factory, run, cut, lambda run: model(OwnGap().extract if dynamic else lambda _: 5, lateness, run))
+    for trigger in (None, General()):
+        factory = sessions(assigner, trigger=trigger, allowed_lateness_ms=lateness, late_data_tag=LATE)
+        assert isinstance(factory.create(), SessionWindowOperator) == (trigger is None)
+        check(factory, run, cut, lambda run: model(OwnGap().extract if dynamic else lambda _: 5, lateness, run))
 
 
 @settings(max_examples=80)
@@ -321,6 +328,18 @@ def test_sessions_equal_the_model_at_length(run: Run, dynamic: bool, lateness: i
     check_sessions(run, dynamic, lateness, cut)
 
 
+def test_a_snapshot_of_one_operator_is_continued_by_the_other() -> None:
+    fast, general = sessions(), sessions(trigger=General())
+    for first, second in ((fast, general), (general, fast)):
+        with OneInputHarness(first) as harness:
+            harness.process(*numbered(1, 9, 5, 30))
+            snapshot = harness.snapshot()
+        with OneInputHarness(second, snapshot=snapshot) as restored:
+            restored.process([("a", 4)], [12])
+            restored.end_input()
+        assert restored.values == [("'a'", 1, 17, [0, 1, 2, 4]), ("'a'", 30, 35, [3])]
+
+
 STAGES = [
     Stage([(f"k{i % 5}", i, 1 + i % 6) for i in range(n, n + 15)], [n + (i * 7) % 25 for i in range(15)], n + 4)
     for n in (0, 12, 24, 36)
@@ -328,7 +347,9 @@ STAGES = [
 
 
 @pytest.mark.parametrize("assigner", [GAP, EventTimeSessionWindows.with_dynamic_gap(OwnGap()), Days()])
-@pytest.mark.parametrize("trigger", [None, CountTrigger.of(3), ContinuousEventTimeTrigger.of(Time.milliseconds(3))])
+@pytest.mark.parametrize(
+    "trigger", [None, General(), CountTrigger.of(3), ContinuousEventTimeTrigger.of(Time.milliseconds(3))]
+)
 @pytest.mark.parametrize("evictor", [None, CountEvictor.of(2)])
 def test_survives_rescaling(assigner: Any, trigger: Any, evictor: Any) -> None:
     factory = sessions(

@@ -93,6 +93,8 @@ export function GraphCanvas(props: Props) {
         data: {},
         width: size.width,
         height: size.height,
+        // React Flow turns them off for nodes that can be neither dragged nor selected
+        style: { pointerEvents: 'all' },
         measured: { width: size.width, height: size.height },
         handles: [
           { type: 'target', position: Position.Left, x: 0, y: size.height / 2, width: 1, height: 1 },

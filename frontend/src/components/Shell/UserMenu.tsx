@@ -8,6 +8,11 @@ import type { Session } from '../../gen/live';
 import { useLogout } from '../../hooks/useSession';
 import { getPreferences, setPreferences, subscribePreferences } from '../../store/preferences';
 
+const ZONES = [
+  ['local', 'Local time'],
+  ['utc', 'UTC'],
+] as const;
+
 interface Props {
   readonly user: Session['user'];
 }
@@ -34,17 +39,13 @@ export function UserMenu({ user }: Props) {
         <Menu.Label>Role: {user.role}</Menu.Label>
         <Menu.Divider />
         <Menu.Label>Show times in</Menu.Label>
-        {[false, true].map((choice) => (
-          <Menu.Item
-            key={String(choice)}
-            role="menuitemradio"
-            aria-checked={choice === utc}
-            rightSection={choice === utc ? <IconCheck size={15} /> : null}
-            onClick={() => setPreferences({ utc: choice })}
-          >
-            {choice ? 'UTC' : 'Local time'}
-          </Menu.Item>
-        ))}
+        <Menu.RadioGroup value={utc ? 'utc' : 'local'} onChange={(zone) => setPreferences({ utc: zone === 'utc' })}>
+          {ZONES.map(([zone, label]) => (
+            <Menu.RadioItem key={zone} value={zone} closeMenuOnClick checkIcon={<IconCheck size={15} />}>
+              {label}
+            </Menu.RadioItem>
+          ))}
+        </Menu.RadioGroup>
         <Menu.Divider />
         <Menu.Item leftSection={<IconLogout size={16} stroke={1.7} />} onClick={() => logout()}>
           Log out

@@ -1,0 +1,5 @@
+"""PyFlink's `input_dependency_constraint`: refused with the reason in `runtime.common.exclusions`."""
+
+from runtime.common.exclusions import refusing_module
+
+__getattr__ = refusing_module(__name__)

@@ -1,0 +1,5 @@
+"""PyFlink's `common.io`: every name of it is refused with the reason in `runtime.common.exclusions`."""
+
+from runtime.common.exclusions import refusing_module
+
+__getattr__ = refusing_module(__name__)

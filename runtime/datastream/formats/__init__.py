@@ -1,0 +1,1 @@
+"""Formats of messages and files at PyFlink's module paths: `json`, `csv`, `parquet`."""

@@ -1,0 +1,166 @@
+"""Jobs from the page: uploaded, previewed, run, cancelled, finished, failed, and kept waiting for slots."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, Request, expect
+
+from tests.e2e.site import HELLO, PROGRAMS, Site, cell, confirm_cancel, job_state, upload, vertex_row
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+
+#: a start takes Spark about two seconds, on a busy machine some more
+START_MS = 40_000
+ROWS = 12_345
+
+
+class Sent:
+    """Which requests of one kind a page has sent."""
+
+    def __init__(self, page: Page, method: str, path: str) -> None:
+        self._method, self._path = method, re.compile(path)
+        self.urls: list[str] = []
+        page.on("request", self._note)
+
+    def _note(self, request: Request) -> None:
+        if request.method == self._method and self._path.search(request.url):
+            self.urls.append(request.url)
+
+
+def test_a_program_is_uploaded_previewed_run_once_and_cancelled_once(site: Site, page: Page) -> None:
+    runs, cancels = Sent(page, "POST", "/run$"), Sent(page, "PATCH", "/jobs/[0-9a-f]{32}")
+    page.goto(f"{site.url}/ui/submit")
+    upload(page, PROGRAMS / "unbounded.py")
+    page.get_by_role("button", name="Show plan").click()
+    plan = page.get_by_role("group", name="Plan")
+    expect(plan.get_by_text("Source: numbers")).to_be_visible(timeout=START_MS)
+    assert site.job_ids("endless numbers") == [], "a preview runs nothing"
+
+    page.get_by_role("button", name="Run", exact=True).dblclick()
+    expect(page.get_by_role("heading", name="endless numbers")).to_be_visible(timeout=START_MS)
+    expect(job_state(page, "RUNNING")).to_be_visible(timeout=START_MS)
+    expect(cell(vertex_row(page, "Source: numbers"), 3)).to_have_text(re.compile(r"[1-9].*/s"))
+    [job_id] = site.job_ids("endless numbers")
+    assert len(runs.urls) == 1
+
+    dialog = confirm_cancel(page)
+    dialog.get_by_role("button", name="Keep running").click()
+    expect(dialog).to_have_count(0)
+    assert site.state(job_id) == "RUNNING"
+    confirm_cancel(page).get_by_role("button", name="Cancel job").dblclick()
+    expect(job_state(page, "CANCELED")).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel job")).to_have_count(0)
+    assert len(cancels.urls) == 1
+    assert site.state(job_id) == "CANCELED"
+
+    page.get_by_role("navigation", name="Breadcrumb").get_by_role("link", name="Jobs").click()
+    row = page.get_by_role("table", name="Completed jobs").get_by_role("row").filter(has_text="endless numbers")
+    expect(row).to_contain_text("CANCELED")
+
+
+def test_a_bounded_job_counts_all_of_its_rows_in_rest_and_on_the_page(site: Site, page: Page) -> None:
+    page.goto(f"{site.url}/ui/submit")
+    upload(page, PROGRAMS / "bounded.py")
+    page.get_by_label("Parallelism").fill("2")
+    page.get_by_label("Program arguments").fill(f"--rows {ROWS}")
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(job_state(page, "FINISHED")).to_be_visible(timeout=START_MS)
+    for vertex in ("Source: numbers", "label -> Sink"):
+        expect(cell(vertex_row(page, vertex), 3)).to_have_text(re.compile(f"^{ROWS:,}"))
+        expect(cell(vertex_row(page, vertex), 4)).to_have_text(re.compile(f"^{ROWS:,}"))
+    [job_id] = site.job_ids("bounded numbers")
+    source, sink = (vertex["metrics"] for vertex in site.get(f"/jobs/{job_id}")["vertices"])
+    assert (source["read-records"], source["write-records"]) == (ROWS, ROWS)
+    assert (sink["read-records"], sink["write-records"]) == (ROWS, ROWS)
+    printed = [path.read_text() for path in (site.stack.home / "logs" / "jobs" / job_id).rglob("*.out")]
+    lines = sorted(line.rpartition(" ")[2] for text in printed for line in text.splitlines())
+    assert lines == sorted(map(str, range(ROWS)))
+
+
+def test_the_example_of_the_documentation_runs_from_the_page(site: Site, page: Page) -> None:
+    page.goto(f"{site.url}/ui/submit")
+    upload(page, HELLO)
+    page.get_by_label("Program arguments").fill("--count 1000")
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(job_state(page, "FINISHED")).to_be_visible(timeout=START_MS)
+    page.get_by_role("tab", name="Logs").click()
+    expect(page.get_by_role("log")).to_contain_text("('home', ")
+
+
+def test_a_failing_job_names_the_operator_the_record_and_the_users_line(site: Site, page: Page) -> None:
+    program = PROGRAMS / "failing.py"
+    line = next(n for n, text in enumerate(program.read_text().splitlines(), 1) if "raise" in text)
+    site.open_job(page, site.run(program))
+    expect(job_state(page, "FAILED")).to_be_visible(timeout=START_MS)
+    page.get_by_role("tab", name="Exceptions 1").click()
+    root = page.get_by_role("region", name="Root exception")
+    expect(root).to_contain_text("operator 'check tides'")
+    expect(root).to_contain_text("failed on record 7")
+    expect(root).to_contain_text("ValueError: no tide has the number 7")
+    expect(root.get_by_label("Stack trace")).to_contain_text(re.compile(rf'failing\.py", line {line}, in check'))
+
+    root.get_by_role("link", name="logs of this attempt").click()
+    expect(page.get_by_role("log")).to_contain_text("looking at 7")
+    page.get_by_role("combobox", name="Log file").click()
+    page.get_by_role("option", name="printed").click()
+    expect(page.get_by_role("log")).to_contain_text("checked 7")
+
+
+def test_a_program_with_an_error_is_refused_with_its_line(site: Site, page: Page, tmp_path: Path) -> None:
+    program = tmp_path / "typo.py"
+    program.write_text("import runtime\n\nprint(sorce)\n")
+    page.goto(f"{site.url}/ui/submit")
+    upload(page, program)
+    page.get_by_role("button", name="Show plan").click()
+    refusal = page.get_by_role("alert").filter(has_text="refused")
+    expect(refusal).to_contain_text("line 3", timeout=START_MS)
+    expect(refusal).to_contain_text("NameError: name 'sorce' is not defined")
+
+
+def test_a_file_that_is_no_program_is_refused(site: Site, page: Page, tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("not a program")
+    page.goto(f"{site.url}/ui/submit")
+    page.get_by_label("Choose a program").set_input_files(file)
+    expect(page.get_by_role("alert")).to_contain_text(re.compile(r"\.py"))
+
+
+def test_a_job_without_enough_slots_says_what_it_waits_for_and_can_be_cancelled(site: Site, page: Page) -> None:
+    site.wait_for_demo()
+    job_id = site.run(PROGRAMS / "unbounded.py", parallelism=6)
+    site.open_job(page, job_id)
+    expect(page.get_by_role("status").filter(has_text="Waiting")).to_have_text("Waiting: needs 6 slots, 4 are free")
+    expect(job_state(page, "CREATED")).to_be_visible()
+    page.get_by_role("link", name="Overview", exact=True).click()
+    row = page.get_by_role("table", name="Running jobs").get_by_role("row").filter(has_text="endless numbers")
+    expect(row).to_contain_text("Waiting: needs 6 slots, 4 are free")
+    row.get_by_role("link").click()
+    confirm_cancel(page).get_by_role("button", name="Cancel job").click()
+    expect(job_state(page, "CANCELED")).to_be_visible()
+
+
+def test_slots_are_given_back_when_a_job_has_ended(site: Site, page: Page) -> None:
+    site.wait_for_demo()
+    page.goto(f"{site.url}/ui/")
+    card = page.get_by_role("group", name="Free task slots")
+    expect(card).to_contain_text("4 of 6")
+    job_id = site.run(PROGRAMS / "unbounded.py", parallelism=3)
+    expect(card).to_contain_text("1 of 6", timeout=START_MS)
+    site.cancel(job_id)
+    expect(card).to_contain_text("4 of 6")
+
+
+def test_a_program_is_deleted_after_a_question(site: Site, page: Page, tmp_path: Path) -> None:
+    program = tmp_path / "doomed.py"
+    program.write_text("print('never run')\n")
+    page.goto(f"{site.url}/ui/submit")
+    upload(page, program)
+    page.get_by_role("button", name="Delete doomed.py").click()
+    dialog = page.get_by_role("dialog", name="Delete this program?")
+    dialog.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("button", name="Delete doomed.py")).to_have_count(0)
+    wait_until(lambda: "doomed.py" not in str(site.get("/jars")), 5, "the server has deleted it")

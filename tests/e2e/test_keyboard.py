@@ -1,0 +1,66 @@
+"""Without a mouse: a job cancelled, or rather not, by keyboard; the theme; the way past the navigation."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.site import Site
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+
+
+def tab_to(page: Page, name: str) -> None:
+    """Press Tab until the element of that accessible name has the focus."""
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(
+            "() => { const e = document.activeElement; return e.getAttribute('aria-label') ?? e.textContent }"
+        )
+        if focused.strip() == name:
+            return
+    raise AssertionError(f"Tab does not lead to {name!r}")
+
+
+def test_cancelling_is_reached_by_tab_and_left_by_escape(site: Site, page: Page) -> None:
+    job_id = site.wait_for_demo()
+    site.open_job(page, job_id)
+    expect(page.get_by_role("button", name="Cancel job")).to_be_enabled()
+    tab_to(page, "Cancel job")
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Cancel this job?")
+    expect(dialog.get_by_role("button", name="Keep running")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(page.get_by_role("button", name="Cancel job")).to_be_focused()
+    assert site.state(job_id) == "RUNNING"
+
+
+def test_a_vertex_is_opened_and_closed_by_keyboard(site: Site, page: Page) -> None:
+    site.open_job(page, site.wait_for_demo())
+    expect(page.get_by_role("group", name="Job graph").get_by_role("button", name="by carrier and day")).to_be_visible()
+    tab_to(page, "by carrier and day")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_the_content_is_one_key_away(site: Site, page: Page) -> None:
+    page.goto(f"{site.url}/ui/")
+    expect(page.get_by_role("heading", name="Overview", level=1)).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+
+
+def test_the_theme_is_switched_and_kept(site: Site, page: Page) -> None:
+    page.goto(f"{site.url}/ui/")
+    for theme in ("dark", "light"):
+        page.get_by_role("button", name="Theme:").click()
+        page.get_by_role("menuitemradio", name=theme.capitalize()).click()
+        expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", theme)
+        page.reload()
+        expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", theme)
+        expect(page.get_by_role("button", name=f"Theme: {theme}")).to_be_visible()

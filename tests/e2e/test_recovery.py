@@ -1,0 +1,85 @@
+"""Processes killed under an open page: it says so, and recovers by itself, without a reload."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+
+import psutil
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.site import Site, cell, fact, job_state, vertex_row
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+
+#: until a process is started again, has loaded its modules, and a job has been restarted
+RECOVERY_MS = 90_000
+SOURCE = "Source: flights"
+
+
+def open_demo(site: Site, page: Page) -> str:
+    job_id = site.wait_for_demo()
+    site.open_job(page, job_id)
+    expect(page.get_by_role("status", name="Connection: Live")).to_be_visible()
+    expect(job_state(page, "RUNNING")).to_be_visible()
+    page.evaluate("window.wasNotReloaded = true")
+    return job_id
+
+
+def check_that_it_moves(page: Page) -> None:
+    """Records are counted on, and it is still the page that was opened."""
+    records = cell(vertex_row(page, SOURCE), 3)
+    expect(records).to_have_text(re.compile(r"^[1-9]"), timeout=RECOVERY_MS)
+    expect(records).not_to_have_text(records.inner_text())
+    assert page.evaluate("window.wasNotReloaded")
+
+
+def test_the_page_is_stale_while_the_web_process_is_away_and_recovers_by_itself(site: Site, page: Page) -> None:
+    job_id = open_demo(site, page)
+    before = site.stack.live("flights live")
+    os.kill(site.stack.pid_of("web"), signal.SIGKILL)
+    banner = page.get_by_role("alert").filter(has_text="Stale since")
+    expect(banner).to_be_visible()
+    expect(page.get_by_role("status", name="Connection: Stale")).to_be_visible()
+    expect(banner).to_have_count(0, timeout=RECOVERY_MS)
+    expect(page.get_by_role("status", name="Connection: Live")).to_be_visible()
+    check_that_it_moves(page)
+    after = site.stack.live("flights live")
+    assert (after["id"], after["attempt"]) == (job_id, before["attempt"]), "the job has not noticed"
+
+
+def test_a_killed_jobmanager_is_replaced_and_the_page_tells_of_the_restart(site: Site, page: Page) -> None:
+    job_id = open_demo(site, page)
+    restarts = site.stack.live("flights live")["restarts"]
+    os.kill(site.stack.pid_of("jobmanager"), signal.SIGKILL)
+    expect(fact(page, "Restarts")).to_have_text(str(restarts + 1), timeout=RECOVERY_MS)
+    expect(job_state(page, "RUNNING")).to_be_visible(timeout=RECOVERY_MS)
+    site.wait_for_demo()
+    check_that_it_moves(page)
+    page.get_by_role("tab", name="Exceptions").click()
+    expect(page.get_by_role("region", name="Root exception")).to_contain_text("JobManagerLost")
+    assert site.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
+
+
+def test_a_taskmanager_whose_jvm_was_killed_is_replaced_and_the_page_tells_of_it(site: Site, page: Page) -> None:
+    open_demo(site, page)
+    restarts = site.stack.live("flights live")["restarts"]
+    taskmanager = site.stack.pid_of("taskmanager")
+    [jvm] = [process for process in psutil.Process(taskmanager).children() if "java" in process.name()]
+    jvm.kill()
+    # while there is no TaskManager the job does not run, and the page does not say that it does
+    expect(job_state(page, "RUNNING")).to_have_count(0)
+    wait_until(lambda: site.stack.pid_of("taskmanager") != taskmanager, 30, "another TaskManager")
+    expect(job_state(page, "RUNNING")).to_be_visible(timeout=RECOVERY_MS)
+    site.wait_for_demo()
+    assert int(fact(page, "Restarts").inner_text()) > restarts
+    check_that_it_moves(page)
+    page.get_by_role("link", name="TaskManagers", exact=True).click()
+    rows = page.get_by_role("table", name="TaskManagers").get_by_role("row").filter(has_text="REGISTERED")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text(f"pid {site.stack.pid_of('taskmanager')}")
+    page.get_by_role("link", name="Overview", exact=True).click()
+    expect(page.get_by_role("group", name="Free task slots")).to_contain_text("4 of 6")
