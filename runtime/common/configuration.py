@@ -98,15 +98,20 @@ class Configuration:
 
     @staticmethod
     def parse_list_value(value: str) -> list[str]:
-        """The items of a list option: `a;b;c`, or a JSON list.
+        """The items of a list option: `a;b;c`, a JSON list, or a YAML list in brackets, `[a, b, c]`.
 
         Raises:
-            ValueError: the text begins like a JSON list and is none.
+            ValueError: the text begins like a list and has no end.
         """
         text = value.strip()
-        if text.startswith("["):
+        if not text.startswith("["):
+            return [item.strip() for item in text.split(";") if item.strip()]
+        try:
             return [str(item) for item in json.loads(text)]
-        return [item.strip() for item in text.split(";") if item.strip()]
+        except ValueError:
+            if not text.endswith("]"):
+                raise
+            return [item.strip().strip("'\"") for item in text[1:-1].split(",") if item.strip()]
 
     def contains_key(self, key: str) -> bool:
         return key in self._options

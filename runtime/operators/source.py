@@ -18,6 +18,7 @@ from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import RecordBatch
 from runtime.core.clock import Clock
 from runtime.metrics import MetricGroup
+from runtime.operators.output_tag import OutputTag
 
 
 class Boundedness(enum.Enum):
@@ -79,6 +80,10 @@ class SplitReader(ABC):
         """How many records of the split are there to be read; None = unknown."""
         return None
 
+    def take_dead_letters(self) -> RecordBatch | None:
+        """What the reads since the last call have set aside for `Source.dead_letter_tag`; None if nothing."""
+        return None
+
     def close(self) -> None:
         """Release everything; idempotent."""
 
@@ -98,6 +103,18 @@ class SplitEnumerator(ABC):
     def snapshot(self) -> Any:
         """What has not been dealt out: a JSON-serializable value that `Source.create_enumerator` accepts."""
 
+    def discovery_delay_ms(self) -> int | None:
+        """How long to wait before `discover` is called; asked at the start and after each call. None = no more."""
+        return None
+
+    def discover(self) -> bool:
+        """Look for new splits, promptly; whether subtasks that were told NoSplit.LATER should ask again.
+
+        Raises:
+            SourceError: the place where splits are found cannot be read.
+        """
+        return False
+
     def close(self) -> None:
         """Release everything; idempotent."""
 
@@ -109,6 +126,8 @@ class Source(ABC):
     splits_at_once: int = 1
     """How many splits a subtask holds open and reads in turn. More than 1 suits splits without end (partitions of a
     log): the source's watermark is then the least of theirs, and each can be paused for watermark alignment."""
+    dead_letter_tag: OutputTag | None = None
+    """Side output for what readers set aside instead of failing; see `SplitReader.take_dead_letters`."""
 
     @abstractmethod
     def produced_type(self) -> TypeInformation | None:

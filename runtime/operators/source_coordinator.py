@@ -94,7 +94,7 @@ class SourceCoordinator:
             self._enumerator.add_splits_back(lost)
 
     def handle_event(self, from_subtask: int, event: object, reply: Reply) -> None:
-        """Answer a reader's event, now or, if there is no split at the moment, again when `poll` finds one.
+        """Answer a reader's event, now or, if there is no split at the moment, again when `discover` finds one.
 
         Raises:
             TypeError: the event is not a reader's.
@@ -131,6 +131,19 @@ class SourceCoordinator:
         """Take splits back from a reader that was lost, and tell the readers that wait for one."""
         self._enumerator.add_splits_back(splits)
         self.wake_waiting()
+
+    def discovery_delay_ms(self) -> int | None:
+        """How long to wait before `discover` is called, see SplitEnumerator; None = no more."""
+        return self._enumerator.discovery_delay_ms()
+
+    def discover(self) -> None:
+        """Let the enumerator look for new splits, and the readers that wait ask again if there are any.
+
+        Raises:
+            SourceError: the place where splits are found cannot be read.
+        """
+        if self._enumerator.discover():
+            self.wake_waiting()
 
     def wake_waiting(self) -> None:
         """Let the readers that were told to wait ask again."""

@@ -227,6 +227,11 @@ class SourceOperator(StreamOperator):
             except Exception as error:
                 raise self._describe(error, current.split) from error
             current.has_nothing = result is ReadStatus.NOTHING_YET
+            if self._source.dead_letter_tag is not None:
+                # in the same step as the records: a snapshot's position covers both or neither
+                dead_letters = current.reader.take_dead_letters()
+                if dead_letters is not None:
+                    self.output.collect(dead_letters, self._source.dead_letter_tag)
             if isinstance(result, RecordBatch):
                 if current.metrics is not None:
                     current.metrics.switch(SplitActivity.ACTIVE)

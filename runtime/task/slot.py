@@ -297,7 +297,24 @@ class Slot:
             raise TypeError(f"operator {vertex.head.name} is no source and has no coordinator")
         strategy = factory.watermark_strategy
         group = None if strategy.alignment is None else AlignmentGroup(strategy.alignment, operator_id)
-        self._coordinators[operator_id] = SourceCoordinator(factory.source, vertex.parallelism, None, group)
+        coordinator = SourceCoordinator(factory.source, vertex.parallelism, None, group)
+        self._coordinators[operator_id] = coordinator
+        self._schedule_discovery(coordinator)
+
+    def _schedule_discovery(self, coordinator: SourceCoordinator) -> None:
+        delay_ms = coordinator.discovery_delay_ms()
+        if delay_ms is not None:
+            self.timers.register_timer(self.clock.now_ms() + delay_ms, lambda _: self._discover(coordinator))
+
+    def _discover(self, coordinator: SourceCoordinator) -> None:
+        if self._released:
+            return
+        try:
+            coordinator.discover()
+        except Exception as error:
+            self._control.send(SlotFailed(self.slot_id, self.attempt, describe_failure(error, slot=self.slot_id)))
+            return
+        self._schedule_discovery(coordinator)
 
     def _start(self, start: Start) -> None:
         self.network.connect(start.peers)

@@ -6,6 +6,7 @@ side outputs (timers of one time, chained sinks), lines are compared as a set.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -18,14 +19,23 @@ PROGRAMS = sorted((HERE / "pyflink_programs").glob("*.py"))
 WITHOUT_ORDER = {"count_windows", "event_time_windows", "session_windows", "side_outputs", "window_states"}
 
 
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest) -> dict[str, tuple[str, str | None]]:
+    """Program → what it printed and its traceback, of all programs that are to be tested, run in one process."""
+    wanted = [item.callspec.params["program"] for item in request.session.items if "runs" in item.fixturenames]
+    done = run_program(HERE / "run_programs.py", *wanted, env={"TIDEMARK_CONF_EXECUTION_TARGET": "mini-cluster"})
+    assert (done.exit_code, done.stderr) == (0, "")
+    return {name: (printed, error) for name, printed, error in json.loads(done.stdout)}
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
-def test_a_pyflink_program_prints_what_it_prints_on_flink(program: Path, tmp_path: Path) -> None:
-    ported = tmp_path / program.name
-    ported.write_text(program.read_text().replace("pyflink", "runtime"))
-    run = run_program(ported, env={"TIDEMARK_CONF_EXECUTION_TARGET": "mini-cluster"})
+def test_a_pyflink_program_prints_what_it_prints_on_flink(
+    program: Path, runs: dict[str, tuple[str, str | None]]
+) -> None:
     record_run("mini-cluster")
-    assert (run.exit_code, run.stderr) == (0, "")
-    printed = run.stdout.splitlines()
+    text, error = runs[program.stem]
+    assert error is None, error
+    printed = text.splitlines()
     recorded = (HERE / "goldens" / f"{program.stem}.txt").read_text().splitlines()
     if program.stem in WITHOUT_ORDER:
         printed.sort()

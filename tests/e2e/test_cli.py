@@ -49,7 +49,7 @@ def test_run_waits_for_the_end_of_a_bounded_job_and_logs_show_its_output(site: S
     assert f"Job {job_id} is FINISHED" in ran.stdout
     assert "written" in ran.stdout
     logs = tidemark(site, "logs", job_id)
-    assert "('home', " in logs.stdout
+    assert "(home," in logs.stdout
 
 
 def test_run_ends_with_1_and_the_reason_when_the_job_fails(site: Site) -> None:

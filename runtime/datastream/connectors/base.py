@@ -1,4 +1,7 @@
-"""Source, Sink and DeliveryGuarantee, at PyFlink's module path."""
+"""Source, Sink and DeliveryGuarantee, at PyFlink's module path, and what one needs to write a source or a sink.
+
+Custom sources and sinks are Java's in Flink; the interfaces here are FLIP-27's and Sink V2's in Python.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,22 @@ import enum
 from typing import TYPE_CHECKING
 
 from runtime.common.exclusions import refusing_module
+from runtime.connectors.split_queue import SplitQueue as SplitQueue
+from runtime.core.batch import RecordBatch as RecordBatch
+from runtime.operators.sink import Committer as Committer
 from runtime.operators.sink import Sink as Sink
+from runtime.operators.sink import SinkError as SinkError
+from runtime.operators.sink import SinkWriter as SinkWriter
+from runtime.operators.sink import WriterContext as WriterContext
+from runtime.operators.source import Boundedness as Boundedness
+from runtime.operators.source import NoSplit as NoSplit
+from runtime.operators.source import ReaderContext as ReaderContext
+from runtime.operators.source import ReadStatus as ReadStatus
 from runtime.operators.source import Source as Source
+from runtime.operators.source import SourceError as SourceError
+from runtime.operators.source import SourceSplit as SourceSplit
+from runtime.operators.source import SplitEnumerator as SplitEnumerator
+from runtime.operators.source import SplitReader as SplitReader
 
 
 class DeliveryGuarantee(enum.Enum):

@@ -17,7 +17,7 @@ def main() -> None:
     evens.close()
     typed = numbers.map(lambda n: (n, str(n)), Types.TUPLE([Types.INT(), Types.STRING()]))
     with typed.execute_and_collect() as pairs:
-        print([type(pair).__name__ for pair in pairs][0])
+        print({type(pair).__name__ for pair in pairs})
     rows = numbers.map(lambda n: {"n": n}, Types.MAP(Types.STRING(), Types.LONG()))
     with rows.execute_and_collect() as maps:
         print(list(maps))

@@ -4,7 +4,7 @@ from pyflink.common import Types
 from pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from pyflink.datastream.state import MapStateDescriptor
 
-WORDS = "ebb and flow and ebb and flood".split()
+WORDS = ["ebb", "and", "flow", "and", "ebb", "and", "flood"]
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 
 

@@ -9,6 +9,7 @@ import { useMutation } from '@tanstack/react-query';
 import { cancelJob } from '../../api/jobs';
 import type { JobDocument } from '../../gen/live';
 import { useRole } from '../../hooks/useSession';
+import { useSingleFlight } from '../../hooks/useSingleFlight';
 import { mayCancel } from '../../model/access';
 import { isCancellable, isTerminal } from '../../model/states';
 
@@ -22,6 +23,7 @@ export function CancelJob({ job }: { readonly job: Pick<JobDocument, 'id' | 'nam
       notifications.show({ title: 'Cancelling', message: job.name });
     },
   });
+  const cancel = useSingleFlight<void>(mutate);
   if (isTerminal(job.state)) return null;
   return (
     <>
@@ -57,7 +59,7 @@ export function CancelJob({ job }: { readonly job: Pick<JobDocument, 'id' | 'nam
           <Button variant="default" onClick={close} data-autofocus>
             Keep running
           </Button>
-          <Button color="red.8" loading={isPending} onClick={() => mutate()}>
+          <Button color="red.8" loading={isPending} onClick={() => cancel()}>
             Cancel job
           </Button>
         </Group>

@@ -7,6 +7,7 @@ import { useState } from 'react';
 
 import { deleteProgram } from '../../api/programs';
 import type { JarFile } from '../../gen/live';
+import { useSingleFlight } from '../../hooks/useSingleFlight';
 import { useTimes } from '../../hooks/useTimes';
 import { formatBytes } from '../../model/format';
 import { EmptyState } from '../EmptyState/EmptyState';
@@ -89,6 +90,7 @@ function DeleteModal({ program, onClose, onDeleted }: DeleteModalProps) {
       onDeleted(program.id);
     },
   });
+  const remove = useSingleFlight<void>(mutate);
   return (
     <Modal opened onClose={onClose} title="Delete this program?" centered closeButtonProps={{ 'aria-label': 'Close' }}>
       <Text size="sm">
@@ -103,7 +105,7 @@ function DeleteModal({ program, onClose, onDeleted }: DeleteModalProps) {
         <Button variant="default" onClick={onClose} data-autofocus>
           Keep
         </Button>
-        <Button color="red.8" loading={isPending} onClick={() => mutate()}>
+        <Button color="red.8" loading={isPending} onClick={() => remove()}>
           Delete
         </Button>
       </Group>

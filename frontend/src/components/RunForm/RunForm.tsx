@@ -33,6 +33,7 @@ export function RunForm({ program, mayRun }: Props) {
     mutationFn: (settings: RunRequest) => runProgram(program.id, settings),
     onSuccess: (jobId) => navigate(`/jobs/${jobId}`),
   });
+  const start = useSingleFlight(run.mutate);
   const argumentsProblem = problemOf(() => splitArguments(programArguments));
   const configurationProblem = problemOf(() => parseConfiguration(configuration));
   const isValid = argumentsProblem === null && configurationProblem === null;
@@ -45,7 +46,7 @@ export function RunForm({ program, mayRun }: Props) {
   });
   const submit = (event: SyntheticEvent) => {
     event.preventDefault();
-    if (isValid) run.mutate(settings());
+    if (isValid) start(settings());
   };
   const failure = run.error ?? plan.error;
   return (
