@@ -59,6 +59,7 @@ class ClusterSlotProvider:
         self._token = secrets.token_hex(16)
         self._lease_ms = configuration.get(options.HEARTBEAT_TIMEOUT).to_millis()
         self._window_bytes = configuration.get(options.CHANNEL_WINDOW_BYTES)
+        self._floating_bytes = configuration.get(options.FLOATING_BYTES_PER_GATE)
         self._lock = threading.Lock()
         #: granted and not deployed yet; the machine asks for the first attempt's slots only when they are there
         self._reserved: list[Stage] = []
@@ -178,6 +179,7 @@ class ClusterSlotProvider:
             "local": self._host in LOOPBACK,
             "lease_ms": self._lease_ms,
             "window_bytes": self._window_bytes,
+            "floating_bytes": self._floating_bytes,
         }
         for stage in stages:
             self._resources.deploy(stage, deployment)

@@ -138,6 +138,7 @@ class TaskManager:
             local=deployment["local"],
             lease_ms=deployment["lease_ms"],
             window_bytes=deployment["window_bytes"],
+            floating_bytes=deployment["floating_bytes"],
             forward_logs=True,
         )
         with self._lock:

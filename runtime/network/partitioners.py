@@ -17,9 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.core.batch import Mark, RecordBatch
+from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import Watermark
 from runtime.core.keys import encode_key
 from runtime.graph.partitioning import Partitioning
+from runtime.network.columnar import channels_of_keys, split_columns
 from runtime.network.frames import without_views
 from runtime.state.key_groups import key_group_of, operator_index_for_key_group
 
@@ -138,9 +140,11 @@ class ShuffleSelector(ChannelSelector):
 class KeyGroupSelector(ChannelSelector):
     """Sends each row to the subtask that owns its key's key group, with the keys attached to the parts.
 
+    Columns that are keyed by columns are split as columns, without keys: their consumer has no use for values.
+
     Args:
         num_channels: the consumer's parallelism.
-        key_selector: value → key; also an object with `get_key`.
+        key_selector: value → key; also an object with `get_key`, or ColumnKeys.
         max_parallelism: the consumer's number of key groups.
     """
 
@@ -151,6 +155,12 @@ class KeyGroupSelector(ChannelSelector):
         self._channels_of: dict[type, dict[Any, int]] = {kind: {} for kind in _CACHEABLE}
 
     def split(self, batch: RecordBatch) -> list[Part]:
+        # values, where there are any, may be of other row kinds than INSERT, which columns do not hold
+        if isinstance(self._key_of, ColumnKeys) and batch.has_arrow and not batch.has_values and batch.num_rows:
+            if self.num_channels == 1:
+                return [batch]
+            channels = channels_of_keys(batch.arrow(), self._key_of, self._max_parallelism, self.num_channels)
+            return split_columns(batch, channels, self.num_channels)
         # batch.keys may stem from an earlier key_by and mean nothing here
         keys = _apply(self._key_of, batch.values(), "the key selector")
         keyed = batch.with_marks(batch.marks)

@@ -25,6 +25,7 @@ def run(program: Path) -> tuple[str, str, str | None]:
     error = None
     # user classes are pickled by value because they belong to the main program
     before, sys.modules["__main__"] = sys.modules["__main__"], main
+    arguments, sys.argv = sys.argv, [str(program)]
     try:
         with contextlib.redirect_stdout(printed):
             exec(code, main.__dict__)
@@ -32,6 +33,7 @@ def run(program: Path) -> tuple[str, str, str | None]:
         error = traceback.format_exc()
     finally:
         sys.modules["__main__"] = before
+        sys.argv = arguments
     return program.stem, printed.getvalue(), error
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from runtime.common.typeinfo import TypeInformation
 from runtime.connectors.files.line_blocks import Block, LineBlocks, is_compressed, line_number
+from runtime.connectors.formats.bad_records import BadRecord, BadRecordHandler, salvage
 from runtime.connectors.rate_limiter import RateLimiter
 from runtime.core.batch import RecordBatch
 from runtime.operators.source import ReadStatus, SourceError, SourceSplit, SplitReader
@@ -55,9 +58,16 @@ class FileFormat(ABC):
     def cut(self, path: str, parts: int) -> list[tuple[int, int | None]]:
         """Divide a file into at most `parts` ranges, in order, that cover it."""
 
+    @property
+    def tells_bad_records(self) -> bool:
+        """Whether one record can be bad and those behind it readable; else a bad file fails as a whole."""
+        return False
+
     @abstractmethod
-    def open(self, split: FileSplit, position: Any | None, limiter: RateLimiter) -> SplitReader:
-        """A reader of a split, from its start or from a position."""
+    def open(
+        self, split: FileSplit, position: Any | None, limiter: RateLimiter, bad_records: BadRecordHandler | None = None
+    ) -> SplitReader:
+        """A reader of a split, from its start or from a position. Without a handler, bad records are errors."""
 
 
 class LineFormat(FileFormat):
@@ -70,6 +80,20 @@ class LineFormat(FileFormat):
         Raises:
             ValueError: a line is no record.
         """
+
+    def decode_messages(self, messages: Sequence[bytes]) -> RecordBatch:
+        """The records of messages that are one line each, with or without its end.
+
+        Args:
+            messages: at least one.
+
+        Raises:
+            ValueError: a message is no record, or has a line end inside.
+        """
+        data = b"\n".join([message.rstrip(b"\r\n") for message in messages]) + b"\n"
+        if data.count(b"\n") != len(messages):
+            raise ValueError("a line end inside of a message")
+        return self.decode(data)
 
     def skips(self, line: bytes) -> bool:
         """Whether a line (without its LF) is no record: blank, for example."""
@@ -87,14 +111,37 @@ class LineFormat(FileFormat):
         bounds = [size * part // parts for part in range(parts + 1)]
         return list(itertools.pairwise(bounds))
 
-    def open(self, split: FileSplit, position: Any | None, limiter: RateLimiter) -> SplitReader:
-        return LineReader(self, split, position, limiter)
+    @property
+    def tells_bad_records(self) -> bool:
+        return True
+
+    def open(
+        self, split: FileSplit, position: Any | None, limiter: RateLimiter, bad_records: BadRecordHandler | None = None
+    ) -> SplitReader:
+        return LineReader(self, split, position, limiter, bad_records)
+
+
+class _BadLine(NamedTuple):
+    """A line that is no record."""
+
+    rank: int
+    """How many records of the block come before it."""
+    offset: int
+    error: str
+    line: bytes
 
 
 class LineReader(SplitReader):
     """Reads a split of a line format; its position is the byte offset of the next line."""
 
-    def __init__(self, line_format: LineFormat, split: FileSplit, position: int | None, limiter: RateLimiter) -> None:
+    def __init__(
+        self,
+        line_format: LineFormat,
+        split: FileSplit,
+        position: int | None,
+        limiter: RateLimiter,
+        bad_records: BadRecordHandler | None = None,
+    ) -> None:
         self._format = line_format
         self._path = split.path
         self._limiter = limiter
@@ -107,23 +154,35 @@ class LineReader(SplitReader):
         self._block = Block(b"", self._blocks.offset)
         self._batch: RecordBatch | None = None
         self._row = 0
+        self._bad_records = bad_records
+        #: the block's bad lines, and those of them that lie behind the next row
+        self._bad_lines: set[int] = set()
+        self._bad_ahead: deque[_BadLine] = deque()
 
     def read(self, max_rows: int) -> RecordBatch | ReadStatus:
         while self._batch is None or self._row == self._batch.num_rows:
             if not self._next_block():
                 return ReadStatus.END_OF_SPLIT
+            self._set_bad_aside()
+            if self._batch is not None and self._batch.num_rows == 0 and self._bad_lines:
+                # a step of its own: a file of nothing else must not hold up the slot's loop
+                return self._batch
         batch = self._batch
         rows = self._limiter.take(min(max_rows, batch.num_rows - self._row))
         if rows == 0:
             return ReadStatus.NOTHING_YET
         start, self._row = self._row, self._row + rows
+        self._set_bad_aside()
         return batch if rows == batch.num_rows else batch.slice(start, self._row)
 
     @property
     def position(self) -> int:
         if self._batch is None or self._row == self._batch.num_rows:
             return self._blocks.offset
-        return self._block.offset + _line_offset(self._format, self._block.data, self._row)
+        return self._block.offset + _line_offset(self._format, self._block.data, self._row, self._bad_lines)
+
+    def take_dead_letters(self) -> RecordBatch | None:
+        return None if self._bad_records is None else self._bad_records.take()
 
     def next_read_ms(self) -> int | None:
         return self._limiter.next_ms()
@@ -139,15 +198,29 @@ class LineReader(SplitReader):
         if block is None:
             self._batch = None
             return False
-        self._block, self._row = block, 0
+        self._block, self._row, self._bad_lines = block, 0, set()
         data = block.data
         if block.offset == 0 and data.startswith(UTF8_BOM):
             data = data[len(UTF8_BOM) :]
         try:
             self._batch = self._format.decode(data)
         except ValueError as error:
-            raise self._bad_record(block) from error
+            if self._bad_records is None or not self._bad_records.is_tolerant:
+                raise self._bad_record(block) from error
+            self._batch, bad = salvage(self._decode_lines, to_lines(data), self._format.produced_type())
+            self._bad_lines = {record.index for record in bad}
+            self._bad_ahead.extend(_bad_lines(bad, block))
         return True
+
+    def _decode_lines(self, lines: Sequence[bytes]) -> RecordBatch:
+        return self._format.decode(b"\n".join(lines) + b"\n")
+
+    def _set_bad_aside(self) -> None:
+        """Hand over the bad lines up to the next row: from here on the position is behind them."""
+        while self._bad_ahead and self._bad_ahead[0].rank <= self._row:
+            assert self._bad_records is not None
+            bad = self._bad_ahead.popleft()
+            self._bad_records.add(self._path, str(bad.offset), bad.error, bad.line)
 
     def _bad_record(self, block: Block) -> SourceError:
         lines = block.data.split(b"\n")
@@ -171,16 +244,22 @@ class LineReader(SplitReader):
         return None
 
 
-def _line_offset(line_format: LineFormat, data: bytes, row: int) -> int:
+def _line_offset(line_format: LineFormat, data: bytes, row: int, bad_lines: Container[int]) -> int:
     """Byte offset of the line that holds record number `row` of a block."""
     offset = 0
-    for line in data.split(b"\n"):
-        if not line_format.skips(line):
+    for index, line in enumerate(data.split(b"\n")):
+        if index not in bad_lines and not line_format.skips(line):
             if row == 0:
                 break
             row -= 1
         offset += len(line) + 1
     return min(offset, len(data))
+
+
+def _bad_lines(bad: Sequence[BadRecord], block: Block) -> list[_BadLine]:
+    lines = block.data.split(b"\n")
+    offsets = list(itertools.accumulate((len(line) + 1 for line in lines), initial=block.offset))
+    return [_BadLine(r.rank, offsets[r.index], r.error, lines[r.index].removesuffix(b"\r")) for r in bad]
 
 
 def _unreadable(path: str, error: Exception) -> SourceError:

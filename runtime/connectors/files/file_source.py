@@ -1,4 +1,4 @@
-"""FileSource: reads files as a bounded stream, cut into splits that subtasks read in parallel.
+"""FileSource: reads files, cut into splits that subtasks read in parallel; once, or watching for new ones.
 
 Splits are dealt out in the order of the files, so that event time moves forward in every subtask. A position is the
 format's: a byte offset, or a row group and a row. Source: PyFlink, connectors/file_system.py.
@@ -7,16 +7,28 @@ format's: a byte offset, or a row group and a row. Source: PyFlink, connectors/f
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from runtime.common.time import Duration
 from runtime.common.typeinfo import TypeInformation
 from runtime.connectors.files.file_format import FileFormat, FileSplit
+from runtime.connectors.files.file_monitor import FileMonitor, Found, find_new_files
 from runtime.connectors.files.paths import list_files, local_path
 from runtime.connectors.files.text import TextLineFormat
+from runtime.connectors.formats.bad_records import ERRORS_METRIC, BadRecordHandler, BadRecords
 from runtime.connectors.rate_limiter import RateLimiter, check_rate
 from runtime.connectors.split_queue import SplitQueue
-from runtime.operators.source import ReaderContext, Source, SourceError, SourceSplit, SplitEnumerator, SplitReader
+from runtime.operators.source import (
+    Boundedness,
+    ReaderContext,
+    Source,
+    SourceError,
+    SourceSplit,
+    SplitEnumerator,
+    SplitReader,
+)
 
 #: Splits get no larger unless the user says so: what a lost reader has to read again stays small.
 MAX_SPLIT_BYTES = 64 << 20
@@ -34,13 +46,26 @@ class StreamFormat:
 
 
 class FileSource(Source):
-    """Reads files once. Made by a builder: `FileSource.for_record_stream_format(format, *paths).build()`."""
+    """Reads each file once. Made by a builder: `FileSource.for_record_stream_format(format, *paths).build()`."""
 
-    def __init__(self, file_format: FileFormat, paths: list[str], splits: int | None, rate: float | None) -> None:
+    def __init__(
+        self,
+        file_format: FileFormat,
+        paths: list[str],
+        splits: int | None,
+        rate: float | None,
+        bad_records: BadRecords,
+        discovery_interval_ms: int | None,
+    ) -> None:
         self._format = file_format
         self._paths = paths
         self._splits = splits
         self._rate = rate
+        self._bad_records = bad_records
+        self._discovery_interval_ms = discovery_interval_ms
+        self.dead_letter_tag = bad_records.tag
+        if discovery_interval_ms is not None:
+            self.boundedness = Boundedness.CONTINUOUS_UNBOUNDED
 
     @staticmethod
     def for_record_stream_format(stream_format: FileFormat, *paths: str | Path) -> FileSourceBuilder:
@@ -64,21 +89,29 @@ class FileSource(Source):
         """Look whether there is something to read; for the program that submits the job.
 
         Raises:
-            SourceError: a path does not exist or has no file; the message names it.
+            SourceError: a path does not exist or has no file, and is not watched; the message names it.
         """
-        list_files(self._paths)
+        list_files(self._paths, may_be_empty=self._discovery_interval_ms is not None)
 
     def produced_type(self) -> TypeInformation | None:
         return self._format.produced_type()
 
     def create_enumerator(self, parallelism: int, restored: Any | None) -> SplitEnumerator:
+        if self._discovery_interval_ms is not None:
+            state = restored or {"seen": [], "splits": []}
+            waiting = [self.split_from_json(item) for item in state["splits"]]
+            return FileMonitor(
+                self._find_new, self._discovery_interval_ms, self.split_to_json, state["seen"], waiting
+            )
         if restored is not None:
             return SplitQueue([self.split_from_json(item) for item in restored], self.split_to_json)
         return SplitQueue(self._plan(parallelism), self.split_to_json)
 
     def create_reader(self, split: SourceSplit, position: Any | None, context: ReaderContext) -> SplitReader:
         assert isinstance(split, FileSplit)
-        return self._format.open(split, position, RateLimiter(self._rate, context.parallelism, context.clock))
+        limiter = RateLimiter(self._rate, context.parallelism, context.clock)
+        handler = BadRecordHandler(self._bad_records, context.metrics.counter(ERRORS_METRIC))
+        return self._format.open(split, position, limiter, handler)
 
     def split_to_json(self, split: SourceSplit) -> Any:
         assert isinstance(split, FileSplit)
@@ -87,6 +120,9 @@ class FileSource(Source):
     def split_from_json(self, value: Any) -> SourceSplit:
         split_id, path, start, end = value
         return FileSplit(split_id, path, start, end)
+
+    def _find_new(self, seen: frozenset[str]) -> Found:
+        return find_new_files(self._paths, seen, self._format, MAX_SPLIT_BYTES)
 
     def _plan(self, parallelism: int) -> list[FileSplit]:
         files = list_files(self._paths)
@@ -109,7 +145,7 @@ class FileSource(Source):
 
 
 class FileSourceBuilder:
-    """Source: PyFlink, FileSourceBuilder; `set_splits` and `set_rate_limit` are Tidemark's."""
+    """Source: PyFlink, FileSourceBuilder; `set_splits`, `set_rate_limit` and `set_bad_records` are Tidemark's."""
 
     def __init__(self, file_format: FileFormat, *paths: str | Path) -> None:
         if not paths:
@@ -118,18 +154,42 @@ class FileSourceBuilder:
         self._paths = [local_path(path) for path in paths]
         self._splits: int | None = None
         self._rate: float | None = None
+        self._bad_records = BadRecords.fail()
+        self._discovery_interval_ms: int | None = None
 
     def process_static_file_set(self) -> FileSourceBuilder:
         """Read the files that exist when the job starts, then end; the default."""
+        self._discovery_interval_ms = None
         return self
 
-    def monitor_continuously(self, discovery_interval: Any) -> FileSourceBuilder:
-        """Refused: new files are not watched for.
+    def monitor_continuously(self, discovery_interval: Duration | timedelta) -> FileSourceBuilder:
+        """Read the files that exist, and then new ones as they appear, without end.
+
+        A file is read once, as it was when it was found: move finished files into place. Names that begin with `.` or
+        `_` are passed over. The names of all files that were ever found are part of a snapshot.
+
+        Args:
+            discovery_interval: time between two looks at the paths.
 
         Raises:
-            NotImplementedError: always.
+            TypeError: it is no duration.
+            ValueError: it is below 1 ms.
         """
-        raise NotImplementedError("FileSource.monitor_continuously is not supported; the file set must be static")
+        if isinstance(discovery_interval, timedelta):
+            interval_ms = discovery_interval // timedelta(milliseconds=1)
+        elif isinstance(discovery_interval, Duration):
+            interval_ms = discovery_interval.to_millis()
+        else:
+            raise TypeError(f"the discovery interval must be a Duration, not {discovery_interval!r}")
+        if interval_ms < 1:
+            raise ValueError(f"the discovery interval must be at least 1 ms, not {discovery_interval}")
+        self._discovery_interval_ms = interval_ms
+        return self
+
+    def set_bad_records(self, bad_records: BadRecords) -> FileSourceBuilder:
+        """What becomes of records that cannot be read: `BadRecords.fail()`, `.skip()` or `.to_side_output()`."""
+        self._bad_records = bad_records
+        return self
 
     def set_splits(self, splits: int) -> FileSourceBuilder:
         """Cut the files into about this many splits in all, at least one a file; more than one a compressed file is
@@ -157,8 +217,15 @@ class FileSourceBuilder:
 
         Raises:
             SourceError: the format takes names or types from the first file, and that cannot be read.
+            ValueError: two settings do not go together.
         """
         file_format = self._format
+        if self._discovery_interval_ms is not None and self._splits is not None:
+            raise ValueError("set_splits needs a static file set; what is watched is cut as it appears")
+        if self._bad_records.is_tolerant and not file_format.tells_bad_records:
+            raise ValueError(f"{type(file_format).__name__} cannot leave out single records; use BadRecords.fail()")
         if file_format.takes_from_file:
             file_format = file_format.resolve(list_files(self._paths)[0])
-        return FileSource(file_format, self._paths, self._splits, self._rate)
+        return FileSource(
+            file_format, self._paths, self._splits, self._rate, self._bad_records, self._discovery_interval_ms
+        )

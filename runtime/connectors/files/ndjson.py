@@ -8,7 +8,7 @@ on 16-bit columns.)
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from json.decoder import JSONDecodeError, JSONDecoder
 from typing import Any
 
@@ -49,6 +49,13 @@ class NdjsonFormat(LineFormat):
 
     def skips(self, line: bytes) -> bool:
         return not line.strip(_WHITESPACE)
+
+    def decode_messages(self, messages: Sequence[bytes]) -> RecordBatch:
+        data = b"\n".join(messages) + b"\n"
+        if data.count(b"\n") != len(messages):
+            # outside of texts a line end is white space, inside of one it is not allowed
+            data = b"\n".join([message.replace(b"\n", b" ") for message in messages]) + b"\n"
+        return self.decode(data)
 
     def decode(self, data: bytes) -> RecordBatch:
         return self._decode_objects(data) if self._row_type is None else self._decode_columns(data, self._row_type)

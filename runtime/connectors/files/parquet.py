@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.connectors.files.file_format import FileFormat, FileSplit
+from runtime.connectors.formats.bad_records import BadRecordHandler
 from runtime.connectors.rate_limiter import RateLimiter
 from runtime.core.arrow import arrow_schema, type_from_arrow
 from runtime.core.batch import RecordBatch
@@ -58,7 +59,9 @@ class ParquetFormat(FileFormat):
         bounds = [groups * part // parts for part in range(parts + 1)] if parts else [0]
         return list(itertools.pairwise(bounds))
 
-    def open(self, split: FileSplit, position: Any | None, limiter: RateLimiter) -> SplitReader:
+    def open(
+        self, split: FileSplit, position: Any | None, limiter: RateLimiter, bad_records: BadRecordHandler | None = None
+    ) -> SplitReader:
         if self._row_type is None:
             raise SourceError(f"{split.path}: the format was not resolved against a file")
         return _ParquetReader(split, self._row_type, position, limiter)

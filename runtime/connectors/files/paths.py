@@ -27,20 +27,29 @@ def local_path(path: str | Path) -> str:
     return unquote(uri.path)
 
 
-def list_files(paths: Sequence[str]) -> list[str]:
+def list_files(paths: Sequence[str], may_be_empty: bool = False) -> list[str]:
     """All files behind files, directories (with what is below them) and glob patterns, sorted, each once.
 
     Files and directories whose name begins with `.` or `_` are passed over, as Flink does, unless named themselves:
     they belong to whoever is still writing.
+
+    Args:
+        paths: as said.
+        may_be_empty: whether a path may lead to no file yet.
 
     Raises:
         SourceError: a path does not exist, or there is no file in it.
     """
     found: set[str] = set()
     for path in paths:
-        files = _files_of(path)
-        if not files:
-            raise SourceError(f"{path}: no file to read in it")
+        try:
+            files = _files_of(path)
+            if not files:
+                raise SourceError(f"{path}: no file to read in it")
+        except SourceError:
+            if not may_be_empty:
+                raise
+            continue
         found.update(files)
     return sorted(found)
 

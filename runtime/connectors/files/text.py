@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Sequence
 
 from runtime.common.typeinfo import TypeInformation, Types
 from runtime.connectors.files.file_format import LineFormat
@@ -32,6 +33,9 @@ class TextLineFormat(LineFormat):
 
     def produced_type(self) -> TypeInformation | None:
         return _STRING
+
+    def decode_messages(self, messages: Sequence[bytes]) -> RecordBatch:
+        return RecordBatch.of_values([message.decode(self._charset) for message in messages], type_info=_STRING)
 
     def decode(self, data: bytes) -> RecordBatch:
         text = data.decode(self._charset)

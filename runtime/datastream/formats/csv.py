@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runtime.common.serialization import (
-    BulkWriterFactory,
     DeserializationSchema,
     RowDataBulkWriterFactory,
     SerializationSchema,
@@ -261,12 +260,14 @@ class CsvBulkWriters:
     """Makes writers for `FileSink.for_bulk_format`."""
 
     @staticmethod
-    def for_schema(schema: CsvSchema) -> BulkWriterFactory:
+    def for_schema(schema: CsvSchema) -> CsvBulkWriterFactory:
         """A writer of CSV files of that schema."""
-        return _CsvBulkWriterFactory(schema)
+        return CsvBulkWriterFactory(schema)
 
 
-class _CsvBulkWriterFactory(RowDataBulkWriterFactory, RowWriterFormat):
+class CsvBulkWriterFactory(RowDataBulkWriterFactory, RowWriterFormat):
+    """Writes rows of one schema; made by `CsvBulkWriters`."""
+
     suffix = ".csv"
 
     def __init__(self, schema: CsvSchema) -> None:

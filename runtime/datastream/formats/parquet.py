@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 from runtime.common.configuration import Configuration
 from runtime.common.exclusions import refusing_module
-from runtime.common.serialization import BulkWriterFactory, RowDataBulkWriterFactory
+from runtime.common.serialization import RowDataBulkWriterFactory
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.connectors.files.parquet import ParquetFormat
 from runtime.connectors.files.writer_formats import FormatWriter, ParquetWriterFormat
@@ -52,7 +52,7 @@ class ParquetBulkWriters:
         row_type: RowTypeInfo,
         hadoop_config: Configuration | None = None,  # noqa: ARG004 (PyFlink's)
         utc_timestamp: bool = False,  # noqa: ARG004 (PyFlink's)
-    ) -> BulkWriterFactory:
+    ) -> ParquetBulkWriterFactory:
         """A writer for `FileSink.for_bulk_format`.
 
         Args:
@@ -63,10 +63,12 @@ class ParquetBulkWriters:
         Raises:
             TypeError: the row type is none.
         """
-        return _ParquetBulkWriterFactory(checked_row_type(row_type))
+        return ParquetBulkWriterFactory(checked_row_type(row_type))
 
 
-class _ParquetBulkWriterFactory(RowDataBulkWriterFactory, ParquetWriterFormat):
+class ParquetBulkWriterFactory(RowDataBulkWriterFactory, ParquetWriterFormat):
+    """Writes rows of one type; made by `ParquetBulkWriters`."""
+
     def __init__(self, row_type: RowTypeInfo) -> None:
         RowDataBulkWriterFactory.__init__(self, row_type)
         ParquetWriterFormat.__init__(self)

@@ -26,8 +26,7 @@ def main() -> None:
     print(result.get_all_accumulator_results(), type(result.get_job_id()).__name__)
     numbers.print("again")
     client = env.execute_async("in the background")
-    client.get_job_execution_result().result()
-    print(client.get_job_status().result())
+    print(type(client.get_job_execution_result().result().get_job_id()).__name__)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def main() -> None:
     )
     env.execute()
     keyed = timed.key_by(lambda reading: reading[0], Types.STRING())
-    early = keyed.window(ten).trigger(ContinuousEventTimeTrigger.of(Time.seconds(4)))
+    early = keyed.window(ten).trigger(ContinuousEventTimeTrigger.of(Time.seconds(7)))
     early.reduce(lambda a, b: (a[0], a[1] + b[1])).print("early")
     env.execute()
 

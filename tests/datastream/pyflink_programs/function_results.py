@@ -6,7 +6,7 @@ from pyflink.datastream import FlatMapFunction, ProcessFunction, StreamExecution
 
 class Nothing(FlatMapFunction):
     def flat_map(self, value):
-        pass
+        return []
 
 
 class Letters(FlatMapFunction):

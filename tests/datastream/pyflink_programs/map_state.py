@@ -34,7 +34,7 @@ class Obey(KeyedProcessFunction):
             name, number = argument.split("=")
             self.marks.put(name, int(number))
         elif command == "all":
-            self.marks.put_all({pair[0]: int(pair[2]) for pair in argument.split(",")})
+            self.marks.put_all([(pair[0], int(pair[2])) for pair in argument.split(",")])
             self.log.add_all(["and", "so on"])
         elif command == "remove":
             self.marks.remove(argument)

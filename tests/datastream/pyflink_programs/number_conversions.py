@@ -1,4 +1,4 @@
-"""Numbers of one type where another is declared: wrapped, widened, rounded."""
+"""Values of the declared types, at their limits, as they come back to the program: widened, rounded, cut."""
 
 from decimal import Decimal
 
@@ -7,7 +7,7 @@ from pyflink.datastream import StreamExecutionEnvironment
 
 CONVERSIONS = [
     (Types.BYTE(), [127, -128]),
-    (Types.SHORT(), [43878, -1]),
+    (Types.SHORT(), [2**15 - 1, -1]),
     (Types.INT(), [2**31 - 1, -5]),
     (Types.FLOAT(), [1.1, 16777217.0, 3.0e38, 1e-10]),
     (Types.DOUBLE(), [1, 2.5, 1e300, -0.0]),

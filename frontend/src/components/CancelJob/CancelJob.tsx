@@ -23,7 +23,7 @@ export function CancelJob({ job }: { readonly job: Pick<JobDocument, 'id' | 'nam
       notifications.show({ title: 'Cancelling', message: job.name });
     },
   });
-  const cancel = useSingleFlight<void>(mutate);
+  const cancel = useSingleFlight(mutate);
   if (isTerminal(job.state)) return null;
   return (
     <>

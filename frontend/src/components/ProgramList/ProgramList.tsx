@@ -90,7 +90,7 @@ function DeleteModal({ program, onClose, onDeleted }: DeleteModalProps) {
       onDeleted(program.id);
     },
   });
-  const remove = useSingleFlight<void>(mutate);
+  const remove = useSingleFlight(mutate);
   return (
     <Modal opened onClose={onClose} title="Delete this program?" centered closeButtonProps={{ 'aria-label': 'Close' }}>
       <Text size="sm">

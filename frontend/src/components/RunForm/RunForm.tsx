@@ -8,6 +8,7 @@ import { useNavigate } from 'react-router';
 
 import { fetchPlan, runProgram } from '../../api/programs';
 import type { JarFile, PlanAnswer, RunRequest } from '../../gen/live';
+import { useSingleFlight } from '../../hooks/useSingleFlight';
 import { FormError, parseConfiguration, splitArguments } from '../../model/programForm';
 import { EmptyState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';

@@ -1,0 +1,74 @@
+"""Avro messages: one binary datum each, without a container, all of one schema. Source: Flink, AvroRowSerializationSchema.
+
+A plain value: immutable, picklable, used by any number of subtasks. Encoding and decoding are fastavro's.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import fastavro
+
+from runtime.common.serialization import DeserializationSchema, SerializationSchema
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation
+from runtime.connectors.formats.avro_types import AvroTypes, avro_schema, to_avro
+
+
+class AvroMessageSchema(SerializationSchema, DeserializationSchema):
+    """Rows from and to Avro messages.
+
+    Args:
+        schema: a record's schema as JSON text or as `json.loads` gives it; or a row type, from which one is made.
+
+    Raises:
+        TypeError: a part of the schema has no type here, or one of the type no Avro form.
+        ValueError: it is no schema.
+    """
+
+    def __init__(self, schema: str | dict[str, Any] | RowTypeInfo) -> None:
+        if isinstance(schema, RowTypeInfo):
+            schema = avro_schema(schema)
+        self._json = schema if isinstance(schema, str) else json.dumps(schema)
+        plain = json.loads(self._json)
+        try:
+            self._parsed = fastavro.parse_schema(json.loads(self._json))
+        except Exception as error:
+            raise ValueError(f"this is no Avro schema: {error}") from error
+        types = AvroTypes(plain)
+        if not isinstance(types.type_info, RowTypeInfo):
+            raise TypeError(f"a schema of Avro messages must be a record, not {types.type_info!r}")
+        self._type = types.type_info
+        self._read = types.read
+        self._write = to_avro(types.type_info)
+
+    def get_produced_type(self) -> TypeInformation:
+        return self._type
+
+    def get_schema(self) -> str:
+        """The schema as JSON."""
+        return self._json
+
+    def deserialize(self, message: bytes) -> Any:
+        buffer = io.BytesIO(message)
+        try:
+            value = self._read(fastavro.schemaless_reader(buffer, self._parsed, None))
+        # fastavro raises whatever the bytes lead it to: EOFError, IndexError, OverflowError, …
+        except Exception as error:
+            raise ValueError(f"no Avro datum: {type(error).__name__}: {error}") from error
+        if buffer.tell() != len(message):
+            raise ValueError(f"no Avro datum: {len(message) - buffer.tell()} bytes are left over")
+        return value
+
+    def serialize(self, value: Any) -> bytes:
+        buffer = io.BytesIO()
+        try:
+            fastavro.schemaless_writer(buffer, self._parsed, self._write(value))
+        except Exception as error:
+            raise TypeError(f"{value!r:.100} does not fit the Avro schema: {error}") from error
+        return buffer.getvalue()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # readers and writers are closures
+        return type(self), (self._json,)

@@ -1,0 +1,147 @@
+"""Batches as Polars frames and back: no copy on the way in, none but for strings on the way out.
+
+A frame has the dtypes of its declared type, whatever encoding the columns came in (dictionaries, narrower numbers,
+other time units). Frames going out keep the dtypes that Polars gave them: `string_view` and `large_list`, which the
+network makes plain. Used by the task's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+from polars.interchange import CompatLevel
+
+from runtime.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
+from runtime.common.types import Row, RowKind
+from runtime.core.arrow import arrow_schema, type_from_arrow
+from runtime.core.batch import Mark, RecordBatch
+
+_NEWEST = CompatLevel.newest()
+#: dtypes that Tidemark has no type for, and what they are cast to; UInt64 is read as BIG_INT as it is
+_CASTS: dict[Any, pl.DataType] = {
+    pl.UInt8: pl.Int16(),
+    pl.UInt16: pl.Int32(),
+    pl.UInt32: pl.Int64(),
+    pl.Int128: pl.Decimal(38, 0),
+    pl.Null: pl.String(),
+    pl.Categorical: pl.String(),
+}
+
+
+class FrameReader:
+    """Makes frames of the batches of one stream.
+
+    Args:
+        type_info: type of the records.
+
+    Raises:
+        TypeError: such records have no columns.
+    """
+
+    def __init__(self, type_info: TypeInformation | None) -> None:
+        if type_info is None:
+            raise TypeError("columns need a stream of a declared type: give it an output_type such as Types.ROW_NAMED")
+        self.type_info = type_info
+        self.empty = pl.DataFrame(arrow_schema(type_info).empty_table())
+        self.schema = dict(self.empty.schema)
+        #: the latest Arrow schema that was seen, and what its columns are cast to
+        self._seen: pa.Schema | None = None
+        self._casts: list[pl.Expr] = []
+
+    def read(self, batch: RecordBatch, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """The frame of a batch, or some of its columns; shares their memory.
+
+        Raises:
+            TypeError: the batch does not have the type's columns.
+        """
+        arrow = batch.arrow()
+        if arrow.schema is not self._seen:
+            self._look_at(arrow.schema)
+        if columns is not None:
+            arrow = arrow.select(columns)
+        frame = pl.DataFrame(arrow)
+        if not self._casts:
+            return frame
+        casts = self._casts if columns is None else [c for c in self._casts if c.meta.output_name() in columns]
+        return frame.with_columns(casts)
+
+    def _look_at(self, schema: pa.Schema) -> None:
+        if schema.names != list(self.schema):
+            raise TypeError(f"the columns are {schema.names} where {list(self.schema)} were declared")
+        found = pl.DataFrame(schema.empty_table()).schema
+        self._casts = [pl.col(name).cast(self.schema[name]) for name, dtype in found.items() if dtype != self.schema[name]]
+        self._seen = schema
+
+
+def arrow_of(frame: pl.DataFrame) -> pa.RecordBatch:
+    """The columns of a frame as one Arrow batch."""
+    batches = frame.rechunk().to_arrow(compat_level=_NEWEST).to_batches()
+    if batches:
+        return batches[0]
+    schema = frame.to_arrow(compat_level=_NEWEST).schema
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def batch_of(
+    frame: pl.DataFrame,
+    type_info: TypeInformation,
+    timestamps: npt.NDArray[np.int64] | None = None,
+    marks: Sequence[Mark] = (),
+) -> RecordBatch:
+    """A batch of a frame's rows."""
+    return RecordBatch.of_arrow(arrow_of(frame), type_info, timestamps, marks)
+
+
+def supported(expression: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """`expression`, which gives `dtype`, cast if that is one which Tidemark has no type for."""
+    cast = _CASTS.get(type(dtype))
+    return expression if cast is None else expression.cast(cast)
+
+
+def type_of(frame: pl.DataFrame, known: dict[str, TypeInformation]) -> RowTypeInfo:
+    """The row type of a frame.
+
+    Args:
+        frame: may be empty.
+        known: types of columns that were declared; the others are derived from their dtypes.
+
+    Raises:
+        TypeError: a column's dtype has no type.
+    """
+    derived = type_from_arrow(frame.to_arrow(compat_level=_NEWEST).schema)
+    names = derived.field_names
+    return RowTypeInfo([known.get(n, t) for n, t in zip(names, derived.field_types, strict=True)], names)
+
+
+def fields_of(type_info: TypeInformation) -> dict[str, TypeInformation]:
+    """The columns of records of a type, by name."""
+    if isinstance(type_info, RowTypeInfo):
+        return dict(zip(type_info.field_names, type_info.field_types, strict=True))
+    if isinstance(type_info, TupleTypeInfo):
+        return {f"f{i}": field_type for i, field_type in enumerate(type_info.field_types)}
+    return {"value": type_info}
+
+
+def row_kinds(batch: RecordBatch) -> list[RowKind] | None:
+    """The kinds of a batch's rows; None if all are INSERT, as columns always are."""
+    if not batch.has_values or not isinstance(batch.type_info, RowTypeInfo):
+        return None
+    values = batch.values()
+    if all(row._row_kind is RowKind.INSERT for row in values):
+        return None
+    return [row._row_kind for row in values]
+
+
+def with_kinds(batch: RecordBatch, kinds: Sequence[RowKind]) -> RecordBatch:
+    """The batch with its rows' kinds set, as values: columns do not hold kinds."""
+    rows: list[Row] = batch.values()
+    for row, kind in zip(rows, kinds, strict=True):
+        row._row_kind = kind
+    return RecordBatch(
+        batch.num_rows, rows, None, batch.timestamps(), None, batch.marks, batch.type_info
+    )
