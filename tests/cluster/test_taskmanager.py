@@ -101,6 +101,7 @@ class Rig:
             "local": True,
             "lease_ms": 5000.0,
             "window_bytes": 1 << 20,
+            "floating_bytes": 4 << 20,
         }
         self.manager.deploy(command, epoch, deployment)
 
