@@ -197,11 +197,13 @@ class KeyedStateOperator(FunctionOperator):
             return
         self._cancel()
         self._wakeup_ms = due
-        self._cancel_wakeup = self.context.processing_time.register_timer(due, self._wake_up)
+        # a millisecond later, as Flink does: records of the timer's own millisecond may still come, and would open again
+        # what the timer has closed
+        self._cancel_wakeup = self.context.processing_time.register_timer(due + 1, self._wake_up)
 
     def _wake_up(self, timestamp_ms: int) -> None:
         self._wakeup_ms = self._cancel_wakeup = None
-        self.timers.advance_processing_time(max(timestamp_ms, self.context.processing_time.now_ms()))
+        self.timers.advance_processing_time(max(timestamp_ms, self.context.processing_time.now_ms()) - 1)
         self.end_batch()
         self.end_step()
 

@@ -1,4 +1,4 @@
-"""Names, uids, chains, groups and types of operators: none of them changes a result."""
+"""Names, uids, chains and types of operators: none of them changes a result."""
 
 from pyflink.common import Types
 from pyflink.datastream import SlotSharingGroup, StreamExecutionEnvironment
@@ -12,7 +12,7 @@ def main() -> None:
     doubled = numbers.map(lambda n: n * 2, Types.LONG()).name("double").uid("double").start_new_chain()
     kept = doubled.filter(lambda n: n > 6).disable_chaining().set_description("keeps the large ones")
     pairs = kept.map(lambda n: (n, str(n)), Types.TUPLE([Types.LONG(), Types.STRING()])).set_buffer_timeout(5)
-    slow = pairs.map(lambda pair: pair[1] + "!", Types.STRING()).slot_sharing_group("slow").set_max_parallelism(8)
+    slow = pairs.map(lambda pair: pair[1] + "!", Types.STRING()).set_max_parallelism(8)
     slow.print().name("show").uid("show")
     print(doubled.get_name(), pairs.get_type(), slow.get_type() == Types.STRING(), numbers.get_type())
     print(slow.get_execution_environment() is env, slow.get_execution_config().get_parallelism())
