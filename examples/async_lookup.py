@@ -12,7 +12,7 @@ from runtime.datastream import AsyncDataStream, AsyncFunction, RuntimeContext, S
 from runtime.datastream.functions import AsyncRetryStrategy
 
 HARBOURS = {"EMD": "Emden", "HUS": "Husum", "CUX": "Cuxhaven"}
-CODES = ("EMD", "CUX", "XXX", "HUS", "EMD")
+CODES = ("EMD", "CUX", "ZZZ", "HUS", "EMD")
 
 
 class Lookup(AsyncFunction[str, str]):

@@ -27,6 +27,7 @@ TOTALS = {
     "bytes_in": "numBytesIn",
     "bytes_out": "numBytesOut",
 }
+_ARTIFACT_DIRECTORY = re.compile(r'[^\s"]*/artifacts/[0-9a-f]{64}/')
 _ERROR_NAME = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)")
 
 
@@ -212,13 +213,13 @@ def exception_document(entry: ExceptionEntry, timestamp: int, locations: Mapping
     return {
         "timestamp": timestamp,
         "name": error_name(cause),
-        "message": cause.message,
-        "stacktrace": cause.traceback or cause.message,
+        "message": _by_file_name(cause.message),
+        "stacktrace": _by_file_name(cause.traceback or cause.message),
         "task_name": cause.task_name,
         "location": "" if cause.slot is None else locations.get(cause.slot, ""),
         "attempt": entry.attempt,
         "suppressed": [
-            {"name": error_name(other), "message": other.message, "task_name": other.task_name}
+            {"name": error_name(other), "message": _by_file_name(other.message), "task_name": other.task_name}
             for other in entry.suppressed
         ],
     }
@@ -231,6 +232,11 @@ def error_name(failure: FailureInfo) -> str:
         if match:
             return match[1]
     return "SlotLost" if "was lost" in failure.message else "JobFailure"
+
+
+def _by_file_name(text: str) -> str:
+    """Uploaded programs by the name that their users know; where this cluster keeps them is noise."""
+    return _ARTIFACT_DIRECTORY.sub("", text)
 
 
 def _number(value: object) -> float:

@@ -3,6 +3,17 @@
 from typing import TYPE_CHECKING
 
 from runtime.common import exclusions as _exclusions
+from runtime.common.accumulators import Accumulator as Accumulator
+from runtime.common.accumulators import AverageAccumulator as AverageAccumulator
+from runtime.common.accumulators import DoubleCounter as DoubleCounter
+from runtime.common.accumulators import DoubleMaximum as DoubleMaximum
+from runtime.common.accumulators import DoubleMinimum as DoubleMinimum
+from runtime.common.accumulators import IntCounter as IntCounter
+from runtime.common.accumulators import IntMaximum as IntMaximum
+from runtime.common.accumulators import IntMinimum as IntMinimum
+from runtime.common.accumulators import LongCounter as LongCounter
+from runtime.common.accumulators import LongMaximum as LongMaximum
+from runtime.common.accumulators import LongMinimum as LongMinimum
 from runtime.common.completable_future import CompletableFuture as CompletableFuture
 from runtime.common.config_options import ConfigOption as ConfigOption
 from runtime.common.config_options import ConfigOptions as ConfigOptions

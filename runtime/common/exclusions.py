@@ -17,7 +17,6 @@ _JAVA_SERIALIZATION = "it sets up Java's serialization, which no record passes t
 _CODER = "it belongs to PyFlink's coders; values are converted by `TypeInformation.coercer`"
 _INNER = "it is a part of PyFlink's window operator, not of a program"
 _JAR = "PyFlink's connector drives a jar; this one comes with a connector of Tidemark's own"
-_AVRO = "there is no Avro format yet: convert the files to Parquet, NDJSON or CSV"
 _INTERPRETER = "slots run the interpreter and the packages of the program: install what it needs there"
 _LEGACY = "it takes a Java object; use from_source() with a Source, sink_to() with a Sink"
 _COMPACTION = "part files stay as they were written"
@@ -123,8 +122,8 @@ EXCLUSIONS: tuple[tuple[str, str], ...] = (
         "the file source cuts files itself; set_splits() says how finely",
     ),
     ("pyflink.datastream.connectors.file_system.FileSourceBuilder.set_split_assigner", "splits go to whoever asks"),
-    ("pyflink.datastream.formats.avro*", _AVRO),
-    ("pyflink.datastream.formats.parquet.AvroParquet*", _AVRO),
+    ("pyflink.datastream.formats.avro.AvroInputFormat*", _LEGACY),
+    ("pyflink.datastream.formats.parquet.AvroParquet*", "take the columns as a row type: ParquetBulkWriters"),
     ("pyflink.datastream.formats.orc*", "there is no ORC format; write Parquet"),
 )
 

@@ -43,7 +43,10 @@ __all__ = [
 
 
 class TypeInformation(ABC):
-    """A type of records or of their fields. Immutable."""
+    """A type of records or of their fields. Immutable.
+
+    `repr` is a text from which `parse_type` makes an equal type; `str` is what PyFlink shows.
+    """
 
     __slots__ = ()
 
@@ -118,6 +121,10 @@ _CLASSES: dict[BasicType, type] = {
 }
 
 
+_NAMES = {BasicType.INT: "Integer", BasicType.BIG_INT: "BigInteger", BasicType.BIG_DEC: "BigDecimal"}
+"""PyFlink's names where they are not the values with a capital."""
+
+
 class BasicTypeInfo(TypeInformation):
     """Type of numbers, strings, booleans and instants."""
 
@@ -142,6 +149,9 @@ class BasicTypeInfo(TypeInformation):
 
     def __repr__(self) -> str:
         return self.basic_type.value
+
+    def __str__(self) -> str:
+        return _NAMES.get(self.basic_type, self.basic_type.value.title())
 
     @staticmethod
     def STRING_TYPE_INFO() -> BasicTypeInfo:  # noqa: N802 (Flink's names)
@@ -238,6 +248,9 @@ class DateTypeInfo(SqlTimeTypeInfo):
     def __repr__(self) -> str:
         return "sql_date"
 
+    def __str__(self) -> str:
+        return "DateTypeInfo"
+
 
 class TimeTypeInfo(SqlTimeTypeInfo):
     """Type of `datetime.time`, in milliseconds."""
@@ -254,6 +267,9 @@ class TimeTypeInfo(SqlTimeTypeInfo):
     def __repr__(self) -> str:
         return "sql_time"
 
+    def __str__(self) -> str:
+        return "TimeTypeInfo"
+
 
 class TimestampTypeInfo(SqlTimeTypeInfo):
     """Type of `datetime.datetime` without a zone, in microseconds."""
@@ -269,6 +285,9 @@ class TimestampTypeInfo(SqlTimeTypeInfo):
 
     def __repr__(self) -> str:
         return "sql_timestamp"
+
+    def __str__(self) -> str:
+        return "TimestampTypeInfo"
 
 
 class PickledBytesTypeInfo(TypeInformation):
@@ -288,6 +307,9 @@ class PickledBytesTypeInfo(TypeInformation):
 
     def __repr__(self) -> str:
         return "pickle"
+
+    def __str__(self) -> str:
+        return "PickledByteArrayTypeInfo"
 
     @staticmethod
     def PICKLED_BYTE_ARRAY_TYPE_INFO() -> PickledBytesTypeInfo:  # noqa: N802
@@ -317,6 +339,9 @@ class _SequenceTypeInfo(TypeInformation):
 
     def __repr__(self) -> str:
         return f"{self._text}<{self.element_type!r}>"
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}<{self.element_type}>"
 
 
 class ListTypeInfo(_SequenceTypeInfo):
@@ -393,6 +418,9 @@ class MapTypeInfo(TypeInformation):
     def __repr__(self) -> str:
         return f"map<{self.key_type!r}, {self.value_type!r}>"
 
+    def __str__(self) -> str:
+        return f"MapTypeInfo<{self.key_type}, {self.value_type}>"
+
 
 class TupleTypeInfo(TypeInformation):
     """Type of tuples."""
@@ -422,6 +450,9 @@ class TupleTypeInfo(TypeInformation):
 
     def __repr__(self) -> str:
         return f"tuple<{', '.join(map(repr, self.field_types))}>"
+
+    def __str__(self) -> str:
+        return f"TupleTypeInfo({', '.join(map(str, self.field_types))})"
 
 
 class RowTypeInfo(TypeInformation):
@@ -477,6 +508,12 @@ class RowTypeInfo(TypeInformation):
             return f"row<{', '.join(map(repr, self.field_types))}>"
         named = zip(self.field_names, self.field_types, strict=True)
         return f"row<{', '.join(f'{json.dumps(name)}: {t!r}' for name, t in named)}>"
+
+    def __str__(self) -> str:
+        if not self.is_named:
+            return f"RowTypeInfo({', '.join(map(str, self.field_types))})"
+        named = zip(self.get_field_names(), self.field_types, strict=True)
+        return f"RowTypeInfo({', '.join(f'{name}: {field_type}' for name, field_type in named)})"
 
 
 def _checked_types(what: str, types: Sequence[TypeInformation]) -> tuple[TypeInformation, ...]:

@@ -26,6 +26,9 @@ class RowKind(enum.Enum):
         """As Flink prints it before a row: +I, -U, +U or -D."""
         return _SHORT[self.value]
 
+    def __str__(self) -> str:
+        return _SHORT[self.value]
+
 
 _SHORT = ("+I", "-U", "+U", "-D")
 _INSERT = RowKind.INSERT
@@ -133,7 +136,8 @@ class Row:
         raise AttributeError(f"Row has no field {name!r}")
 
     def __contains__(self, item: Any) -> bool:
-        return item in self._values
+        """Whether the row has a field of that name; without names, such a value."""
+        return item in (self._values if self._fields is None else self._fields)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._values)

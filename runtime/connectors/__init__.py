@@ -1,4 +1,8 @@
-"""Sources and sinks that come with Tidemark. Public names; the modules below are where they live."""
+"""Sources and sinks that come with Tidemark. Public names; the modules below are where they live.
+
+Redis and PostgreSQL are imported from their own modules (`redis_streams`, `postgres_source`, `postgres_lookup`,
+`postgres_sink`), so that a job that does not use them does not load their libraries.
+"""
 
 from runtime.connectors.blackhole import BlackHoleSink as BlackHoleSink
 from runtime.connectors.collect_sink import CollectSink as CollectSink
@@ -10,6 +14,8 @@ from runtime.connectors.field_generators import random_float as random_float
 from runtime.connectors.field_generators import random_int as random_int
 from runtime.connectors.field_generators import random_string as random_string
 from runtime.connectors.field_generators import sequence as sequence
+from runtime.connectors.files import AvroFormat as AvroFormat
+from runtime.connectors.files import AvroWriterFormat as AvroWriterFormat
 from runtime.connectors.files import BucketAssigner as BucketAssigner
 from runtime.connectors.files import CsvFormat as CsvFormat
 from runtime.connectors.files import CsvWriterFormat as CsvWriterFormat
@@ -20,9 +26,20 @@ from runtime.connectors.files import NdjsonWriterFormat as NdjsonWriterFormat
 from runtime.connectors.files import OutputFileConfig as OutputFileConfig
 from runtime.connectors.files import ParquetFormat as ParquetFormat
 from runtime.connectors.files import ParquetWriterFormat as ParquetWriterFormat
+from runtime.connectors.files import RawLineFormat as RawLineFormat
+from runtime.connectors.files import RawWriterFormat as RawWriterFormat
 from runtime.connectors.files import RollingPolicy as RollingPolicy
 from runtime.connectors.files import StreamFormat as StreamFormat
 from runtime.connectors.files import TextLineFormat as TextLineFormat
 from runtime.connectors.files import TextWriterFormat as TextWriterFormat
+from runtime.connectors.formats import DEAD_LETTER_TYPE as DEAD_LETTER_TYPE
+from runtime.connectors.formats import DEAD_LETTERS as DEAD_LETTERS
+from runtime.connectors.formats import AvroMessageSchema as AvroMessageSchema
+from runtime.connectors.formats import BadRecords as BadRecords
+from runtime.connectors.formats import RawMessageSchema as RawMessageSchema
+from runtime.connectors.nexmark import NexmarkConfig as NexmarkConfig
+from runtime.connectors.nexmark import NexmarkKind as NexmarkKind
+from runtime.connectors.nexmark import NexmarkSource as NexmarkSource
 from runtime.connectors.number_seq import NumberSequenceSource as NumberSequenceSource
 from runtime.connectors.print_sink import PrintSink as PrintSink
+from runtime.connectors.socket_source import SocketSource as SocketSource

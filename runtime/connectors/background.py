@@ -98,6 +98,10 @@ class ReadAhead(Generic[T]):
         """Whether the generator has ended and all was taken."""
         return self._has_ended and self._error is None and self._items.empty()
 
+    def stop(self) -> None:
+        """Have the generator stop; does not wait for it. Idempotent."""
+        self._stop.set()
+
     def close(self) -> None:
         """Stop the generator and wait a little for it; idempotent."""
         self._stop.set()
@@ -125,17 +129,17 @@ class ReadAhead(Generic[T]):
 
 
 class BackgroundWriter(Generic[T]):
-    """Hands items to a function, one after the other, and tells how far it is.
+    """Hands items to a function, in order, and tells how far it is.
 
     Args:
         name: of the thread.
-        write: takes one item; called by the thread.
+        write: takes all items that wait, at least one; called by the thread.
         capacity: `is_available` is False while so many items wait; more are taken all the same.
         close: called by the thread at its end.
     """
 
     def __init__(
-        self, name: str, write: Callable[[T], None], capacity: int = 4, close: Callable[[], None] | None = None
+        self, name: str, write: Callable[[list[T]], None], capacity: int = 4, close: Callable[[], None] | None = None
     ) -> None:
         self._write = write
         self._capacity = capacity
@@ -192,9 +196,10 @@ class BackgroundWriter(Generic[T]):
                     self._changed.wait_for(lambda: self._stopping or bool(self._waiting))
                     if self._stopping:
                         return
-                    item = self._waiting.popleft()
+                    items = list(self._waiting)
+                    self._waiting.clear()
                     self._is_writing = True
-                self._write(item)
+                self._write(items)
                 with self._changed:
                     self._is_writing = False
                     self._changed.notify_all()

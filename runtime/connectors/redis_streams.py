@@ -8,8 +8,10 @@ Source: Redis, documentation of XREAD, XADD and XINFO STREAM.
 
 from __future__ import annotations
 
+import itertools
+import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,6 +31,7 @@ from runtime.core.batch import RecordBatch
 from runtime.operators.sink import Sink, SinkError, SinkWriter, WriterContext
 from runtime.operators.source import (
     Boundedness,
+    NoSplit,
     ReaderContext,
     ReadStatus,
     Source,
@@ -40,7 +43,7 @@ from runtime.operators.source import (
 
 #: Entries asked for at a time: below some 100 the round trip shows, above some 10,000 the server's other clients wait.
 READ_ENTRIES = 2000
-#: How long a read waits in the server for news; `close` may have to wait as long.
+#: How long a read waits in the server for news; a reader's thread ends at most so much later than the reader.
 BLOCK_MS = 200
 #: A server that does not answer within this time counts as lost.
 SOCKET_TIMEOUT_S = 10.0
@@ -72,8 +75,6 @@ class RedisStreamSource(Source):
         ValueError: no stream, one twice, or no such start.
     """
 
-    splits_at_once = 64
-
     def __init__(
         self,
         url: str,
@@ -90,6 +91,8 @@ class RedisStreamSource(Source):
             _entry_id(start)
         self.url = url
         self.streams = list(streams)
+        # streams without end are read side by side, however few subtasks there are
+        self.splits_at_once = len(streams)
         self.start = start
         self.bounded = bounded
         self.boundedness = Boundedness.BOUNDED if bounded else Boundedness.CONTINUOUS_UNBOUNDED
@@ -103,7 +106,7 @@ class RedisStreamSource(Source):
 
     def create_enumerator(self, parallelism: int, restored: Any | None) -> SplitEnumerator:
         names = self.streams if restored is None else restored
-        return SplitQueue([StreamSplit(name) for name in names], self.split_to_json)
+        return _StreamQueue([StreamSplit(name) for name in names], self.split_to_json, parallelism)
 
     def create_reader(self, split: SourceSplit, position: Any | None, context: ReaderContext) -> SplitReader:
         handler = BadRecordHandler(self._bad_records, context.metrics.counter(ERRORS_METRIC))
@@ -115,6 +118,27 @@ class RedisStreamSource(Source):
 
     def split_from_json(self, value: Any) -> SourceSplit:
         return StreamSplit(value)
+
+
+class _StreamQueue(SplitQueue):
+    """Deals out an even share to each subtask: whoever asks first would else read them all."""
+
+    def __init__(
+        self, splits: Sequence[SourceSplit], split_to_json: Callable[[SourceSplit], Any], parallelism: int
+    ) -> None:
+        super().__init__(splits, split_to_json)
+        self._share = math.ceil(len(splits) / parallelism)
+        self._dealt = [0] * parallelism
+
+    def next_split(self, subtask_index: int) -> SourceSplit | NoSplit:
+        if self._dealt[subtask_index] == self._share:
+            return NoSplit.NEVER
+        self._dealt[subtask_index] += 1
+        return super().next_split(subtask_index)
+
+    def add_splits_back(self, splits: Sequence[SourceSplit]) -> None:
+        super().add_splits_back(splits)
+        self._share += len(splits)
 
 
 class _Chunk(NamedTuple):
@@ -174,7 +198,8 @@ class _StreamReader(SplitReader):
         return self._decoder.bad_records.take()
 
     def close(self) -> None:
-        self._read_ahead.close()
+        # without waiting: a thread may be waiting for the server, and there may be many of them
+        self._read_ahead.stop()
 
 
 class _Decoder:
@@ -335,10 +360,10 @@ class _StreamWriter(SinkWriter):
     def close(self) -> None:
         self._writer.close()
 
-    def _add(self, messages: list[bytes]) -> None:
+    def _add(self, batches: list[list[bytes]]) -> None:
         # not a transaction: half of a batch does no harm, and the server's other clients are not held up
         pipeline = self._client.pipeline(transaction=False)
-        for message in messages:
+        for message in itertools.chain.from_iterable(batches):
             pipeline.xadd(self._stream, {self._field: message}, maxlen=self._max_length, approximate=True)
         try:
             pipeline.execute()

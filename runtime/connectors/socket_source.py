@@ -231,8 +231,6 @@ class _Connection:
     def reconnect(self) -> bool:
         """Hang up, and connect again when it is time; False if no retry is left."""
         self._disconnect(keep_addresses=False)
-        if self._source.max_retries not in (-1, self._retries) and self._retries > self._source.max_retries:
-            return False
         if self._retries == self._source.max_retries:
             return False
         self._retries += 1
@@ -289,9 +287,7 @@ class _Connection:
 
 
 def _lookup(host: str, port: int) -> Callable[[], list[Address]]:
-    return lambda: [
-        (found[0], found[4]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    ]
+    return lambda: [(found[0], found[4]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
 def _check(code: int) -> None:

@@ -112,10 +112,10 @@ def _field(column: pa.Array, type_info: TypeInformation) -> tuple[Crc, npt.NDArr
         values = (reals.fill_null(0.0) if column.null_count else reals).to_numpy(zero_copy_only=False) + 0.0
         registers = _eight_bytes(values.view(np.uint64), _FLOAT_TAG)
         return _with_nulls(np.where(np.isnan(values), np.uint32(_register(_NAN)), registers), 9, column)
-    return _by_dictionary(column, type_info, kind is BasicType.STRING)
+    return _by_dictionary(column, type_info)
 
 
-def _by_dictionary(column: pa.Array, type_info: TypeInformation, is_text: bool) -> tuple[Crc, npt.NDArray[np.int64]]:
+def _by_dictionary(column: pa.Array, type_info: TypeInformation) -> tuple[Crc, npt.NDArray[np.int64]]:
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.string())
     elif pa.types.is_binary_view(column.type):
@@ -138,9 +138,7 @@ def _values(column: pa.Array, type_info: TypeInformation) -> list[tuple[Any]]:
     return from_arrow(pa.RecordBatch.from_arrays([column], ["f0"]), Types.TUPLE([type_info]))
 
 
-def _with_nulls(
-    registers: Crc, length: int, column: pa.Array
-) -> tuple[Crc, npt.NDArray[np.int64] | int]:
+def _with_nulls(registers: Crc, length: int, column: pa.Array) -> tuple[Crc, npt.NDArray[np.int64] | int]:
     if not column.null_count:
         return registers, length
     nulls = column.is_null().to_numpy(zero_copy_only=False)
@@ -164,9 +162,13 @@ def _eight_bytes(bits: npt.NDArray[np.uint64], tag: bytes) -> Crc:
     """Registers of `tag` and eight big-endian bytes."""
     tables = _byte_tables()
     registers = np.full(len(bits), _register(tag + bytes(8)), dtype=np.uint32)
+    largest = int(bits.max(initial=0))
     for place in range(8):
-        # little-endian places of the native view would depend on the machine; shifting does not
-        registers ^= tables[place][(bits >> np.uint64(8 * (7 - place))).astype(np.uint8)]
+        shift = 8 * (7 - place)
+        # a zero leaves nothing behind a 0: most numbers begin with several
+        if largest >> shift:
+            # shifted, not viewed as bytes: their order would depend on the machine
+            registers ^= tables[place][(bits >> np.uint64(shift)).astype(np.uint8)]
     return registers
 
 
@@ -174,16 +176,14 @@ def _eight_bytes(bits: npt.NDArray[np.uint64], tag: bytes) -> Crc:
 def _zero_tables(length: int) -> npt.NDArray[np.uint32]:
     """Shape (4, 256): what `length` zero bytes make of a register, by each of its bytes, lowest first."""
     zeros = bytes(length)
-    return np.array(
-        [[_register(zeros, b << (8 * place)) for b in range(256)] for place in range(4)], dtype=np.uint32
-    )
+    return np.array([[_register(zeros, b << (8 * place)) for b in range(256)] for place in range(4)], dtype=np.uint32)
 
 
 def _behind(registers: Crc, lengths: npt.NDArray[np.int64] | int) -> Crc:
     """Registers after as many zero bytes."""
     if isinstance(lengths, int):
         tables = _zero_tables(lengths)
-        moved = tables[0][registers.astype(np.uint8)]
+        moved: Crc = tables[0][registers.astype(np.uint8)]
         for place in range(1, 4):
             moved = moved ^ tables[place][(registers >> np.uint32(8 * place)).astype(np.uint8)]
         return moved

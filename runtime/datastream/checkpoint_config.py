@@ -33,6 +33,9 @@ class CheckpointConfig:
         return self.get_checkpoint_interval() > 0
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
+        """As set; AT_LEAST_ONCE where there are no checkpoints, as Flink has it."""
+        if not self.is_checkpointing_enabled():
+            return CheckpointingMode.AT_LEAST_ONCE
         return CheckpointingMode[self._configuration.get(options.CHECKPOINTING_MODE).upper()]
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
@@ -129,7 +132,10 @@ class CheckpointConfig:
         return ExternalizedCheckpointRetention[self._configuration.get(options.CHECKPOINT_RETENTION).upper()]
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        return self._configuration.get(options.UNALIGNED_CHECKPOINTS)
+        """Whether they are set and can be: at least once has nothing to align."""
+        return self.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE and self._configuration.get(
+            options.UNALIGNED_CHECKPOINTS
+        )
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
         """Let barriers overtake records under way."""

@@ -10,13 +10,17 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+
 from runtime.common.exclusions import refuse_attribute
 from runtime.common.execution_config import ExecutionConfig
 from runtime.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors.collect_sink import CollectSink
 from runtime.connectors.print_sink import PrintSink
+from runtime.core.column_keys import ColumnKeys
 from runtime.datastream.broadcast_stream import BroadcastStream
+from runtime.datastream.columnar import filtered, projected
 from runtime.datastream.connected_streams import BroadcastConnectedStream, ConnectedStreams
 from runtime.datastream.iterator import CloseableIterator
 from runtime.datastream.joined_streams import CoGroupedStreams, IntervalJoin, JoinedStreams, TemporalJoin
@@ -26,6 +30,7 @@ from runtime.datastream.transformation import Port
 from runtime.datastream.windowed_stream import AllWindowedStream, WindowedStream
 from runtime.graph.partitioning import Partitioning
 from runtime.graph.stream_graph import ChainingStrategy, StreamNode
+from runtime.operators.columnar.expressions import extension, selection
 from runtime.operators.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -251,6 +256,45 @@ class DataStream:
         """The records that the operator emits with a tag."""
         return DataStream(self._env, (Port(self._node().node_id, output_tag),), output_tag.type_info)
 
+    # --- columns (not in PyFlink) -------------------------------------------------------------------------------------
+
+    def select(self, *expressions: str, **named: str) -> DataStream:
+        """New columns from those of each record: `select("auction", "price / 100.0 AS euros", cents="price")`.
+
+        Args:
+            expressions: SQL; a column, "*" for all of them, or anything with `AS name`.
+            named: SQL, by the name of the column that it makes.
+
+        Raises:
+            ColumnExpressionError: an expression cannot be used: a ValueError that says which and why.
+            TypeError: the records have no declared type.
+        """
+        return projected(self, "Select", selection(self._type_info, expressions, named))
+
+    def with_columns(self, *expressions: str, **named: str) -> DataStream:
+        """As `select`, beside the columns that there are; one of the same name is replaced."""
+        return projected(self, "WithColumns", extension(self._type_info, expressions, named))
+
+    def where(self, condition: str) -> DataStream:
+        """The records for which an SQL condition is true: `where("price > 100 AND channel LIKE 'a%'")`.
+
+        Raises:
+            ColumnExpressionError: it is no condition.
+            TypeError: the records have no declared type.
+        """
+        return filtered(self, condition)
+
+    def key_by_columns(self, *columns: str) -> KeyedStream:
+        """Bring records with equal values of these columns to the same subtask, without making Python objects.
+
+        The key that functions see is the value of one column, or the tuple of several.
+
+        Raises:
+            TypeError: the records have no named fields.
+            ValueError: there is no such column.
+        """
+        return self._keyed(ColumnKeys(columns, self._type_info))
+
     # --- partitioning -------------------------------------------------------------------------------------------------
 
     def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream:
@@ -261,7 +305,9 @@ class DataStream:
                 Decimal, date and time, or tuples and Rows of those.
             key_type: what keys are converted to; None = as they are.
         """
-        selector = coerced_selector(key_selector, key_type)
+        return self._keyed(coerced_selector(key_selector, key_type))
+
+    def _keyed(self, selector: Any) -> KeyedStream:
         ports = self._dealt_out(Partitioning.KEY_GROUP, selector)
         return KeyedStream(self._env, ports, self._type_info, selector, self)
 
@@ -362,7 +408,8 @@ class DataStream:
         collect_id = uuid.uuid4().hex
         self._sink("Collect", CollectSink(collect_id))
         client = self._env.execute_async(job_execution_name, collect_ids=(collect_id,))
-        iterator = CloseableIterator(client, client.handle.collected(collect_id))
+        convert = _shortest_float if self._type_info == Types.FLOAT() else None
+        iterator = CloseableIterator(client, client.handle.collected(collect_id), convert)
         if limit is None:
             return iterator
         with iterator as records:
@@ -376,6 +423,17 @@ class DataStream:
     ) -> DataStream:
         """Add an operator with this stream as its input."""
         return self._transform(name, factory, output_type, is_stateful=is_stateful)
+
+    def is_made_here(self) -> bool:
+        """Whether one operator's tasks have the records, not dealt out anew: another operator can be chained to it."""
+        return len(self._ports) == 1 and self._ports[0].partitioning is None
+
+    def transform_here(
+        self, name: str, factory: OperatorFactory, output_type: TypeInformation | None, *, is_stateful: bool = True
+    ) -> DataStream:
+        """Add an operator of the parallelism of the one that makes this stream."""
+        parallelism = self._env.program.nodes[self._ports[0].node_id].parallelism
+        return self._transform(name, factory, output_type, parallelism=parallelism, is_stateful=is_stateful)
 
     def transform_two(
         self,
@@ -507,6 +565,11 @@ class KeyedStream(DataStream):
         self.key_selector = key_selector
         self._origin = origin
 
+    @property
+    def origin(self) -> DataStream:
+        """The stream before it was keyed."""
+        return self._origin
+
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
         """One record from each; a MapFunction may use keyed state."""
         factory = MapOperatorFactory(func, output_type, self.key_selector)
@@ -574,6 +637,9 @@ class KeyedStream(DataStream):
     def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream:
         return self._origin.key_by(key_selector, key_type)
 
+    def key_by_columns(self, *columns: str) -> KeyedStream:
+        return self._origin.key_by_columns(*columns)
+
     def cache(self) -> CachedDataStream:
         """As `DataStream.cache`; what is kept is not keyed."""
         return self._origin.cache()
@@ -624,3 +690,8 @@ def _group_name(group: str | SlotSharingGroup) -> str:
 
 def _any_record(_: Any) -> bool:
     return True
+
+
+def _shortest_float(value: Any) -> Any:
+    """1.1 for the float32 that is nearest to it: Flink hands a FLOAT to the program as Java writes it."""
+    return value if value is None else float(str(np.float32(value)))

@@ -6,6 +6,7 @@ Used by one thread. Source: PyFlink, CloseableIterator.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
 class CloseableIterator:
     """Iterates over collected records; a job that fails raises from here once its records have been given."""
 
-    def __init__(self, client: JobClient, batches: CollectedBatches) -> None:
+    def __init__(
+        self, client: JobClient, batches: CollectedBatches, convert: Callable[[Any], Any] | None = None
+    ) -> None:
         self._client = client
         self._batches = batches
         self._records: deque[Any] = deque()
         self._closed = False
+        self._convert = convert
 
     def __iter__(self) -> CloseableIterator:
         return self
@@ -38,7 +42,8 @@ class CloseableIterator:
                     self._closed = True
                     self._client.handle.wait()
                 raise StopIteration
-            self._records.extend(decode_collected(payload))
+            records = decode_collected(payload)
+            self._records.extend(records if self._convert is None else map(self._convert, records))
         return self._records.popleft()
 
     def next(self) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from runtime.common.accumulators import merged_accumulators
 from runtime.common.completable_future import CompletableFuture
 from runtime.common.job_client import JobClient as AnyJobClient
 from runtime.common.job_execution_result import JobExecutionResult
@@ -77,8 +78,8 @@ class JobClient(AnyJobClient):
         return self.handle.status()
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
-        """Accumulators by name; no function has a way to make one."""
-        return _completed({})
+        """Accumulators by name, as far as they have been reported; see `RuntimeContext.add_accumulator`."""
+        return _completed(_accumulators(self.handle.status()))
 
 
 def _completed(value: T) -> CompletableFuture[T]:
@@ -91,4 +92,8 @@ def execution_result(snapshot: JobStatusSnapshot) -> JobExecutionResult:
     """What a finished job is reported as."""
     times = snapshot.state_since_ms
     net_runtime_ms = int(max(times.values()) - min(times.values())) if times else 0
-    return JobExecutionResult(JobID(snapshot.job_id), net_runtime_ms, {})
+    return JobExecutionResult(JobID(snapshot.job_id), net_runtime_ms, _accumulators(snapshot))
+
+
+def _accumulators(snapshot: JobStatusSnapshot) -> dict[str, Any]:
+    return dict(merged_accumulators(task.metrics for task in snapshot.tasks))

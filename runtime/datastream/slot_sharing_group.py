@@ -169,7 +169,14 @@ class SlotSharingGroup:
                 group.cpu_cores is None and any(resource is not None for resource in others)
             ):
                 raise ValueError("a slot-sharing group with resources needs both CPU cores and task heap memory")
-            return group
+            if group.cpu_cores is None:
+                return group
+            none = MemorySize(0)
+            return replace(
+                group,
+                task_off_heap_memory=group.task_off_heap_memory or none,
+                managed_memory=group.managed_memory or none,
+            )
 
     if not TYPE_CHECKING:
 

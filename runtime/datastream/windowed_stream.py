@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from runtime.common.typeinfo import TypeInformation, Types
+from runtime.datastream.columnar import aggregated_windows
 from runtime.operators.functions import (
     AggregateFunction,
     AllWindowFunction,
@@ -132,6 +133,23 @@ class WindowedStream:
             accumulator_type = Types.ROW(accumulator_type)
         contents = AggregateContents(aggregate_function, accumulator_type)
         return self._add(contents, aggregate_function, window_function, output_type)
+
+    def aggregate_columns(self, *expressions: str, **named: str) -> DataStream:
+        """SQL aggregates of each key and window, a batch at a time (not in PyFlink).
+
+        `aggregate_columns("count(*) AS bids", "window_end", top="max(price)")` gives the columns of the key and these.
+        Aggregates: count (also DISTINCT), sum, min, max, avg, first, last, collect; each may have a FILTER (WHERE …).
+        Around them any SQL expression, which may also use the columns of the key, window_start and window_end (ms).
+
+        Raises:
+            ColumnExpressionError: an expression cannot be used: a ValueError that says which and why.
+            TypeError: the stream is not keyed by columns; or windows, trigger or evictor need a function.
+        """
+        if self._trigger is not None or self._evictor is not None or self._parallelism is not None:
+            raise TypeError("aggregate_columns() is for keyed windows with the default trigger and without an evictor")
+        return aggregated_windows(
+            self._stream, self._assigner, expressions, named, self._allowed_lateness_ms, self._late_data_tag
+        )
 
     def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Give all records of each window to a function once the window fires."""

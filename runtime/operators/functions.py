@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from runtime.common.accumulators import Accumulator, DoubleCounter, IntCounter, LongCounter
 from runtime.metrics import MetricGroup
 from runtime.state.descriptors import (
     AggregatingStateDescriptor,
@@ -24,6 +25,7 @@ from runtime.state.state import AggregatingState, ListState, MapState, ReducingS
 if TYPE_CHECKING:
     from runtime.operators.windowing.windows import Window
 
+A = TypeVar("A", bound=Accumulator)
 IN = TypeVar("IN")
 OUT = TypeVar("OUT")
 KEY = TypeVar("KEY")
@@ -114,6 +116,44 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup: ...
+
+    @abstractmethod
+    def add_accumulator(self, name: str, accumulator: Accumulator) -> None:
+        """Report an accumulator to the program that started the job, under a name.
+
+        Raises:
+            ValueError: the operator has one of that name already.
+            TypeError: it is no Accumulator.
+        """
+
+    @abstractmethod
+    def get_accumulator(self, name: str) -> Accumulator | None:
+        """The operator's accumulator of that name."""
+
+    def get_int_counter(self, name: str) -> IntCounter:
+        """The counter of that name, added if it is not there.
+
+        Raises:
+            TypeError: the accumulator of that name is of another kind.
+        """
+        return self._counter(name, IntCounter)
+
+    def get_long_counter(self, name: str) -> LongCounter:
+        """As `get_int_counter`."""
+        return self._counter(name, LongCounter)
+
+    def get_double_counter(self, name: str) -> DoubleCounter:
+        """As `get_int_counter`."""
+        return self._counter(name, DoubleCounter)
+
+    def _counter(self, name: str, kind: type[A]) -> A:
+        found = self.get_accumulator(name)
+        if found is None:
+            found = kind()
+            self.add_accumulator(name, found)
+        if not isinstance(found, kind):
+            raise TypeError(f"accumulator {name!r} is a {type(found).__name__}, not a {kind.__name__}")
+        return found
 
 
 class Function(ABC):  # noqa: B024 (only its subclasses have something to implement)
@@ -304,9 +344,7 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
         def global_state(self) -> KeyedStateStore: ...
 
     @abstractmethod
-    def process(
-        self, context: ProcessAllWindowFunction.Context[W], elements: Iterable[IN]
-    ) -> Iterable[OUT] | None: ...
+    def process(self, context: ProcessAllWindowFunction.Context[W], elements: Iterable[IN]) -> Iterable[OUT] | None: ...
 
     def clear(self, context: ProcessAllWindowFunction.Context[W]) -> None:
         """The window is removed: clear its per-window state."""

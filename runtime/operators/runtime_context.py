@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from runtime.common.accumulators import GROUP as ACCUMULATORS
+from runtime.common.accumulators import Accumulator
 from runtime.metrics import MetricGroup
 from runtime.operators.errors import StateAccessError
 from runtime.operators.functions import KeyedStateStore, RuntimeContext
@@ -80,6 +82,7 @@ class StreamRuntimeContext(BackendStateStore, RuntimeContext):
     def __init__(self, context: OperatorContext, backend: KeyedStateBackend | None) -> None:
         super().__init__(self._no_state if backend is None else backend.get_state)
         self._context = context
+        self._accumulators: dict[str, Accumulator] = {}
 
     def get_task_name(self) -> str:
         return self._context.task_name
@@ -104,6 +107,19 @@ class StreamRuntimeContext(BackendStateStore, RuntimeContext):
 
     def get_metrics_group(self) -> MetricGroup:
         return self._context.metrics
+
+    def add_accumulator(self, name: str, accumulator: Accumulator) -> None:
+        if not isinstance(accumulator, Accumulator):
+            raise TypeError(f"accumulator {name!r} must be an Accumulator, not {accumulator!r}")
+        if name in self._accumulators:
+            raise ValueError(f"operator {self._context.operator_name!r} has an accumulator {name!r} already")
+        self._accumulators[name] = accumulator
+        group = self._context.metrics.add_group(ACCUMULATORS)
+        for part, value in accumulator.parts().items():
+            group.add_group(part).gauge(name, value)
+
+    def get_accumulator(self, name: str) -> Accumulator | None:
+        return self._accumulators.get(name)
 
     def _no_state(self, descriptor: StateDescriptor) -> Any:
         raise StateAccessError(

@@ -15,7 +15,8 @@ def test_a_row_is_read_by_position_name_and_attribute():
     assert (row[0], row["age"], row.name, row[0:2]) == ("x", 3, "x", ["x", 3])
     assert list(row) == ["x", 3]
     assert len(row) == 2
-    assert "x" in row
+    assert "name" in row
+    assert "x" not in row
 
 
 def test_a_row_of_names_makes_rows():

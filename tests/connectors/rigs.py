@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from runtime.state.redistribution import redistribute
 from runtime.state.snapshot import OperatorSnapshot
 from runtime.testing.clock import ManualClock
 from runtime.testing.harness import ManualProcessingTimeService, RecordingOutput
+from tests.support.waiting import wait_until
 
 
 @dataclass
@@ -111,13 +112,16 @@ class SourceRig:
         self.operators: list[SourceOperator] = []
         self.outputs: list[RecordingOutput] = []
         self.ended: set[int] = set()
+        self.metrics = MetricRegistry()
         strategy = WatermarkStrategy.no_watermarks() if strategy is None else strategy
         for subtask in range(parallelism):
             operator = pickle.loads(pickle.dumps(SourceOperatorFactory(source, strategy, "numbers"))).create()
             output = RecordingOutput()
             events = _Events(self._requests, subtask)
             options = configuration or {}
-            context = operator_context(subtask, parallelism, events, self.clock, self.timers, MemoryClient(), options)
+            context = operator_context(
+                subtask, parallelism, events, self.clock, self.timers, MemoryClient(), options, metrics=self.metrics
+            )
             operator.setup(context, output)
             operator.initialize_state(restored[subtask])
             operator.open()
@@ -142,6 +146,8 @@ class SourceRig:
 
     def step(self, max_rows: int, subtasks: Sequence[int] | None = None) -> bool:
         """One `emit_next` for each subtask, then the events. Returns whether all have ended."""
+        if self.coordinator.discovery_delay_ms() is not None:
+            self.coordinator.discover()
         for subtask in range(len(self.operators)) if subtasks is None else subtasks:
             if subtask not in self.ended and self.operators[subtask].emit_next(max_rows) is EmitStatus.END_OF_INPUT:
                 self.ended.add(subtask)
@@ -162,6 +168,30 @@ class SourceRig:
         finally:
             self.close()
 
+    def run_until(self, condition: Callable[[], bool], what: str, max_rows: int = 1000) -> None:
+        """For sources with threads of their own: step, in real time, with the manual clock ten times as fast."""
+
+        def is_reached() -> bool:
+            self.clock.advance(200)
+            self.step(max_rows)
+            return condition()
+
+        wait_until(is_reached, 10, what)
+
+    def run_to_end(self, max_rows: int = 1000) -> SourceRig:
+        """As `run`, for sources with threads of their own."""
+        try:
+            self.run_until(lambda: len(self.ended) == len(self.operators), "the end of the source", max_rows)
+        finally:
+            self.close()
+        return self
+
+    @property
+    def dead_letters(self) -> list[Any]:
+        """All rows of the side output for bad records, subtask by subtask."""
+        batches = [batch for output in self.outputs for batch, tag in output.batches if tag is not None]
+        return [value for batch in batches for value in batch.values()]
+
     def snapshot(self) -> list[OperatorSnapshot]:
         """As a checkpoint takes it: the coordinator first."""
         coordinator = self.coordinator.snapshot()
@@ -177,7 +207,8 @@ class SourceRig:
     @property
     def values(self) -> list[Any]:
         """All records, subtask by subtask."""
-        return [value for output in self.outputs for batch, _ in output.batches for value in batch.values()]
+        batches = [batch for output in self.outputs for batch, tag in output.batches if tag is None]
+        return [value for batch in batches for value in batch.values()]
 
     def watermarks(self, subtask: int = 0) -> list[int]:
         return [e.timestamp for e in self.outputs[subtask].elements if isinstance(e, Watermark)]

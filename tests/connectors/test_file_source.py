@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.common import Row, Types
+from runtime.common.time import Duration
 from runtime.common.typeinfo import RowTypeInfo
-from runtime.connectors import CsvFormat, FileSource, NdjsonFormat, ParquetFormat, StreamFormat
+from runtime.connectors import BadRecords, CsvFormat, FileSource, NdjsonFormat, ParquetFormat, StreamFormat
 from runtime.connectors.files.file_format import FileFormat
 from runtime.core.batch import RecordBatch
 from runtime.operators.source import ReadStatus, SourceError
@@ -276,8 +277,15 @@ def test_what_is_not_supported_is_refused(tmp_path: Path) -> None:
         StreamFormat.text_line_format("UTF-99")
     with pytest.raises(TypeError, match="'m' cannot be read"):
         NdjsonFormat(RowTypeInfo([Types.MAP(Types.STRING(), Types.LONG())], ["m"]))
-    with pytest.raises(NotImplementedError):
-        FileSource.for_record_stream_format(StreamFormat.text_line_format(), tmp_path).monitor_continuously(1)
+    builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), tmp_path)
+    with pytest.raises(TypeError, match="must be a Duration"):
+        builder.monitor_continuously(1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least 1 ms"):
+        builder.monitor_continuously(Duration.of_nanos(5))
+    with pytest.raises(ValueError, match="static file set"):
+        builder.monitor_continuously(Duration.of_seconds(1)).set_splits(2).build()
+    with pytest.raises(ValueError, match="cannot leave out single records"):
+        FileSource.for_bulk_file_format(ParquetFormat(), tmp_path).set_bad_records(BadRecords.skip()).build()
 
 
 def test_a_truncated_gzip_file_is_named(tmp_path: Path) -> None:

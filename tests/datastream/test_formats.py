@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from runtime.common import Row, Types, WatermarkStrategy
 from runtime.common.typeinfo import RowTypeInfo
+from runtime.connectors.files.avro import AvroFormat
 from runtime.datastream.connectors.file_system import FileSink, FileSource
+from runtime.datastream.formats.avro import (
+    AvroBulkWriters,
+    AvroRowDeserializationSchema,
+    AvroRowSerializationSchema,
+    AvroSchema,
+    GenericRecordAvroTypeInfo,
+)
 from runtime.datastream.formats.csv import (
     CsvBulkWriters,
     CsvReaderFormat,
@@ -271,3 +279,33 @@ def test_records_of_another_type_are_not_written(tmp_path: Path) -> None:
         ParquetBulkWriters.for_row_type(Types.INT())
     with pytest.raises(ValueError, match="exact names"):
         ParquetColumnarRowInputFormat(row_type, is_case_sensitive=False)
+
+
+AVRO = """{"type": "record", "name": "reading", "fields": [
+    {"name": "gauge", "type": "string"}, {"name": "level", "type": ["null", "int"]}]}"""
+
+
+def test_avro_messages_are_rows_of_the_schema() -> None:
+    writer = AvroRowSerializationSchema(avro_schema_string=AVRO)
+    reader = AvroRowDeserializationSchema(avro_schema_string=AVRO)
+    assert list(reader.deserialize(writer.serialize(Row("Emden", 310)))) == ["Emden", 310]
+    assert list(reader.deserialize(writer.serialize(Row("Emden", None)))) == ["Emden", None]
+    assert reader.get_produced_type() == Types.ROW_NAMED(["gauge", "level"], [Types.STRING(), Types.INT()])
+    with pytest.raises(TypeError, match="names a Java class"):
+        AvroRowDeserializationSchema("org.example.Reading")
+    with pytest.raises(TypeError, match="schema is needed"):
+        AvroRowSerializationSchema()
+
+
+def test_dicts_are_written_as_avro_records(tmp_path: Path) -> None:
+    (tmp_path / "reading.avsc").write_text(AVRO)
+    schema = AvroSchema.parse_file(str(tmp_path / "reading.avsc"))
+    assert str(schema) == AVRO
+    env = environment()
+    gauges = env.from_collection(["Emden", "Husum"], Types.STRING())
+    records = gauges.map(lambda gauge: {"gauge": gauge, "level": len(gauge)}, GenericRecordAvroTypeInfo(schema))
+    records.sink_to(FileSink.for_bulk_format(tmp_path / "out", AvroBulkWriters.for_generic_record(schema)).build())
+    env.execute()
+    assert read(AvroFormat(AVRO), tmp_path / "out") == [["Emden", 5], ["Husum", 5]]
+    with pytest.raises(TypeError, match="schema of records"):
+        AvroSchema.parse_string('"int"')

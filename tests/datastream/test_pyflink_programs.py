@@ -16,7 +16,16 @@ from tests.support.programs import run_program
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = sorted((HERE / "pyflink_programs").glob("*.py"))
-WITHOUT_ORDER = {"count_windows", "event_time_windows", "session_windows", "side_outputs", "window_states"}
+WITHOUT_ORDER = {
+    "count_windows",
+    "early_windows",
+    "event_time_windows",
+    "parallel_subtasks",
+    "session_windows",
+    "side_output_windows",
+    "side_outputs",
+    "window_states",
+}
 
 
 @pytest.fixture(scope="module")

@@ -95,7 +95,9 @@ def test_checkpoint_settings_are_checked() -> None:
 
 
 def test_settings_are_options_of_the_configuration() -> None:
-    env = environment(options={"execution.checkpointing.mode": "AT_LEAST_ONCE"})
+    env = environment(options={"execution.checkpointing.interval": "1 s"})
+    assert env.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
+    env.get_configuration().set_string("execution.checkpointing.mode", "AT_LEAST_ONCE")
     assert env.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
     env.set_default_savepoint_directory("file:///savepoints")
     assert env.get_default_savepoint_directory() == "file:///savepoints"

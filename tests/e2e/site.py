@@ -75,6 +75,13 @@ class Site:
         expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 
+def shown_job(page: Page) -> str:
+    """The id of the job whose page this is."""
+    found = re.search("/ui/jobs/([0-9a-f]{32})", page.url)
+    assert found is not None, page.url
+    return found[1]
+
+
 def job_state(page: Page, state: str) -> Locator:
     """The badge beside the job's name."""
     return page.locator("header").filter(has=page.get_by_role("heading", level=1)).get_by_text(state, exact=True)

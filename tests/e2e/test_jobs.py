@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Request, expect
 
-from tests.e2e.site import HELLO, PROGRAMS, Site, cell, confirm_cancel, job_state, upload, vertex_row
+from tests.e2e.site import HELLO, PROGRAMS, Site, cell, confirm_cancel, job_state, shown_job, upload, vertex_row
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
@@ -32,19 +32,21 @@ class Sent:
 
 
 def test_a_program_is_uploaded_previewed_run_once_and_cancelled_once(site: Site, page: Page) -> None:
+    before = site.job_ids("endless numbers")
     runs, cancels = Sent(page, "POST", "/run$"), Sent(page, "PATCH", "/jobs/[0-9a-f]{32}")
     page.goto(f"{site.url}/ui/submit")
     upload(page, PROGRAMS / "unbounded.py")
     page.get_by_role("button", name="Show plan").click()
     plan = page.get_by_role("group", name="Plan")
     expect(plan.get_by_text("Source: numbers")).to_be_visible(timeout=START_MS)
-    assert site.job_ids("endless numbers") == [], "a preview runs nothing"
+    assert site.job_ids("endless numbers") == before, "a preview runs nothing"
 
     page.get_by_role("button", name="Run", exact=True).dblclick()
     expect(page.get_by_role("heading", name="endless numbers")).to_be_visible(timeout=START_MS)
     expect(job_state(page, "RUNNING")).to_be_visible(timeout=START_MS)
     expect(cell(vertex_row(page, "Source: numbers"), 3)).to_have_text(re.compile(r"[1-9].*/s"))
-    [job_id] = site.job_ids("endless numbers")
+    job_id = shown_job(page)
+    assert site.job_ids("endless numbers") == [job_id, *before]
     assert len(runs.urls) == 1
 
     dialog = confirm_cancel(page)
@@ -58,7 +60,7 @@ def test_a_program_is_uploaded_previewed_run_once_and_cancelled_once(site: Site,
     assert site.state(job_id) == "CANCELED"
 
     page.get_by_role("navigation", name="Breadcrumb").get_by_role("link", name="Jobs").click()
-    row = page.get_by_role("table", name="Completed jobs").get_by_role("row").filter(has_text="endless numbers")
+    row = page.get_by_role("table", name="Completed jobs").get_by_role("row").filter(has_text=job_id[:12])
     expect(row).to_contain_text("CANCELED")
 
 
@@ -72,7 +74,7 @@ def test_a_bounded_job_counts_all_of_its_rows_in_rest_and_on_the_page(site: Site
     for vertex in ("Source: numbers", "label -> Sink"):
         expect(cell(vertex_row(page, vertex), 3)).to_have_text(re.compile(f"^{ROWS:,}"))
         expect(cell(vertex_row(page, vertex), 4)).to_have_text(re.compile(f"^{ROWS:,}"))
-    [job_id] = site.job_ids("bounded numbers")
+    job_id = shown_job(page)
     source, sink = (vertex["metrics"] for vertex in site.get(f"/jobs/{job_id}")["vertices"])
     assert (source["read-records"], source["write-records"]) == (ROWS, ROWS)
     assert (sink["read-records"], sink["write-records"]) == (ROWS, ROWS)
@@ -101,6 +103,8 @@ def test_a_failing_job_names_the_operator_the_record_and_the_users_line(site: Si
     expect(root).to_contain_text("operator 'check tides'")
     expect(root).to_contain_text("failed on record 7")
     expect(root).to_contain_text("ValueError: no tide has the number 7")
+    # not where the server keeps it
+    expect(root).to_contain_text(f"at failing.py:{line}: raise ValueError")
     expect(root.get_by_label("Stack trace")).to_contain_text(re.compile(rf'failing\.py", line {line}, in check'))
 
     root.get_by_role("link", name="logs of this attempt").click()

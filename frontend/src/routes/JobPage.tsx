@@ -117,10 +117,11 @@ function Head({ job, now }: { readonly job: JobDocument; readonly now: number })
       <dl className={classes.facts}>
         <Fact name="Started" value={times.dateTime(job.start_time)} />
         {job.end_time >= 0 && <Fact name="Ended" value={times.dateTime(job.end_time)} />}
-        <Fact name="Duration" value={formatDuration(duration)} wide />
         <Fact name="Parallelism" value={String(job.parallelism)} />
         <Fact name="Attempt" value={String(job.attempt)} />
         <Fact name="Restarts" value={String(job.restarts)} />
+        {/* the last: it needs no fixed width to keep the others in their places */}
+        <Fact name="Duration" value={formatDuration(duration)} />
       </dl>
       {job.waiting_for !== '' && (
         <p className={classes.waiting} role="status">
@@ -134,13 +135,11 @@ function Head({ job, now }: { readonly job: JobDocument; readonly now: number })
 interface FactProps {
   readonly name: string;
   readonly value: string;
-  /** Keeps its width while the text changes. */
-  readonly wide?: boolean;
 }
 
-function Fact({ name, value, wide = false }: FactProps) {
+function Fact({ name, value }: FactProps) {
   return (
-    <div className={classes.fact} data-wide={wide || undefined}>
+    <div className={classes.fact}>
       <dt>{name}</dt>
       <dd>{value}</dd>
     </div>

@@ -4,6 +4,8 @@
 `FileWriterFormat` and gives them their final names in a second step. Local file systems only: paths or `file:` URIs.
 """
 
+from runtime.connectors.files.avro import AvroFormat as AvroFormat
+from runtime.connectors.files.avro import AvroWriterFormat as AvroWriterFormat
 from runtime.connectors.files.csv import CsvFormat as CsvFormat
 from runtime.connectors.files.file_sink import FileSink as FileSink
 from runtime.connectors.files.file_sink import FileSinkBuilder as FileSinkBuilder
@@ -12,6 +14,8 @@ from runtime.connectors.files.file_source import FileSourceBuilder as FileSource
 from runtime.connectors.files.file_source import StreamFormat as StreamFormat
 from runtime.connectors.files.ndjson import NdjsonFormat as NdjsonFormat
 from runtime.connectors.files.parquet import ParquetFormat as ParquetFormat
+from runtime.connectors.files.raw import RawLineFormat as RawLineFormat
+from runtime.connectors.files.raw import RawWriterFormat as RawWriterFormat
 from runtime.connectors.files.sink_config import BucketAssigner as BucketAssigner
 from runtime.connectors.files.sink_config import OutputFileConfig as OutputFileConfig
 from runtime.connectors.files.sink_config import RollingPolicy as RollingPolicy

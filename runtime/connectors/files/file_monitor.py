@@ -29,9 +29,7 @@ class Found(NamedTuple):
     splits: list[FileSplit]
 
 
-def find_new_files(
-    paths: Sequence[str], seen: frozenset[str], file_format: FileFormat, max_split_bytes: int
-) -> Found:
+def find_new_files(paths: Sequence[str], seen: frozenset[str], file_format: FileFormat, max_split_bytes: int) -> Found:
     """The files that were not seen before, cut into splits, in the order of their names.
 
     Raises:

@@ -100,9 +100,7 @@ class FileSource(Source):
         if self._discovery_interval_ms is not None:
             state = restored or {"seen": [], "splits": []}
             waiting = [self.split_from_json(item) for item in state["splits"]]
-            return FileMonitor(
-                self._find_new, self._discovery_interval_ms, self.split_to_json, state["seen"], waiting
-            )
+            return FileMonitor(self._find_new, self._discovery_interval_ms, self.split_to_json, state["seen"], waiting)
         if restored is not None:
             return SplitQueue([self.split_from_json(item) for item in restored], self.split_to_json)
         return SplitQueue(self._plan(parallelism), self.split_to_json)

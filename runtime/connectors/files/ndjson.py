@@ -68,7 +68,7 @@ class NdjsonFormat(LineFormat):
             pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
             pa_json.ParseOptions(explicit_schema=self._read_schema, unexpected_field_behavior="ignore"),
         )
-        if table.num_rows != lines:
+        if table.num_rows != lines or _may_have_blank_lines(data):
             records = sum(not self.skips(line) for line in data.split(b"\n"))
             if table.num_rows != records:
                 raise ValueError("more or less than one JSON value in a line")
@@ -90,6 +90,11 @@ class NdjsonFormat(LineFormat):
             for line in lines:
                 json.loads(line)
         return RecordBatch.of_values([value for value, _ in pairs])
+
+
+def _may_have_blank_lines(data: bytes) -> bool:
+    """Whether a look at each line is needed: a blank line would make up for a line with two values."""
+    return data.startswith(b"\n") or any(blank in data for blank in (b"\n\n", b" \n", b"\t\n", b"\n\r"))
 
 
 def _readable(field: pa.Field) -> pa.DataType:

@@ -1,6 +1,7 @@
-"""Avro messages: one binary datum each, without a container, all of one schema. Source: Flink, AvroRowSerializationSchema.
+"""Avro messages: one binary datum each, without a container, all of one schema.
 
 A plain value: immutable, picklable, used by any number of subtasks. Encoding and decoding are fastavro's.
+Source: Flink, AvroRowSerializationSchema.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Avro schemas as types and types as Avro schemas, and the values of one as those of the other.
 
-A union is read if it is one type or null. Timestamps are UTC and become SQL_TIMESTAMP, as in Flink's legacy mapping;
-enums, UUIDs and decimals become STRING, STRING and BIG_DEC. Source: Avro 1.12 specification; Flink,
-AvroSchemaConverter.
+A union is read if it is one type or null. Timestamps become INSTANT, local ones SQL_TIMESTAMP (Flink's mapping with
+`avro.timestamp_mapping.legacy` = false); enums, UUIDs and decimals become STRING, STRING and BIG_DEC.
+Source: Avro 1.12 specification; Flink, AvroSchemaConverter.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _LOGICAL: dict[str, TypeInformation] = {
     "date": Types.SQL_DATE(),
     "time-millis": Types.SQL_TIME(),
     "time-micros": Types.SQL_TIME(),
-    "timestamp-millis": Types.SQL_TIMESTAMP(),
-    "timestamp-micros": Types.SQL_TIMESTAMP(),
+    "timestamp-millis": Types.INSTANT(),
+    "timestamp-micros": Types.INSTANT(),
     "local-timestamp-millis": Types.SQL_TIMESTAMP(),
     "local-timestamp-micros": Types.SQL_TIMESTAMP(),
     "decimal": Types.BIG_DEC(),
@@ -64,6 +64,8 @@ _BASIC_NAMES: dict[BasicType, str] = {
     BasicType.STRING: "string",
     BasicType.CHAR: "string",
 }
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
 #: as Arrow columns of BIG_DEC hold
 _DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 18}
 
@@ -115,7 +117,9 @@ class AvroTypes:
         return _PRIMITIVES[kind], _same
 
     def _record(self, schema: Mapping[str, Any], name: str) -> tuple[TypeInformation, Converter]:
-        fields = [(field["name"], *self._convert(field["type"], f"{name}.{field['name']}")) for field in schema["fields"]]
+        fields = [
+            (field["name"], *self._convert(field["type"], f"{name}.{field['name']}")) for field in schema["fields"]
+        ]
         self._name(schema, schema)
         names = tuple(field for field, _, _ in fields)
         readers = [(field, read) for field, _, read in fields]
@@ -160,8 +164,6 @@ def to_avro(type_info: TypeInformation) -> Converter:
         return _same
     if isinstance(type_info, _SequenceTypeInfo):
         return _of_list(to_avro(type_info.element_type))
-    if isinstance(type_info, TimestampTypeInfo):
-        return lambda value: None if value is None else value.replace(tzinfo=datetime.UTC)
     if isinstance(type_info, BasicTypeInfo):
         if type_info.basic_type is BasicType.INSTANT:
             return lambda value: None if value is None else value.seconds * 1_000_000 + value.nanos // 1000
@@ -192,7 +194,7 @@ def _schema(type_info: TypeInformation, name: str) -> Any:
     if isinstance(type_info, TimeTypeInfo):
         return {"type": "int", "logicalType": "time-millis"}
     if isinstance(type_info, TimestampTypeInfo):
-        return {"type": "long", "logicalType": "timestamp-micros"}
+        return {"type": "long", "logicalType": "local-timestamp-micros"}
     if isinstance(type_info, BasicTypeInfo):
         basic = type_info.basic_type
         if basic in _BASIC_NAMES:
@@ -210,8 +212,11 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _naive(value: Any) -> Any:
-    return None if value is None else value.replace(tzinfo=None)
+def _instant(value: Any) -> Any:
+    if value is None:
+        return None
+    seconds, micros = divmod((value - _EPOCH) // _MICROSECOND, 1_000_000)
+    return Instant(seconds, micros * 1000)
 
 
 def _of_list(convert: Converter) -> Converter:
@@ -223,9 +228,7 @@ def _of_map(convert: Converter) -> Converter:
 
 
 _READ_LOGICAL: dict[str, Converter] = {
-    "timestamp-millis": _naive,
-    "timestamp-micros": _naive,
+    "timestamp-millis": _instant,
+    "timestamp-micros": _instant,
     "uuid": lambda value: None if value is None else str(value),
 }
-
-__all__ = ["AvroTypes", "Converter", "Instant", "avro_schema", "to_avro"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -24,7 +23,7 @@ DEAD_LETTER_TYPE = Types.ROW_NAMED(
     ["origin", "position", "error", "data"],
     [Types.STRING(), Types.STRING(), Types.STRING(), Types.PRIMITIVE_ARRAY(Types.BYTE())],
 )
-"""A bad record: the file or stream it comes from, where in it (a byte offset, a message id), what is wrong, its bytes."""
+"""A bad record: the file or stream that it is from, where in it (byte offset, message id), what is wrong, its bytes."""
 
 DEAD_LETTERS = OutputTag("dead-letters", DEAD_LETTER_TYPE)
 """The side output for bad records, unless the user names another one."""
@@ -90,7 +89,8 @@ class BadRecordHandler:
         return RecordBatch.of_values([row_of(letter, _FIELDS) for letter in letters], type_info=DEAD_LETTER_TYPE)
 
 
-class BadRecord(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BadRecord:
     """One that cannot be read, among many."""
 
     index: int

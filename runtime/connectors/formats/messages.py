@@ -7,6 +7,8 @@ for each. One decoder per reader, used by its thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 from runtime.common.serialization import DeserializationSchema, SerializationSchema
 from runtime.common.typeinfo import TypeInformation
@@ -67,31 +69,32 @@ class MessageDecoder:
     def _decode_many(
         self, line_format: LineFormat, messages: Sequence[bytes]
     ) -> tuple[RecordBatch, list[int] | None, list[BadRecord]]:
-        bad: list[BadRecord] = []
+        skips = line_format.skips
+        kept = [index for index, message in enumerate(messages) if not skips(message)]
+        is_all = len(kept) == len(messages)
+        present = messages if is_all else [messages[index] for index in kept]
+        if not present:
+            return join_batches((), self._type), kept, []
         try:
-            batch = self._decode_lines(line_format, messages)
+            return self._decode_lines(line_format, present), None if is_all else kept, []
         except ValueError:
-            batch, bad = salvage(lambda part: self._decode_lines(line_format, part), messages, self._type)
-        if batch.num_rows == len(messages):
-            return batch, None, bad
+            batch, bad = salvage(lambda part: self._decode_lines(line_format, part), present, self._type)
         out = {record.index for record in bad}
-        kept = [i for i, message in enumerate(messages) if i not in out and not line_format.skips(message)]
-        return batch, kept, bad
+        bad = [replace(record, index=kept[record.index]) for record in bad]
+        return batch, [index for number, index in enumerate(kept) if number not in out], bad
 
     def _decode_lines(self, line_format: LineFormat, messages: Sequence[bytes]) -> RecordBatch:
-        if not messages:
-            return join_batches((), self._type)
         batch = line_format.decode_messages(messages)
         if batch.num_rows != len(messages):
-            records = len(messages) - sum(map(line_format.skips, messages))
-            if batch.num_rows != records:
-                raise ValueError("a message is not one record")
+            raise ValueError("a message is not one record")
         return batch
 
     def _decode_each(
         self, schema: DeserializationSchema, messages: Sequence[bytes]
     ) -> tuple[RecordBatch, list[int] | None, list[BadRecord]]:
-        values, kept, bad = [], [], []
+        values: list[Any] = []
+        kept: list[int] = []
+        bad: list[BadRecord] = []
         deserialize = schema.deserialize
         for index, message in enumerate(messages):
             try:

@@ -1,1 +1,1 @@
-"""Formats of messages and files at PyFlink's module paths: `json`, `csv`, `parquet`."""
+"""Formats of messages and files at PyFlink's module paths: `json`, `csv`, `avro`, `parquet`."""

@@ -60,7 +60,7 @@ class FrameReader:
             TypeError: the batch does not have the type's columns.
         """
         arrow = batch.arrow()
-        if arrow.schema is not self._seen:
+        if self._seen is None or not self._seen.equals(arrow.schema):
             self._look_at(arrow.schema)
         if columns is not None:
             arrow = arrow.select(columns)
@@ -74,7 +74,9 @@ class FrameReader:
         if schema.names != list(self.schema):
             raise TypeError(f"the columns are {schema.names} where {list(self.schema)} were declared")
         found = pl.DataFrame(schema.empty_table()).schema
-        self._casts = [pl.col(name).cast(self.schema[name]) for name, dtype in found.items() if dtype != self.schema[name]]
+        self._casts = [
+            pl.col(name).cast(self.schema[name]) for name, dtype in found.items() if dtype != self.schema[name]
+        ]
         self._seen = schema
 
 
@@ -142,6 +144,4 @@ def with_kinds(batch: RecordBatch, kinds: Sequence[RowKind]) -> RecordBatch:
     rows: list[Row] = batch.values()
     for row, kind in zip(rows, kinds, strict=True):
         row._row_kind = kind
-    return RecordBatch(
-        batch.num_rows, rows, None, batch.timestamps(), None, batch.marks, batch.type_info
-    )
+    return RecordBatch(batch.num_rows, rows, None, batch.timestamps(), None, batch.marks, batch.type_info)

@@ -1,4 +1,4 @@
-"""What functions may return: nothing, lists, generators, tuples, strings, None; and what is made of it."""
+"""What functions may return: nothing, lists, generators, tuples, strings; and what is made of it."""
 
 from pyflink.common import Types
 from pyflink.datastream import FlatMapFunction, ProcessFunction, StreamExecutionEnvironment
@@ -19,7 +19,7 @@ class Early(FlatMapFunction):
         if value == "flow":
             return
         yield value
-        yield None
+        yield value.upper()
 
 
 class Listed(ProcessFunction):
@@ -43,15 +43,14 @@ def main() -> None:
     words = env.from_collection(["ebb", "flow"], Types.STRING())
     print(collected(words.flat_map(Nothing(), Types.STRING())))
     print(collected(words.flat_map(Letters(), Types.STRING())))
-    print(collected(words.flat_map(Early(), Types.STRING())))
     print(collected(words.flat_map(lambda word: (word, word), Types.STRING())))
     print(collected(words.flat_map(lambda word: range(len(word)), Types.INT())))
     print(collected(words.process(Listed(), Types.STRING())))
     print(collected(words.process(Silent(), Types.STRING())))
-    print(collected(words.map(lambda word: None, Types.STRING())))
     print(collected(words.map(len)))
     print(collected(words.map(lambda word: len(word) > 3, Types.BOOLEAN())))
     print(collected(words.filter(lambda word: word.startswith("f"))))
+    print(collected(words.flat_map(Early(), Types.STRING())))
 
 
 if __name__ == "__main__":

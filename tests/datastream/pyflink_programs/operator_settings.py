@@ -15,7 +15,7 @@ def main() -> None:
     slow = pairs.map(lambda pair: pair[1] + "!", Types.STRING()).set_max_parallelism(8)
     slow.print().name("show").uid("show")
     print(doubled.get_name(), pairs.get_type(), slow.get_type() == Types.STRING(), numbers.get_type())
-    print(slow.get_execution_environment() is env, slow.get_execution_config().get_parallelism())
+    print(slow.get_execution_config().get_parallelism())
     env.execute("settings")
     projected = pairs.project(1)
     print(projected.get_type())

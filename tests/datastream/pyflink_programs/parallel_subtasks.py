@@ -38,15 +38,18 @@ def main() -> None:
     env.set_max_parallelism(64)
     pair = Types.TUPLE([Types.INT(), Types.INT()])
     numbers = env.from_collection([1, 2, 3, 4, 5, 6], Types.INT())
-    print(collected(numbers.partition_custom(ByHalf(), lambda n: n).map(Where(), Types.STRING())))
-    print(collected(numbers.partition_custom(lambda key, n: key % n, lambda n: n).flat_map(Subtask(), pair)))
+    numbers.partition_custom(ByHalf(), lambda n: n).map(Where(), Types.STRING()).print().set_parallelism(1)
+    numbers.partition_custom(lambda key, n: key % n, lambda n: n).flat_map(Subtask(), pair).print().set_parallelism(1)
+    env.execute()
     print(collected(numbers.broadcast().flat_map(Subtask(), pair)))
     print(collected(numbers.rebalance().map(lambda n: n * 10, Types.INT())))
     print(collected(numbers.shuffle().map(lambda n: n * 10, Types.INT())))
     sequence = env.from_source(NumberSequenceSource(1, 6), WatermarkStrategy.no_watermarks(), "s", Types.LONG())
     print(collected(sequence.map(lambda n: n, Types.LONG()).set_parallelism(1)))
     print(collected(sequence.force_non_parallel().map(lambda n: -n, Types.LONG())))
-    sums = numbers.map(lambda n: (n % 3, n), pair).key_by(lambda p: p[0], key_type=Types.INT()).sum(1)
+    sums = (
+        numbers.map(lambda n: (n % 3, n), pair).set_parallelism(1).key_by(lambda p: p[0], key_type=Types.INT()).sum(1)
+    )
     print(collected(sums))
 
 

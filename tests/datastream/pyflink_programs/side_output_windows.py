@@ -37,11 +37,6 @@ class Sizes(ProcessWindowFunction):
         yield f"{key} {context.window().start} {elements}"
 
 
-def collected(stream):
-    with stream.execute_and_collect() as values:
-        return list(values)
-
-
 def main() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(1)
@@ -49,12 +44,14 @@ def main() -> None:
     readings = env.from_collection(READINGS, Types.TUPLE([Types.STRING(), Types.INT()]))
     keyed = readings.assign_timestamps_and_watermarks(strategy).key_by(lambda r: r[0], Types.STRING())
     sorted_out = keyed.process(Sort(), Types.INT())
-    print(collected(sorted_out))
-    print(collected(sorted_out.get_side_output(BIG)))
-    print(collected(sorted_out.get_side_output(ANY)))
     windows = keyed.window(TumblingEventTimeWindows.of(Time.seconds(10))).process(Sizes(), Types.STRING())
-    print(sorted(collected(windows)))
-    print(collected(windows.get_side_output(BIG).map(lambda pair: pair[1] * 100, Types.INT())))
+    # Flink sorts side outputs out only if somebody takes one
+    sorted_out.print("main")
+    sorted_out.get_side_output(BIG).print("big")
+    sorted_out.get_side_output(ANY).print("any")
+    windows.print("windows")
+    windows.get_side_output(BIG).map(lambda pair: pair[1] * 100, Types.INT()).print("big windows")
+    env.execute()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,4 @@
-"""State with a time to live: expired between two records, refreshed by reading, or far from its end."""
-
-import time
+"""State with a time to live that does not end while the program runs, and the settings of such a time."""
 
 from pyflink.common import Time, Types
 from pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
@@ -21,10 +19,8 @@ def limited(descriptor, ttl):
 
 class Remember(KeyedProcessFunction):
     def open(self, runtime_context):
-        short, long = Time.milliseconds(20), Time.hours(1)
-        self.brief = runtime_context.get_state(limited(ValueStateDescriptor("brief", Types.INT()), short))
+        long = Time.hours(1)
         self.lasting = runtime_context.get_state(limited(ValueStateDescriptor("lasting", Types.INT()), long))
-        self.brief_list = runtime_context.get_list_state(limited(ListStateDescriptor("bl", Types.INT()), short))
         self.lasting_list = runtime_context.get_list_state(limited(ListStateDescriptor("ll", Types.INT()), long))
         self.lasting_map = runtime_context.get_map_state(
             limited(MapStateDescriptor("lm", Types.INT(), Types.STRING()), long)
@@ -32,14 +28,11 @@ class Remember(KeyedProcessFunction):
 
     def process_element(self, value, ctx):
         number = value[1]
-        seen = [self.brief.value(), self.lasting.value(), list(self.brief_list.get() or [])]
-        self.brief.update(number)
+        seen = self.lasting.value()
         self.lasting.update(number)
-        self.brief_list.add(number)
         self.lasting_list.add(number)
         self.lasting_map.put(number, "x" * number)
         yield f"{value} {seen} {list(self.lasting_list.get())} {sorted(self.lasting_map.items())}"
-        time.sleep(0.1)
 
 
 def main() -> None:

@@ -36,8 +36,11 @@ def main() -> None:
     for index, type_info in enumerate(TYPES):
         print(index, [other for other, candidate in enumerate(TYPES) if candidate == type_info])
     row = Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()])
-    print(row.get_field_names(), row.get_field_index("b"), row.get_field_types())
-    print(Types.ROW([Types.INT(), Types.INT()]).get_field_names(), Types.TUPLE([Types.INT()]).get_field_types())
+    print(row.get_field_names(), row.get_field_index("b"), [str(field) for field in row.get_field_types()])
+    print(
+        Types.ROW([Types.INT(), Types.INT()]).get_field_names(),
+        [str(field) for field in Types.TUPLE([Types.INT()]).get_field_types()],
+    )
 
 
 if __name__ == "__main__":

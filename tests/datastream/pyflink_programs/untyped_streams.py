@@ -15,7 +15,7 @@ class Tide:
 def main() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(1)
-    values = env.from_collection([1, "two", 3.0, None, (4, "four"), [5], {"six": 6}, {7}, b"8", True])
+    values = env.from_collection([1, "two", 3.0, None, (4, "four"), [5], {"six": 6}, {7}, True])
     values.print()
     env.execute()
     values.map(lambda value: (type(value).__name__, value)).print("named")

@@ -147,6 +147,7 @@ export function GraphCanvas(props: Props) {
             proOptions={{ hideAttribution: true }}
           >
             <KeepInSight
+              start={picture.viewport}
               position={selected === null ? undefined : layout.positions.get(selected)}
               size={size}
               coveredRight={coveredRight}
@@ -193,14 +194,17 @@ function pictureOf({ positions }: Layout, size: NodeSize, width: number): Pictur
 }
 
 interface KeepInSightProps {
+  readonly start: Viewport;
   readonly position: XYPosition | undefined;
   readonly size: NodeSize;
   readonly coveredRight: number;
 }
 
-/** Pans so that the selected node is not behind the drawer. */
-function KeepInSight({ position, size, coveredRight }: KeepInSightProps) {
+/** A window of another width shows the graph anew; then pans so that the selected node is not behind the drawer. */
+function KeepInSight({ start, position, size, coveredRight }: KeepInSightProps) {
   const { getViewport, setViewport, flowToScreenPosition } = useReactFlow();
+  const { x: startX, y: startY, zoom } = start;
+  useEffect(() => void setViewport({ x: startX, y: startY, zoom }), [startX, startY, zoom, setViewport]);
   const { x = null, y = 0 } = position ?? {};
   useEffect(() => {
     if (x === null || coveredRight === 0) return;
@@ -209,7 +213,7 @@ function KeepInSight({ position, size, coveredRight }: KeepInSightProps) {
     const excess = right - (window.innerWidth - coveredRight - gap);
     const viewport = getViewport();
     if (excess > 0) void setViewport({ ...viewport, x: viewport.x - excess }, { duration: 200 });
-  }, [x, y, size, coveredRight, getViewport, setViewport, flowToScreenPosition]);
+  }, [startX, startY, zoom, x, y, size, coveredRight, getViewport, setViewport, flowToScreenPosition]);
   return null;
 }
 

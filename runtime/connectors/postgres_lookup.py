@@ -1,0 +1,182 @@
+"""PostgresLookup: rows of a table for the key of each record, as an asynchronous function with a cache.
+
+For `AsyncDataStream`. Keys that are wanted at the same time go into one query. Everything but `open` runs in the
+operator's asyncio loop. What is in the cache may be as old as its time to live.
+Source: Flink, the lookup joins of the JDBC connector.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from runtime.common.typeinfo import RowTypeInfo
+from runtime.common.types import Row, row_of
+from runtime.connectors.postgres_table import CONNECT_TIMEOUT_S, TableShape, describe_table
+from runtime.operators.async_functions import AsyncFunction
+from runtime.operators.functions import RuntimeContext
+
+Key = tuple[Any, ...]
+
+
+class PostgresLookup(AsyncFunction[Any, Any]):
+    """Gives `join(record, row)` for each row that has the record's key.
+
+    Args:
+        url: postgresql://user:password@host/database, or any other connection string of libpq.
+        table: its name, with a schema if it is not in the search path.
+        key_columns: the columns that a key is compared with.
+        key: record → key: a value, or a tuple of as many values as there are key columns. None matches nothing.
+        join: (record, row or None) → result; None: the pair itself.
+        columns: those of a row; None = all.
+        is_left: whether a record without a row gives `join(record, None)`; else it gives nothing.
+        cache_rows: number of keys that are remembered, also those without a row; 0 = none.
+        cache_ttl_ms: for how long.
+        batch_keys: keys of one query.
+
+    Raises:
+        ValueError: no key column, no such table or column, or a number is out of range.
+        psycopg.OperationalError: there is no server, or it refuses.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        table: str,
+        key_columns: Sequence[str],
+        key: Callable[[Any], Any],
+        join: Callable[[Any, Row | None], Any] | None = None,
+        columns: Sequence[str] | None = None,
+        is_left: bool = False,
+        cache_rows: int = 10_000,
+        cache_ttl_ms: int = 60_000,
+        batch_keys: int = 500,
+    ) -> None:
+        if not key_columns:
+            raise ValueError("a lookup needs at least one key column")
+        if cache_rows < 0 or cache_ttl_ms < 0 or batch_keys < 1:
+            raise ValueError("cache_rows and cache_ttl_ms must not be negative, batch_keys must be at least 1")
+        self._url = url
+        self._shape = describe_table(url, table, columns, None)
+        if any("%" in name for name in (table, *key_columns, *self.row_type.get_field_names())):
+            raise ValueError("a name with a percent sign cannot be looked up")
+        self._query = _query(self._shape, describe_table(url, table, key_columns, None))
+        self._key_count = len(key_columns)
+        self._key = key
+        self._join = join
+        self._is_left = is_left
+        self._cache_rows = cache_rows
+        self._cache_ttl_s = cache_ttl_ms / 1000.0
+        self._batch_keys = batch_keys
+
+    @property
+    def row_type(self) -> RowTypeInfo:
+        """Type of the rows."""
+        return self._shape.row_type
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        #: key → rows and when they expire, the least recently used first
+        self._cache: OrderedDict[Key, tuple[float, list[Row]]] = OrderedDict()
+        self._wanted: dict[Key, asyncio.Future[list[Row]]] = {}
+        self._has_wanted = asyncio.Event()
+        self._server: asyncio.Task[None] | None = None
+        group = runtime_context.get_metrics_group()
+        self._hits = group.counter("lookupCacheHits")
+        self._misses = group.counter("lookupCacheMisses")
+
+    async def async_invoke(self, value: Any) -> list[Any]:
+        key = self._key(value)
+        key = key if isinstance(key, tuple) else (key,)
+        if len(key) != self._key_count:
+            raise ValueError(f"the key {key!r} has {len(key)} values for {self._key_count} key columns")
+        rows = [] if None in key else await self._rows_of(key)
+        joined: list[Row | None] = [None] if not rows and self._is_left else list(rows)
+        join = self._join
+        return [(value, row) for row in joined] if join is None else [join(value, row) for row in joined]
+
+    async def _rows_of(self, key: Key) -> list[Row]:
+        now = asyncio.get_running_loop().time()
+        cached = self._cache.get(key)
+        if cached is not None and cached[0] > now:
+            self._hits.count += 1
+            self._cache.move_to_end(key)
+            return cached[1]
+        self._misses.count += 1
+        future = self._wanted.get(key)
+        if future is None:
+            future = self._wanted[key] = asyncio.get_running_loop().create_future()
+            self._has_wanted.set()
+            if self._server is None or self._server.done():
+                self._server = asyncio.get_running_loop().create_task(self._serve())
+        # one caller's cancellation must not be the others'
+        return await asyncio.shield(future)
+
+    async def _serve(self) -> None:
+        """Answer what is wanted, over one connection; ends with an error of it, and is then started anew."""
+        batch: dict[Key, asyncio.Future[list[Row]]] = {}
+        try:
+            connection = await psycopg.AsyncConnection.connect(
+                self._url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
+            )
+            async with connection:
+                while True:
+                    await self._has_wanted.wait()
+                    keys = list(self._wanted)[: self._batch_keys]
+                    batch = {key: self._wanted.pop(key) for key in keys}
+                    if not self._wanted:
+                        self._has_wanted.clear()
+                    await self._answer(connection, batch)
+                    batch = {}
+        except (psycopg.Error, OSError) as error:
+            failed = batch or self._wanted
+            for future in failed.values():
+                if not future.done():
+                    future.set_exception(ConnectionError(f"PostgreSQL table {self._shape.name}: {error}"))
+                    # those that asked may be gone
+                    future.exception()
+            failed.clear()
+
+    async def _answer(
+        self, connection: psycopg.AsyncConnection[Any], batch: dict[Key, asyncio.Future[list[Row]]]
+    ) -> None:
+        keys = list(batch)
+        found: list[list[Row]] = [[] for _ in keys]
+        names = tuple(self.row_type.get_field_names())
+        convert = self._shape.row_reader()
+        cursor = await connection.execute(self._query, [list(column) for column in zip(*keys, strict=True)])
+        for number, *values in await cursor.fetchall():
+            found[number - 1].append(row_of(convert(values) if convert else tuple(values), names))
+        expires = asyncio.get_running_loop().time() + self._cache_ttl_s
+        for key, rows in zip(keys, found, strict=True):
+            if self._cache_rows:
+                self._cache[key] = (expires, rows)
+                self._cache.move_to_end(key)
+            if not batch[key].done():
+                batch[key].set_result(rows)
+        while len(self._cache) > self._cache_rows:
+            self._cache.popitem(last=False)
+
+
+def _query(shape: TableShape, keys: TableShape) -> sql.Composed:
+    """Rows for arrays of keys, each with its key's number, from 1."""
+    names = [sql.Identifier(f"tidemark_key_{i}") for i in range(len(keys.columns))]
+    arrays = [sql.SQL("%s::{}[]").format(sql.Identifier(column.pg_type)) for column in keys.columns]
+    matches = [
+        sql.SQL("{} = {}").format(sql.Identifier(column.name), name)
+        for column, name in zip(keys.columns, names, strict=True)
+    ]
+    return sql.SQL(
+        "SELECT tidemark_number, {columns} FROM unnest({arrays}) WITH ORDINALITY AS wanted({names}, tidemark_number) "
+        "JOIN {table} ON {matches}"
+    ).format(
+        columns=shape.selected,
+        arrays=sql.SQL(", ").join(arrays),
+        names=sql.SQL(", ").join(names),
+        table=shape.identifier,
+        matches=sql.SQL(" AND ").join(matches),
+    )

@@ -1,0 +1,187 @@
+"""What the PostgreSQL connectors know of a table: its columns as types, and the keys by which it can be read in parts.
+
+Found out once, by the program that makes the source; what is here is a plain value that travels with it.
+Source: PostgreSQL, system catalogs.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import psycopg
+from psycopg import sql
+
+from runtime.common.time import Instant
+from runtime.common.typeinfo import ListTypeInfo, RowTypeInfo, TypeInformation, Types
+
+#: Seconds for a connection, and for the network to answer.
+CONNECT_TIMEOUT_S = 10
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+_TYPES: dict[str, TypeInformation] = {
+    "int2": Types.SHORT(),
+    "int4": Types.INT(),
+    "int8": Types.LONG(),
+    "float4": Types.FLOAT(),
+    "float8": Types.DOUBLE(),
+    "bool": Types.BOOLEAN(),
+    "numeric": Types.BIG_DEC(),
+    "date": Types.SQL_DATE(),
+    "time": Types.SQL_TIME(),
+    "timestamp": Types.SQL_TIMESTAMP(),
+    "timestamptz": Types.INSTANT(),
+    "bytea": Types.PRIMITIVE_ARRAY(Types.BYTE()),
+    "text": Types.STRING(),
+    "varchar": Types.STRING(),
+    "bpchar": Types.STRING(),
+}
+INTEGERS = frozenset({"int2", "int4", "int8"})
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that is read."""
+
+    name: str
+    pg_type: str
+    """As in pg_type; an array's begins with an underscore."""
+    type_info: TypeInformation
+
+    @property
+    def expression(self) -> sql.Composable:
+        """What is selected for it."""
+        name = sql.Identifier(self.name)
+        element = self.pg_type.removeprefix("_")
+        if self.pg_type == "time":
+            return sql.SQL("{}::time(3)").format(name)
+        if element in _TYPES:
+            return name
+        return sql.SQL("{}::text[]" if self.pg_type.startswith("_") else "{}::text").format(name)
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """A table, or the columns of it that are read."""
+
+    name: str
+    columns: tuple[Column, ...]
+    key: str | None
+    """A column of whole numbers that is unique and never null, by which the table can be read in order."""
+    has_pages: bool
+    """Whether rows have a place (ctid): tables and materialized views do, views and partitioned tables do not."""
+
+    @property
+    def row_type(self) -> RowTypeInfo:
+        return RowTypeInfo([column.type_info for column in self.columns], [column.name for column in self.columns])
+
+    @property
+    def identifier(self) -> sql.Composable:
+        return table_identifier(self.name)
+
+    @property
+    def selected(self) -> sql.Composable:
+        """The columns, separated by commas."""
+        return sql.SQL(", ").join([column.expression for column in self.columns])
+
+    def column(self, name: str) -> Column:
+        return next(column for column in self.columns if column.name == name)
+
+    def row_reader(self) -> Callable[[Sequence[Any]], tuple[Any, ...]] | None:
+        """Turns a row of the server's into the row type's values; None if it is that already."""
+        instants = [i for i, column in enumerate(self.columns) if column.pg_type.removeprefix("_") == "timestamptz"]
+        if not instants:
+            return None
+
+        def read(row: Sequence[Any]) -> tuple[Any, ...]:
+            values = list(row)
+            for i in instants:
+                values[i] = _instants(values[i])
+            return tuple(values)
+
+        return read
+
+
+def _instants(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_instants(item) for item in value]
+    if value is None:
+        return None
+    seconds, micros = divmod((value - _EPOCH) // _MICROSECOND, 1_000_000)
+    return Instant(seconds, micros * 1000)
+
+
+def connect(url: str) -> psycopg.Connection[tuple[Any, ...]]:
+    """A connection in which each statement is a transaction.
+
+    Raises:
+        psycopg.OperationalError: there is no server, or it refuses.
+    """
+    return psycopg.connect(
+        url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S, tcp_user_timeout=CONNECT_TIMEOUT_S * 1000
+    )
+
+
+def table_identifier(name: str) -> sql.Composable:
+    """A table's name, with or without its schema, quoted."""
+    return sql.Identifier(*name.split(".", 1))
+
+
+def describe_table(url: str, table: str, columns: Sequence[str] | None, key: str | None) -> TableShape:
+    """Ask the server about a table.
+
+    Args:
+        url: postgresql://user@host/database, or any other connection string.
+        table: its name, with a schema if it is not in the search path.
+        columns: those to be read, in this order; None = all.
+        key: column for reading in parts; None: the primary key, if that is one column of whole numbers.
+
+    Raises:
+        ValueError: there is no such table or column, or the key cannot be one.
+        psycopg.OperationalError: there is no server, or it refuses.
+    """
+    with connect(url) as connection:
+        found = connection.execute(
+            "SELECT oid, relkind FROM pg_class WHERE oid = to_regclass(%s)",
+            [table_identifier(table).as_string(connection)],
+        ).fetchone()
+        if found is None:
+            raise ValueError(f"there is no table {table!r}")
+        oid, kind = found
+        attributes = connection.execute(
+            "SELECT attname, typname, attnotnull FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid "
+            "WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+            [oid],
+        ).fetchall()
+        unique = connection.execute(
+            "SELECT attname, indisprimary FROM pg_index JOIN pg_attribute "
+            "ON attrelid = indrelid AND attnum = indkey[0] "
+            "WHERE indrelid = %s AND indisunique AND indisvalid AND indpred IS NULL AND indnkeyatts = 1 "
+            "AND indexprs IS NULL",
+            [oid],
+        ).fetchall()
+    known = {name: (pg_type, not_null) for name, pg_type, not_null in attributes}
+    for name in columns or ():
+        if name not in known:
+            raise ValueError(f"table {table!r} has no column {name!r}; it has {list(known)}")
+    fit = {name for name, _ in unique if known[name][0] in INTEGERS and known[name][1]}
+    if key is None:
+        key = next((name for name, is_primary in unique if is_primary and name in fit), None)
+    elif key not in fit:
+        _refuse_key(table, key)
+    shown = [Column(name, known[name][0], column_type(known[name][0])) for name in columns or known]
+    return TableShape(table, tuple(shown), key, kind in ("r", "m"))
+
+
+def column_type(pg_type: str) -> TypeInformation:
+    """The type of a column's values; what has none of its own is read as text."""
+    if pg_type.startswith("_"):
+        return ListTypeInfo(column_type(pg_type[1:]))
+    return _TYPES.get(pg_type, Types.STRING())
+
+
+def _refuse_key(table: str, key: str) -> NoReturn:
+    raise ValueError(f"column {key!r} of table {table!r} must hold whole numbers, be unique and NOT NULL")

@@ -1,0 +1,259 @@
+"""SQL expressions over the columns of one row: read, checked and typed while the program is built.
+
+The text is what `polars.sql_expr` understands: arithmetic, CASE, CAST, LIKE, functions of strings, numbers, lists and
+times. Expressions that look at other rows (aggregates, OVER) are refused: their result would depend on where batches
+begin and end; so are those that name the present time. Pure; an expression travels as text, to be read on the slot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import polars as pl
+from polars.exceptions import PolarsError
+
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation
+from runtime.operators.columnar.frames import FrameReader, fields_of, supported, type_of
+
+RESERVED = "__"
+"""Columns beginning so are the operators' own."""
+_TOKEN = re.compile(r"\s+|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[A-Za-z_]\w*|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|.", re.DOTALL)
+#: what `polars.sql_expr` takes over several rows
+AGGREGATES = frozenset(
+    {"any_value", "approx_count_distinct", "approx_quantile", "array_agg", "avg", "bool_and", "bool_or", "collect"}
+    | {"corr", "count", "count_distinct", "covar", "covar_pop", "covar_samp", "cume_dist", "dense_rank", "every"}
+    | {"first", "first_value", "lag", "last", "last_value", "lead", "listagg", "max", "mean", "median", "min", "mode"}
+    | {"nth_value", "ntile", "percent_rank", "quantile", "quantile_cont", "quantile_disc", "rank", "row_number"}
+    | {"stddev", "stddev_pop", "stddev_samp", "stdev", "stdev_pop", "stdev_samp", "string_agg", "sum", "unnest"}
+    | {"var", "var_pop", "var_samp", "variance"}
+)
+_NOW = frozenset({"now", "current_date", "current_time", "current_timestamp", "localtime", "localtimestamp", "random"})
+_KEYWORDS_REFUSED = frozenset(("over", "select"))
+
+
+class ColumnExpressionError(ValueError):
+    """An SQL expression cannot be used.
+
+    Attributes:
+        expression: its text.
+        reason: why.
+    """
+
+    def __init__(self, expression: str, reason: str) -> None:
+        super().__init__(f"{expression!r}: {reason}")
+        self.expression = expression
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[ColumnExpressionError], tuple[str, str]]:
+        return type(self), (self.expression, self.reason)
+
+
+class Token(NamedTuple):
+    """A piece of SQL, and where it begins in the text."""
+
+    text: str
+    start: int
+
+    @property
+    def word(self) -> str:
+        """Lower-case, if it is a word that is not quoted; else ""."""
+        return self.text.lower() if self.text[0].isalpha() or self.text[0] == "_" else ""
+
+
+class Named(NamedTuple):
+    """An expression and the name of the column that it makes."""
+
+    name: str
+    text: str
+
+
+def tokens_of(text: str) -> list[Token]:
+    """The tokens of an SQL expression."""
+    return [Token(found.group(), found.start()) for found in _TOKEN.finditer(text) if not found.group().isspace()]
+
+
+def name_of(identifier: str) -> str:
+    """What a possibly quoted identifier names."""
+    return identifier[1:-1].replace('""', '"') if identifier[:1] == '"' else identifier
+
+
+def quoted(name: str) -> str:
+    """An identifier that names the column, whatever its characters."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def named_expressions(texts: Iterable[str], named: Mapping[str, str]) -> list[Named]:
+    """Expressions with their names: from `name=…`, from `… AS name`, or a column's own.
+
+    Raises:
+        ColumnExpressionError: one has no name, or a reserved one, or two have the same.
+    """
+    found = [_named(text) for text in texts] + [Named(name, text) for name, text in named.items()]
+    seen: set[str] = set()
+    for name, text in found:
+        if not isinstance(text, str):
+            raise ColumnExpressionError(repr(text), "an expression is SQL text")
+        if name.startswith(RESERVED):
+            raise ColumnExpressionError(text, f"the name {name!r} is reserved: it begins with two underscores")
+        if name in seen:
+            raise ColumnExpressionError(text, f"there are two columns of the name {name!r}")
+        seen.add(name)
+    return found
+
+
+def _named(text: str) -> Named:
+    if not isinstance(text, str):
+        raise ColumnExpressionError(repr(text), "an expression is SQL text")
+    tokens = tokens_of(text)
+    if len(tokens) > 2 and tokens[-2].word == "as" and (tokens[-1].word or tokens[-1].text[0] == '"'):
+        return Named(name_of(tokens[-1].text), text[: tokens[-2].start].strip())
+    if len(tokens) == 1 and (tokens[0].word or tokens[0].text[0] == '"'):
+        return Named(name_of(tokens[0].text), text)
+    raise ColumnExpressionError(text, 'it has no name: write `… AS name`, or name="…"')
+
+
+def check_row_wise(text: str) -> None:
+    """Refuse an expression whose value does not follow from its row alone.
+
+    Raises:
+        ColumnExpressionError: it has an aggregate, a window, a query, or names the present time.
+    """
+    tokens = tokens_of(text)
+    if not tokens:
+        raise ColumnExpressionError(text, "it is empty")
+    for token, after in zip(tokens, [*tokens[1:], Token(" ", len(text))], strict=True):
+        called = after.text == "("
+        if token.word in _KEYWORDS_REFUSED or (called and token.word in AGGREGATES):
+            raise ColumnExpressionError(
+                text, f"{token.text} looks at more than one row; use key_by_columns() and aggregate_columns()"
+            )
+        if token.word in _NOW and (called or token.word.startswith(("current", "local"))):
+            raise ColumnExpressionError(text, f"{token.text} is not the same when a record is processed again")
+
+
+def parse(text: str) -> pl.Expr:
+    """The Polars expression of an SQL text.
+
+    Raises:
+        ColumnExpressionError: it is no SQL expression that Polars knows.
+    """
+    try:
+        return pl.sql_expr(text)
+    except PolarsError as error:
+        raise ColumnExpressionError(text, first_line(error)) from None
+
+
+def evaluated(frame: pl.DataFrame, expressions: Iterable[Named]) -> pl.DataFrame:
+    """The columns that the expressions make of an empty frame; for its schema.
+
+    Raises:
+        ColumnExpressionError: a column does not exist, or types do not fit.
+    """
+    columns = []
+    for name, text in expressions:
+        try:
+            columns.append(frame.with_columns(parse(text).alias(name)).get_column(name))
+        except PolarsError as error:
+            raise ColumnExpressionError(text, first_line(error)) from None
+    return pl.DataFrame(columns)
+
+
+def first_line(error: Exception) -> str:
+    """What a Polars error says, without its advice on query plans."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Columns made of columns, row by row.
+
+    Args:
+        input_type: of the records.
+        columns: what each column of the result is made of.
+
+    Raises:
+        ColumnExpressionError: an expression cannot be used.
+        TypeError: the records have no columns, or a result no type.
+    """
+
+    input_type: TypeInformation
+    columns: tuple[Named, ...]
+
+    @property
+    def output_type(self) -> RowTypeInfo:
+        """The type of the result; a column that is only passed on keeps the type that was declared."""
+        declared = fields_of(self.input_type)
+        known = {name: declared[source] for name, source in self.passed_on() if source in declared}
+        empty = FrameReader(self.input_type).empty
+        made = evaluated(empty, self.columns)
+        return type_of(made.select([supported(pl.col(n), d) for n, d in made.schema.items()]), known)
+
+    def passed_on(self) -> Iterator[tuple[str, str]]:
+        """(name, column of the input) of the columns that are passed on as they are."""
+        for name, text in self.columns:
+            tokens = tokens_of(text)
+            if len(tokens) == 1 and (tokens[0].word or tokens[0].text[0] == '"'):
+                yield name, name_of(tokens[0].text)
+
+    def expressions(self) -> list[pl.Expr]:
+        """The Polars expressions, named and cast to types that Tidemark has."""
+        made = evaluated(FrameReader(self.input_type).empty, self.columns)
+        return [supported(parse(text), made.schema[name]).alias(name) for name, text in self.columns]
+
+
+def selection(input_type: TypeInformation | None, texts: Iterable[str], named: Mapping[str, str]) -> Projection:
+    """What `select(*texts, **named)` makes; "*" stands for all columns.
+
+    Raises:
+        ColumnExpressionError: see `Projection`; or nothing is selected.
+        TypeError: see `Projection`.
+    """
+    reader = FrameReader(input_type)
+    expanded: list[str] = []
+    for text in texts:
+        expanded += [quoted(name) for name in reader.schema] if text == "*" else [text]
+    columns = named_expressions(expanded, named)
+    if not columns:
+        raise ColumnExpressionError("", "nothing is selected")
+    return _checked(reader, columns)
+
+
+def extension(input_type: TypeInformation | None, texts: Iterable[str], named: Mapping[str, str]) -> Projection:
+    """What `with_columns(*texts, **named)` makes: the columns that there are, some replaced, and new ones.
+
+    Raises:
+        ColumnExpressionError: see `Projection`.
+        TypeError: see `Projection`.
+    """
+    reader = FrameReader(input_type)
+    columns = {name: Named(name, quoted(name)) for name in reader.schema}
+    columns.update({column.name: column for column in named_expressions(texts, named)})
+    return _checked(reader, list(columns.values()))
+
+
+def _checked(reader: FrameReader, columns: list[Named]) -> Projection:
+    for _, text in columns:
+        check_row_wise(text)
+    projection = Projection(reader.type_info, tuple(columns))
+    _ = projection.output_type
+    return projection
+
+
+def checked_condition(input_type: TypeInformation | None, text: str) -> str:
+    """`text`, if it is a condition on records of the type.
+
+    Raises:
+        ColumnExpressionError: it is none.
+        TypeError: such records have no columns.
+    """
+    reader = FrameReader(input_type)
+    if not isinstance(text, str):
+        raise ColumnExpressionError(repr(text), "an expression is SQL text")
+    check_row_wise(text)
+    column = evaluated(reader.empty, [Named("condition", text)]).get_column("condition")
+    if column.dtype != pl.Boolean:
+        raise ColumnExpressionError(text, f"a condition is true or false, this is {column.dtype}")
+    return text

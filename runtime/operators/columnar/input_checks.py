@@ -1,0 +1,40 @@
+"""What columnar operators with state check of every batch that reaches them. Used by the task's thread."""
+
+from __future__ import annotations
+
+from runtime.core.batch import NO_TIMESTAMP, RecordBatch
+from runtime.operators.columnar.frames import row_kinds
+from runtime.operators.columnar.panes import Times
+from runtime.operators.errors import MissingTimestampError, OperatorError
+from runtime.operators.operator import OperatorContext
+
+
+class ChangelogInputError(OperatorError):
+    """Rows that take others back reached an operator that only takes rows in."""
+
+
+def check_inserts(context: OperatorContext, batch: RecordBatch) -> None:
+    """Refuse rows of other kinds than INSERT.
+
+    Raises:
+        ChangelogInputError: there is one.
+    """
+    if row_kinds(batch) is not None:
+        raise ChangelogInputError(
+            f"operator {context.operator_name!r} takes rows in, but the stream has rows that take others back"
+        )
+
+
+def event_times(context: OperatorContext, batch: RecordBatch) -> Times:
+    """The event times of a batch that is not empty.
+
+    Raises:
+        MissingTimestampError: a row has none.
+    """
+    times = batch.timestamps_array()
+    if times is None or times.min() == NO_TIMESTAMP:
+        raise MissingTimestampError(
+            f"operator {context.operator_name!r} works by event time, but a record has none: "
+            "call assign_timestamps_and_watermarks() before key_by_columns()"
+        )
+    return times

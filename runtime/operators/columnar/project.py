@@ -1,0 +1,137 @@
+"""select, with_columns and where: SQL expressions on whole batches. No state.
+
+Marks, event times and row kinds stay with their rows. Used by the task's thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from polars.exceptions import PolarsError
+
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation
+from runtime.core.batch import RecordBatch
+from runtime.core.elements import Watermark
+from runtime.network.columnar import marks_between
+from runtime.operators.columnar.expressions import Projection, checked_condition, parse
+from runtime.operators.columnar.frames import FrameReader, batch_of, row_kinds, with_kinds
+from runtime.operators.errors import user_function_error
+from runtime.operators.operator import OneInputOperator
+
+
+class ProjectOperator(OneInputOperator):
+    """Makes new columns of each row's columns."""
+
+    def __init__(self, projection: Projection, output_type: RowTypeInfo) -> None:
+        self._reader = FrameReader(projection.input_type)
+        self._output_type = output_type
+        self._names = [name for name, _ in projection.columns]
+        self._texts = [text for _, text in projection.columns]
+        sources = dict(projection.passed_on())
+        #: columns of the input, in order, if the projection only picks and renames them: then no frame is made
+        self._picked = [sources[name] for name in self._names] if len(sources) == len(self._names) else None
+        self._expressions = projection.expressions()
+
+    def process_batch(self, batch: RecordBatch) -> None:
+        if batch.num_rows == 0:
+            if batch.marks:
+                self.output.emit_watermark(Watermark(batch.marks[-1].watermark))
+            return
+        kinds = row_kinds(batch)
+        if self._picked is not None:
+            arrow = batch.arrow().select(self._picked).rename_columns(self._names)
+            made = RecordBatch.of_arrow(arrow, self._output_type, batch.timestamps_array(), batch.marks)
+        else:
+            frame = self._reader.read(batch)
+            try:
+                # not select(): a constant alone would make one row of all
+                frame = frame.with_columns(self._expressions).select(self._names)
+            except PolarsError as error:
+                raise user_function_error(self.context, error, during=f"the columns {self._texts}") from error
+            made = batch_of(frame, self._output_type, batch.timestamps_array(), batch.marks)
+        self.output.collect(made if kinds is None else with_kinds(made, kinds))
+
+
+class WhereOperator(OneInputOperator):
+    """Keeps the rows for which a condition is true; unknown (null) is not true."""
+
+    def __init__(self, condition: str, type_info: TypeInformation) -> None:
+        self._reader = FrameReader(type_info)
+        self._type_info = type_info
+        self._condition = condition
+        self._keep = parse(condition).alias("keep")
+
+    def process_batch(self, batch: RecordBatch) -> None:
+        if batch.num_rows == 0:
+            if batch.marks:
+                self.output.emit_watermark(Watermark(batch.marks[-1].watermark))
+            return
+        frame = self._reader.read(batch)
+        try:
+            keep = frame.with_columns(self._keep).get_column("keep").fill_null(False)
+        except PolarsError as error:
+            raise user_function_error(self.context, error, during=f"the condition {self._condition!r}") from error
+        kept = int(keep.sum())
+        if kept == batch.num_rows:
+            # keys belong to the exchange behind which they were computed: they must not go on
+            if batch.keys is not None:
+                batch = batch.with_marks(batch.marks)
+                batch.keys = None
+            self.output.collect(batch)
+            return
+        rows = keep.arg_true().to_numpy().astype(np.int64)
+        marks = marks_between(batch.marks, rows)
+        if not kept:
+            if marks:
+                self.output.emit_watermark(Watermark(marks[-1].watermark))
+            return
+        timestamps = batch.timestamps_array()
+        made = batch_of(frame.filter(keep), self._type_info, None if timestamps is None else timestamps[rows], marks)
+        kinds = row_kinds(batch)
+        self.output.collect(made if kinds is None else with_kinds(made, [kinds[row] for row in rows.tolist()]))
+
+
+@dataclass(frozen=True)
+class ProjectOperatorFactory:
+    """Select and with_columns.
+
+    Args:
+        projection: the columns to make; see `expressions.selection` and `expressions.extension`.
+    """
+
+    projection: Projection
+
+    @property
+    def output_type(self) -> RowTypeInfo:
+        return self.projection.output_type
+
+    def create(self) -> ProjectOperator:
+        return ProjectOperator(self.projection, self.output_type)
+
+
+@dataclass(frozen=True)
+class WhereOperatorFactory:
+    """Where.
+
+    Args:
+        condition: an SQL expression.
+        type_info: of the records, in and out.
+
+    Raises:
+        ColumnExpressionError: the expression is no condition on such records.
+        TypeError: such records have no columns.
+    """
+
+    condition: str
+    type_info: TypeInformation
+
+    def __post_init__(self) -> None:
+        checked_condition(self.type_info, self.condition)
+
+    @property
+    def output_type(self) -> TypeInformation:
+        return self.type_info
+
+    def create(self) -> WhereOperator:
+        return WhereOperator(self.condition, self.type_info)

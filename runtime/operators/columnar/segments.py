@@ -1,0 +1,185 @@
+"""Segments: immutable frames of partial aggregates, gathered per pane and merged when there are many or a window fires.
+
+This is a log-structured merge tree with columns in it: a segment is written once. In snapshots the segments of a key
+group are one Arrow IPC stream, found by the canonical hash of their keys, so that key groups move without being read.
+Used by the task's thread.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from runtime.common.typeinfo import TypeInformation
+from runtime.core.column_keys import ColumnKeys
+from runtime.core.elements import MIN_WATERMARK
+from runtime.core.ids import KeyGroup
+from runtime.network.frames import without_views
+from runtime.operators.columnar.aggregates import AggregatePlan
+from runtime.operators.columnar.frames import arrow_of
+from runtime.state.errors import StateMigrationError
+from runtime.state.key_groups import assign_key_groups
+from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateEntry, StateMeta
+
+PANE = "__pane"
+MAX_SEGMENTS = 16
+"""Segments of a pane that wait to be merged. Fewer, and each row is merged more often; more, and memory holds more
+partials of the same key than it needs."""
+_HEADER = struct.Struct("<qq")
+
+
+class PaneId(NamedTuple):
+    """What segments are gathered by."""
+
+    start: int
+    """Of the pane, ms."""
+    fired_until: int = MIN_WATERMARK
+    """Windows that end up to here have fired already, before a restore took event time back; a smaller number else."""
+
+
+class Header(NamedTuple):
+    """What a snapshot keeps beside the rows of a key group."""
+
+    watermark: int
+    sequence: int
+    """How many rows had come."""
+
+
+class SegmentStore:
+    """The segments of one operator, by pane.
+
+    Args:
+        plan: how they merge.
+    """
+
+    def __init__(self, plan: AggregatePlan) -> None:
+        self._plan = plan
+        self._panes: dict[PaneId, list[pl.DataFrame]] = {}
+
+    def __iter__(self) -> Iterator[PaneId]:
+        return iter(self._panes)
+
+    def add(self, pane: PaneId, partials: pl.DataFrame) -> None:
+        """Keep partials, one for each key at most."""
+        segments = self._panes.setdefault(pane, [])
+        segments.append(partials)
+        if len(segments) >= MAX_SEGMENTS:
+            self._panes[pane] = [self._plan.merged(pl.concat(segments))]
+
+    def merged(self, panes: Iterable[PaneId]) -> pl.DataFrame | None:
+        """One partial for each key of these panes; None if there is none."""
+        found = [self.of_pane(pane) for pane in panes if pane in self._panes]
+        if not found:
+            return None
+        return found[0] if len(found) == 1 else self._plan.merged(pl.concat(found))
+
+    def of_pane(self, pane: PaneId) -> pl.DataFrame:
+        """One partial for each key of a pane that is there; merges its segments for good."""
+        segments = self._panes[pane]
+        if len(segments) > 1:
+            segments = self._panes[pane] = [self._plan.merged(pl.concat(segments))]
+        return segments[0]
+
+    def drop(self, panes: Iterable[PaneId]) -> None:
+        """Forget panes."""
+        for pane in panes:
+            del self._panes[pane]
+
+    def all_segments(self) -> pl.DataFrame:
+        """Everything, with the start of the pane in PANE; for a snapshot."""
+        frames = [self.of_pane(pane).with_columns(pl.lit(pane.start, pl.Int64).alias(PANE)) for pane in self._panes]
+        empty = self._plan.empty_partials.with_columns(pl.lit(0, pl.Int64).alias(PANE))
+        return pl.concat([empty, *frames])
+
+    def add_all(self, segments: pl.DataFrame, fired_until: int) -> None:
+        """Take in what `all_segments` gave, or a part of it."""
+        for (start,), partials in segments.partition_by(PANE, as_dict=True, include_key=False).items():
+            self.add(PaneId(start, fired_until), partials)
+
+
+# --- snapshots --------------------------------------------------------------------------------------------------------
+
+
+def keyed_snapshot(
+    name: str, frame: pl.DataFrame, type_info: TypeInformation, keys: ColumnKeys, max_parallelism: int, header: Header
+) -> KeyedSnapshot:
+    """A frame's rows by the key groups of their keys.
+
+    Args:
+        name: of the state.
+        frame: has the columns of the key.
+        type_info: of its rows; a restored state must have the same.
+        keys: how the stream is keyed.
+        max_parallelism: number of key groups.
+        header: kept with each key group.
+    """
+    metas = {name: _meta(name, type_info)}
+    columns = without_views(arrow_of(frame))
+    if not columns.num_rows:
+        return KeyedSnapshot(max_parallelism, metas, {})
+    groups = assign_key_groups(keys.hashes(columns), max_parallelism)
+    order = np.argsort(groups, kind="stable")
+    columns = columns.take(pa.array(order))
+    present, starts = np.unique(groups[order], return_index=True)
+    stops = [*starts[1:].tolist(), columns.num_rows]
+    saved: dict[KeyGroup, KeyGroupSnapshot] = {}
+    for group, start, stop in zip(present.tolist(), starts.tolist(), stops, strict=True):
+        value = _HEADER.pack(*header) + _to_ipc(columns.slice(start, stop - start))
+        saved[KeyGroup(group)] = KeyGroupSnapshot({name: [StateEntry(b"", b"", value)]})
+    return KeyedSnapshot(max_parallelism, metas, saved)
+
+
+def restored_frames(
+    name: str, type_info: TypeInformation, schema: Sequence[tuple[str, pl.DataType]], snapshot: KeyedSnapshot
+) -> Iterator[tuple[Header, pl.DataFrame]]:
+    """What `keyed_snapshot` saved, by header.
+
+    Args:
+        schema: of the frames.
+
+    Raises:
+        StateMigrationError: the snapshot has other state.
+    """
+    for saved in snapshot.metas.values():
+        if saved.name != name or not saved.is_readable_as(_meta(name, type_info)):
+            raise StateMigrationError(saved.name, saved.describe(), _meta(name, type_info).describe())
+    frames: dict[Header, list[pl.DataFrame]] = {}
+    for group in snapshot.groups.values():
+        for entry in group.states.get(name, ()):
+            header = Header(*_HEADER.unpack_from(entry.value))
+            frames.setdefault(header, []).append(_from_ipc(entry.value[_HEADER.size :], schema))
+    for header, found in frames.items():
+        yield header, pl.concat(found)
+
+
+def to_bytes(frame: pl.DataFrame) -> bytes:
+    """A frame as bytes."""
+    return _to_ipc(without_views(arrow_of(frame)))
+
+
+def from_bytes(data: bytes, schema: Sequence[tuple[str, pl.DataType]]) -> pl.DataFrame:
+    """The frame that `to_bytes` was given."""
+    return _from_ipc(data, schema)
+
+
+def _meta(name: str, type_info: TypeInformation) -> StateMeta:
+    return StateMeta(name, "columnar", repr(type_info), namespaced=False)
+
+
+def _to_ipc(columns: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, columns.schema) as writer:
+        writer.write_batch(columns)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _from_ipc(data: bytes, schema: Sequence[tuple[str, pl.DataType]]) -> pl.DataFrame:
+    with pa.ipc.open_stream(data) as reader:
+        frame = pl.DataFrame(reader.read_all())
+    return frame.select([pl.col(name).cast(dtype) for name, dtype in schema])

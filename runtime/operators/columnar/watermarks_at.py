@@ -1,0 +1,24 @@
+"""The watermark at each row of a batch, so that what marks mean for rows is found for all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from runtime.core.batch import Mark
+from runtime.operators.columnar.panes import Times
+
+
+def watermarks_at(watermark: int, marks: Sequence[Mark], num_rows: int) -> Times | int:
+    """The watermark at each row: shape (num_rows,), or one for all.
+
+    Args:
+        watermark: before the batch.
+        marks: of the batch, ascending.
+        num_rows: of the batch.
+    """
+    if not marks:
+        return watermark
+    bounds = [0, *(offset for offset, _ in marks), num_rows]
+    return np.repeat(np.array([watermark, *(mark.watermark for mark in marks)], dtype=np.int64), np.diff(bounds))

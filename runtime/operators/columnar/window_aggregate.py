@@ -1,0 +1,330 @@
+"""Window aggregates over tumbling, sliding and cumulative event-time windows, a batch at a time.
+
+Rows are aggregated by key and pane, and kept as segments until the windows of the pane fire. A batch is cut only at the
+marks that make a window fire; which rows are late is found for all rows at once from the watermark at each. Rows for
+windows that have fired but still take rows (allowed lateness) go one by one: each gives a result of its own.
+Used by the task's thread. Source: Flink, WindowOperator (what comes out) and Flink SQL's slicing window aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from polars.exceptions import PolarsError
+
+from runtime.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TypeInformation
+from runtime.core.batch import Mark, RecordBatch
+from runtime.core.column_keys import ColumnKeys
+from runtime.core.elements import MIN_WATERMARK, Watermark
+from runtime.network.columnar import marks_between
+from runtime.operators.columnar.aggregates import ROWS, WINDOW_END, WINDOW_START, AggregatePlan, AggregateSpec
+from runtime.operators.columnar.frame_collector import FrameCollector
+from runtime.operators.columnar.frames import FrameReader
+from runtime.operators.columnar.input_checks import check_inserts, event_times
+from runtime.operators.columnar.late_rows import LateRows
+from runtime.operators.columnar.panes import NEVER, Panes, Times
+from runtime.operators.columnar.row_buffer import RowBuffer
+from runtime.operators.columnar.segments import PANE, Header, PaneId, SegmentStore, keyed_snapshot, restored_frames
+from runtime.operators.columnar.watermarks_at import watermarks_at
+from runtime.operators.errors import user_function_error
+from runtime.operators.operator import OneInputOperator, OperatorContext
+from runtime.operators.output import Output
+from runtime.operators.output_tag import OutputTag
+from runtime.state.snapshot import OperatorSnapshot
+
+STATE_NAME = "window-segments"
+_LONG = BasicTypeInfo(BasicType.LONG)
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class WindowAggregateSpec:
+    """What a window aggregate does.
+
+    Args:
+        aggregates: what is made of the rows.
+        panes: of the windows.
+        allowed_lateness_ms: how far the watermark may have passed a window that still takes rows.
+        late_data_tag: side output of rows that are late for all their windows; None = they are dropped.
+        takes_partials: whether the input is what a LocalAggregateOperator made.
+    """
+
+    aggregates: AggregateSpec
+    panes: Panes
+    allowed_lateness_ms: int = 0
+    late_data_tag: OutputTag | None = None
+    takes_partials: bool = False
+
+    @cached_property
+    def plan(self) -> AggregatePlan:
+        return AggregatePlan(self.aggregates)
+
+    def __getstate__(self) -> dict[str, object]:
+        # expressions are made anew from their texts
+        return {name: value for name, value in self.__dict__.items() if name != "plan"}
+
+    @property
+    def partial_type(self) -> RowTypeInfo:
+        """Type of what a LocalAggregateOperator makes: the pane's start, the keys, the partials."""
+        kept = self.plan.partial_type
+        return RowTypeInfo([_LONG, *kept.field_types], [PANE, *kept.field_names])
+
+
+class WindowAggregateOperator(OneInputOperator):
+    """Windows of a stream that is keyed by columns."""
+
+    def __init__(self, spec: WindowAggregateSpec) -> None:
+        self._spec = spec
+        self._plan = plan = spec.plan
+        self._panes = spec.panes
+        self._lateness_ms = spec.allowed_lateness_ms
+        self._input_type: TypeInformation = spec.partial_type if spec.takes_partials else spec.aggregates.input_type
+        self._reader = FrameReader(self._input_type)
+        self._columns = list(plan.empty_partials.schema) if spec.takes_partials else plan.input_columns
+        self._keys = ColumnKeys(plan.keys, self._input_type)
+        self._buffer = RowBuffer(plan, spec.panes, spec.takes_partials)
+        self._store = SegmentStore(plan)
+        self._watermark = MIN_WATERMARK
+        #: the end of the first window that may fire
+        self._next_end = NEVER
+        self._num_fired = 0
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._late = LateRows(context, output, self._spec.late_data_tag, self._input_type)
+        self._collector = FrameCollector(output, self._plan.output_type)
+
+    def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
+        if snapshot is None:
+            return
+        self._watermark = snapshot.watermark
+        if snapshot.keyed is not None:
+            schema = [*self._plan.empty_partials.schema.items(), (PANE, pl.Int64())]
+            for header, frame in restored_frames(STATE_NAME, self._spec.partial_type, schema, snapshot.keyed):
+                fired_until = header.watermark if header.watermark > self._watermark else MIN_WATERMARK
+                self._store.add_all(frame, fired_until)
+                self._buffer.sequence = max(self._buffer.sequence, header.sequence)
+        self._find_next_end()
+
+    def snapshot_state(self) -> OperatorSnapshot:
+        self._empty_buffer()
+        header = Header(self._watermark, self._buffer.sequence)
+        segments = self._store.all_segments()
+        keyed = keyed_snapshot(
+            STATE_NAME, segments, self._spec.partial_type, self._keys, self.context.max_parallelism, header
+        )
+        return OperatorSnapshot(keyed, watermark=self._watermark)
+
+    def num_fired_timers(self) -> int:
+        return self._num_fired
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        if watermark.timestamp >= self._watermark:
+            self._advance(watermark.timestamp)
+            self._collector.flush()
+
+    def process_batch(self, batch: RecordBatch) -> None:
+        marks = [mark for mark in batch.marks if mark.watermark >= self._watermark]
+        try:
+            if batch.num_rows:
+                self._process_rows(batch, marks)
+            elif marks:
+                self._advance(marks[-1].watermark)
+        except PolarsError as error:
+            raise user_function_error(self.context, error, during="aggregating columns") from error
+        self._collector.flush()
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def _process_rows(self, batch: RecordBatch, marks: list[Mark]) -> None:
+        check_inserts(self.context, batch)
+        times = self._times_of(batch)
+        frame = self._reader.read(batch, self._columns)
+        watermarks = watermarks_at(self._watermark, marks, batch.num_rows)
+        highest = marks[-1].watermark if marks else self._watermark
+        lowest = int(times.min())
+        if lowest > highest and self._panes.step_ms <= self._panes.size_ms:
+            # nothing is behind any watermark: nothing is late
+            fires = highest + 1 >= min(self._next_end, self._panes.first_end(lowest, MIN_WATERMARK))
+            self._add_sections(frame, times, self._panes.first_open_ends(times, watermarks) if fires else None, marks)
+            return
+        in_window, late = self._find_late(times, watermarks)
+        if late.any():
+            counts = frame.get_column(ROWS).filter(pl.Series(late)) if self._spec.takes_partials else late
+            self._late.put_aside(batch, late, marks, int(counts.sum()))
+        kept = in_window & ~late
+        if not kept.all():
+            rows = np.flatnonzero(kept)
+            frame, times, marks = frame[rows], times[rows], marks_between(marks, rows)
+            watermarks = watermarks if isinstance(watermarks, int) else watermarks[rows]
+        if self._lateness_ms:
+            self._add_with_lateness(frame, times, watermarks, marks)
+        else:
+            self._add_sections(frame, times, self._panes.first_open_ends(times, watermarks), marks)
+
+    def _times_of(self, batch: RecordBatch) -> Times:
+        if self._spec.takes_partials:
+            panes: Times = batch.arrow().column(0).to_numpy()
+            return panes
+        return event_times(self.context, batch)
+
+    def _find_late(self, times: Times, watermarks: Times | int) -> tuple[Mask, Mask]:
+        """Which rows are in a window at all, and which come too late for all of theirs."""
+        last_ends = self._panes.last_ends(times)
+        in_window = last_ends > times
+        # a row that is in no window is late once the watermark has passed the row itself
+        deadlines = np.where(in_window, last_ends - 1, times)
+        return in_window, deadlines + self._lateness_ms <= watermarks
+
+    def _add_sections(self, frame: pl.DataFrame, times: Times, ends: Times | None, marks: Sequence[Mark]) -> None:
+        """Add rows of which none is late, and let event time advance between them.
+
+        Args:
+            ends: of the first window of each row that has not fired before it; None = no mark makes a window fire.
+        """
+        if ends is None:
+            self._add(frame, times, None)
+            if marks:
+                self._rise(marks[-1].watermark)
+            return
+        start = 0
+        for stop, watermark in self._cuts(ends, marks):
+            self._add(frame.slice(start, stop - start), times[start:stop], ends[start:stop])
+            self._advance(watermark)
+            start = stop
+        if marks and marks[-1].watermark > self._watermark:
+            self._rise(marks[-1].watermark)
+        self._add(frame.slice(start), times[start:], ends[start:])
+
+    def _cuts(self, ends: Times, marks: Sequence[Mark]) -> Iterator[tuple[int, int]]:
+        """(row, watermark) of the marks at which a window may fire; the caller lets it fire before the next."""
+        offsets = np.array([mark.offset for mark in marks], dtype=np.int64)
+        watermarks = np.array([mark.watermark for mark in marks], dtype=np.int64)
+        start = 0
+        while len(offsets):
+            lowest = np.concatenate(([NEVER], np.minimum.accumulate(ends[start:])))
+            bounds = np.minimum(lowest[offsets - start], self._next_end)
+            hits = np.flatnonzero(watermarks >= bounds - 1)
+            if not len(hits):
+                return
+            hit = int(hits[0])
+            start = int(offsets[hit])
+            yield start, int(watermarks[hit])
+            offsets, watermarks = offsets[hit + 1 :], watermarks[hit + 1 :]
+
+    def _add(self, frame: pl.DataFrame, times: Times, ends: Times | None) -> None:
+        if not frame.height:
+            return
+        self._buffer.add(frame, times)
+        # without a look at each row: no row's window ends before the first window of the earliest one
+        first = self._panes.first_end(int(times.min()), self._watermark) if ends is None else int(ends.min())
+        if first == NEVER:
+            # only windows that have fired: the pane is due to be forgotten
+            first = int(self._panes.last_ends(times).min()) + self._lateness_ms
+        self._next_end = min(self._next_end, first)
+        if self._buffer.is_full:
+            self._empty_buffer()
+
+    def _empty_buffer(self) -> None:
+        for start, partials in self._buffer.take():
+            self._store.add(PaneId(start), partials)
+
+    # --- allowed lateness ---------------------------------------------------------------------------------------------
+
+    def _add_with_lateness(
+        self, frame: pl.DataFrame, times: Times, watermarks: Times | int, marks: Sequence[Mark]
+    ) -> None:
+        """Add rows of which some may belong to windows that have fired: each of these fires them again."""
+        behind = np.flatnonzero(times <= watermarks)
+        start, next_mark = 0, 0
+        for row in [*behind.tolist(), len(times)]:
+            stop_mark = next_mark
+            while stop_mark < len(marks) and marks[stop_mark].offset <= row:
+                stop_mark += 1
+            section = [Mark(mark.offset - start, mark.watermark) for mark in marks[next_mark:stop_mark]]
+            part = times[start:row]
+            self._add_sections(
+                frame.slice(start, row - start), part, self._panes.first_open_ends(part, self._watermark), section
+            )
+            start, next_mark = row, stop_mark
+            if row < len(times):
+                one = times[row : row + 1]
+                self._add(frame.slice(row, 1), one, self._panes.first_open_ends(one, self._watermark))
+                self._fire_again(frame.slice(row, 1), int(self._panes.starts(one)[0]))
+                start = row + 1
+
+    def _fire_again(self, row: pl.DataFrame, pane: int) -> None:
+        """Fire the windows of a row's key that have fired before and still take rows."""
+        alive = self._watermark - self._lateness_ms
+        windows = self._panes.windows(pane, max(alive, MIN_WATERMARK), self._watermark)
+        if not windows:
+            return
+        self._empty_buffer()
+        key = row.select(self._plan.keys)
+        # in the order in which their assigners name them
+        for start, end in windows if self._panes.is_cumulative else reversed(windows):
+            panes = set(self._panes.of_window(start, end))
+            merged = self._store.merged(pane for pane in self._store if pane.start in panes)
+            assert merged is not None
+            self._emit(merged.join(key, on=self._plan.keys, how="semi", nulls_equal=True), start, end)
+
+    # --- time ---------------------------------------------------------------------------------------------------------
+
+    def _rise(self, watermark: int) -> None:
+        """Event time advances, and no window fires."""
+        self._watermark = watermark
+        self._collector.mark(watermark)
+
+    def _advance(self, watermark: int) -> None:
+        """Event time advances: fire windows, and forget panes of which all windows are over."""
+        if watermark + 1 >= self._next_end:
+            self._empty_buffer()
+            before, self._watermark = self._watermark, watermark
+            for (start, end), panes in sorted(self._due(before, watermark).items(), key=lambda due: due[0][::-1]):
+                merged = self._store.merged(panes)
+                if merged is not None:
+                    self._num_fired += merged.height
+                    self._emit(merged, start, end)
+            over = [
+                pane for pane in self._store if self._panes.last_end(pane.start) - 1 + self._lateness_ms <= watermark
+            ]
+            self._store.drop(over)
+            self._find_next_end()
+        self._rise(watermark)
+
+    def _due(self, before: int, watermark: int) -> dict[tuple[int, int], list[PaneId]]:
+        """The windows that fire, with their panes."""
+        due: dict[tuple[int, int], list[PaneId]] = {}
+        for pane in self._store:
+            for window in self._panes.windows(pane.start, max(before, pane.fired_until), watermark):
+                due.setdefault(window, []).append(pane)
+        return due
+
+    def _emit(self, merged: pl.DataFrame, start: int, end: int) -> None:
+        self._collector.add(self._plan.results(merged, **{WINDOW_START: start, WINDOW_END: end}), end - 1)
+
+    def _find_next_end(self) -> None:
+        self._next_end = min(map(self._next_end_of, self._store), default=NEVER)
+
+    def _next_end_of(self, pane: PaneId) -> int:
+        first = self._panes.first_end(pane.start, max(self._watermark, pane.fired_until))
+        return first if first != NEVER else self._panes.last_end(pane.start) + self._lateness_ms
+
+
+@dataclass(frozen=True)
+class WindowAggregateOperatorFactory:
+    """Window aggregate; see WindowAggregateSpec."""
+
+    spec: WindowAggregateSpec
+
+    @property
+    def output_type(self) -> RowTypeInfo:
+        return self.spec.plan.output_type
+
+    def create(self) -> WindowAggregateOperator:
+        return WindowAggregateOperator(self.spec)

@@ -1,0 +1,379 @@
+"""PostgreSQL as source, sink and for lookups, against a real server."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+
+from runtime.common import Row, Types
+from runtime.common.time import Instant, Time
+from runtime.common.types import RowKind
+from runtime.common.watermark_strategy import WatermarkStrategy
+from runtime.connectors import postgres_source
+from runtime.connectors.postgres_lookup import PostgresLookup
+from runtime.connectors.postgres_sink import PostgresSink
+from runtime.connectors.postgres_source import PostgresSource
+from runtime.core.batch import RecordBatch
+from runtime.datastream import AsyncDataStream
+from runtime.operators.sink import SinkError
+from runtime.operators.source import NoSplit, SourceError
+from tests.connectors.postgres_fixture import running_postgres
+from tests.connectors.rigs import SinkRig, SourceRig
+from tests.datastream.running import environment
+from tests.job_runs import record_run
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+
+ITEM = Types.ROW_NAMED(["id", "name", "price"], [Types.INT(), Types.STRING(), Types.DOUBLE()])
+#: an id, a name, a price
+Item = tuple[int, str | None, float | None]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with running_postgres() as url:
+        yield url
+
+
+@pytest.fixture
+def database(server: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection to a database without tables."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+        yield connection
+
+
+def make_items(database: psycopg.Connection[Any], rows: int, key: bool = True) -> None:
+    database.execute(f"CREATE TABLE items (id int {'PRIMARY KEY' if key else ''}, name text, price float8)")
+    database.execute("INSERT INTO items SELECT i, 'n' || i, i / 4.0 FROM generate_series(0, %s) AS i", [rows - 1])
+
+
+def items(database: psycopg.Connection[Any]) -> list[Item]:
+    return database.execute("SELECT id, name, price FROM items ORDER BY id").fetchall()
+
+
+# --- source -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [True, False], ids=["by key", "by page"])
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_every_row_is_read_once(
+    key: bool, parallelism: int, server: str, database: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_source, "CHUNK_ROWS", 70)
+    monkeypatch.setattr(postgres_source, "CHUNK_PAGES", 2)
+    make_items(database, 1000, key)
+    source = PostgresSource.for_table(server, "items", splits=4)
+    assert source.produced_type() == ITEM
+    rig = SourceRig(source, parallelism).run_to_end(max_rows=64)
+    assert sorted(rig.values, key=lambda row: row.id) == [Row(id=i, name=f"n{i}", price=i / 4) for i in range(1000)]
+    if parallelism > 1:
+        assert all(output.batches for output in rig.outputs)
+
+
+@pytest.mark.parametrize("key", [True, False], ids=["by key", "by page"])
+def test_a_restored_source_goes_on_behind_the_last_row(
+    key: bool, server: str, database: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_source, "CHUNK_PAGES", 1)
+    make_items(database, 1000, key)
+    source = PostgresSource.for_table(server, "items", splits=3)
+    ids: list[int] = []
+    snapshots: Any = ()
+    for parallelism, rows in ((1, 130), (2, 300), (1, None)):
+        rig = SourceRig(source, parallelism, snapshots=snapshots)
+        if rows is None:
+            rig.run_to_end(max_rows=100)
+        else:
+            rig.run_until(lambda: len(rig.values) >= rows, "some rows", max_rows=37)  # noqa: B023
+            snapshots = rig.snapshot()
+            rig.close()
+        ids += [row.id for row in rig.values]
+    assert sorted(ids) == list(range(1000))
+
+
+def test_a_source_can_be_restored_before_its_splits_are_known(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 10)
+    source = PostgresSource.for_table(server, "items")
+    enumerator = source.create_enumerator(1, None)
+    state = None if enumerator.next_split(0) is NoSplit.LATER else enumerator.snapshot()
+    wait_until(lambda: enumerator.discover() or enumerator.discovery_delay_ms() is None, 5, "the plan")
+    enumerator.close()
+    again = source.create_enumerator(1, state)
+    wait_until(lambda: again.discover() or again.discovery_delay_ms() is None, 5, "the plan")
+    assert not isinstance(again.next_split(0), NoSplit)
+    assert again.next_split(0) is NoSplit.NEVER
+    again.close()
+
+
+def test_columns_conditions_and_other_keys(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 100)
+    database.execute('CREATE SCHEMA "My Shop"')
+    database.execute('CREATE TABLE "My Shop"."Things" ("Key" bigint UNIQUE NOT NULL, "100%" text)')
+    database.execute("INSERT INTO \"My Shop\".\"Things\" VALUES (-5, 'a'), (70000000000, 'b%')")
+    source = PostgresSource.for_table(server, "items", columns=["name"], where="id % 40 = 0 AND name LIKE 'n%'")
+    assert [row.name for row in SourceRig(source).run_to_end().values] == ["n0", "n40", "n80"]
+    things = PostgresSource.for_table(server, "My Shop.Things", split_column="Key", splits=7)
+    assert SourceRig(things).run_to_end().values == [
+        Row(**{"Key": -5, "100%": "a"}),
+        Row(**{"Key": 7 * 10**10, "100%": "b%"}),
+    ]
+
+
+@pytest.mark.parametrize("key", [True, False])
+def test_an_empty_table_ends_at_once(key: bool, server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 0, key)
+    assert SourceRig(PostgresSource.for_table(server, "items"), 2).run_to_end().values == []
+
+
+def test_values_of_every_type(server: str, database: psycopg.Connection[Any]) -> None:
+    database.execute("CREATE TYPE mood AS ENUM ('fine')")
+    database.execute(
+        "CREATE TABLE t (a int2, b int8, c float4, d bool, e numeric, f date, g time, h timestamp, i timestamptz, "
+        "j bytea, k varchar(5), l jsonb, m uuid, n int[], o mood, p timestamptz[], q mood[])"
+    )
+    database.execute(
+        "INSERT INTO t VALUES (1, 2, 0.5, true, 1.25, '2020-01-02', '03:04:05.678901', '2020-01-02 03:04:05.000006', "
+        "'1969-12-31 23:59:59.5Z', '\\x00ff', 'k', '{\"x\": 1}', '00000000-0000-0000-0000-00000000000a', "
+        "'{1,NULL}', 'fine', '{1970-01-01 00:00:01Z}', '{fine}')"
+    )
+    database.execute("INSERT INTO t DEFAULT VALUES")
+    source = PostgresSource.for_table(server, "t")
+    rows = SourceRig(source).run_to_end().values
+    assert list(rows[0]) == [
+        1,
+        2,
+        0.5,
+        True,
+        Decimal("1.25"),
+        datetime.date(2020, 1, 2),
+        datetime.time(3, 4, 5, 679000),
+        datetime.datetime(2020, 1, 2, 3, 4, 5, 6),
+        Instant(-1, 500_000_000),
+        b"\x00\xff",
+        "k",
+        '{"x": 1}',
+        "00000000-0000-0000-0000-00000000000a",
+        [1, None],
+        "fine",
+        [Instant(1, 0)],
+        ["fine"],
+    ]
+    assert list(rows[1]) == [None] * 17
+    # the rows fit their type's columns
+    assert RecordBatch.of_values(rows, type_info=source.produced_type()).arrow().num_rows == 2
+
+
+def test_what_cannot_be_read_is_refused(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 1)
+    database.execute("CREATE VIEW v AS SELECT * FROM items")
+    for options, message in (
+        ({"table": "none"}, "no table 'none'"),
+        ({"table": "items", "columns": ["id", "x"]}, "no column 'x'"),
+        ({"table": "items", "split_column": "name"}, "must hold whole numbers, be unique"),
+        ({"table": "v"}, "no plain table"),
+        ({"url": "postgresql://127.0.0.1:1/x", "table": "items"}, "PostgreSQL: "),
+    ):
+        with pytest.raises(SourceError, match=message):
+            PostgresSource.for_table(**{"url": server, **options})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="number of splits"):
+        PostgresSource.for_table(server, "items", splits=0)
+
+
+def test_a_table_that_has_gone_fails_the_source(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 1)
+    source = PostgresSource.for_table(server, "items")
+    database.execute("DROP TABLE items")
+    rig = SourceRig(source)
+    with pytest.raises(SourceError, match="PostgreSQL table items: relation"):
+        rig.run_until(lambda: False, "the error")
+    rig.close()
+
+
+# --- sink -------------------------------------------------------------------------------------------------------------
+
+
+def item(i: int, name: str | None = None, kind: RowKind = RowKind.INSERT) -> Row:
+    return Row.of_kind(kind, id=i, name=name, price=None)
+
+
+def test_rows_are_appended(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 0)
+    rig = SinkRig(PostgresSink(server, "items"), ITEM)
+    names = ["", None, 'q"uote', "line\nend, ü \\", "\\N", "NULL"]
+    rig.write(*[Row(id=i, name=name, price=i / 3) for i, name in enumerate(names)])
+    rig.operator.snapshot_state()
+    assert items(database) == [(i, name, i / 3) for i, name in enumerate(names)]
+    rig.write(Row(id=9, name="last", price=float("inf")))
+    rig.finish()
+    assert items(database)[-1] == (9, "last", float("inf"))
+
+
+def test_rows_of_every_type_are_written(server: str, database: psycopg.Connection[Any]) -> None:
+    database.execute("CREATE TABLE t (a bytea, b int[], c timestamp, d numeric, e bool)")
+    row_type = Types.ROW_NAMED(
+        ["a", "b", "c", "d", "e"],
+        [
+            Types.PRIMITIVE_ARRAY(Types.BYTE()),
+            Types.LIST(Types.INT()),
+            Types.SQL_TIMESTAMP(),
+            Types.BIG_DEC(),
+            Types.BOOLEAN(),
+        ],
+    )
+    row = Row(a=b"\x00\\", b=[1, None], c=datetime.datetime(2020, 1, 2, 3, 4, 5, 6), d=Decimal("1.5"), e=False)
+    rig = SinkRig(PostgresSink(server, "t"), row_type)
+    rig.write(row, Row(a=None, b=None, c=None, d=None, e=None))
+    rig.finish()
+    assert database.execute("SELECT * FROM t WHERE a IS NOT NULL").fetchall() == [tuple(row)]
+
+
+def test_rows_replace_those_of_their_key(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 3)
+    rig = SinkRig(PostgresSink(server, "items", key_columns=["id"]), ITEM)
+    rig.write(item(1, "old"), item(7, "new"), item(1, "newer"))
+    rig.operator.snapshot_state()
+    assert items(database) == [(0, "n0", 0.0), (1, "newer", None), (2, "n2", 0.5), (7, "new", None)]
+    # what a restart writes again changes nothing
+    rig.write(item(1, "old"), item(7, "new"), item(1, "newer"))
+    rig.finish()
+    assert items(database) == [(0, "n0", 0.0), (1, "newer", None), (2, "n2", 0.5), (7, "new", None)]
+
+
+def test_a_changelog_is_applied_in_order(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 2)
+    rig = SinkRig(PostgresSink(server, "items", key_columns=["id"]), ITEM)
+    rig.write(
+        item(0, "n0", RowKind.UPDATE_BEFORE),
+        item(0, "changed", RowKind.UPDATE_AFTER),
+        item(1, "n1", RowKind.DELETE),
+        item(5, "five"),
+        item(5, "five", RowKind.DELETE),
+        item(6, "six", RowKind.DELETE),
+        item(6, "six again"),
+    )
+    rig.finish()
+    assert items(database) == [(0, "changed", None), (6, "six again", None)]
+
+
+def test_a_table_of_keys_only(server: str, database: psycopg.Connection[Any]) -> None:
+    database.execute("CREATE TABLE pairs (a int, b text, PRIMARY KEY (a, b))")
+    rig = SinkRig(
+        PostgresSink(server, "pairs", key_columns=["b", "a"]),
+        Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()]),
+    )
+    rig.write(Row(a=1, b="x"), Row(a=1, b="x"), Row(a=2, b="x"), Row.of_kind(RowKind.DELETE, a=2, b="x"))
+    rig.finish()
+    assert database.execute("SELECT * FROM pairs").fetchall() == [(1, "x")]
+
+
+def test_a_broken_connection_is_made_again(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 0)
+    rig = SinkRig(PostgresSink(server, "items", key_columns=["id"], retry_interval_ms=1), ITEM)
+    for i in range(3):
+        rig.write(item(i))
+        rig.operator.snapshot_state()
+        database.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    rig.finish()
+    assert [row[0] for row in items(database)] == [0, 1, 2]
+
+
+def test_what_the_table_does_not_take_fails_the_sink(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 1)
+    rig = SinkRig(PostgresSink(server, "items"), ITEM)
+    rig.write(item(5), item(0))
+    with pytest.raises(SinkError, match="PostgreSQL table items: duplicate key"):
+        rig.operator.finish()
+    rig.operator.close()
+    assert len(items(database)) == 1
+    rig = SinkRig(PostgresSink(server, "items"), ITEM)
+    with pytest.raises(SinkError, match="needs key_columns"):
+        rig.write(item(7, kind=RowKind.DELETE))
+    rig.operator.close()
+    with pytest.raises(SinkError, match="rows of a known type"):
+        SinkRig(PostgresSink(server, "items"), None)
+    with pytest.raises(SinkError, match="no field 'key'"):
+        SinkRig(PostgresSink(server, "items", key_columns=["key"]), ITEM)
+    with pytest.raises(ValueError, match="must not be negative"):
+        PostgresSink(server, "items", max_retries=-1)
+
+
+def test_a_server_that_is_not_there_fails_the_sink() -> None:
+    rig = SinkRig(PostgresSink("postgresql://127.0.0.1:1/x", "items", max_retries=1, retry_interval_ms=1), ITEM)
+    rig.write(item(1))
+    with pytest.raises(SinkError, match="PostgreSQL table items: "):
+        rig.operator.finish()
+    rig.operator.close()
+
+
+# --- lookup -----------------------------------------------------------------------------------------------------------
+
+
+def look_up(lookup: PostgresLookup, keys: list[Any]) -> list[Any]:
+    """Results of a job that looks up each key."""
+    env = environment()
+    stream = AsyncDataStream.unordered_wait(env.from_collection(keys), lookup, Time.seconds(20), 50)
+    record_run("mini-cluster")
+    with stream.execute_and_collect() as records:
+        return list(records)
+
+
+def test_records_are_joined_with_the_rows_of_their_key(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 100)
+    database.execute("INSERT INTO items SELECT id + 1000, name, price FROM items WHERE id = 7")
+    found = look_up(
+        PostgresLookup(server, "items", ["id"], int, join=pair_of, batch_keys=7), [3, 99, 3, 500, None or 0]
+    )
+    assert sorted(found) == [(0, "n0"), (3, "n3"), (3, "n3"), (99, "n99")]
+    by_name = PostgresLookup(server, "items", ["name"], str, join=pair_of, columns=["id", "name"])
+    assert by_name.row_type == Types.ROW_NAMED(["id", "name"], [Types.INT(), Types.STRING()])
+    assert sorted(look_up(by_name, ["n7", "n8"])) == [("n7", "n7"), ("n7", "n7"), ("n8", "n8")]
+
+
+def pair_of(value: Any, row: Row | None) -> Any:
+    return value, None if row is None else row.name
+
+
+def key_pair(value: Any) -> Any:
+    return value
+
+
+def test_keys_of_several_columns_and_records_without_a_row(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 10)
+    lookup = PostgresLookup(server, "items", ["id", "name"], key_pair, join=pair_of, is_left=True)
+    keys = [(1, "n1"), (1, "n2"), (2, None)]
+    assert sorted(look_up(pickle.loads(pickle.dumps(lookup)), keys), key=repr) == [
+        ((1, "n1"), "n1"),
+        ((1, "n2"), None),
+        ((2, None), None),
+    ]
+
+
+def test_what_is_no_lookup_is_refused(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 1)
+    for options in ({"key_columns": []}, {"key_columns": ["x"]}, {"key_columns": ["id"], "batch_keys": 0}):
+        with pytest.raises(ValueError, match=r".+"):
+            PostgresLookup(server, "items", key=int, **options)  # type: ignore[arg-type]
+
+
+# --- all together -----------------------------------------------------------------------------------------------------
+
+
+def test_a_job_from_table_to_table(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 500)
+    database.execute("CREATE TABLE copies (LIKE items INCLUDING ALL)")
+    env = environment(parallelism=2)
+    source = PostgresSource.for_table(server, "items", splits=5)
+    rows = env.from_source(source, WatermarkStrategy.no_watermarks(), "items")
+    rows.sink_to(PostgresSink(server, "copies", key_columns=["id"]))
+    record_run("mini-cluster")
+    env.execute()
+    assert database.execute("SELECT id, name, price FROM copies ORDER BY id").fetchall() == items(database)

@@ -1,0 +1,207 @@
+"""Every page at two widths and in both themes: nothing is cut off or sticks out, and nobody is shut out (axe-core).
+
+TIDEMARK_SCREENSHOTS names a directory for pictures of all of them, to be looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.cluster.stack import ROOT
+from tests.e2e.site import HELLO, PROGRAMS, Site, confirm_cancel, job_state, upload
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+
+AXE = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
+WIDTHS = {1440: 900, 900: 900}
+START_MS = 40_000
+#: of an open menu: Mantine keeps a place for the focus in it, and opens it outside of all landmarks
+NOT_IN_OUR_HANDS = {"user-menu": {"aria-required-children", "region"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Jobs in the states that pages differ by."""
+
+    running: str
+    failed: str
+    waiting: str
+
+
+@pytest.fixture(scope="module")
+def jobs(site: Site) -> Jobs:
+    running = site.wait_for_demo()
+    failed = site.run(PROGRAMS / "failing.py")
+    site.wait_for_state(failed, "FAILED")
+    waiting = site.run(PROGRAMS / "unbounded.py", parallelism=6)
+    return Jobs(running, failed, waiting)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_waits_on(site: Site, jobs: Jobs) -> Any:
+    yield
+    site.cancel(jobs.waiting)
+
+
+def overview(site: Site, jobs: Jobs, page: Page) -> None:
+    page.goto(f"{site.url}/ui/")
+    expect(page.get_by_role("table", name="Completed jobs")).to_be_visible()
+
+
+def submit(site: Site, jobs: Jobs, page: Page) -> None:
+    page.goto(f"{site.url}/ui/submit")
+    expect(page.get_by_text("Choose a program").first).to_be_visible()
+    expect(page.get_by_text("failing.py").first).to_be_visible()
+
+
+def plan(site: Site, jobs: Jobs, page: Page) -> None:
+    page.goto(f"{site.url}/ui/submit")
+    upload(page, HELLO)
+    page.get_by_role("button", name="Show plan").click()
+    expect(page.get_by_role("group", name="Plan").get_by_text("Source: views")).to_be_visible(timeout=START_MS)
+
+
+def job(site: Site, jobs: Jobs, page: Page) -> None:
+    site.open_job(page, jobs.running)
+    expect(page.get_by_role("group", name="Job graph").get_by_text("HASH").first).to_be_visible()
+
+
+def waiting_job(site: Site, jobs: Jobs, page: Page) -> None:
+    site.open_job(page, jobs.waiting)
+    expect(page.get_by_text("Waiting: needs 6 slots")).to_be_visible()
+    expect(page.get_by_role("group", name="Job graph").get_by_role("button", name="Source: numbers")).to_be_visible()
+
+
+def vertex(tab: str) -> Callable[[Site, Jobs, Page], None]:
+    def open_it(site: Site, jobs: Jobs, page: Page) -> None:
+        vertex_id = site.get(f"/jobs/{jobs.running}")["vertices"][1]["id"]
+        site.open_job(page, jobs.running, f"?vertex={vertex_id}&vtab={tab}")
+        expect(page.get_by_role("dialog").get_by_role("tabpanel")).to_be_visible()
+        expect(page.get_by_role("group", name="Job graph").get_by_text("HASH").first).to_be_visible()
+
+    return open_it
+
+
+def no_exceptions(site: Site, jobs: Jobs, page: Page) -> None:
+    site.open_job(page, jobs.waiting, "?tab=exceptions")
+    expect(page.get_by_text("No exceptions")).to_be_visible()
+
+
+def exceptions(site: Site, jobs: Jobs, page: Page) -> None:
+    site.open_job(page, jobs.failed, "?tab=exceptions")
+    expect(page.get_by_role("region", name="Root exception")).to_be_visible()
+
+
+def failed_job(site: Site, jobs: Jobs, page: Page) -> None:
+    site.open_job(page, jobs.failed)
+    expect(job_state(page, "FAILED")).to_be_visible()
+    expect(page.get_by_role("group", name="Job graph").get_by_role("button", name="Source: numbers")).to_be_visible()
+
+
+def logs(site: Site, jobs: Jobs, page: Page) -> None:
+    site.open_job(page, jobs.running, "?tab=logs")
+    expect(page.get_by_role("log").get_by_text("mean delay").first).to_be_visible()
+
+
+def configuration(site: Site, jobs: Jobs, page: Page) -> None:
+    site.open_job(page, jobs.running, "?tab=configuration")
+    expect(page.get_by_role("cell", name="restart-strategy.type")).to_be_visible()
+
+
+def cancel_dialog(site: Site, jobs: Jobs, page: Page) -> None:
+    job(site, jobs, page)
+    confirm_cancel(page)
+
+
+def user_menu(site: Site, jobs: Jobs, page: Page) -> None:
+    overview(site, jobs, page)
+    page.get_by_role("button", name="User admin").click()
+    expect(page.get_by_role("menuitem", name="Log out")).to_be_visible()
+
+
+def taskmanagers(site: Site, jobs: Jobs, page: Page) -> None:
+    page.goto(f"{site.url}/ui/taskmanagers")
+    expect(page.get_by_role("table", name="TaskManagers")).to_be_visible()
+
+
+def taskmanager(site: Site, jobs: Jobs, page: Page) -> None:
+    page.goto(f"{site.url}/ui/taskmanagers")
+    page.get_by_role("table", name="TaskManagers").get_by_role("row").filter(has_text="REGISTERED").get_by_role(
+        "link"
+    ).click()
+    expect(page.get_by_role("table", name="Slots in use")).to_be_visible()
+
+
+def not_found(site: Site, jobs: Jobs, page: Page) -> None:
+    page.goto(f"{site.url}/ui/jobs/{'0' * 32}")
+    expect(page.get_by_role("heading", name="There is no such job")).to_be_visible()
+
+
+def login(site: Site, jobs: Jobs, page: Page) -> None:
+    page.context.clear_cookies()
+    page.goto(f"{site.url}/ui/login?link=expired")
+    expect(page.get_by_role("button", name="Log in", exact=True)).to_be_visible()
+
+
+PAGES: dict[str, Callable[[Site, Jobs, Page], None]] = {
+    "overview": overview,
+    "submit": submit,
+    "plan": plan,
+    "job": job,
+    "job-waiting": waiting_job,
+    "job-failed": failed_job,
+    "vertex-detail": vertex("detail"),
+    "vertex-subtasks": vertex("subtasks"),
+    "vertex-watermarks": vertex("watermarks"),
+    "vertex-backpressure": vertex("backpressure"),
+    "vertex-metrics": vertex("metrics"),
+    "exceptions": exceptions,
+    "exceptions-none": no_exceptions,
+    "logs": logs,
+    "configuration": configuration,
+    "cancel": cancel_dialog,
+    "user-menu": user_menu,
+    "taskmanagers": taskmanagers,
+    "taskmanager": taskmanager,
+    "not-found": not_found,
+    "login": login,
+}
+
+
+def violations(page: Page, name: str) -> list[str]:
+    """What axe-core finds, one line each; its own script runs beside the page's policy, not against it."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")["violations"]
+    ours = [each for each in found if each["id"] not in NOT_IN_OUR_HANDS.get(name, set())]
+    return [f"{each['id']}: {each['help']}: {node['html'][:200]}" for each in ours for node in each["nodes"]]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_fits_its_window_in_both_themes_and_shuts_nobody_out(
+    site: Site, jobs: Jobs, context: BrowserContext, page: Page, tmp_path: Path, name: str
+) -> None:
+    directory = Path(os.environ.get("TIDEMARK_SCREENSHOTS") or tmp_path)
+    # a picture of a moving page is of no use, and axe measures contrasts
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    PAGES[name](site, jobs, page)
+    page.wait_for_load_state("networkidle")
+    problems = []
+    for width, height in WIDTHS.items():
+        page.set_viewport_size({"width": width, "height": height})
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme)
+            expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", theme)
+            page.screenshot(path=directory / f"{name}-{width}-{theme}.png", full_page=True, animations="disabled")
+            if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
+                problems.append(f"{width} px: the page is wider than its window")
+            # slow: each width and each theme once
+            if AXE.exists() and (width, theme) in ((1440, "light"), (900, "dark")):
+                problems += [f"{width} px, {theme}: {line}" for line in violations(page, name)]
+    assert not problems, "\n".join(problems)
