@@ -20,7 +20,7 @@ import redis
 
 from runtime.common.serialization import SerializationSchema
 from runtime.common.typeinfo import TypeInformation, Types
-from runtime.common.types import row_of
+from runtime.common.types import rows_of
 from runtime.connectors.background import BackgroundWriter, ReadAhead
 from runtime.connectors.files.writer_formats import NdjsonWriterFormat, RowWriterFormat
 from runtime.connectors.formats.bad_records import ERRORS_METRIC, BadRecordHandler, BadRecords
@@ -111,7 +111,9 @@ class RedisStreamSource(Source):
     def create_reader(self, split: SourceSplit, position: Any | None, context: ReaderContext) -> SplitReader:
         handler = BadRecordHandler(self._bad_records, context.metrics.counter(ERRORS_METRIC))
         decoder = None if self._format is None else MessageDecoder(self._format, handler, f"stream {split.split_id}")
-        return _StreamReader(self, split.split_id, position, _Decoder(decoder, self._field.encode(), handler), context)
+        return _StreamReader(
+            self, split.split_id, position, _Decoder(decoder, self._field.encode(), handler, split.split_id), context
+        )
 
     def split_to_json(self, split: SourceSplit) -> Any:
         return split.split_id
@@ -179,9 +181,9 @@ class _StreamReader(SplitReader):
             assert self._position is not None
             end = self._position[1]
         entries = self._entries[self._row : self._row + max_rows]
-        batch = self._decoder.decode(entries)
-        self._row += len(entries)
-        self._position = [entries[-1][0].decode(), end]
+        batch, consumed = self._decoder.decode(entries)
+        self._row += consumed
+        self._position = [entries[consumed - 1][0].decode(), end]
         return batch
 
     @property
@@ -205,46 +207,38 @@ class _StreamReader(SplitReader):
 class _Decoder:
     """Entries to records with event times."""
 
-    def __init__(self, decoder: MessageDecoder | None, field: bytes, bad_records: BadRecordHandler) -> None:
+    def __init__(
+        self, decoder: MessageDecoder | None, field: bytes, bad_records: BadRecordHandler, stream: str
+    ) -> None:
         self._decoder = decoder
+        self._stream = stream
         self._field = field
         self.bad_records = bad_records
 
-    def decode(self, entries: list[_Entry]) -> RecordBatch:
+    def decode(self, entries: list[_Entry]) -> tuple[RecordBatch, int]:
+        """The records of entries, of which there is at least one, and how many of those it was."""
         times = np.array([int(entry_id.partition(b"-")[0]) for entry_id, _ in entries], dtype=np.int64)
         if self._decoder is None:
-            rows = [
-                row_of(
-                    (
-                        entry_id.decode(),
-                        {name.decode("utf-8", "replace"): text.decode("utf-8", "replace") for name, text in f.items()},
-                    ),
-                    _ENTRY_FIELDS,
-                )
-                for entry_id, f in entries
-            ]
-            return RecordBatch.of_values(rows, times.tolist(), type_info=ENTRY_TYPE)
-        messages = [fields.get(self._field) for _, fields in entries]
-        if None in messages:
-            return self._decode_some(entries, messages)
-        batch, kept = self._decoder.decode(messages, lambda index: entries[index][0].decode())  # type: ignore[arg-type]
-        return batch.with_timestamps((times if kept is None else times[kept]).tolist(), ())
+            rows = rows_of([(entry_id.decode(), _texts(fields)) for entry_id, fields in entries], _ENTRY_FIELDS)
+            return RecordBatch.of_values(rows, times.tolist(), type_info=ENTRY_TYPE), len(entries)
+        missing = next((i for i, (_, fields) in enumerate(entries) if self._field not in fields), len(entries))
+        if missing == 0:
+            self._set_aside(*entries[0])
+            return self._decoder.decode((), str).batch, 1
+        messages = [fields[self._field] for _, fields in entries[:missing]]
+        batch, kept, consumed = self._decoder.decode(messages, lambda index: entries[index][0].decode())
+        return batch.with_timestamps((times[:consumed] if kept is None else times[kept]).tolist(), ()), consumed
 
-    def _decode_some(self, entries: list[_Entry], messages: list[bytes | None]) -> RecordBatch:
-        """Entries of which some lack the field."""
-        complete = []
-        for entry, message in zip(entries, messages, strict=True):
-            if message is not None:
-                complete.append(entry)
-                continue
-            position, error = entry[0].decode(), f"the entry has no field {self._field.decode()!r}"
-            if not self.bad_records.is_tolerant:
-                raise SourceError(f"{position}: {error}: {entry[1]!r:.200}")
-            self.bad_records.add("redis", position, error, repr(entry[1]).encode())
-        if complete:
-            return self.decode(complete)
-        assert self._decoder is not None
-        return self._decoder.decode([], str)[0]
+    def _set_aside(self, entry_id: bytes, fields: dict[bytes, bytes]) -> None:
+        """An entry that lacks the field."""
+        error = f"the entry has no field {self._field.decode()!r}"
+        if not self.bad_records.is_tolerant:
+            raise SourceError(f"{entry_id.decode()}: {error}: {fields!r:.200}")
+        self.bad_records.add(f"stream {self._stream}", entry_id.decode(), error, repr(fields).encode())
+
+
+def _texts(fields: dict[bytes, bytes]) -> dict[str, str]:
+    return {name.decode("utf-8", "replace"): text.decode("utf-8", "replace") for name, text in fields.items()}
 
 
 def _read(source: RedisStreamSource, stream: str, position: Any | None, stop: threading.Event) -> Iterator[_Chunk]:

@@ -132,9 +132,10 @@ class _SocketReader(SplitReader):
                 return ReadStatus.NOTHING_YET
         self._poll.news()
         messages = self._ready[: -max_rows - 1 : -1]
-        del self._ready[-len(messages) :]
-        first, self._records = self._records, self._records + len(messages)
-        return self._decoder.decode(messages, lambda index: f"record {first + index + 1}")[0]
+        decoded = self._decoder.decode(messages, lambda index: f"record {self._records + index + 1}")
+        del self._ready[-decoded.consumed :]
+        self._records += decoded.consumed
+        return decoded.batch
 
     @property
     def position(self) -> Any:

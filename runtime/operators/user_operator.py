@@ -197,8 +197,8 @@ class KeyedStateOperator(FunctionOperator):
             return
         self._cancel()
         self._wakeup_ms = due
-        # a millisecond later, as Flink does: records of the timer's own millisecond may still come, and would open again
-        # what the timer has closed
+        # a millisecond later, as Flink does: records of the timer's own millisecond may still come, and would open
+        # again what the timer has closed
         self._cancel_wakeup = self.context.processing_time.register_timer(due + 1, self._wake_up)
 
     def _wake_up(self, timestamp_ms: int) -> None:

@@ -60,8 +60,8 @@ def lines_of(kinds: list[str]) -> list[bytes]:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    kinds=st.lists(st.sampled_from([GOOD, GOOD, BAD, BLANK]), max_size=40),
-    max_rows=st.integers(1, 7),
+    kinds=st.lists(st.sampled_from([GOOD, GOOD, BAD, BLANK]), max_size=200),
+    max_rows=st.integers(1, 40),
     steps=st.integers(0, 12),
     splits=st.integers(1, 3),
     typed=st.booleans(),
@@ -104,10 +104,10 @@ def test_bad_records_are_counted(policy: BadRecords, tmp_path: Path) -> None:
 
 
 def test_a_file_of_nothing_but_bad_records_ends(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"{\n" * 3000)
+    (tmp_path / "a").write_bytes(b"{\n" * 500)
     rig = SourceRig(source_of(tmp_path / "a", NdjsonFormat(ROW), BadRecords.to_side_output())).run()
     assert rig.values == []
-    assert len(rig.dead_letters) == 3000
+    assert len(rig.dead_letters) == 500
 
 
 def test_text_that_is_not_utf_8_can_be_a_dead_letter(tmp_path: Path) -> None:
@@ -145,10 +145,38 @@ def test_a_program_reads_dead_letters_as_a_side_output(tmp_path: Path) -> None:
 
 
 def decode(message_format: Any, messages: list[bytes], policy: BadRecords) -> tuple[list[Any], Any, list[Any]]:
+    """Values, the indexes of their messages, dead letters."""
     handler = BadRecordHandler(policy, Counter())
-    batch, kept = MessageDecoder(message_format, handler, "topic").decode(messages, str)
+    decoder = MessageDecoder(message_format, handler, "topic")
+    values: list[Any] = []
+    kept: list[int] = []
+    start = 0
+    while True:
+        decoded = decoder.decode(messages[start:], lambda index: str(start + index))
+        values += decoded.batch.values()
+        indexes = range(decoded.consumed) if decoded.kept is None else decoded.kept
+        kept += [start + index for index in indexes]
+        start += decoded.consumed
+        if start == len(messages):
+            break
+        assert decoded.consumed > 0
     letters = handler.take()
-    return batch.values(), kept, [] if letters is None else letters.values()
+    return values, kept, [] if letters is None else letters.values()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([GOOD, BAD, BLANK]), st.integers(1, 200)), max_size=6))
+def test_good_and_bad_messages_in_any_mixture(runs: list[tuple[str, int]]) -> None:
+    kinds = [kind for kind, length in runs for _ in range(length)]
+    values, kept, letters = decode(NdjsonFormat(ROW), lines_of(kinds), BadRecords.to_side_output())
+    good = [i for i, kind in enumerate(kinds) if kind == GOOD]
+    assert [row.id for row in values] == kept == good
+    assert [int(letter.position) for letter in letters] == [i for i, kind in enumerate(kinds) if kind == BAD]
+
+
+def test_one_step_looks_for_bad_messages_among_few() -> None:
+    decoder = MessageDecoder(NdjsonFormat(ROW), BadRecordHandler(BadRecords.skip(), Counter()), "topic")
+    assert decoder.decode([b"{"] * 5000, str).consumed <= 64
 
 
 def test_messages_of_a_line_format() -> None:
@@ -157,7 +185,7 @@ def test_messages_of_a_line_format() -> None:
     assert [row.id for row in values] == [1, 2]
     assert kept == [0, 1]
     assert [letter.position for letter in letters] == ["2", "4"]
-    assert decode(NdjsonFormat(ROW), messages[:2], BadRecords.fail())[1] is None
+    assert decode(NdjsonFormat(ROW), messages[:2], BadRecords.fail())[1] == [0, 1]
     assert decode(NdjsonFormat(ROW), [], BadRecords.fail())[0] == []
     with pytest.raises(SourceError, match=r"topic, 2: .*'\{'"):
         decode(NdjsonFormat(ROW), messages, BadRecords.fail())

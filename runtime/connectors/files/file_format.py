@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from runtime.common.typeinfo import TypeInformation
 from runtime.connectors.files.line_blocks import Block, LineBlocks, is_compressed, line_number
-from runtime.connectors.formats.bad_records import BadRecord, BadRecordHandler, salvage
+from runtime.connectors.formats.bad_records import SALVAGE_AT_ONCE, BadRecord, BadRecordHandler, salvage
 from runtime.connectors.rate_limiter import RateLimiter
 from runtime.core.batch import RecordBatch
 from runtime.operators.source import ReadStatus, SourceError, SourceSplit, SplitReader
@@ -152,6 +152,8 @@ class LineReader(SplitReader):
         except (OSError, EOFError) as error:
             raise _unreadable(split.path, error) from error
         self._block = Block(b"", self._blocks.offset)
+        #: parts of a block in which there is a bad record, still to be decoded
+        self._parts: deque[Block] = deque()
         self._batch: RecordBatch | None = None
         self._row = 0
         self._bad_records = bad_records
@@ -178,7 +180,7 @@ class LineReader(SplitReader):
     @property
     def position(self) -> int:
         if self._batch is None or self._row == self._batch.num_rows:
-            return self._blocks.offset
+            return self._parts[0].offset if self._parts else self._blocks.offset
         return self._block.offset + _line_offset(self._format, self._block.data, self._row, self._bad_lines)
 
     def take_dead_letters(self) -> RecordBatch | None:
@@ -192,7 +194,7 @@ class LineReader(SplitReader):
 
     def _next_block(self) -> bool:
         try:
-            block = self._blocks.next_block()
+            block = self._parts.popleft() if self._parts else self._blocks.next_block()
         except (OSError, EOFError) as error:
             raise _unreadable(self._path, error) from error
         if block is None:
@@ -207,10 +209,19 @@ class LineReader(SplitReader):
         except ValueError as error:
             if self._bad_records is None or not self._bad_records.is_tolerant:
                 raise self._bad_record(block) from error
-            self._batch, bad = salvage(self._decode_lines, to_lines(data), self._format.produced_type())
-            self._bad_lines = {record.index for record in bad}
-            self._bad_ahead.extend(_bad_lines(bad, block))
+            self._decode_what_is_good(data)
         return True
+
+    def _decode_what_is_good(self, data: bytes) -> None:
+        """Decode a block in which there is a bad record, or if it is long cut it in two first."""
+        lines = to_lines(data)
+        if len(lines) > SALVAGE_AT_ONCE:
+            self._parts.extendleft(reversed(_halves(self._block)))
+            self._batch = None
+            return
+        self._batch, bad = salvage(self._decode_lines, lines, self._format.produced_type())
+        self._bad_lines = {record.index for record in bad}
+        self._bad_ahead.extend(_bad_lines(bad, self._block))
 
     def _decode_lines(self, lines: Sequence[bytes]) -> RecordBatch:
         return self._format.decode(b"\n".join(lines) + b"\n")
@@ -254,6 +265,14 @@ def _line_offset(line_format: LineFormat, data: bytes, row: int, bad_lines: Cont
             row -= 1
         offset += len(line) + 1
     return min(offset, len(data))
+
+
+def _halves(block: Block) -> tuple[Block, Block]:
+    """The first and the second half of a block's lines, of which there must be two."""
+    middle = block.data.find(b"\n", len(block.data) // 2, -1) + 1
+    # the second half of the bytes may hold no other line
+    middle = middle or block.data.rfind(b"\n", 0, len(block.data) // 2) + 1
+    return Block(block.data[:middle], block.offset), Block(block.data[middle:], block.offset + middle)
 
 
 def _bad_lines(bad: Sequence[BadRecord], block: Block) -> list[_BadLine]:

@@ -29,6 +29,9 @@ DEAD_LETTERS = OutputTag("dead-letters", DEAD_LETTER_TYPE)
 """The side output for bad records, unless the user names another one."""
 
 _FIELDS = ("origin", "position", "error", "data")
+#: So many records at most are searched for bad ones in one step, each with a call of the decoder of some 100 µs: more
+#: would hold up the slot's loop, fewer would make small batches.
+SALVAGE_AT_ONCE = 64
 ERRORS_METRIC = "numRecordsInErrors"
 
 

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from runtime.common.serialization import DeserializationSchema, SerializationSchema
 from runtime.common.typeinfo import TypeInformation
 from runtime.connectors.files.file_format import LineFormat
 from runtime.connectors.files.writer_formats import RowWriterFormat
-from runtime.connectors.formats.bad_records import BadRecord, BadRecordHandler, join_batches, salvage
+from runtime.connectors.formats.bad_records import (
+    SALVAGE_AT_ONCE,
+    BadRecord,
+    BadRecordHandler,
+    join_batches,
+    salvage,
+)
 from runtime.core.batch import RecordBatch
 from runtime.operators.sink import SinkError
 from runtime.operators.source import SourceError
@@ -27,6 +33,16 @@ def message_type(message_format: MessageFormat) -> TypeInformation | None:
     if isinstance(message_format, LineFormat):
         return message_format.produced_type()
     return message_format.get_produced_type()
+
+
+class Decoded(NamedTuple):
+    """What became of some messages."""
+
+    batch: RecordBatch
+    kept: list[int] | None
+    """The index of each record's message; None if each of the consumed messages gave one."""
+    consumed: int
+    """How many messages it was; the others are to be decoded next."""
 
 
 class MessageDecoder:
@@ -44,44 +60,50 @@ class MessageDecoder:
         self._origin = origin
         self._type = message_type(message_format)
 
-    def decode(self, messages: Sequence[bytes], position: Callable[[int], str]) -> tuple[RecordBatch, list[int] | None]:
-        """The records of messages, and the index of each record's message; None if each message gave one.
+    def decode(self, messages: Sequence[bytes], position: Callable[[int], str]) -> Decoded:
+        """The records of messages: of all of them, or up to where bad ones have been looked for.
 
         Args:
-            messages: any number.
+            messages: any number; at least one is consumed if there is one.
             position: says where a message (by its index) comes from, for error messages and dead letters.
 
         Raises:
             SourceError: a message cannot be read and the policy is to fail; it shows the message.
         """
-        kept: list[int] | None
         if isinstance(self._format, LineFormat):
-            batch, kept, bad = self._decode_many(self._format, messages)
+            decoded, bad = self._decode_many(self._format, messages)
         else:
-            batch, kept, bad = self._decode_each(self._format, messages)
+            decoded, bad = self._decode_each(self._format, messages)
         for record in bad:
             if not self._bad_records.is_tolerant:
                 shown = repr(messages[record.index][:200])[1:]
                 raise SourceError(f"{self._origin}, {position(record.index)}: {record.error}: {shown}")
             self._bad_records.add(self._origin, position(record.index), record.error, messages[record.index])
-        return batch, kept
+        return decoded
 
-    def _decode_many(
-        self, line_format: LineFormat, messages: Sequence[bytes]
-    ) -> tuple[RecordBatch, list[int] | None, list[BadRecord]]:
+    def _decode_many(self, line_format: LineFormat, messages: Sequence[bytes]) -> tuple[Decoded, list[BadRecord]]:
         skips = line_format.skips
         kept = [index for index, message in enumerate(messages) if not skips(message)]
         is_all = len(kept) == len(messages)
         present = messages if is_all else [messages[index] for index in kept]
-        if not present:
-            return join_batches((), self._type), kept, []
-        try:
-            return self._decode_lines(line_format, present), None if is_all else kept, []
-        except ValueError:
-            batch, bad = salvage(lambda part: self._decode_lines(line_format, part), present, self._type)
-        out = {record.index for record in bad}
-        bad = [replace(record, index=kept[record.index]) for record in bad]
-        return batch, [index for number, index in enumerate(kept) if number not in out], bad
+        count = len(present)
+        while count:
+            # of those behind `count`, none is consumed
+            consumed = kept[count] if count < len(kept) else len(messages)
+            part = present[:count]
+            try:
+                batch = self._decode_lines(line_format, part)
+            except ValueError:
+                if count > SALVAGE_AT_ONCE:
+                    count //= 2
+                    continue
+                batch, bad = salvage(lambda some: self._decode_lines(line_format, some), part, self._type)
+                out = {record.index for record in bad}
+                bad = [replace(record, index=kept[record.index]) for record in bad]
+                good = [index for number, index in enumerate(kept[:count]) if number not in out]
+                return Decoded(batch, good, consumed), bad
+            return Decoded(batch, None if is_all else kept[:count], consumed), []
+        return Decoded(join_batches((), self._type), [], len(messages)), []
 
     def _decode_lines(self, line_format: LineFormat, messages: Sequence[bytes]) -> RecordBatch:
         batch = line_format.decode_messages(messages)
@@ -89,9 +111,7 @@ class MessageDecoder:
             raise ValueError("a message is not one record")
         return batch
 
-    def _decode_each(
-        self, schema: DeserializationSchema, messages: Sequence[bytes]
-    ) -> tuple[RecordBatch, list[int] | None, list[BadRecord]]:
+    def _decode_each(self, schema: DeserializationSchema, messages: Sequence[bytes]) -> tuple[Decoded, list[BadRecord]]:
         values: list[Any] = []
         kept: list[int] = []
         bad: list[BadRecord] = []
@@ -107,7 +127,7 @@ class MessageDecoder:
                 values.append(value)
                 kept.append(index)
         batch = RecordBatch.of_values(values, type_info=self._type)
-        return batch, None if len(kept) == len(messages) else kept, bad
+        return Decoded(batch, None if len(kept) == len(messages) else kept, len(messages)), bad
 
 
 class MessageEncoder:

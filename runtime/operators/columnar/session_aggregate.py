@@ -30,7 +30,7 @@ from runtime.operators.columnar.panes import NEVER, Times
 from runtime.operators.columnar.row_buffer import MAX_ROWS
 from runtime.operators.columnar.segments import Header, keyed_snapshot, restored_frames
 from runtime.operators.columnar.sessions import END, START, SessionStore
-from runtime.operators.columnar.watermarks_at import watermarks_at
+from runtime.operators.columnar.watermarks_at import moved_marks, watermarks_at
 from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OneInputOperator, OperatorContext
 from runtime.operators.output import Output
@@ -149,7 +149,7 @@ class SessionAggregateOperator(OneInputOperator):
             if late.any():
                 self._late.put_aside(batch, late, marks, int(late.sum()))
                 rows = np.flatnonzero(~late)
-                frame, times, marks = frame[rows], times[rows], _moved(marks, rows)
+                frame, times, marks = frame[rows], times[rows], moved_marks(marks, rows)
         start = done = 0
         for cut in cuts:
             stop = marks[cut].offset
@@ -240,12 +240,6 @@ class SessionAggregateOperator(OneInputOperator):
                 self._collector.add(results.slice(fired, int(passed) - fired), times[fired:passed])
                 self._collector.mark(mark.watermark)
                 fired = int(passed)
-
-
-def _moved(marks: Sequence[Mark], rows: npt.NDArray[np.int64]) -> list[Mark]:
-    """As many marks, with their offsets counted in `rows` only."""
-    offsets = np.searchsorted(rows, [mark.offset for mark in marks]).tolist()
-    return [Mark(offset, mark.watermark) for offset, mark in zip(offsets, marks, strict=True)]
 
 
 @dataclass(frozen=True)

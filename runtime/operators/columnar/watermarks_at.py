@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from runtime.core.batch import Mark
 from runtime.operators.columnar.panes import Times
@@ -22,3 +23,9 @@ def watermarks_at(watermark: int, marks: Sequence[Mark], num_rows: int) -> Times
         return watermark
     bounds = [0, *(offset for offset, _ in marks), num_rows]
     return np.repeat(np.array([watermark, *(mark.watermark for mark in marks)], dtype=np.int64), np.diff(bounds))
+
+
+def moved_marks(marks: Sequence[Mark], rows: npt.NDArray[np.int64]) -> list[Mark]:
+    """As many marks, with their offsets counted in `rows` (ascending) only."""
+    offsets = np.searchsorted(rows, [mark.offset for mark in marks]).tolist()
+    return [Mark(offset, mark.watermark) for offset, mark in zip(offsets, marks, strict=True)]

@@ -21,7 +21,6 @@ from runtime.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TypeI
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import MIN_WATERMARK, Watermark
-from runtime.network.columnar import marks_between
 from runtime.operators.columnar.aggregates import ROWS, WINDOW_END, WINDOW_START, AggregatePlan, AggregateSpec
 from runtime.operators.columnar.frame_collector import FrameCollector
 from runtime.operators.columnar.frames import FrameReader
@@ -30,7 +29,7 @@ from runtime.operators.columnar.late_rows import LateRows
 from runtime.operators.columnar.panes import NEVER, Panes, Times
 from runtime.operators.columnar.row_buffer import RowBuffer
 from runtime.operators.columnar.segments import PANE, Header, PaneId, SegmentStore, keyed_snapshot, restored_frames
-from runtime.operators.columnar.watermarks_at import watermarks_at
+from runtime.operators.columnar.watermarks_at import moved_marks, watermarks_at
 from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OneInputOperator, OperatorContext
 from runtime.operators.output import Output
@@ -160,7 +159,7 @@ class WindowAggregateOperator(OneInputOperator):
         kept = in_window & ~late
         if not kept.all():
             rows = np.flatnonzero(kept)
-            frame, times, marks = frame[rows], times[rows], marks_between(marks, rows)
+            frame, times, marks = frame[rows], times[rows], moved_marks(marks, rows)
             watermarks = watermarks if isinstance(watermarks, int) else watermarks[rows]
         if self._lateness_ms:
             self._add_with_lateness(frame, times, watermarks, marks)

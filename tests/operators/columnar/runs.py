@@ -119,7 +119,7 @@ def played(factory: OperatorFactory, run: Run, cut: bool, as_columns: bool = Tru
     with OneInputHarness(factory, input_type=ROWS) as harness:
         feed(harness, run, cut, as_columns)
         harness.process_watermark(END)
-        late = [repr(tuple(record)) for record in harness.side_output(LATE)]
+        late = [repr((normalized(value), timestamp)) for value, timestamp in harness.side_output(LATE)]
         return timeline(harness), late, harness.counter("numLateRecordsDropped")
 
 

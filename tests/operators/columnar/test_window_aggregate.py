@@ -66,7 +66,7 @@ def by_record(
 
 
 @pytest.mark.parametrize("assigner", ASSIGNERS, ids=repr)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(run=runs(), cut=st.booleans(), tag=st.sampled_from([None, LATE]), as_columns=st.booleans())
 def test_windows_give_what_a_function_for_each_record_gives(
     assigner: WindowAssigner[Any, Any], run: Run, cut: bool, tag: OutputTag | None, as_columns: bool
@@ -76,7 +76,7 @@ def test_windows_give_what_a_function_for_each_record_gives(
 
 
 @pytest.mark.parametrize("assigner", ASSIGNERS[:-1], ids=repr)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(run=runs(10), cut=st.booleans(), tag=st.sampled_from([None, LATE]), lateness_ms=st.sampled_from([1, 6, 30]))
 def test_windows_that_have_fired_fire_again_for_rows_within_the_allowed_lateness(
     assigner: WindowAssigner[Any, Any], run: Run, cut: bool, tag: OutputTag | None, lateness_ms: int
