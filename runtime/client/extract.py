@@ -34,6 +34,8 @@ DEFAULT_MEMORY_BYTES = 4 << 30
 """Address space, not resident memory: Arrow and Polars alone reserve more than 1 GiB of it."""
 OUTPUT_TAIL_BYTES = 64 << 10
 """What is kept of the program's output; what came before it is dropped while it runs."""
+MESSAGE_TAIL_CHARS = 300
+"""Of the output's last line, where it tells why the program gave up."""
 MAX_ANSWER_BYTES = 64 << 20
 """Largest job graph that is taken; a graph is as large as the user code and the collections in it."""
 EXIT_GRACE_S = 1.0
@@ -241,10 +243,14 @@ def _decode(result: _Answer, name: str) -> ExtractedJob:
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        raise ExtractionError(f"{name} ended {_how(result.exit_code)} before it defined a job", output=result.output)
+        message = f"{name} ended {_how(result.exit_code)} before it defined a job"
+        raise ExtractionError(_with_last_line(message, result.output), output=result.output)
     error = answer.get("error")
     if isinstance(error, dict):
-        raise ExtractionError(str(error.get("message")), str(error.get("traceback", "")), result.output)
+        message, traceback = str(error.get("message")), str(error.get("traceback", ""))
+        if error.get("exit_code"):
+            message = _with_last_line(message, result.output)
+        raise ExtractionError(message, traceback, result.output)
     try:
         graph = job_graph_from_json(answer.get("graph"))
     except GraphFormatError as broken:
@@ -257,6 +263,12 @@ def _decode(result: _Answer, name: str) -> ExtractedJob:
         stdout_tail=result.output,
         warnings=tuple(str(line) for line in warnings) if isinstance(warnings, list) else (),
     )
+
+
+def _with_last_line(message: str, output: str) -> str:
+    """A program that gives up, argparse for one, says why at the end of its output."""
+    lines = output.strip().splitlines()
+    return f"{message}: {lines[-1].strip()[:MESSAGE_TAIL_CHARS]}" if lines else message
 
 
 def _how(exit_code: int) -> str:

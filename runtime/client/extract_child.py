@@ -128,7 +128,10 @@ def run_program(request: dict[str, Any]) -> dict[str, Any]:
     except SystemExit as end:
         if recorder.answer is None:
             text = f": {end.code}" if isinstance(end.code, str) else f" (exit code {end.code or 0})"
-            return _error(f"{name} ended without a call of execute(){text}")
+            answer = _error(f"{name} ended without a call of execute(){text}")
+            if isinstance(end.code, int):
+                answer["error"]["exit_code"] = end.code
+            return answer
     except MemoryError:
         if recorder.answer is None:
             return _error(f"{name} needs more than {request['memory_bytes'] >> 20} MiB of memory to define its job")

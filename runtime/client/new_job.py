@@ -89,6 +89,10 @@ def test_orders_are_counted_by_country_and_minute() -> None:
         assert sorted(counts) == [("DE", 1), ("DE", 2), ("FR", 1)]
 ''')
 
+PYTEST_INI = """# pytest takes its settings from here, not from a directory above, and finds the job beside its test
+[pytest]
+"""
+
 
 def create_job(name: str, directory: Path) -> str:
     """Make `directory`/`name` with a job and a test; returns what to do with it.
@@ -105,6 +109,7 @@ def create_job(name: str, directory: Path) -> str:
         target.mkdir(parents=True)
         (target / f"{module}.py").write_text(JOB.substitute(words), encoding="utf-8")
         (target / f"test_{module}.py").write_text(TEST.substitute(words), encoding="utf-8")
+        (target / "pytest.ini").write_text(PYTEST_INI, encoding="utf-8")
     except FileExistsError:
         raise ClientError(f"{target} is there already") from None
     except OSError as error:

@@ -10,13 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from runtime.common.typeinfo import RowTypeInfo
 from runtime.core.column_keys import ColumnKeys
 from runtime.operators.columnar.aggregates import aggregate_spec
+from runtime.operators.columnar.deduplicate import DeduplicateOperatorFactory, Keep
 from runtime.operators.columnar.expressions import Projection
 from runtime.operators.columnar.local_aggregate import LocalAggregateOperatorFactory
 from runtime.operators.columnar.panes import panes_of
 from runtime.operators.columnar.project import ProjectOperatorFactory, WhereOperatorFactory
+from runtime.operators.columnar.running_aggregate import RunningAggregateOperatorFactory
 from runtime.operators.columnar.session_aggregate import SessionAggregateOperatorFactory, SessionAggregateSpec
+from runtime.operators.columnar.unnest import UnnestOperatorFactory
 from runtime.operators.columnar.window_aggregate import WindowAggregateOperatorFactory, WindowAggregateSpec
 from runtime.operators.output_tag import OutputTag
 from runtime.operators.windowing.assigners import WindowAssigner
@@ -60,6 +64,46 @@ def column_keys(stream: KeyedStream, what: str) -> ColumnKeys:
     if not isinstance(keys, ColumnKeys):
         raise TypeError(f"{what}() needs a stream that is keyed by columns: use key_by_columns(), not key_by()")
     return keys
+
+
+def unnested(stream: DataStream, column: str, alias: str) -> DataStream:
+    """A record for each item of a list column."""
+    type_info = stream.get_type()
+    if type_info is None:
+        raise TypeError("unnest() needs a stream of a declared type: give it an output_type such as Types.ROW_NAMED")
+    factory = UnnestOperatorFactory(type_info, column, alias)
+    made = stream.transform("Unnest", factory, factory.output_type, is_stateful=False)
+    return made.set_description(f"Unnest({column} AS {alias})")
+
+
+def deduplicated(stream: KeyedStream, keep: Keep) -> DataStream:
+    """The first or the last record of each key.
+
+    Raises:
+        TypeError: the stream is not keyed by columns.
+    """
+    keys = column_keys(stream, "deduplicate")
+    type_info = stream.get_type()
+    if not isinstance(type_info, RowTypeInfo):
+        raise TypeError(f"deduplicate() needs records of type Types.ROW_NAMED, not {type_info}")
+    factory = DeduplicateOperatorFactory(keys, type_info, keep)
+    made = stream.transform("Deduplicate", factory, type_info)
+    return made.set_description(f"Deduplicate({keep}, {', '.join(keys.names)})")
+
+
+def aggregated(stream: KeyedStream, expressions: Sequence[str], named: Mapping[str, str]) -> DataStream:
+    """The running aggregates of each key.
+
+    Raises:
+        ColumnExpressionError: an expression cannot be used.
+        TypeError: the stream is not keyed by columns.
+    """
+    keys = column_keys(stream, "aggregate_columns")
+    spec = aggregate_spec(stream.get_type(), keys.names, expressions, named, ())
+    factory = RunningAggregateOperatorFactory(spec)
+    description = ", ".join(f"{text} AS {column}" for column, text in spec.columns)
+    made = stream.transform("Aggregate", factory, factory.output_type)
+    return made.set_description(f"Aggregate({', '.join(keys.names)}, {description})")
 
 
 def aggregated_windows(

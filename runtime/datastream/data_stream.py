@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from runtime.connectors.collect_sink import CollectSink
 from runtime.connectors.print_sink import PrintSink
 from runtime.core.column_keys import ColumnKeys
 from runtime.datastream.broadcast_stream import BroadcastStream
-from runtime.datastream.columnar import filtered, projected
+from runtime.datastream.columnar import aggregated, deduplicated, filtered, projected, unnested
 from runtime.datastream.connected_streams import BroadcastConnectedStream, ConnectedStreams
 from runtime.datastream.iterator import CloseableIterator
 from runtime.datastream.joined_streams import CoGroupedStreams, IntervalJoin, JoinedStreams, TemporalJoin
@@ -283,6 +283,15 @@ class DataStream:
             TypeError: the records have no declared type.
         """
         return filtered(self, condition)
+
+    def unnest(self, column: str, alias: str | None = None) -> DataStream:
+        """A record for each item of a list column, which takes the list's place; empty and null lists give none.
+
+        Raises:
+            ColumnExpressionError: it is no column of lists, or the alias is taken.
+            TypeError: the records have no declared type.
+        """
+        return unnested(self, column, alias or column)
 
     def key_by_columns(self, *columns: str) -> KeyedStream:
         """Bring records with equal values of these columns to the same subtask, without making Python objects.
@@ -639,6 +648,28 @@ class KeyedStream(DataStream):
 
     def key_by_columns(self, *columns: str) -> KeyedStream:
         return self._origin.key_by_columns(*columns)
+
+    def aggregate_columns(self, *expressions: str, **named: str) -> DataStream:
+        """SQL aggregates of all records of each key so far, as a changelog (not in PyFlink).
+
+        The first result of a key is a row of kind INSERT, later ones are pairs of UPDATE_BEFORE and UPDATE_AFTER.
+        Aggregates: count, sum, min, max, avg; see `WindowedStream.aggregate_columns`.
+
+        Raises:
+            ColumnExpressionError: an expression cannot be used.
+            TypeError: the stream is not keyed by columns.
+        """
+        return aggregated(self, expressions, named)
+
+    def deduplicate(self, keep: Literal["first", "last"] = "first") -> DataStream:
+        """The first record of each key; or the last, as a changelog that takes back the one before (not in PyFlink).
+
+        State grows with the number of keys.
+
+        Raises:
+            TypeError: the stream is not keyed by columns.
+        """
+        return deduplicated(self, keep)
 
     def cache(self) -> CachedDataStream:
         """As `DataStream.cache`; what is kept is not keyed."""

@@ -83,6 +83,10 @@ def test_an_error_of_the_api_is_told_at_the_users_line(tmp_path: Path) -> None:
     [
         ("x = (\n", "job.py, line 1: SyntaxError: '(' was never closed"),
         ("x = 1\n", "job.py ended without a call of execute(): it defines no job"),
+        (
+            "import argparse; argparse.ArgumentParser(prog='job').parse_args(['--no'])",
+            "job.py ended without a call of execute() (exit code 2): job: error: unrecognized arguments: --no",
+        ),
         ("import sys; sys.exit('no input given')", "job.py ended without a call of execute(): no input given"),
         ("import argparse; argparse.ArgumentParser().parse_args(['-x'])", "execute() (exit code 2)"),
         ("import os; os._exit(7)", "job.py ended with exit code 7 before it defined a job"),

@@ -15,9 +15,11 @@ from tests.job_runs import record_run
 
 def test_a_new_job_passes_its_test_and_can_be_submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    # a newcomer makes it in the checkout, whose own tests need settings of their own
+    (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\n')
     assert cli.main(["new", "my-job"]) == 0
     directory = tmp_path / "my-job"
-    assert sorted(path.name for path in directory.iterdir()) == ["my_job.py", "test_my_job.py"]
+    assert sorted(path.name for path in directory.iterdir()) == ["my_job.py", "pytest.ini", "test_my_job.py"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(directory)]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 0, result.stdout

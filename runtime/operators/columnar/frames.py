@@ -16,9 +16,9 @@ import polars as pl
 import pyarrow as pa
 from polars.interchange import CompatLevel
 
-from runtime.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
+from runtime.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from runtime.common.types import Row, RowKind
-from runtime.core.arrow import arrow_schema, type_from_arrow
+from runtime.core.arrow import arrow_schema, from_arrow, type_from_arrow
 from runtime.core.batch import Mark, RecordBatch
 
 _NEWEST = CompatLevel.newest()
@@ -127,6 +127,17 @@ def fields_of(type_info: TypeInformation) -> dict[str, TypeInformation]:
     if isinstance(type_info, TupleTypeInfo):
         return {f"f{i}": field_type for i, field_type in enumerate(type_info.field_types)}
     return {"value": type_info}
+
+
+def tuples_of(frame: pl.DataFrame, types: Sequence[TypeInformation]) -> list[tuple[Any, ...]]:
+    """A frame's rows as tuples of Python values, in the form that the types say."""
+    return from_arrow(arrow_of(frame), Types.TUPLE(list(types)))
+
+
+def keys_of(frame: pl.DataFrame, types: Sequence[TypeInformation]) -> list[Any]:
+    """The keys that a frame of key columns holds, as ColumnKeys gives them for records."""
+    keys = tuples_of(frame, types)
+    return [key for (key,) in keys] if len(types) == 1 else keys
 
 
 def row_kinds(batch: RecordBatch) -> list[RowKind] | None:

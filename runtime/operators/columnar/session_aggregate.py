@@ -235,11 +235,14 @@ class SessionAggregateOperator(OneInputOperator):
         bounds = due.with_columns(pl.col(START).alias(WINDOW_START), pl.col(END).alias(WINDOW_END))
         results = self._plan.results(bounds)
         fired = 0
-        for mark, passed in zip(marks, np.searchsorted(times, [m.watermark for m in marks], side="right"), strict=True):
-            if passed > fired:
-                self._collector.add(results.slice(fired, int(passed) - fired), times[fired:passed])
+        passed = np.searchsorted(times, [mark.watermark for mark in marks], side="right").tolist()
+        for index, (mark, stop) in enumerate(zip(marks, passed, strict=True)):
+            if stop > fired:
+                if index:
+                    self._collector.mark(marks[index - 1].watermark)
+                self._collector.add(results.slice(fired, stop - fired), times[fired:stop])
                 self._collector.mark(mark.watermark)
-                fired = int(passed)
+                fired = stop
 
 
 @dataclass(frozen=True)

@@ -192,16 +192,22 @@ class WindowAggregateOperator(OneInputOperator):
                 self._rise(marks[-1].watermark)
             return
         start = 0
-        for stop, watermark in self._cuts(ends, marks):
+        for stop, passed, watermark in self._cuts(ends, marks):
             self._add(frame.slice(start, stop - start), times[start:stop], ends[start:stop])
+            if passed > self._watermark:
+                self._rise(passed)
             self._advance(watermark)
             start = stop
         if marks and marks[-1].watermark > self._watermark:
             self._rise(marks[-1].watermark)
         self._add(frame.slice(start), times[start:], ends[start:])
 
-    def _cuts(self, ends: Times, marks: Sequence[Mark]) -> Iterator[tuple[int, int]]:
-        """(row, watermark) of the marks at which a window may fire; the caller lets it fire before the next."""
+    def _cuts(self, ends: Times, marks: Sequence[Mark]) -> Iterator[tuple[int, int, int]]:
+        """The marks at which a window may fire, which the caller does before it asks for the next.
+
+        Returns:
+            (row, watermark of the mark before, watermark).
+        """
         offsets = np.array([mark.offset for mark in marks], dtype=np.int64)
         watermarks = np.array([mark.watermark for mark in marks], dtype=np.int64)
         start = 0
@@ -213,7 +219,7 @@ class WindowAggregateOperator(OneInputOperator):
                 return
             hit = int(hits[0])
             start = int(offsets[hit])
-            yield start, int(watermarks[hit])
+            yield start, int(watermarks[hit - 1]) if hit else self._watermark, int(watermarks[hit])
             offsets, watermarks = offsets[hit + 1 :], watermarks[hit + 1 :]
 
     def _add(self, frame: pl.DataFrame, times: Times, ends: Times | None) -> None:

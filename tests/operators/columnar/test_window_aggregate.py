@@ -8,10 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.common import Row, RowKind
+from runtime.core.batch import Mark, RecordBatch
+from runtime.core.ids import KeyGroup
+from runtime.core.keys import encode_key
+from runtime.operators.columnar import row_buffer, segments
 from runtime.operators.columnar.aggregates import aggregate_spec
+from runtime.operators.columnar.expressions import ColumnExpressionError
+from runtime.operators.columnar.input_checks import ChangelogInputError
 from runtime.operators.columnar.panes import panes_of
 from runtime.operators.columnar.session_aggregate import SessionAggregateOperatorFactory, SessionAggregateSpec
 from runtime.operators.columnar.window_aggregate import WindowAggregateOperatorFactory, WindowAggregateSpec
+from runtime.operators.errors import MissingTimestampError
 from runtime.operators.operator import OperatorFactory
 from runtime.operators.output_tag import OutputTag
 from runtime.operators.windowing.assigners import (
@@ -23,6 +31,11 @@ from runtime.operators.windowing.contents import ListContents
 from runtime.operators.windowing.cumulative_windows import CumulativeEventTimeWindows
 from runtime.operators.windowing.factory import WindowOperatorFactory
 from runtime.operators.windowing.session_windows import EventTimeSessionWindows
+from runtime.state.errors import StateMigrationError
+from runtime.state.key_groups import key_group_of, operator_index_for_key_group
+from runtime.state.snapshot import OperatorSnapshot
+from runtime.testing.clock import ManualClock
+from runtime.testing.harness import OneInputHarness, assert_same_when_rescaled, run_rescaling
 from tests.operators.columnar.runs import (
     AGGREGATES,
     BY_ORDER,
@@ -30,9 +43,12 @@ from tests.operators.columnar.runs import (
     ROWS,
     AggregateInPython,
     Run,
+    batch_of,
+    feed,
     key_of,
     played,
     runs,
+    timeline,
 )
 
 ASSIGNERS: list[WindowAssigner[Any, Any]] = [
@@ -66,20 +82,155 @@ def by_record(
 
 
 @pytest.mark.parametrize("assigner", ASSIGNERS, ids=repr)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(run=runs(), cut=st.booleans(), tag=st.sampled_from([None, LATE]), as_columns=st.booleans())
 def test_windows_give_what_a_function_for_each_record_gives(
     assigner: WindowAssigner[Any, Any], run: Run, cut: bool, tag: OutputTag | None, as_columns: bool
 ) -> None:
-    expected = played(by_record(assigner, tag, 0), run, cut, as_columns)
-    assert played(by_column(assigner, tag, 0), run, cut, as_columns) == expected
+    # a list of merged sessions is put together session by session there, in the order of arrival here
+    in_order = not isinstance(assigner, EventTimeSessionWindows)
+    expected = played(by_record(assigner, tag, 0, in_order), run, cut, as_columns)
+    assert played(by_column(assigner, tag, 0, in_order), run, cut, as_columns) == expected
 
 
 @pytest.mark.parametrize("assigner", ASSIGNERS[:-1], ids=repr)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(run=runs(10), cut=st.booleans(), tag=st.sampled_from([None, LATE]), lateness_ms=st.sampled_from([1, 6, 30]))
 def test_windows_that_have_fired_fire_again_for_rows_within_the_allowed_lateness(
     assigner: WindowAssigner[Any, Any], run: Run, cut: bool, tag: OutputTag | None, lateness_ms: int
 ) -> None:
     expected = played(by_record(assigner, tag, lateness_ms), run, cut)
     assert played(by_column(assigner, tag, lateness_ms), run, cut) == expected
+
+
+def row(key: str | None, number: int | None = None, text: str | None = None) -> Row:
+    return Row(key=key, number=number, text=text, amount=None)
+
+
+@pytest.mark.parametrize("assigner", ASSIGNERS, ids=repr)
+@settings(max_examples=5, deadline=None)
+@given(parts=st.lists(runs(8), min_size=3, max_size=3))
+def test_windows_survive_rescaling(assigner: WindowAssigner[Any, Any], parts: list[Run]) -> None:
+    lifted = 0
+    stages: list[Run] = []
+    for rows, times, marks in parts:
+        # each stage goes on in event time where the one before stopped
+        stages.append((rows, [t + lifted for t in times], [Mark(o, w + lifted) for o, w in marks]))
+        lifted += 20
+    factory = by_column(assigner, LATE, 0, in_order=not isinstance(assigner, EventTimeSessionWindows))
+
+    def create(
+        parallelism: int, subtask: int, clock: ManualClock, snapshot: OperatorSnapshot | None
+    ) -> OneInputHarness:
+        return OneInputHarness(factory, None, parallelism, subtask, clock=clock, snapshot=snapshot, input_type=ROWS)
+
+    def feed_all(harnesses: Any, stage: Run) -> None:
+        rows, times, marks = stage
+        owners = [
+            operator_index_for_key_group(128, len(harnesses), key_group_of(encode_key(r["key"]), 128)) for r in rows
+        ]
+        for index, harness in enumerate(harnesses):
+            mine = [place for place, owner in enumerate(owners) if owner == index]
+            own_marks = [Mark(sum(place < offset for place in mine), watermark) for offset, watermark in marks]
+            feed(harness, ([rows[i] for i in mine], [times[i] for i in mine], own_marks), cut=False)
+
+    assert_same_when_rescaled(3, lambda parallelisms: run_rescaling(stages, parallelisms, 128, create, feed_all))
+
+
+def test_a_window_that_has_fired_does_not_fire_again_if_a_restore_takes_event_time_back() -> None:
+    factory = by_column(SlidingEventTimeWindows(12, 4, 0), None, 0)
+    with OneInputHarness(factory, input_type=ROWS) as harness:
+        harness.process([row("a", 1)], [1])
+        harness.process_watermark(4)
+        (fired,) = harness.values
+        saved = harness.snapshot()
+    assert (fired["since"], fired["until"], saved.watermark) == (-8, 4, 4)
+    with OneInputHarness(factory, input_type=ROWS, snapshot=OperatorSnapshot(saved.keyed, watermark=-5)) as harness:
+        harness.process_watermark(100)
+        assert [(value["since"], value["until"]) for value in harness.values] == [(-4, 8), (0, 12)]
+
+
+def test_first_last_and_collect_of_sessions_follow_the_order_of_arrival() -> None:
+    factory = by_column(EventTimeSessionWindows(5), None, 0)
+    with OneInputHarness(factory, input_type=ROWS) as harness:
+        harness.process([row("a", 1, "x"), row("a", 2, "y")], [10, 0])
+        harness.process([row("a", 3, "z")], [5])
+        harness.process_watermark(100)
+        (value,) = harness.values
+    assert (value["first"], value["last"], value["numbers_list"]) == ("x", 3, [1, 2, 3])
+
+
+def test_a_full_buffer_is_aggregated_and_segments_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_buffer, "MAX_ROWS", 2)
+    monkeypatch.setattr(row_buffer, "_MAX_SINGLE_PANES", 2)
+    monkeypatch.setattr(segments, "MAX_SEGMENTS", 3)
+    run: Run = ([row("a", n) for n in range(40)], [n * 7 % 60 for n in range(40)], [])
+    for assigner in (TumblingEventTimeWindows(10), SlidingEventTimeWindows(12, 4, 1)):
+        results = []
+        for factory in (by_column(assigner, None, 0), by_record(assigner, None, 0)):
+            with OneInputHarness(factory, input_type=ROWS) as harness:
+                for start in range(0, 40, 4):
+                    stop = start + 4
+                    harness.process_batch(batch_of(run[0][start:stop], run[1][start:stop], (), True))
+                harness.process_watermark(1_000)
+                results.append(timeline(harness))
+        assert results[0] == results[1]
+
+
+def test_only_the_key_groups_of_keys_that_are_there_are_saved() -> None:
+    with OneInputHarness(by_column(TumblingEventTimeWindows(10), None, 0), input_type=ROWS) as harness:
+        harness.process([row("a"), row("b"), row("a")], [1, 2, 3])
+        keyed = harness.snapshot().keyed
+        assert keyed is not None
+        assert set(keyed.groups) == {KeyGroup(key_group_of(encode_key(key), 128)) for key in "ab"}
+        harness.process_watermark(100)
+        keyed = harness.snapshot().keyed
+        assert keyed is not None
+        assert not keyed.groups
+
+
+def test_state_of_other_aggregates_is_refused() -> None:
+    with OneInputHarness(by_column(TumblingEventTimeWindows(10), None, 0), input_type=ROWS) as harness:
+        harness.process([row("a")], [1])
+        saved = harness.snapshot()
+    with pytest.raises(StateMigrationError, match="window-segments"):
+        OneInputHarness(by_column(TumblingEventTimeWindows(10), None, 0, in_order=False), snapshot=saved)
+    with OneInputHarness(by_record(TumblingEventTimeWindows(10), None, 0), input_type=ROWS) as harness:
+        harness.process([row("a")], [1])
+        saved = harness.snapshot()
+    with pytest.raises(StateMigrationError, match="window-contents"):
+        OneInputHarness(by_column(TumblingEventTimeWindows(10), None, 0), snapshot=saved)
+
+
+@pytest.mark.parametrize("assigner", [TumblingEventTimeWindows(10), EventTimeSessionWindows(5)], ids=repr)
+def test_rows_without_event_time_and_rows_that_take_others_back_are_refused(assigner: WindowAssigner[Any, Any]) -> None:
+    with OneInputHarness(by_column(assigner, None, 0), input_type=ROWS) as harness:
+        harness.process_batch(RecordBatch.of_values([], [], [Mark(0, 3)], ROWS))
+        with pytest.raises(MissingTimestampError):
+            harness.process([row("a")])
+        taken_back = row("a")
+        taken_back.set_row_kind(RowKind.DELETE)
+        with pytest.raises(ChangelogInputError):
+            harness.process([taken_back], [5])
+        assert harness.watermarks == [3]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("sum(text) AS x", "only numbers"),
+        ("median(number) AS x", "none of the aggregates"),
+        ("sum(max(number)) AS x", "more than one row"),
+        ("number AS x", "unable to find column"),
+        ("count(*)", "no name"),
+        ("sum(number AS x", "not closed"),
+        ("sum(*) AS x", "only count"),
+        ("sum(DISTINCT number) AS x", "DISTINCT"),
+        ("count(*) AS key", "is a key"),
+        ("sum(number) OVER (PARTITION BY key) AS x", "OVER"),
+    ],
+)
+def test_aggregates_that_cannot_be_used_are_refused_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(ColumnExpressionError) as refused:
+        aggregate_spec(ROWS, ["key"], [text], {})
+    assert reason in str(refused.value)

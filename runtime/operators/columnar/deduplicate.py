@@ -1,0 +1,134 @@
+"""deduplicate: the first or the last row of each key, by order of arrival.
+
+The first row is found for a whole batch at once, and the state is asked once for each different key. "last" gives a
+changelog: every row takes back the one before it of its key. Used by the task's thread.
+Source: Flink SQL, deduplication by processing time (ProcTimeDeduplicateKeepFirstRowFunction and its sibling).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from runtime.common.typeinfo import RowTypeInfo, Types
+from runtime.common.types import Row, RowKind, row_of
+from runtime.core.batch import RecordBatch
+from runtime.core.column_keys import ColumnKeys
+from runtime.core.elements import Watermark
+from runtime.network.columnar import marks_between
+from runtime.network.frames import without_views
+from runtime.operators.columnar.frames import FrameReader, keys_of
+from runtime.operators.columnar.input_checks import check_inserts
+from runtime.operators.operator import OneInputOperator
+from runtime.operators.user_operator import KeyedOperator, KeyedStateOperator
+from runtime.state.descriptors import ValueStateDescriptor
+
+Keep = Literal["first", "last"]
+
+
+class KeepFirstOperator(KeyedStateOperator, OneInputOperator):
+    """Lets the first row of each key through."""
+
+    def __init__(self, keys: ColumnKeys, type_info: RowTypeInfo) -> None:
+        super().__init__([], [], type_info)
+        self._reader = FrameReader(type_info)
+        self._type_info = type_info
+        self._columns = list(keys.names)
+        self._types = keys.types
+
+    def open(self) -> None:
+        super().open()
+        self._seen = self.backend.get_state(ValueStateDescriptor("seen", Types.BOOLEAN()))
+
+    def process_batch(self, batch: RecordBatch) -> None:
+        check_inserts(self.context, batch)
+        frame = self._reader.read(batch, self._columns).with_row_index("__row")
+        first = frame.unique(self._columns, keep="first", maintain_order=True)
+        rows = first.drop_in_place("__row").to_numpy().astype(np.int64)
+        rows = rows[np.array([self._is_new(key) for key in keys_of(first, self._types)], dtype=np.bool_)]
+        marks = marks_between(batch.marks, rows)
+        if len(rows):
+            columns = RecordBatch.of_arrow(without_views(batch.arrow()), self._type_info, batch.timestamps_array())
+            self.output.collect(columns.take(rows).with_marks(marks))
+        elif marks:
+            self.output.emit_watermark(Watermark(marks[-1].watermark))
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        self.output.emit_watermark(watermark)
+
+    def _is_new(self, key: Any) -> bool:
+        self.backend.set_current_key(key)
+        if self._seen.value() is not None:
+            return False
+        self._seen.update(True)
+        return True
+
+
+class KeepLastOperator(KeyedOperator):
+    """Gives every row, and before it takes back the one that was the last of its key."""
+
+    def __init__(self, keys: ColumnKeys, type_info: RowTypeInfo) -> None:
+        super().__init__([], keys, type_info)
+
+    def process_batch(self, batch: RecordBatch) -> None:
+        check_inserts(self.context, batch)
+        super().process_batch(batch)
+
+    def open(self) -> None:
+        super().open()
+        self._last = self.backend.get_state(ValueStateDescriptor("last", self.output_type))
+
+    def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
+        set_key, read, write, add = (
+            self.backend.set_current_key,
+            self._last.value,
+            self._last.update,
+            self.collector.add,
+        )
+        for row, timestamp, key in zip(values, timestamps, keys, strict=True):
+            set_key(key)
+            before = read()
+            write(row)
+            if before is None:
+                add(row, timestamp)
+            else:
+                add(of_kind(before, RowKind.UPDATE_BEFORE), timestamp)
+                add(of_kind(row, RowKind.UPDATE_AFTER), timestamp)
+
+
+@dataclass(frozen=True)
+class DeduplicateOperatorFactory:
+    """Deduplicate.
+
+    Args:
+        keys: columns that the stream is keyed by.
+        type_info: of the records, in and out.
+        keep: "first" or "last".
+
+    Raises:
+        ValueError: it is neither.
+    """
+
+    keys: ColumnKeys
+    type_info: RowTypeInfo
+    keep: Keep = "first"
+
+    def __post_init__(self) -> None:
+        if self.keep not in ("first", "last"):
+            raise ValueError(f'deduplicate() keeps the "first" or the "last" row of a key, not {self.keep!r}')
+
+    @property
+    def output_type(self) -> RowTypeInfo:
+        return self.type_info
+
+    def create(self) -> KeepFirstOperator | KeepLastOperator:
+        return (KeepFirstOperator if self.keep == "first" else KeepLastOperator)(self.keys, self.type_info)
+
+
+def of_kind(row: Row, kind: RowKind) -> Row:
+    """The same row with another kind; `row` is left as it is, for it may be in the state."""
+    made = row_of(row._values, row._fields)
+    made._row_kind = kind
+    return made

@@ -1,0 +1,175 @@
+"""Running aggregates of a keyed stream, as a changelog: each row changes its key's result.
+
+The first result of a key is an INSERT; later ones take back the one before (UPDATE_BEFORE) and give the new
+(UPDATE_AFTER); a row that changes nothing gives nothing. All running values of a batch are found at once; the state is
+read and written once for each different key. Used by the task's thread. Source: Flink SQL, GroupAggFunction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from polars.exceptions import PolarsError
+
+from runtime.common.typeinfo import RowTypeInfo, Types
+from runtime.common.types import Row, RowKind, rows_of
+from runtime.core.batch import Mark, RecordBatch
+from runtime.core.column_keys import ColumnKeys
+from runtime.core.elements import Watermark
+from runtime.operators.columnar.aggregates import ROWS, AggregatePlan, AggregateSpec, Merge, Partial
+from runtime.operators.columnar.expressions import ColumnExpressionError
+from runtime.operators.columnar.frames import FrameReader, keys_of, tuples_of
+from runtime.operators.columnar.input_checks import check_inserts
+from runtime.operators.errors import user_function_error
+from runtime.operators.operator import OneInputOperator
+from runtime.operators.user_operator import KeyedStateOperator
+from runtime.state.descriptors import ValueStateDescriptor
+
+_KEY = "__key"
+_BASE = "__base"
+_RUNNING = frozenset({Merge.ROWS, Merge.COUNT, Merge.SUM, Merge.MIN, Merge.MAX})
+
+
+def running(partial: Partial, dtype: pl.DataType) -> pl.Expr:
+    """The value of a partial after each row of its key.
+
+    Args:
+        dtype: of the partial. Its value before the batch, null for a new key, is in the column with `_BASE` before it.
+    """
+    base, column = pl.col(_BASE + partial.name), pl.col(partial.argument)
+    match partial.merge:
+        case Merge.ROWS:
+            steps = pl.lit(1, pl.Int64)
+        case Merge.COUNT:
+            steps = column.is_not_null().cast(pl.Int64)
+        case Merge.SUM:
+            steps = column.cast(dtype).fill_null(0)
+        case Merge.MIN:
+            lowest = column.cum_min().forward_fill().over(_KEY)
+            return pl.min_horizontal(base, lowest).alias(partial.name)
+        case _:
+            highest = column.cum_max().forward_fill().over(_KEY)
+            return pl.max_horizontal(base, highest).alias(partial.name)
+    # added to the first row, not to the sum of the batch: floats must not depend on where batches end
+    is_first = pl.int_range(pl.len()).over(_KEY) == 0
+    stepped = pl.when(is_first).then(base.fill_null(0) + steps).otherwise(steps)
+    return stepped.cum_sum().over(_KEY).cast(dtype).alias(partial.name)
+
+
+class RunningAggregateOperator(KeyedStateOperator, OneInputOperator):
+    """Aggregates of all rows of a key so far."""
+
+    def __init__(self, spec: AggregateSpec) -> None:
+        self._plan = plan = AggregatePlan(spec)
+        super().__init__([], [], plan.output_type)
+        self._reader = FrameReader(spec.input_type)
+        self._keys = ColumnKeys(plan.keys, spec.input_type)
+        self._partial_names = [partial.name for partial in plan.partials]
+        partial_fields = plan.partial_type
+        self._partial_types = partial_fields.field_types[len(plan.keys) :]
+        schema = plan.empty_partials.schema
+        self._base_schema = {_BASE + name: schema[name] for name in self._partial_names}
+        self._running = [running(partial, schema[partial.name]) for partial in plan.partials]
+        self._names = plan.output_type.field_names
+
+    def open(self) -> None:
+        super().open()
+        self._state = self.backend.get_state(ValueStateDescriptor("partials", Types.TUPLE(list(self._partial_types))))
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        self.output.emit_watermark(watermark)
+
+    def process_batch(self, batch: RecordBatch) -> None:
+        check_inserts(self.context, batch)
+        if not batch.num_rows:
+            if batch.marks:
+                self.output.emit_watermark(Watermark(batch.marks[-1].watermark))
+            return
+        try:
+            before, after = self._changes(self._reader.read(batch, self._plan.input_columns))
+        except PolarsError as error:
+            raise user_function_error(self.context, error, during="aggregating columns") from error
+        values: list[Row] = []
+        ends = [0]
+        for old, new in zip(before, after, strict=True):
+            if old is None:
+                values.append(new)
+            elif old._values != new._values:
+                old._row_kind, new._row_kind = RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER
+                values += (old, new)
+            ends.append(len(values))
+        moved = {ends[offset]: watermark for offset, watermark in batch.marks}
+        marks = [Mark(offset, watermark) for offset, watermark in moved.items()]
+        if not values:
+            if marks:
+                self.output.emit_watermark(Watermark(marks[-1].watermark))
+            return
+        times = batch.timestamps_array()
+        timestamps = None if times is None else np.repeat(times, np.diff(ends)).tolist()
+        self.output.collect(RecordBatch.of_values(values, timestamps, marks, self.output_type))
+
+    def _changes(self, frame: pl.DataFrame) -> tuple[list[Row | None], list[Row]]:
+        """The result before each row, None for the first of a key, and after it; no row is shared."""
+        keys = self._plan.keys
+        rows = self._plan.rows(frame, 0)
+        distinct = rows.select(keys).unique(maintain_order=True)
+        python_keys = keys_of(distinct, self._keys.types)
+        stored = pl.DataFrame([self._read(key) for key in python_keys], schema=self._base_schema, orient="row")
+        base = pl.concat([distinct, stored], how="horizontal").with_row_index(_KEY)
+        rows = rows.join(base, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        after = rows.with_columns(self._running)
+        newest = after.unique(_KEY, keep="last", maintain_order=True).sort(_KEY).select(self._partial_names)
+        for key, partials in zip(python_keys, tuples_of(newest, self._partial_types), strict=True):
+            self.backend.set_current_key(key)
+            self._state.update(partials)
+        # the result before a row is the one after the last row of its key, or what the state gives
+        restored = base.rename({_BASE + name: name for name in self._partial_names})
+        results, old_results = self._rows(after), self._rows(restored)
+        is_known = base.get_column(_BASE + ROWS).is_not_null().to_list()
+        latest: list[Row | None] = [old if known else None for old, known in zip(old_results, is_known, strict=True)]
+        before: list[Row | None] = []
+        for number, result in zip(after.get_column(_KEY).to_list(), results, strict=True):
+            before.append(latest[number])
+            latest[number] = rows_of([result._values], result._fields)[0]
+        return before, results
+
+    def _rows(self, partials: pl.DataFrame) -> list[Row]:
+        assert isinstance(self.output_type, RowTypeInfo)
+        return rows_of(tuples_of(self._plan.results(partials), self.output_type.field_types), self._names)
+
+    def _read(self, key: Any) -> tuple[Any, ...]:
+        self.backend.set_current_key(key)
+        partials: tuple[Any, ...] | None = self._state.value()
+        return (None,) * len(self._partial_names) if partials is None else partials
+
+
+@dataclass(frozen=True)
+class RunningAggregateOperatorFactory:
+    """Running aggregates.
+
+    Args:
+        spec: without context columns.
+
+    Raises:
+        ColumnExpressionError: an aggregate is none of count, sum, min, max, avg.
+    """
+
+    spec: AggregateSpec
+
+    def __post_init__(self) -> None:
+        for partial in AggregatePlan(self.spec).partials:
+            if partial.merge not in _RUNNING:
+                raise ColumnExpressionError(
+                    f"{partial.merge.value}({partial.argument})",
+                    "outside of windows there are the aggregates count, sum, min, max and avg",
+                )
+
+    @property
+    def output_type(self) -> RowTypeInfo:
+        return AggregatePlan(self.spec).output_type
+
+    def create(self) -> RunningAggregateOperator:
+        return RunningAggregateOperator(self.spec)
