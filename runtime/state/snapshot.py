@@ -37,7 +37,7 @@ class StateMeta:
 
     name: str
     kind: str
-    """value | list | map | reducing | aggregating, or columnar: entries are Arrow IPC of many keys, without key of their own"""
+    """value | list | map | reducing | aggregating | columnar (Arrow IPC of many keys, the entry has none)"""
     serializer: str
     """How values were encoded, for the compatibility check; see runtime.core.serializers."""
     namespaced: bool

@@ -121,9 +121,7 @@ class SessionAggregateOperator(OneInputOperator):
         return self._num_fired
 
     def process_watermark(self, watermark: Watermark) -> None:
-        if watermark.timestamp >= self._watermark:
-            self._advance([Mark(0, watermark.timestamp)])
-            self._collector.flush()
+        self.process_batch(RecordBatch.of_values([], [], (Mark(0, watermark.timestamp),)))
 
     def process_batch(self, batch: RecordBatch) -> None:
         marks = [mark for mark in batch.marks if mark.watermark >= self._watermark]
