@@ -191,9 +191,7 @@ class RecordBatch:
 
     def with_timestamps(self, timestamps: list[int], marks: Sequence[Mark]) -> RecordBatch:
         """The same records with other event times and marks."""
-        return RecordBatch(
-            self.num_rows, self._values, self._arrow, timestamps, None, marks, self.type_info, self.keys
-        )
+        return RecordBatch(self.num_rows, self._values, self._arrow, timestamps, None, marks, self.type_info, self.keys)
 
     def with_marks(self, marks: Sequence[Mark]) -> RecordBatch:
         """The same records with other marks."""
@@ -203,9 +201,7 @@ class RecordBatch:
 
     def with_values(self, values: list[Any], type_info: TypeInformation | None) -> RecordBatch:
         """Other records, one for each of these, with the same event times and marks; keys are left out."""
-        return RecordBatch(
-            len(values), values, None, self._timestamps, self._ts_array, self.marks, type_info, None
-        )
+        return RecordBatch(len(values), values, None, self._timestamps, self._ts_array, self.marks, type_info, None)
 
     def __len__(self) -> int:
         return self.num_rows

@@ -217,7 +217,6 @@ def test_a_failing_program_ends_with_the_message_and_an_exit_code(tmp_path: Path
     assert f"at {program}:6" in last
 
 
-
 def test_what_close_raises_after_the_last_record_fails_the_job() -> None:
     class Closing(MapFunction):
         def map(self, value: int) -> int:
