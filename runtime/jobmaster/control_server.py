@@ -88,7 +88,7 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
         cause = "the control stream ended"
         leaving = False
         try:
-            while True:
+            while not leaving:
                 for message in decode_messages(reader.read_chunk().app_metadata.to_pybytes()):
                     leaving = leaving or isinstance(message, SlotLeaving)
                     self._on_message(hello.slot, message)

@@ -264,7 +264,7 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
             writer, reader = client.do_exchange(descriptor)
             connection.cancel = reader.cancel
             connection.is_open = True
-            self.serve(connection, reader, writer, writer.done_writing)
+            self.serve(connection, reader, writer, is_server=False)
         except Exception as error:  # the transport's errors are of several families
             connection.on_end(_in_short(error))
         finally:
@@ -276,20 +276,18 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
             if client is not None:
                 client.close()
 
-    def serve(
-        self, connection: Connection, reader: Any, writer: Any, done_writing: Callable[[], None] | None = None
-    ) -> None:
+    def serve(self, connection: Connection, reader: Any, writer: Any, is_server: bool) -> None:
         """Carry frames until the stream ends. The calling thread reads, another one writes.
 
-        Args:
-            done_writing: ends this side's half of the stream; None at the server, where returning does.
+        A stream ends by the client's BYE, on which the server returns. `done_writing` is never called: Flight closes the
+        client's half by itself when a read finds the stream broken, and gRPC aborts the process if both do it at once.
         """
         writing = threading.Thread(
-            target=_write_outbox, args=(connection, writer, done_writing), name=f"net-out-{self.slot}", daemon=True
+            target=_write_outbox, args=(connection, writer), name=f"net-out-{self.slot}", daemon=True
         )
         writing.start()
         try:
-            _read_frames(connection, reader, self._clock)
+            _read_frames(connection, reader, self._clock, is_server)
         finally:
             # Flight frees the stream when this returns, so nobody may be writing to it then; a write to a dead call
             # fails at once
@@ -329,15 +327,15 @@ class _FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow is no
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         connection = self._environment.accept(descriptor.command or b"")
         try:
-            self._environment.serve(connection, reader, writer)
+            self._environment.serve(connection, reader, writer, is_server=True)
         finally:
             connection.ended.set()
 
 
-def _read_frames(connection: Connection, reader: Any, clock: Clock) -> None:
+def _read_frames(connection: Connection, reader: Any, clock: Clock, is_server: bool) -> None:
     cause = "the stream ended"
     try:
-        while True:
+        while not (is_server and connection.heard_bye):
             chunk = reader.read_chunk()
             connection.last_heard_ms = clock.monotonic_ms()
             connection.on_frame(chunk.app_metadata or pa.py_buffer(b""))
@@ -348,13 +346,11 @@ def _read_frames(connection: Connection, reader: Any, clock: Clock) -> None:
     connection.on_end(cause)
 
 
-def _write_outbox(connection: Connection, writer: Any, done_writing: Callable[[], None] | None) -> None:
+def _write_outbox(connection: Connection, writer: Any) -> None:
     outbox = connection.outbox
     try:
         while (frame := outbox.get()) is not None:
             writer.write_metadata(frame)
-        if done_writing is not None:
-            done_writing()
     except Exception:  # the reader sees the same end, and reports it with its cause
         return
 

@@ -82,6 +82,8 @@ class Connection(ABC):
         self.ended = threading.Event()
         #: ends the transport's call at once; set by the transport where it can
         self.cancel: Callable[[], None] | None = None
+        #: whether the peer has said goodbye: it sends nothing more; written by the transport's reading thread
+        self.heard_bye = False
         self._lock = threading.Lock()
         self._closing = False
 
@@ -100,6 +102,7 @@ class Connection(ABC):
             if header.attempt != self.attempt:
                 self.owner.count_refused_frame()
             elif header.kind is FrameKind.BYE:
+                self.heard_bye = True
                 if not self.all_channels_ended():
                     self.fail(f"slot {self.peer} closed before its channels had ended")
                 self.finish()
@@ -117,20 +120,12 @@ class Connection(ABC):
 
     def fail(self, cause: str) -> None:
         """Report a failure, once, and end the stream. Nothing is reported while closing."""
-        with self._lock:
-            if self._closing:
-                return
-            self._closing = True
-        self.outbox.put(None)
-        self.owner.report(ChannelFailure(cause, self.peer))
+        if self._say_goodbye():
+            self.owner.report(ChannelFailure(cause, self.peer))
 
     def finish(self) -> None:
         """End the stream once everything queued has been sent."""
-        with self._lock:
-            if self._closing:
-                return
-            self._closing = True
-        self.outbox.put(None)
+        self._say_goodbye()
 
     def heartbeat(self) -> None:
         """Queue a heartbeat."""
@@ -139,12 +134,17 @@ class Connection(ABC):
 
     def close(self) -> None:
         """Say goodbye and end the stream; what breaks from now on is no failure."""
+        self._say_goodbye()
+
+    def _say_goodbye(self) -> bool:
+        """Queue the last frame; False if that was done before."""
         with self._lock:
             if self._closing:
-                return
+                return False
             self._closing = True
         self.outbox.put(encode_signal(FrameKind.BYE, self.attempt))
         self.outbox.put(None)
+        return True
 
     @property
     def is_closing(self) -> bool:
