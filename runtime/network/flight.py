@@ -279,8 +279,9 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
     def serve(self, connection: Connection, reader: Any, writer: Any, is_server: bool) -> None:
         """Carry frames until the stream ends. The calling thread reads, another one writes.
 
-        A stream ends by the client's BYE, on which the server returns. `done_writing` is never called: Flight closes the
-        client's half by itself when a read finds the stream broken, and gRPC aborts the process if both do it at once.
+        A stream ends by the client's BYE, on which the server returns. `done_writing` is never called: Flight closes
+        the client's half by itself when a read finds the stream broken, and gRPC aborts the process if both do it at
+        once.
         """
         writing = threading.Thread(
             target=_write_outbox, args=(connection, writer), name=f"net-out-{self.slot}", daemon=True

@@ -114,8 +114,8 @@ class FlightControlLink:
 
     def _write(self) -> None:
         try:
-            # `done_writing` is not called: the JobMaster ends the stream on SlotLeaving, and gRPC aborts the process if a
-            # reader that finds the stream broken closes it at the same moment
+            # `done_writing` is not called: the JobMaster ends the stream on SlotLeaving, and gRPC aborts the process if
+            # a reader that finds the stream broken closes it at the same moment
             self._outbox.write_all(self._writer.write_metadata)
         except flight.FlightError as error:
             self._lose(f"control stream broken: {error}")
