@@ -9,6 +9,7 @@ import enum
 from dataclasses import dataclass
 
 from runtime.core.batch import RecordBatch
+from runtime.core.checkpointing import CheckpointOptions
 from runtime.core.ids import CheckpointId, OperatorId
 
 MIN_WATERMARK = -(2**63)
@@ -46,6 +47,8 @@ class CheckpointBarrier:
 
     checkpoint_id: CheckpointId
     timestamp_ms: int
+    """Wall-clock time of the trigger."""
+    options: CheckpointOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from runtime.checkpoint.handles import TaskRestore
 from runtime.core.ids import Attempt, OperatorId, SlotId, TaskId, VertexId
 from runtime.graph.job_graph import JobEdge, JobGraph, JobVertex
 from runtime.network.partitioners import connected_consumers, connected_producers
-from runtime.state.snapshot import OperatorSnapshot
 from runtime.task.messages import FailureInfo, TaskDeployment, TaskState
 
 _ORDER = {
@@ -123,7 +123,7 @@ class ExecutionGraph:
         return all(t.state in states for t in self.tasks.values())
 
     def deployments(
-        self, slot: SlotId, restore: Mapping[TaskId, Mapping[OperatorId, OperatorSnapshot]] | None = None
+        self, slot: SlotId, restore: Mapping[TaskId, TaskRestore] | None = None
     ) -> tuple[TaskDeployment, ...]:
         """What a slot needs to run its tasks.
 
@@ -131,9 +131,9 @@ class ExecutionGraph:
             slot: which one.
             restore: what each task's operators start from; None = empty.
         """
-        return tuple(self._deployment(t.task, (restore or {}).get(t.task, {})) for t in self._by_slot[slot])
+        return tuple(self._deployment(t.task, (restore or {}).get(t.task)) for t in self._by_slot[slot])
 
-    def _deployment(self, task: TaskId, restore: Mapping[OperatorId, OperatorSnapshot]) -> TaskDeployment:
+    def _deployment(self, task: TaskId, restore: TaskRestore | None) -> TaskDeployment:
         vertex = self._vertices[task.vertex_id]
         in_edges, out_edges = self._in_edges[task.vertex_id], self._out_edges[task.vertex_id]
         return TaskDeployment(

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.core.batch import Mark, RecordBatch
+from runtime.core.checkpointing import CheckpointOptions
 from runtime.core.elements import (
     CheckpointBarrier,
     EndOfInput,
@@ -503,8 +504,8 @@ def _control_body(element: StreamElement, sequence: int) -> tuple[FrameKind, byt
             return FrameKind.STATUS, _INT64.pack(element.value)
         case LatencyMarker(marked_time_ms, operator_id, subtask_index):
             return FrameKind.LATENCY_MARKER, _LATENCY.pack(marked_time_ms, subtask_index) + operator_id.encode()
-        case CheckpointBarrier(checkpoint_id, timestamp_ms):
-            return FrameKind.BARRIER, _BARRIER.pack(checkpoint_id, timestamp_ms)
+        case CheckpointBarrier(checkpoint_id, timestamp_ms, options):
+            return FrameKind.BARRIER, _BARRIER.pack(checkpoint_id, timestamp_ms) + pickle_dumps(options)
         case EndOfInput():
             return FrameKind.END, _UINT64.pack(sequence)
     raise FrameError(f"not a stream element: {element!r}")
@@ -520,8 +521,9 @@ def _decode_control(header: FrameHeader, body: memoryview) -> StreamElement:
             marked_time_ms, subtask_index = _LATENCY.unpack_from(body)
             return LatencyMarker(marked_time_ms, OperatorId(str(body[_LATENCY.size :], "utf-8")), subtask_index)
         case FrameKind.BARRIER:
-            checkpoint_id, timestamp_ms = _BARRIER.unpack(body)
-            return CheckpointBarrier(CheckpointId(checkpoint_id), timestamp_ms)
+            checkpoint_id, timestamp_ms = _BARRIER.unpack_from(body)
+            options: CheckpointOptions = pickle.loads(body[_BARRIER.size :])
+            return CheckpointBarrier(CheckpointId(checkpoint_id), timestamp_ms, options)
         case FrameKind.END:
             if _UINT64.unpack(body)[0] != header.sequence:
                 raise FrameError(

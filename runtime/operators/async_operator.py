@@ -24,7 +24,7 @@ from runtime.operators.errors import user_function_error
 from runtime.operators.event_loop import EventLoopThread
 from runtime.operators.user_operator import UserFunctionOperator
 from runtime.state.descriptors import ListStateDescriptor
-from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
+from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, OperatorStateSnapshot, SnapshotRequest
 
 STATE_NAME = "async-wait-records"
 """Name of the list state with the records in flight: (event time, record)."""
@@ -101,7 +101,7 @@ class AsyncWaitOperator(UserFunctionOperator):
         self._state.clear()
         return states
 
-    def snapshot_state(self) -> OperatorSnapshot:
+    def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         return OperatorSnapshot(operator_states=self.snapshot_operator_state())
 
     def close(self) -> None:

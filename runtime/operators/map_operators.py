@@ -27,7 +27,7 @@ from runtime.operators.operator import OperatorContext
 from runtime.operators.output import Output
 from runtime.operators.user_operator import UserFunctionOperator
 from runtime.state.backend import KeyedStateBackend
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
 
 
 class _PerRecordOperator(UserFunctionOperator):
@@ -50,9 +50,9 @@ class _PerRecordOperator(UserFunctionOperator):
                 self._backend.restore(snapshot.keyed)
         super().initialize_state(snapshot)
 
-    def snapshot_state(self) -> OperatorSnapshot:
+    def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         operator_states = self.snapshot_operator_state()
-        return OperatorSnapshot(None if self._backend is None else self._backend.snapshot(), operator_states)
+        return OperatorSnapshot.of(None if self._backend is None else self._backend.snapshot(request), operator_states)
 
     def close(self) -> None:
         try:

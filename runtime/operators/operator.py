@@ -17,11 +17,11 @@ from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import RecordBatch
 from runtime.core.clock import Clock
 from runtime.core.elements import LatencyMarker, Watermark, WatermarkStatus
-from runtime.core.ids import OperatorId
+from runtime.core.ids import CheckpointId, OperatorId
 from runtime.metrics import MetricGroup
 from runtime.operators.output import Input, Output
 from runtime.state.backend import KeyedStateBackend
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
 
 
 class ProcessingTimeService(Protocol):
@@ -137,9 +137,18 @@ class StreamOperator(ABC):
     def finish(self) -> None:
         """All inputs have ended. Last chance to emit; processing-time timers that are pending are dropped."""
 
-    def snapshot_state(self) -> OperatorSnapshot:
+    def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         """The operator's state between two slices of records. Everything that was emitted lies before it."""
         return OperatorSnapshot()
+
+    def notify_checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
+        """A checkpoint that this operator took part in is complete; sinks commit what they prepared up to it.
+
+        Not every checkpoint is told of: a later one speaks for those before it.
+        """
+
+    def notify_checkpoint_aborted(self, checkpoint_id: CheckpointId) -> None:
+        """A checkpoint that this operator may have taken part in was given up."""
 
     def commit_finished(self) -> None:
         """Every task of the job has finished: make visible what is still pending. Idempotent."""

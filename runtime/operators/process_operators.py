@@ -19,7 +19,7 @@ from runtime.operators.two_input_functions import CoProcessFunction, KeyedCoProc
 from runtime.operators.user_operator import KeyedOperator, UserFunctionOperator
 from runtime.state.backend import KeyedStateBackend, Timer
 from runtime.state.backend import TimerService as InternalTimers
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
 
 
 class UnkeyedFunctionTimers(TimerService):
@@ -105,7 +105,7 @@ class ProcessOperator(UserFunctionOperator):
             self._timer_service.watermark = watermark.timestamp
             self.output.emit_watermark(watermark)
 
-    def snapshot_state(self) -> OperatorSnapshot:
+    def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         return OperatorSnapshot(operator_states=self.snapshot_operator_state(), watermark=self._timer_service.watermark)
 
     def _process_rows(self, values: list[Any], timestamps: list[int]) -> None:

@@ -18,7 +18,13 @@ from runtime.core.elements import Watermark
 from runtime.operators.operator import OneInputOperator
 from runtime.operators.sink import Committer, Sink, SinkError, SinkWriter, WriterContext
 from runtime.operators.sink_metrics import SinkMetrics
-from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redistribution
+from runtime.state.snapshot import (
+    CANONICAL_SNAPSHOT,
+    OperatorSnapshot,
+    OperatorStateSnapshot,
+    Redistribution,
+    SnapshotRequest,
+)
 
 WRITER_STATE = "sink-writer"
 """Name of the operator state with the writer's own items."""
@@ -100,7 +106,7 @@ class SinkOperator(OneInputOperator):
         self._has_prepared_all = True
         self._check_committable()
 
-    def snapshot_state(self) -> OperatorSnapshot:
+    def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         writer = self._writer
         assert writer is not None
         if not self._has_prepared_all:

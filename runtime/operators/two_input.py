@@ -16,7 +16,7 @@ from runtime.operators.functions import key_function
 from runtime.operators.operator import StreamOperator
 from runtime.operators.output import Input
 from runtime.operators.user_operator import FunctionOperator, KeyedStateOperator, keys_of
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
 
 
 class CombinedWatermark:
@@ -159,7 +159,7 @@ class PlainTwoInputOperator(TwoInputOperator, FunctionOperator):
             self.current_watermark = snapshot.watermark
         super().initialize_state(snapshot)
 
-    def snapshot_state(self) -> OperatorSnapshot:
+    def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         return OperatorSnapshot(operator_states=self.snapshot_operator_state(), watermark=self.current_watermark)
 
     def advance_watermark(self, watermark: int) -> None:

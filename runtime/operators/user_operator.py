@@ -24,7 +24,7 @@ from runtime.operators.output import Output
 from runtime.operators.runtime_context import StreamRuntimeContext
 from runtime.state.backend import KeyedStateBackend, Timer, TimerService
 from runtime.state.operator_state import OperatorStateBackend
-from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
+from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, OperatorStateSnapshot, SnapshotRequest
 
 
 class FunctionOperator(StreamOperator):
@@ -64,7 +64,7 @@ class FunctionOperator(StreamOperator):
                     during = "initialize_state()"
                     raise user_function_error(self.context, error, function=function, during=during) from error
 
-    def snapshot_state(self) -> OperatorSnapshot:
+    def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         return OperatorSnapshot(operator_states=self.snapshot_operator_state())
 
     def snapshot_operator_state(self) -> dict[str, OperatorStateSnapshot]:
@@ -171,10 +171,10 @@ class KeyedStateOperator(FunctionOperator):
     def on_processing_time(self, timer: Timer) -> None:
         """A processing-time timer fires; the backend's key is the timer's."""
 
-    def snapshot_state(self) -> OperatorSnapshot:
+    def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         # first the functions, which may put something into keyed state while they are at it
         operator_states = self.snapshot_operator_state()
-        return OperatorSnapshot(self.backend.snapshot(), operator_states, self.timers.current_watermark)
+        return OperatorSnapshot.of(self.backend.snapshot(request), operator_states, self.timers.current_watermark)
 
     def finish(self) -> None:
         self._cancel()

@@ -10,10 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Protocol
 
-from runtime.core.ids import KeyGroup
+from runtime.core.ids import CheckpointId, KeyGroup
 from runtime.state.descriptors import StateDescriptor
+from runtime.state.handles import PendingKeyedState
 from runtime.state.key_groups import KeyGroupRange
-from runtime.state.snapshot import KeyedSnapshot
+from runtime.state.snapshot import CANONICAL_SNAPSHOT, KeyedSnapshot, SnapshotRequest
 
 
 class Timer(Protocol):
@@ -135,8 +136,19 @@ class KeyedStateBackend(ABC):
         """All keys that have a value in this state, in no order."""
 
     @abstractmethod
-    def snapshot(self) -> KeyedSnapshot:
-        """All state and timers, by key group, in the canonical form. The synchronous part of a checkpoint."""
+    def snapshot(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> KeyedSnapshot | PendingKeyedState:
+        """State and timers as they are now: the synchronous part of a checkpoint.
+
+        Returns:
+            A KeyedSnapshot, complete and in the canonical form, for a request of that kind. For the other kinds what
+            the backend does best: a PendingKeyedState, if it can write itself out while processing goes on.
+        """
+
+    def notify_checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
+        """A checkpoint that this backend took part in is complete: later ones may build on its files."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: CheckpointId) -> None:
+        """A checkpoint was given up: nothing may build on it, and its files may be deleted at any time."""
 
     @abstractmethod
     def restore(self, snapshot: KeyedSnapshot) -> None:

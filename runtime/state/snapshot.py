@@ -10,7 +10,9 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from runtime.core.ids import KeyGroup
+from runtime.core.checkpointing import SnapshotKind
+from runtime.core.ids import CheckpointId, KeyGroup
+from runtime.state.handles import PendingKeyedState
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,18 @@ class OperatorStateSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotRequest:
+    """Which snapshot an operator and its backend are to take."""
+
+    kind: SnapshotKind
+    checkpoint_id: CheckpointId
+
+
+CANONICAL_SNAPSHOT = SnapshotRequest(SnapshotKind.CANONICAL, CheckpointId(0))
+"""Of no checkpoint: for harnesses and tests."""
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorSnapshot:
     """Everything that one subtask of one operator has to remember."""
 
@@ -101,3 +115,17 @@ class OperatorSnapshot:
     operator_states: Mapping[str, OperatorStateSnapshot] = field(default_factory=dict)
     watermark: int = -(2**63)
     """Event-time clock of the operator, ms; the minimum is taken when subtasks are merged."""
+    pending: PendingKeyedState | None = None
+    """Instead of `keyed`, where the backend was asked for another kind than CANONICAL; never in what is restored."""
+
+    @classmethod
+    def of(
+        cls,
+        keyed: KeyedSnapshot | PendingKeyedState | None,
+        operator_states: Mapping[str, OperatorStateSnapshot] | None = None,
+        watermark: int = -(2**63),
+    ) -> OperatorSnapshot:
+        """With what `KeyedStateBackend.snapshot` has given."""
+        if isinstance(keyed, PendingKeyedState):
+            return cls(None, operator_states or {}, watermark, keyed)
+        return cls(keyed, operator_states or {}, watermark)

@@ -9,9 +9,11 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from runtime.core.ids import Attempt, JobId, OperatorId, SlotId, TaskId
+from runtime.checkpoint.handles import CheckpointMetrics, TaskRestore, TaskStateHandle
+from runtime.core.checkpointing import CheckpointOptions
+from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
 from runtime.graph.job_graph import JobEdge, JobVertex
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
 
 
 class TaskState(enum.Enum):
@@ -42,6 +44,10 @@ class FailureInfo:
     task: TaskId | None = None
     task_name: str = ""
     slot: SlotId | None = None
+    is_damaged_snapshot: bool = False
+    """Whether what was to be restored cannot be read: an older checkpoint may do."""
+    is_fatal: bool = False
+    """Whether another attempt would fail the same way: no restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,8 @@ class TaskDeployment:
     """edge id → the consumer's parallelism."""
     downstream_max_parallelism: Mapping[int, int]
     """edge id → the consumer's max parallelism (number of key groups)."""
-    restore: Mapping[OperatorId, OperatorSnapshot] = field(default_factory=dict)
+    restore: TaskRestore | None = None
+    """None: start empty."""
 
 
 # --- JobMaster → slot -------------------------------------------------------------------------------------------------
@@ -78,6 +85,8 @@ class Deploy:
     tasks: Sequence[TaskDeployment]
     coordinator_slots: Mapping[OperatorId, SlotId]
     """Source operators → the slot of their subtask 0."""
+    coordinator_states: Mapping[OperatorId, OperatorSnapshot] = field(default_factory=dict)
+    """What restored source coordinators go on from: what their `snapshot` gave, and the readers' RECEIVED_STATE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +105,40 @@ class CancelTasks:
 @dataclass(frozen=True, slots=True)
 class CommitFinished:
     """Every task of the job has finished: commit what sinks hold, then answer SlotCommitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotCoordinators:
+    """Take the snapshot of every source coordinator in this slot; answered by CoordinatorsSnapshotted.
+
+    What coordinators send to readers from now on is held back by the JobMaster until TriggerCheckpoint has gone out, so
+    that no reader gets a split before its barrier that the enumerator's snapshot still holds.
+    """
+
+    checkpoint_id: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerCheckpoint:
+    """Sent to every slot: sources emit the barrier; every task acknowledges once, finished ones at once."""
+
+    checkpoint_id: CheckpointId
+    timestamp_ms: int
+    options: CheckpointOptions
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyCheckpointComplete:
+    """All that belongs to the checkpoint is stored: sinks commit. Suspended tasks end."""
+
+    checkpoint_id: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyCheckpointAborted:
+    """The checkpoint was given up; tasks forget its barriers and delete nothing (the JobMaster does)."""
+
+    checkpoint_id: CheckpointId
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +168,18 @@ class DeliverOperatorEvent:
 
 
 JobMasterMessage = (
-    Deploy | Start | CancelTasks | CommitFinished | ReleaseSlot | ClientAck | HeartbeatRequest | DeliverOperatorEvent
+    Deploy
+    | Start
+    | CancelTasks
+    | SnapshotCoordinators
+    | TriggerCheckpoint
+    | NotifyCheckpointComplete
+    | NotifyCheckpointAborted
+    | CommitFinished
+    | ReleaseSlot
+    | ClientAck
+    | HeartbeatRequest
+    | DeliverOperatorEvent
 )
 
 # --- slot → JobMaster -------------------------------------------------------------------------------------------------
@@ -176,6 +230,43 @@ class SlotFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class CoordinatorsSnapshotted:
+    """Answer to SnapshotCoordinators."""
+
+    slot: SlotId
+    attempt: Attempt
+    checkpoint_id: CheckpointId
+    states: Mapping[OperatorId, OperatorStateSnapshot]
+    """By source operator; stored with its subtask 0 under COORDINATOR_STATE."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgeCheckpoint:
+    """A task's part of a checkpoint is stored."""
+
+    slot: SlotId
+    attempt: Attempt
+    task: TaskId
+    checkpoint_id: CheckpointId
+    state: TaskStateHandle
+    metrics: CheckpointMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class DeclineCheckpoint:
+    """A task cannot take part in a checkpoint: it must be given up."""
+
+    slot: SlotId
+    attempt: Attempt
+    task: TaskId | None
+    """None: the slot as a whole, or a coordinator of it."""
+    checkpoint_id: CheckpointId
+    cause: FailureInfo
+    counts_as_failure: bool = True
+    """False: it was not ready, or has given it up for a newer one."""
+
+
+@dataclass(frozen=True, slots=True)
 class SlotCommitted:
     """Answer to CommitFinished."""
 
@@ -220,6 +311,9 @@ SlotMessage = (
     | Heartbeat
     | TaskStateChanged
     | SlotFailed
+    | CoordinatorsSnapshotted
+    | AcknowledgeCheckpoint
+    | DeclineCheckpoint
     | SlotCommitted
     | OperatorEvent
     | ClientOutput

@@ -196,7 +196,7 @@ class Task:
     def initialize(self) -> None:
         """Restore and open the operators."""
         started = self._clock.monotonic_ms()
-        self.chain.initialize_state(self.deployment.restore)
+        self.chain.initialize_state({})
         self.chain.open()
         self._initialization_ms = self._clock.monotonic_ms() - started
         self.state = TaskState.INITIALIZING

@@ -13,6 +13,7 @@ import pytest
 from runtime.common.typeinfo import TypeInformation, Types
 from runtime.common.types import Row
 from runtime.core.batch import Mark, RecordBatch
+from runtime.core.checkpointing import CheckpointOptions
 from runtime.core.elements import CheckpointBarrier, EndOfInput, StreamElement, Watermark, WatermarkStatus
 from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.network.channel import ChannelFailure, ChannelId, InputChannel, NetworkEnvironment, OutputChannel
@@ -126,7 +127,7 @@ def test_elements_arrive_once_and_in_order(pair: Pair) -> None:
     sent: list[StreamElement] = [
         RecordBatch.of_values([1, "a"], [10, 20], [Mark(1, 5)]),
         WatermarkStatus.IDLE,
-        CheckpointBarrier(CheckpointId(1), 99),
+        CheckpointBarrier(CheckpointId(1), 99, CheckpointOptions("mem:/chk-1", "mem:/shared")),
         EndOfInput(),
     ]
     for element in sent:

@@ -7,6 +7,7 @@ from collections import deque
 import pytest
 
 from runtime.core.batch import Mark, RecordBatch
+from runtime.core.checkpointing import CheckpointOptions
 from runtime.core.elements import (
     END_OF_INPUT,
     CheckpointBarrier,
@@ -121,6 +122,8 @@ def test_a_latency_marker_passes() -> None:
 
 
 def test_what_has_no_place_in_the_protocol_is_refused() -> None:
-    gate = InputGate(0, [ScriptedChannel(0, CheckpointBarrier(CheckpointId(1), 0))])
+    gate = InputGate(
+        0, [ScriptedChannel(0, CheckpointBarrier(CheckpointId(1), 0, CheckpointOptions("mem:/chk-1", "mem:/shared")))]
+    )
     with pytest.raises(UnexpectedElementError, match="CheckpointBarrier"):
         gate.poll()

@@ -23,7 +23,7 @@ from runtime.operators.windowing.assigners import SlidingEventTimeWindows, Tumbl
 from runtime.operators.windowing.window_operator import WindowOperator, WindowSpec, missing_timestamp
 from runtime.operators.windowing.windows import Namespace, TimeWindow
 from runtime.state.backend import Timer
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
 
 Cells = dict[Any, list[Any]]
 Pane = dict[Any, Any]
@@ -144,9 +144,9 @@ class AlignedWindowOperator(WindowOperator):
             self._fire_panes(watermark)
         super().advance_watermark(watermark)
 
-    def snapshot_state(self) -> OperatorSnapshot:
+    def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         self._write_panes()
-        return super().snapshot_state()
+        return super().snapshot_state(request)
 
     def on_event_time(self, timer: Timer) -> None:
         namespace: tuple[int, int] = timer.namespace

@@ -22,7 +22,7 @@ from runtime.state.hashmap.states import NAMESPACED_STATES, PLAIN_STATES, SlotSt
 from runtime.state.hashmap.ttl_states import NAMESPACED_TTL_STATES, PLAIN_TTL_STATES
 from runtime.state.key_groups import KeyGroupRange, check_max_parallelism, key_group_of
 from runtime.state.namespaces import decode_namespace
-from runtime.state.snapshot import KeyedSnapshot, StateMeta
+from runtime.state.snapshot import CANONICAL_SNAPSHOT, KeyedSnapshot, SnapshotRequest, StateMeta
 from runtime.state.timers import KeyedTimerService
 
 _FIRST_SWEEP = 4096
@@ -113,7 +113,7 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
             if entry.values[index] is not None:
                 yield entry.key
 
-    def snapshot(self) -> KeyedSnapshot:
+    def snapshot(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> KeyedSnapshot:
         self._sweep()
         writer = SnapshotWriter(self.max_parallelism, self.clock.now_ms())
         entries = self.entries()

@@ -1,0 +1,107 @@
+"""What a task acknowledges, a checkpoint's metadata lists, and a slot is told to restore. Frozen values; pure.
+
+Source: Flink, OperatorSubtaskState, TaskStateSnapshot, InputChannelStateHandle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runtime.core.ids import OperatorId
+from runtime.state.handles import FileHandle, KeyedStateHandle
+from runtime.state.snapshot import OperatorStateSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSubtaskState:
+    """State of one subtask of one operator in a checkpoint."""
+
+    keyed: KeyedStateHandle | None = None
+    operator_states: Mapping[str, OperatorStateSnapshot] = field(default_factory=dict)
+    """Inline: small by nature. What is larger than the storage's threshold is in `operator_states_file` instead."""
+    operator_states_file: FileHandle | None = None
+    watermark: int = -(2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelState:
+    """Elements that were in flight in one channel when an unaligned barrier overtook them, in order.
+
+    Those that the consumer had received come first, then those that the producer still held.
+    """
+
+    edge_id: int
+    producer: int
+    consumer: int
+    file: FileHandle | None
+    offset: int
+    """Bytes into the file."""
+    length: int
+    """Bytes."""
+    is_output: bool
+    """Whether it is the producer's part."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStateHandle:
+    """Everything that one task acknowledges."""
+
+    operators: Mapping[OperatorId, OperatorSubtaskState] = field(default_factory=dict)
+    channels: Sequence[ChannelState] = ()
+    is_finished: bool = False
+    """Whether the task had ended its output before the barrier."""
+
+    def files(self) -> list[FileHandle]:
+        """Every file that it refers to."""
+        found = [c.file for c in self.channels if c.file is not None]
+        for state in self.operators.values():
+            if state.keyed is not None:
+                found.extend(state.keyed.files.values())
+            if state.operator_states_file is not None:
+                found.append(state.operator_states_file)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRestore:
+    """What one subtask of one operator goes on from, dealt out for its parallelism."""
+
+    keyed: Sequence[KeyedStateHandle] = ()
+    """Those whose key groups meet the subtask's; several after the parallelism has changed."""
+    operator_states: Mapping[str, OperatorStateSnapshot] = field(default_factory=dict)
+    watermark: int = -(2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRestore:
+    """What one task goes on from."""
+
+    operators: Mapping[OperatorId, OperatorRestore] = field(default_factory=dict)
+    channels: Sequence[ChannelState] = ()
+    """In-flight elements that this task takes in before anything new, in this order."""
+    channels_are_mixed: bool = False
+    """Whether they come from another parallelism: rows of other subtasks' key groups and all watermarks in them are
+    then left out."""
+    checkpoint_id: int | None = None
+    """None: from a savepoint, or of a first start."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointMetrics:
+    """How one subtask's part of a checkpoint went. Times in ms, sizes in bytes."""
+
+    sync_ms: float = 0.0
+    async_ms: float = 0.0
+    alignment_ms: float = 0.0
+    start_delay_ms: float = 0.0
+    """From the barrier's birth to its arrival at the task."""
+    processed_bytes: int = 0
+    """Taken in during the alignment."""
+    persisted_bytes: int = 0
+    """In-flight data in the snapshot."""
+    checkpointed_bytes: int = 0
+    """Newly written."""
+    state_bytes: int = 0
+    """All that the subtask's part refers to."""
+    is_unaligned: bool = False

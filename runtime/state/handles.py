@@ -1,0 +1,118 @@
+"""Where keyed state is stored: handles of files, how backends write them, and how they are read back.
+
+Handles are small frozen values; the bytes are in files that are immutable once written, each named with its size and
+sha256, so that a damaged one is found before anything of it is used.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from runtime.core.ids import CheckpointId
+from runtime.state.key_groups import KeyGroupRange
+
+
+class DamagedSnapshotError(Exception):
+    """A file of a snapshot is missing, or not what was written."""
+
+    #: reports add neither the task nor this class
+    is_self_explanatory = True
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path = path
+        super().__init__(f"snapshot file {path} is damaged: {why}")
+
+
+@dataclass(frozen=True, slots=True)
+class FileHandle:
+    """One immutable file of a checkpoint."""
+
+    uri: str
+    size: int
+    """Bytes."""
+    sha256: str
+    """Hex."""
+    is_shared: bool = False
+    """Whether other checkpoints may refer to it: it is deleted when the last of them is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedStateHandle:
+    """Keyed state of one operator subtask, as its backend wrote it."""
+
+    format: str
+    """canonical | hashmap | rocksdb: who can read it; see runtime.state.readers."""
+    key_groups: KeyGroupRange
+    """The key groups whose state is in it."""
+    max_parallelism: int
+    files: Mapping[str, FileHandle]
+    """By the format's own names; the order matters to formats whose files build on each other."""
+    metadata: bytes = b""
+    """The format's own, JSON, small."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files.values())
+
+
+class StateFileWriter(Protocol):
+    """Writes the files of one task's part of one checkpoint; any thread. Names are made unique by the writer."""
+
+    checkpoint_id: CheckpointId
+
+    def write(self, name: str, data: bytes | Iterable[bytes], *, shared: bool = False) -> FileHandle:
+        """Write a new file; it is on disk when this returns.
+
+        Args:
+            name: a hint for people, such as "keyed-state".
+            data: the content, whole or in pieces.
+            shared: into the shared directory, where later checkpoints may refer to it.
+
+        Raises:
+            OSError: it cannot be written; nothing is left of it.
+        """
+
+    def upload(self, name: str, path: Path, *, shared: bool = False) -> FileHandle:
+        """As `write`, with a local file's content."""
+
+
+class StateFileReader(Protocol):
+    """Reads files of checkpoints; any thread."""
+
+    def read(self, file: FileHandle) -> bytes:
+        """The content, verified.
+
+        Raises:
+            DamagedSnapshotError: it is missing, or size or sha256 differ.
+        """
+
+    def download(self, file: FileHandle, path: Path) -> None:
+        """As `read`, into a new local file, verified while it is written."""
+
+
+class PendingKeyedState(ABC):
+    """Keyed state as it was when `snapshot` was called, still being written out while processing goes on.
+
+    `advance` until it returns True, then `write` once; or `discard` at any time before.
+    """
+
+    @abstractmethod
+    def advance(self, budget_ms: float) -> bool:
+        """Task's thread: work for about that long; True when nothing is left for this thread to do."""
+
+    @abstractmethod
+    def write(self, files: StateFileWriter) -> KeyedStateHandle:
+        """Any thread, after `advance` has returned True: write what is new to files.
+
+        Raises:
+            OSError: the storage refuses; the checkpoint fails, the state is unharmed.
+        """
+
+    @abstractmethod
+    def discard(self) -> None:
+        """The checkpoint was given up: release what is held for it; idempotent, any thread."""
