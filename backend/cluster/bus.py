@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -18,10 +19,13 @@ from channels_redis.core import RedisChannelLayer
 from django.conf import settings
 
 JOB_KEY = "tidemark:job:{}"
+METRICS_KEY = "tidemark:metrics:{}"
 CLUSTER_KEY = "tidemark:cluster"
 EVENTS_KEY = "tidemark:events:jobmanager"
 #: live documents of ended jobs are dropped after this; SQL has their last one
 EXPIRY_S = 3600
+#: metrics of jobs that run are written every two seconds: what is older is of a job that nobody runs
+METRICS_EXPIRY_S = 60
 #: events that nobody takes (no jobmanager runs) are dropped, oldest first: heartbeats repeat what matters
 MAX_EVENTS = 10_000
 #: heartbeats that waited longer tell of the past
@@ -47,6 +51,23 @@ def get_document(key: str) -> Document | None:
     """A live document, if there is one."""
     text = client().get(key)
     return json.loads(text) if isinstance(text, str) else None
+
+
+def put_fields(key: str, fields: Mapping[str, Document], expiry_s: int) -> None:
+    """Replace fields of a hash."""
+    texts: dict[Any, str] = {name: json.dumps(value, separators=(",", ":")) for name, value in fields.items()}
+    pipeline = client().pipeline(transaction=False)
+    pipeline.hset(key, mapping=texts)
+    pipeline.expire(key, expiry_s)
+    pipeline.execute()
+
+
+def get_fields(key: str, names: Sequence[str]) -> list[Document]:
+    """Fields of a hash, in that order; {} for what is not there."""
+    if not names:
+        return []
+    texts = client().hmget(key, list(names))
+    return [json.loads(text) if isinstance(text, str) else {} for text in texts]
 
 
 class Announcer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from backend.cluster.job_logs import JobLogs
@@ -23,7 +23,7 @@ from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import JobMasterEvent
 from runtime.jobmaster.execution_graph import ExecutionGraph
-from runtime.jobmaster.status import JobStatusSnapshot
+from runtime.jobmaster.status import JobStatusSnapshot, TaskSnapshot
 
 logger = logging.getLogger(__name__)
 
@@ -146,6 +146,10 @@ class JobRunner:
         """The live document as of now."""
         snapshot = self._driver.status()
         return self._live.build(snapshot, self._placements(snapshot), self._clock.now_ms(), self.exceptions())
+
+    def tasks(self) -> Sequence[TaskSnapshot]:
+        """The tasks of the current attempt, with all that they have reported."""
+        return self._driver.status().tasks
 
     def exceptions(self) -> list[Document]:
         """Failures since this leader took the job, newest first."""

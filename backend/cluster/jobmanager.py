@@ -29,6 +29,7 @@ from backend.cluster.live_document import planned_document
 from backend.cluster.models import Job, Operation, TaskManager
 from backend.cluster.resource_manager import KnownTaskManager, ResourceManager
 from backend.cluster.slot_pool import StageKey
+from backend.cluster.task_metrics import ACCUMULATORS, accumulators_document, metric_fields
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
 from runtime.core.clock import SYSTEM_CLOCK, Clock
@@ -44,6 +45,8 @@ BEAT_S = 0.25
 POLL_MS = 1_000
 #: live documents at most twice a second: people cannot read faster and browsers have to draw them
 PUBLISH_MS = 500
+#: all metrics of all subtasks are some kilobytes each, and read on demand only
+METRICS_MS = 2_000
 #: on the way out, jobs' slots are told to leave and given a moment
 STOP_TIMEOUT_S = 3.0
 
@@ -78,7 +81,7 @@ class JobManager:
         self._entries: dict[str, dict[str, Any]] = {}
         self._published: dict[str, int] = {}
         self._cluster: dict[str, Any] = {}
-        self._next_poll_ms = self._next_publish_ms = 0.0
+        self._next_poll_ms = self._next_publish_ms = self._next_metrics_ms = 0.0
         self._bus_away = False
         self._recovered = False
 
@@ -119,6 +122,11 @@ class JobManager:
         if now >= self._next_publish_ms:
             self._next_publish_ms = now + PUBLISH_MS
             self._publish()
+        if now >= self._next_metrics_ms:
+            self._next_metrics_ms = now + METRICS_MS
+            for runner in self._runners.values():
+                if not runner.job.is_terminal:
+                    self._tell_metrics(runner, bus.METRICS_EXPIRY_S)
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
@@ -196,7 +204,7 @@ class JobManager:
         }
         self._store.save(job, failures)
         self._entries[job.id] = job_entry(job.document)
-        self._tell(job.document, expiry_s=bus.EXPIRY_S)
+        self._tell({k: v for k, v in job.document.items() if k != ACCUMULATORS}, expiry_s=bus.EXPIRY_S)
         logger.info("job %s: %s %s", job.id, state, cause)
 
     def _failure(self, job: Job, message: str) -> dict[str, Any]:
@@ -233,12 +241,14 @@ class JobManager:
             if runner.observe() or job_id in self._unsaved:
                 self._unsaved.add(job_id)
                 document = runner.document()
-                runner.job.document = document
+                runner.job.document = document | {ACCUMULATORS: accumulators_document(runner.tasks())}
                 if not self._store.save(runner.job, runner.exceptions()):
                     logger.warning("job %s belongs to a later leader", job_id)
                 self._unsaved.discard(job_id)
                 self._entries[job_id] = job_entry(document)
                 self._tell(document, bus.EXPIRY_S if runner.job.is_terminal else None)
+                if runner.job.is_terminal:
+                    self._tell_metrics(runner, bus.EXPIRY_S)
                 logger.info("job %s: %s %s", job_id, runner.job.state, runner.job.waiting_for)
             if runner.is_over and runner.job.is_terminal:
                 del self._runners[job_id]
@@ -320,6 +330,14 @@ class JobManager:
             self._announcer.announce(topic, document["version"])
         except (redis.RedisError, OSError) as error:
             logger.warning("live document %s could not be told: %s", topic, error)
+
+    def _tell_metrics(self, runner: JobRunner, expiry_s: int) -> None:
+        if self._bus_away:
+            return
+        try:
+            bus.put_fields(bus.METRICS_KEY.format(runner.job.id), metric_fields(runner.tasks()), expiry_s)
+        except redis.RedisError as error:
+            logger.warning("metrics of job %s could not be told: %s", runner.job.id, error)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from backend.cluster import bus
 from backend.cluster.cluster_document import cluster_document_from_rows
 from backend.cluster.live_document import planned_document
 from backend.cluster.models import TERMINAL_STATES, Artifact, Job, JobException, Operation, TaskManager
+from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS, Metrics, subtask_field
 from runtime.core.ids import Attempt, new_job_id
 from runtime.graph.codec import job_graph_from_json, job_graph_to_json
 from runtime.graph.plan import job_plan
@@ -164,7 +165,31 @@ def job_document(job_id: str) -> dict[str, Any]:
     if live is not None:
         return live
     job = get_job(job_id)
-    return dict(job.document or {}) | {"now": now_ms()}
+    return {name: value for name, value in (job.document or {}).items() if name != ACCUMULATORS} | {"now": now_ms()}
+
+
+def task_metrics(job_id: str, vertex_id: str, subtasks: Sequence[int]) -> list[Metrics]:
+    """What subtasks have reported last, by their slots' names; {} of those that nobody knows (any more).
+
+    Args:
+        job_id: a job's.
+        vertex_id: one of its vertices'.
+        subtasks: their indexes; the answer has their order.
+    """
+    return _fields(job_id, [subtask_field(vertex_id, index) for index in subtasks])
+
+
+def job_level_metrics(job_id: str) -> Metrics:
+    """What a job's subtasks have reported that is the job's own: latencies."""
+    return _fields(job_id, [JOB_METRICS])[0]
+
+
+def job_accumulators(job: Job) -> dict[str, Any]:
+    """An `accumulators_document`: as reported while the job runs, as saved once it has ended."""
+    saved = dict((job.document or {}).get(ACCUMULATORS, {}))
+    if job.is_terminal:
+        return saved
+    return _fields(job.id, [ACCUMULATORS])[0] or saved
 
 
 def cluster_document() -> dict[str, Any]:
@@ -182,6 +207,14 @@ def _live(key: str) -> dict[str, Any] | None:
     except redis.RedisError as error:
         logger.warning("live documents cannot be read: %s", error)
         return None
+
+
+def _fields(job_id: str, names: Sequence[str]) -> list[dict[str, Any]]:
+    try:
+        return bus.get_fields(bus.METRICS_KEY.format(job_id), names)
+    except redis.RedisError as error:
+        logger.warning("metrics cannot be read: %s", error)
+        return [{} for _ in names]
 
 
 def _wake(event: dict[str, Any]) -> None:

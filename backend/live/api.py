@@ -10,9 +10,11 @@ from rest_framework.response import Response
 
 from backend.accounts.views import ProductView
 from backend.cluster import services
+from backend.cluster.task_metrics import Value, flink_metrics
 from backend.live.logs import DEFAULT_LIMIT_BYTES, MAX_LIMIT_BYTES, find_log, list_logs, read_page
 
 _ID = re.compile(r"[0-9a-f]{32}")
+MAX_SAFE_INTEGER = 2**53 - 1
 _NUMBER = re.compile(r"-?\d{1,18}")
 
 
@@ -25,6 +27,30 @@ class LiveJobView(ProductView):
     def get(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
         return Response(services.job_document(job_id))
+
+
+class VertexMetricsView(ProductView):
+    """All metrics of a vertex at once, by Flink's ids: Flink's own route wants every id in the address."""
+
+    def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
+        check_job(job_id)
+        document = services.job_document(job_id)
+        vertex = next((v for v in document["vertices"] if v["id"] == vertex_id), None)
+        if vertex is None:
+            raise exceptions.NotFound(f"Job {job_id} has no vertex {vertex_id[:100]!r}.")
+        subtasks = [subtask["index"] for subtask in vertex["subtasks"]]
+        operators = [operator["name"] for operator in vertex["operators"]]
+        values: dict[str, dict[str, Value]] = {}
+        for index, reported in zip(subtasks, services.task_metrics(job_id, vertex_id, subtasks), strict=True):
+            for name, value in flink_metrics(reported, operators).items():
+                values.setdefault(name, {})[str(index)] = _for_javascript(value)
+        metrics = [{"id": name, "values": values[name]} for name in sorted(values)]
+        return Response({"subtasks": subtasks, "metrics": metrics})
+
+
+def _for_javascript(value: Value) -> Value:
+    """Whole numbers that its numbers cannot hold, as text."""
+    return str(value) if isinstance(value, int) and abs(value) > MAX_SAFE_INTEGER else value
 
 
 class LogsView(ProductView):

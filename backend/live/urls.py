@@ -15,6 +15,7 @@ urlpatterns = [
     path("readyz", pages.readyz),
     path("api/v1/cluster", api.ClusterView.as_view()),
     path("api/v1/jobs/<str:job_id>/live", api.LiveJobView.as_view()),
+    path("api/v1/jobs/<str:job_id>/vertices/<str:vertex_id>/metrics", api.VertexMetricsView.as_view()),
     path("api/v1/jobs/<str:job_id>/logs", api.LogsView.as_view()),
     path("api/v1/jobs/<str:job_id>/logs/<path:name>", api.LogView.as_view()),
     path("api/<path:path>", api.NoSuchRoute.as_view()),

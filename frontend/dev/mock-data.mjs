@@ -349,6 +349,34 @@ export function cluster(now, isEmpty) {
   };
 }
 
+/** All metrics of a vertex, or its accumulators. */
+export function vertexAnswer(vertex, kind, now) {
+  const subtasks = vertex.subtasks.map(({ index }) => index);
+  const each = (of) => Object.fromEntries(subtasks.map((index) => [index, of(index)]));
+  if (kind === 'metrics') {
+    const seconds = Math.floor(now / 1000) % 100_000;
+    const operators = vertex.operators.flatMap(({ name }) => {
+      const scope = name.replace(/[ .:,]/g, '_');
+      return [
+        { id: `${scope}.numRecordsIn`, values: each((index) => seconds * (900 + index)) },
+        { id: `${scope}.tide.latest`, values: each(() => 'flood') },
+      ];
+    });
+    const watermark = { id: 'currentInputWatermark', values: each(() => '-9223372036854775808') };
+    const busy = { id: 'busyTimeMsPerSecond', values: each((index) => 300.25 + index) };
+    return { subtasks, metrics: [...operators, watermark, busy] };
+  }
+  const own = (value) => [{ name: 'records', type: 'IntCounter', value: String(value) }];
+  if (kind === 'accumulators') return { id: vertex.id, 'user-accumulators': own(2100 * subtasks.length) };
+  const parts = subtasks.map((subtask) => ({
+    subtask,
+    attempt: 0,
+    endpoint: 'tide-0',
+    'user-accumulators': own(2100),
+  }));
+  return { id: vertex.id, parallelism: subtasks.length, subtasks: parts };
+}
+
 export function plan() {
   const node = (id, description, parallelism, inputs) => ({
     id,

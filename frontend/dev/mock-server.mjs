@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 
 import { WebSocketServer } from 'ws';
 
-import { cancel, cluster, ids, jobs, logText, plan } from './mock-data.mjs';
+import { cancel, cluster, ids, jobs, logText, plan, vertexAnswer } from './mock-data.mjs';
 
 const port = Number(process.env.PORT ?? 8000);
 const isEmpty = process.env.EMPTY === '1';
@@ -134,6 +134,9 @@ async function handle(request, response) {
       },
     });
   }
+  const route = /^\/vertices\/(\w+)\/(metrics|accumulators|subtasks\/accumulators)$/.exec(rest);
+  const vertex = job.vertices.find(({ id }) => id === route?.[1]);
+  if (vertex !== undefined) return json(vertexAnswer(vertex, route[2], now));
   if (rest === '/logs') {
     const size = Buffer.byteLength(logText(now));
     const files = [0, 1].flatMap((slot) => [

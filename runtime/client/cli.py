@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     listing.add_argument("--json", action="store_true", help="as JSON, in Flink's shape")
     listing.set_defaults(command=commands.list_jobs)
 
-    info = _with_job(actions.add_parser("info", help="show a job with its tasks, rates and slots"))
+    info = _with_job(actions.add_parser("info", help="show a job with its tasks, rates and slots, and what limits it"))
     info.add_argument("--json", action="store_true", help="everything that is known, with the pids of the slots")
     info.set_defaults(command=commands.info)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from runtime.client.bottleneck import bottleneck_text, find_bottleneck, percent
 from runtime.client.errors import ClientError
 from runtime.client.jobs import (
     SCHEDULED_STATES,
@@ -112,7 +113,8 @@ def list_jobs(client: RestClient, options: argparse.Namespace, terminal: Termina
 
 
 def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
-    """A job with its vertices and slots; as JSON the live document and `slots` with their pids."""
+    """A job with its vertices, the one that limits it, and its slots; as JSON the live document and `slots` with their
+    pids."""
     document = client.live(resolve_job(options.job, client.jobs())["jid"])
     slots = slots_of(document)
     if options.json:
@@ -130,6 +132,10 @@ def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
         terminal.line(f"failed: {failure_text(document)}")
     for line in _vertex_table(document["vertices"]):
         terminal.line(line)
+    limit = find_bottleneck(document["vertices"])
+    if limit is not None:
+        terminal.line("")
+        terminal.line(bottleneck_text(limit))
     for line in _slot_table(slots):
         terminal.line(line)
     return SUCCESS
@@ -138,7 +144,7 @@ def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
 def _vertex_table(vertices: Sequence[dict[str, Any]]) -> list[str]:
     if not vertices:
         return []
-    rows = [("VERTEX", "TASKS", "STATE", "IN", "IN/S", "OUT", "OUT/S", "BYTES OUT", "BUSY")]
+    rows = [("VERTEX", "TASKS", "STATE", "IN", "IN/S", "OUT", "OUT/S", "BYTES OUT", "BUSY", "IDLE", "BACK-PRESSURED")]
     for vertex in vertices:
         metrics = vertex["metrics"]
         rows.append(
@@ -151,10 +157,12 @@ def _vertex_table(vertices: Sequence[dict[str, Any]]) -> list[str]:
                 count_text(metrics["records_out"]),
                 count_text(metrics["records_out_per_second"]),
                 bytes_text(metrics["bytes_out"]),
-                f"{round((metrics['busy'] or 0) / 10)} %",
+                percent(metrics["busy"]),
+                percent(metrics["idle"]),
+                percent(metrics["back_pressured"]),
             )
         )
-    return ["", *table(rows, frozenset({1, 3, 4, 5, 6, 7, 8}))]
+    return ["", *table(rows, frozenset({1, 3, 4, 5, 6, 7, 8, 9, 10}))]
 
 
 def _slot_table(slots: Sequence[dict[str, Any]]) -> list[str]:

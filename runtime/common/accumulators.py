@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
     "Accumulator",
+    "AccumulatorReport",
     "AverageAccumulator",
     "DoubleCounter",
     "DoubleMaximum",
@@ -23,11 +25,14 @@ __all__ = [
     "LongCounter",
     "LongMaximum",
     "LongMinimum",
+    "accumulators_of",
+    "is_accumulator",
+    "merge_accumulators",
     "merged_accumulators",
 ]
 
-GROUP = "accumulator"
-"""Group of the metrics that carry accumulators: `<operator>.accumulator.<part>.<name>`."""
+GROUP = "__accumulator__"
+"""Group of the metrics that carry accumulators: `<operator>.__accumulator__.<kind>.<part>.<name>`."""
 Number = int | float
 
 
@@ -162,6 +167,62 @@ class AverageAccumulator(Accumulator):
         return {"sum": lambda: self._sum, "count": lambda: self._count}
 
 
+@dataclass(frozen=True, slots=True)
+class AccumulatorReport:
+    """What is known of one accumulator, of a subtask or of several."""
+
+    name: str
+    kind: str
+    """Its class; several, joined by commas, if subtasks use one name for accumulators of different kinds."""
+    parts: Mapping[str, Number | None]
+    """Of `Accumulator.parts`; empty if the kinds differ."""
+
+    @property
+    def value(self) -> Number | None:
+        """Sum, least or greatest value, or mean; None if nothing was added, or if the kinds differ."""
+        if "count" in self.parts:
+            total, count = self.parts["sum"], self.parts["count"]
+            return total / count if total is not None and count else None
+        return next(iter(self.parts.values()), None)
+
+
+def is_accumulator(metric: str) -> bool:
+    """Whether a metric of a task is a part of an accumulator, and nothing else."""
+    return f".{GROUP}." in metric
+
+
+def accumulators_of(metrics: Mapping[str, Any]) -> list[AccumulatorReport]:
+    """The accumulators among a task's metrics (metric name → value), those of all its operators merged by name."""
+    found: dict[tuple[str, str, str], dict[str, Number | None]] = {}
+    for metric, value in metrics.items():
+        operator, is_part, rest = metric.partition(f".{GROUP}.")
+        if is_part:
+            kind, part, name = rest.split(".", 2)
+            found.setdefault((operator, kind, name), {})[part] = value
+    return merge_accumulators(AccumulatorReport(name, kind, parts) for (_, kind, name), parts in found.items())
+
+
+def merge_accumulators(reports: Iterable[AccumulatorReport]) -> list[AccumulatorReport]:
+    """One report per name, in the order in which names come first."""
+    merged: dict[str, AccumulatorReport] = {}
+    for report in reports:
+        before = merged.get(report.name)
+        merged[report.name] = report if before is None else _merge(before, report)
+    return list(merged.values())
+
+
+def _merge(a: AccumulatorReport, b: AccumulatorReport) -> AccumulatorReport:
+    if a.kind != b.kind:
+        kinds = dict.fromkeys([*a.kind.split(", "), *b.kind.split(", ")])
+        return AccumulatorReport(a.name, ", ".join(kinds), {})
+    return AccumulatorReport(a.name, a.kind, {part: _merge_part(part, a, b) for part in a.parts})
+
+
+def _merge_part(part: str, a: AccumulatorReport, b: AccumulatorReport) -> Number | None:
+    values = [value for value in (a.parts[part], b.parts.get(part)) if value is not None]
+    return _MERGE[part](*values) if len(values) > 1 else next(iter(values), None)
+
+
 def merged_accumulators(metrics_of_tasks: Iterable[Mapping[str, Any]]) -> dict[str, Number]:
     """Accumulators by name, over all subtasks and operators.
 
@@ -169,25 +230,10 @@ def merged_accumulators(metrics_of_tasks: Iterable[Mapping[str, Any]]) -> dict[s
         metrics_of_tasks: metric name → value, of each task.
 
     Returns:
-        Name → sum, least or greatest value, or mean; names without any value are left out.
+        Name → `AccumulatorReport.value`; names without any value are left out.
     """
-    parts: dict[str, dict[str, Number]] = {}
-    marker = f".{GROUP}."
-    for metrics in metrics_of_tasks:
-        for metric, value in metrics.items():
-            _, found, rest = metric.partition(marker)
-            if found and value is not None:
-                part, _, name = rest.partition(".")
-                of_name = parts.setdefault(name, {})
-                of_name[part] = _MERGE[part](of_name[part], value) if part in of_name else value
-    return {name: _result(of_name) for name, of_name in parts.items() if of_name.get("count") != 0}
-
-
-def _result(parts: Mapping[str, Number]) -> Number:
-    if "count" in parts:
-        return parts["sum"] / parts["count"]
-    (value,) = parts.values()
-    return value
+    reports = merge_accumulators(report for metrics in metrics_of_tasks for report in accumulators_of(metrics))
+    return {report.name: report.value for report in reports if report.value is not None}
 
 
 def _plus(a: Number, b: Number) -> Number:

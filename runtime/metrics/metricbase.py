@@ -6,6 +6,7 @@ registry works and is simply not reported, which is what tests want. Source: PyF
 
 from __future__ import annotations
 
+import numbers
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -17,6 +18,8 @@ __all__ = ["Counter", "Distribution", "Gauge", "Meter", "Metric", "MetricGroup"]
 
 
 M = TypeVar("M", bound="Metric")
+MAX_TEXT_CHARS = 1000
+"""Longer texts of gauges are cut: they travel with every heartbeat."""
 
 
 class Metric(ABC):
@@ -85,7 +88,7 @@ class Meter(Metric):
         return (self.count - before) * 1000.0 / (now - since) if now > since else 0.0
 
     def report(self) -> Mapping[str, object]:
-        return {"count": self.count, "rate": self.get_rate()}
+        return {"": self.get_rate(), "count": self.count}
 
 
 class Distribution(Metric):
@@ -120,8 +123,8 @@ class Gauge(Metric):
     """A value that is asked for when metrics are read.
 
     Args:
-        function: gives the value; must be quick. One that fails is reported as None: a broken gauge must not break
-            the heartbeat that carries it.
+        function: gives the value; must be quick. One that fails is reported as None, and what is neither number,
+            truth value nor text as text: no gauge must break the heartbeat that carries it.
     """
 
     __slots__ = ("_function",)
@@ -134,9 +137,20 @@ class Gauge(Metric):
 
     def report(self) -> Mapping[str, object]:
         try:
-            return {"": self._function()}
+            return {"": _plain(self._function())}
         except Exception:
             return {"": None}
+
+
+def _plain(value: object) -> bool | int | float | str | None:
+    """A value that every process can read: user classes and NumPy's numbers are not for others."""
+    if value is None or type(value) in (bool, int, float):
+        return value  # type: ignore[return-value]
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    return str(value)[:MAX_TEXT_CHARS]
 
 
 class _Registry(Protocol):

@@ -36,11 +36,11 @@ class MetricRegistry:
             del self._metrics[name]
 
     def snapshot(self) -> dict[str, object]:
-        """Full name → value; what has several values has one entry each, as in `latency.max`."""
+        """Full name → value; what has several values has one entry each, as in `latency_max`."""
         values: dict[str, object] = {}
         for name, metric in self._metrics.items():
             for suffix, value in metric.report().items():
-                values[f"{name}.{suffix}" if suffix else name] = value
+                values[f"{name}_{suffix}" if suffix else name] = value
         return values
 
     def __len__(self) -> int:

@@ -114,7 +114,7 @@ class StreamRuntimeContext(BackendStateStore, RuntimeContext):
         if name in self._accumulators:
             raise ValueError(f"operator {self._context.operator_name!r} has an accumulator {name!r} already")
         self._accumulators[name] = accumulator
-        group = self._context.metrics.add_group(ACCUMULATORS)
+        group = self._context.metrics.add_group(ACCUMULATORS, type(accumulator).__name__)
         for part, value in accumulator.parts().items():
             group.add_group(part).gauge(name, value)
 

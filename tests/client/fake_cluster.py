@@ -28,9 +28,13 @@ def document(state: str = "RUNNING", **fields: Any) -> dict[str, Any]:
         "records_out_per_second": 3.0,
         "bytes_out": 2048,
         "busy": 25.0,
+        "idle": 975.0,
+        "back_pressured": 0,
     }
     subtask = {"index": 0, "slot": 0, "pid": 4711, "host": "here", "taskmanager": "tm-1", "state": state}
     vertex = {
+        "id": "cd" * 16,
+        "inputs": [],
         "name": "Source: numbers -> Sink: print",
         "parallelism": 1,
         "state": state,

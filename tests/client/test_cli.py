@@ -189,6 +189,7 @@ def test_info_for_people_has_tasks_and_slots(tidemark: Tidemark, cluster: FakeCl
     assert "Source: numbers -> Sink: print" in out
     assert "2.0 KiB" in out
     assert "4711" in out
+    assert "Busiest: Source: numbers -> Sink: print (busy 2 %); nothing is back-pressured" in out
 
 
 def test_cancel_waits_until_the_job_has_ended(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:

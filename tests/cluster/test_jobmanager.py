@@ -13,7 +13,9 @@ from backend.cluster.commands import DEPLOY_TASK, END_TASK
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.leadership import LeadershipLostError, take_leadership
 from backend.cluster.models import Job, Operation, TaskManager
+from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS
 from tests.cluster.graphs import RESTARTING, graph_json
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
 
@@ -115,6 +117,21 @@ def test_a_waiting_job_can_be_cancelled(lead: Any) -> None:
     with pytest.raises(services.JobEndedError):
         services.request_cancel(job, None)
     assert services.job_document(job.id)["end_time"] > 0
+
+
+def test_metrics_lie_beside_the_document_and_expire(lead: Any) -> None:
+    manager, job = lead(), submit(2)
+    key = bus.METRICS_KEY.format(job.id)
+    turn(manager, job)
+    # it waits for slots: there is no subtask yet
+    assert set(bus.client().hkeys(key)) == {JOB_METRICS, ACCUMULATORS}
+    assert 0 < bus.client().ttl(key) <= bus.METRICS_EXPIRY_S
+    # of a job that has ended they stay as long as its document
+    services.request_cancel(job, None)
+    wait_until(lambda: turn(manager, job).is_terminal, 10, "the job's end")
+    assert bus.METRICS_EXPIRY_S < bus.client().ttl(key) <= bus.EXPIRY_S
+    assert (Job.objects.get(id=job.id).document or {})[ACCUMULATORS] == {}
+    assert ACCUMULATORS not in services.job_document(job.id)
 
 
 def test_a_taskmanager_that_ends_takes_the_attempt_with_it(lead: Any) -> None:

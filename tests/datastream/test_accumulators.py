@@ -8,12 +8,14 @@ import pytest
 
 from runtime.common import Types
 from runtime.common.accumulators import (
+    AccumulatorReport,
     AverageAccumulator,
     DoubleCounter,
     IntCounter,
     IntMaximum,
     IntMinimum,
     LongCounter,
+    merge_accumulators,
     merged_accumulators,
 )
 from runtime.datastream import JobClient, MapFunction, RuntimeContext
@@ -106,6 +108,19 @@ def test_accumulators_forget_what_they_are_told_to() -> None:
 
 
 def test_other_metrics_are_no_accumulators() -> None:
-    assert merged_accumulators([{"numRecordsIn": 3, "op.accumulator.sum.a.b": 1}, {"x.accumulator.sum.a.b": 2}]) == {
-        "a.b": 3
-    }
+    sums = "__accumulator__.IntCounter.sum.a.b"
+    tasks = [{"numRecordsIn": 3, "op.accumulator.sum": 9, f"op.{sums}": 1}, {f"x.{sums}": 2}]
+    assert merged_accumulators(tasks) == {"a.b": 3}
+
+
+def test_a_name_that_stands_for_different_kinds_has_no_value() -> None:
+    counted = AccumulatorReport("n", "IntCounter", {"sum": 3})
+    greatest = AccumulatorReport("n", "IntMaximum", {"maximum": 3})
+    [both] = merge_accumulators([counted, greatest, counted])
+    assert (both.kind, both.value) == ("IntCounter, IntMaximum", None)
+
+
+def test_what_one_subtask_has_not_seen_counts_for_nothing() -> None:
+    empty, seen = (AccumulatorReport("n", "IntMinimum", {"minimum": value}) for value in (None, 4))
+    assert [report.value for report in merge_accumulators([empty, seen])] == [4]
+    assert [report.value for report in merge_accumulators([seen, empty])] == [4]

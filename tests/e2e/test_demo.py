@@ -90,7 +90,7 @@ def test_a_vertex_opens_with_its_subtasks_and_its_link_survives_a_reload(site: S
     expect(page).to_have_url(re.compile("vertex=[0-9a-f]{32}&vtab=subtasks"))
     page.reload()
     expect(rows).to_have_count(3)
-    for tab in ("Watermarks", "Back pressure", "Metrics"):
+    for tab in ("Watermarks", "Back pressure", "Charts", "Metrics", "Accumulators"):
         drawer.get_by_role("tab", name=tab).click()
         expect(drawer.get_by_role("tabpanel", name=tab)).to_be_visible()
     page.keyboard.press("Escape")

@@ -1,5 +1,8 @@
 """Metrics, groups and the registry's snapshot."""
 
+from fractions import Fraction
+
+import numpy as np
 import pytest
 
 from runtime.metrics import Counter, MetricGroup, MetricRegistry
@@ -32,11 +35,11 @@ def test_a_snapshot_is_flat():
     assert registry.snapshot() == {
         "task.operator.map.numRecordsIn": 4,
         "task.operator.map.backlog": 7,
-        "task.operator.map.latency.count": 3,
-        "task.operator.map.latency.sum": 12,
-        "task.operator.map.latency.min": 1,
-        "task.operator.map.latency.max": 8,
-        "task.operator.map.latency.mean": 4.0,
+        "task.operator.map.latency_count": 3,
+        "task.operator.map.latency_sum": 12,
+        "task.operator.map.latency_min": 1,
+        "task.operator.map.latency_max": 8,
+        "task.operator.map.latency_mean": 4.0,
     }
     assert group.scope == ("task", "operator", "map")
 
@@ -55,7 +58,7 @@ def test_a_meter_gives_the_rate_of_its_span():
         rate = meter.get_rate()
     assert rate == 0.0
     assert meter.get_count() == 100
-    assert registry.snapshot() == {"events.count": 100, "events.rate": 0.0}
+    assert registry.snapshot() == {"events": 0.0, "events_count": 100}
 
 
 def test_a_name_keeps_its_first_metric():
@@ -79,6 +82,24 @@ def test_a_failing_gauge_breaks_nothing():
     registry = MetricRegistry()
     registry.root().gauge("broken", lambda: 1 // 0)
     assert registry.snapshot() == {"broken": None}
+
+
+@pytest.mark.parametrize(
+    ("value", "reported"),
+    [
+        (True, True),
+        (np.int64(3), 3),
+        (np.float32(0.5), 0.5),
+        (Fraction(1, 4), 0.25),
+        ([1], "[1]"),
+        ("x" * 2000, "x" * 1000),
+    ],
+)
+def test_a_gauge_reports_what_every_process_can_read(value: object, reported: object) -> None:
+    registry = MetricRegistry()
+    registry.root().gauge("g", lambda: value)
+    [found] = registry.snapshot().values()
+    assert (found, type(found)) == (reported, type(reported))
 
 
 def test_a_group_works_without_a_registry():

@@ -21,7 +21,7 @@ from backend.dispatcher.shapes.statistics import AGGREGATIONS
 Document = dict[str, Any]
 
 _ID = re.compile(r"[0-9a-f]{32}")
-MAX_LISTED_IDS = 1000
+MAX_LISTED_IDS = 5000
 """Metric or job ids in one query; more is no question that a page asks."""
 
 

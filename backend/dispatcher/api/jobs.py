@@ -23,6 +23,7 @@ from backend.dispatcher.api.base import (
     whole_number,
 )
 from backend.dispatcher.errors import BadRequest
+from backend.dispatcher.shapes import accumulators
 from backend.dispatcher.shapes import jobs as shapes
 from backend.dispatcher.shapes.metrics import aggregated, job_metrics, listed
 
@@ -113,7 +114,8 @@ class JobExceptionsView(JobView):
 
 class JobMetricsView(JobView):
     def get(self, request: Request, job_id: str) -> Response:
-        return Response(listed(job_metrics(self.facts), names(request, "get")))
+        values = job_metrics(self.facts) | services.job_level_metrics(self.job.id)
+        return Response(listed(values, names(request, "get")))
 
 
 class JobResultView(JobView):
@@ -122,10 +124,9 @@ class JobResultView(JobView):
 
 
 class JobAccumulatorsView(JobView):
-    """The engine has no accumulators: the lists are empty."""
-
     def get(self, request: Request, job_id: str) -> Response:
-        return Response({"job-accumulators": [], "user-task-accumulators": [], "serialized-user-task-accumulators": {}})
+        vertex_ids = [vertex["id"] for vertex in self.document["vertices"]]
+        return Response(accumulators.job_accumulators(services.job_accumulators(self.job), vertex_ids))
 
 
 class ApplicationsOverviewView(FlinkView):

@@ -6,8 +6,11 @@ from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from backend.dispatcher.api.base import VertexView, aggregations, bad_parameter, names
+from backend.cluster import services
+from backend.cluster.task_metrics import Metrics, flink_metrics
+from backend.dispatcher.api.base import Document, VertexView, aggregations, bad_parameter, names
 from backend.dispatcher.errors import BadRequest
+from backend.dispatcher.shapes import accumulators
 from backend.dispatcher.shapes import vertices as shapes
 from backend.dispatcher.shapes.metrics import aggregated, listed, subtask_metrics, vertex_metrics
 from backend.dispatcher.shapes.statistics import AGGREGATIONS
@@ -20,16 +23,32 @@ class VertexDetailView(VertexView):
         return Response(shapes.vertex_detail(self.vertex, self.document["now"]))
 
 
-class VertexMetricsView(VertexView):
+class MetricsOfVertexView(VertexView):
+    """A route that reads metrics of subtasks."""
+
+    def metrics_of(self, subtasks: list[Document]) -> dict[int, Metrics]:
+        """Subtask index → its metrics by Flink's ids."""
+        indexes = [subtask["index"] for subtask in subtasks]
+        operators = [operator["name"] for operator in self.vertex["operators"]]
+        reported = services.task_metrics(self.job.id, self.vertex["id"], indexes)
+        is_source = not self.vertex["inputs"]
+        return {
+            subtask["index"]: subtask_metrics(subtask, flink_metrics(own, operators), is_source)
+            for subtask, own in zip(subtasks, reported, strict=True)
+        }
+
+
+class VertexMetricsView(MetricsOfVertexView):
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
-        return Response(listed(vertex_metrics(self.vertex), names(request, "get")))
+        values = vertex_metrics(self.metrics_of(self.vertex["subtasks"]))
+        return Response(listed(values, names(request, "get")))
 
 
-class SubtasksMetricsView(VertexView):
+class SubtasksMetricsView(MetricsOfVertexView):
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
         chosen = _ranges(names(request, "subtasks"))
         subtasks = [s for s in self.vertex["subtasks"] if chosen is None or s["index"] in chosen]
-        rows = [subtask_metrics(subtask) for subtask in subtasks]
+        rows = self.metrics_of(subtasks).values()
         return Response(aggregated(rows, names(request, "get"), aggregations(request, AGGREGATIONS)))
 
 
@@ -51,19 +70,23 @@ class SubtaskAttemptView(VertexView):
 
 
 class SubtaskAttemptAccumulatorsView(SubtaskAttemptView):
-    """The engine has no accumulators: the list is empty."""
-
     def get(self, request: Request, job_id: str, vertex_id: str, index: str, attempt: str) -> Response:
         found = super().get(request, job_id, vertex_id, index, attempt).data
-        execution = f"{job_id}_{vertex_id}_{index}_{attempt}"
+        document = services.job_accumulators(self.job)
         return Response(
-            {"subtask": found["subtask"], "attempt": found["attempt"], "id": execution, "user-accumulators": []}
+            {
+                "subtask": found["subtask"],
+                "attempt": found["attempt"],
+                "id": f"{job_id}_{vertex_id}_{index}_{attempt}",
+                "user-accumulators": accumulators.subtask_accumulators(document, self.vertex, self.subtask(index)),
+            }
         )
 
 
-class SubtaskMetricsView(VertexView):
+class SubtaskMetricsView(MetricsOfVertexView):
     def get(self, request: Request, job_id: str, vertex_id: str, index: str) -> Response:
-        return Response(listed(subtask_metrics(self.subtask(index)), names(request, "get")))
+        [values] = self.metrics_of([self.subtask(index)]).values()
+        return Response(listed(values, names(request, "get")))
 
 
 class SubtaskTimesView(VertexView):
@@ -87,24 +110,13 @@ class BackPressureView(VertexView):
 
 
 class VertexAccumulatorsView(VertexView):
-    """The engine has no accumulators: the list is empty."""
-
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
-        return Response({"id": self.vertex["id"], "user-accumulators": []})
+        return Response(accumulators.vertex_accumulators(services.job_accumulators(self.job), self.vertex))
 
 
 class SubtasksAccumulatorsView(VertexView):
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
-        subtasks = [
-            {
-                "subtask": subtask["index"],
-                "attempt": subtask["attempt"],
-                "endpoint": shapes.endpoint(subtask),
-                "user-accumulators": [],
-            }
-            for subtask in self.vertex["subtasks"]
-        ]
-        return Response({"id": self.vertex["id"], "parallelism": self.vertex["parallelism"], "subtasks": subtasks})
+        return Response(accumulators.subtasks_accumulators(services.job_accumulators(self.job), self.vertex))
 
 
 def _ranges(texts: list[str]) -> set[int] | None:

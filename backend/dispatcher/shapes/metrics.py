@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from backend.cluster.task_metrics import Value
 from backend.dispatcher.shapes.jobs import JobFacts
 from backend.dispatcher.shapes.statistics import aggregate
 from backend.dispatcher.shapes.vertices import watermark_value
 
-Value = int | float
 Values = Mapping[str, Value]
 
 #: Flink's name → key of the live document's metrics
@@ -27,36 +26,30 @@ _TASK_METRICS = {
     "idleTimeMsPerSecond": "idle",
     "backPressuredTimeMsPerSecond": "back_pressured",
 }
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_\[\]()<>.-]")
+#: states of a job of which Flink tells how long it has been in them: "runningTime"
+_TIMED_STATES = ("INITIALIZING", "CREATED", "RUNNING", "RESTARTING", "FAILING", "CANCELLING")
 
 
-def subtask_metrics(subtask: Mapping[str, Any]) -> dict[str, Value]:
-    """What one subtask measures, by Flink's names; what it does not measure is absent."""
+def subtask_metrics(subtask: Mapping[str, Any], reported: Values, is_source: bool) -> dict[str, Value]:
+    """What one subtask measures, by Flink's ids; what it does not measure is absent.
+
+    Args:
+        subtask: of the live document, which is newer than what was reported.
+        reported: by Flink's ids.
+        is_source: whether the watermark of the live document is the output's.
+    """
     metrics = subtask["metrics"]
-    values: dict[str, Value] = {
-        name: metrics[key] for name, key in _TASK_METRICS.items() if metrics.get(key) is not None
-    }
+    values = dict(reported)
+    values.update({name: metrics[key] for name, key in _TASK_METRICS.items() if metrics.get(key) is not None})
     if "watermark" in metrics:
-        values["currentInputWatermark"] = watermark_value(metrics["watermark"])
-    if metrics.get("watermark_lag") is not None:
-        values["watermarkLag"] = metrics["watermark_lag"]
+        name = "currentOutputWatermark" if is_source else "currentInputWatermark"
+        values[name] = watermark_value(metrics["watermark"])
     return values
 
 
-def vertex_metrics(vertex: Mapping[str, Any]) -> dict[str, Value]:
-    """Every subtask's metrics as "<subtask>.<metric>", and what the chain's ends count under their operators' names."""
-    values: dict[str, Value] = {}
-    operators = [_NOT_IN_NAMES.sub("_", operator["name"]) for operator in vertex["operators"]]
-    for subtask in vertex["subtasks"]:
-        index = subtask["index"]
-        own = subtask_metrics(subtask)
-        values.update({f"{index}.{name}": value for name, value in own.items()})
-        if operators:
-            for operator, names in ((operators[0], ("numRecordsIn",)), (operators[-1], ("numRecordsOut",))):
-                values.update({f"{index}.{operator}.{name}": own[name] for name in names if name in own})
-                rates = tuple(f"{name}PerSecond" for name in names)
-                values.update({f"{index}.{operator}.{name}": own[name] for name in rates if name in own})
-    return values
+def vertex_metrics(subtasks: Mapping[int, Values]) -> dict[str, Value]:
+    """Every subtask's metrics as "<subtask>.<id>"."""
+    return {f"{index}.{name}": value for index, values in subtasks.items() for name, value in values.items()}
 
 
 def job_metrics(job: JobFacts) -> dict[str, Value]:
@@ -64,7 +57,11 @@ def job_metrics(job: JobFacts) -> dict[str, Value]:
     since_running = job.state_times.get("RUNNING", 0)
     end = job.now if job.ended_at is None else job.ended_at
     is_running = job.state == "RUNNING" and since_running > 0
-    return {
+    times: dict[str, Value] = {
+        f"{state.lower()}Time": end - job.state_times.get(state, end) if job.state == state else 0
+        for state in _TIMED_STATES
+    }
+    return times | {
         "numRestarts": job.restarts,
         "fullRestarts": job.restarts,
         "uptime": end - since_running if is_running else 0,
@@ -100,12 +97,20 @@ def aggregated(sources: Iterable[Values], wanted: Sequence[str], figures: Collec
         return [{"id": name} for name in dict.fromkeys(name for row in rows for name in row)]
     answers = []
     for name in wanted:
-        values = [row[name] for row in rows if name in row]
+        values = _numbers([row[name] for row in rows if name in row])
         if values:
             answers.append(aggregate(name, values, figures))
     return answers
 
 
+def _numbers(values: Sequence[Value]) -> list[float]:
+    """Values to be added up; none at all if one of them is no number, as Flink has it."""
+    try:
+        return [] if any(isinstance(value, bool) for value in values) else [float(value) for value in values]
+    except ValueError:
+        return []
+
+
 def text(value: Value) -> str:
     """A value as Flink prints it."""
-    return str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

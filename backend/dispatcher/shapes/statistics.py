@@ -21,13 +21,19 @@ def aggregate(metric_id: str, values: Sequence[float], wanted: Collection[str]) 
 
     Source: Flink, AbstractAggregatingMetricsHandler and DoubleAccumulator.
     """
-    total = math.fsum(values)
+    total = sum(values)
     average = total / len(values)
     figures = {"min": min(values), "max": max(values), "avg": average, "sum": total}
     if "skew" in wanted:
-        deviation = math.fsum(abs(value - average) for value in values) / len(values)
+        deviation = sum(abs(value - average) for value in values) / len(values)
         figures["skew"] = min(100.0, deviation / average * 100.0) if average > 0 else 0.0
-    return {"id": metric_id, **{name: float(figures[name]) for name in AGGREGATIONS if name in wanted}}
+    return {"id": metric_id, **{name: _json_number(float(figures[name])) for name in AGGREGATIONS if name in wanted}}
+
+
+def _json_number(figure: float) -> float | str:
+    if math.isfinite(figure):
+        return figure
+    return NOT_A_NUMBER if math.isnan(figure) else "Infinity" if figure > 0 else "-Infinity"
 
 
 def summary(values: Sequence[float | str]) -> dict[str, int]:

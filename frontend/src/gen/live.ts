@@ -185,6 +185,15 @@ export interface LogFile {
   mtime: number;
 }
 
+/** A number, a truth value, or text; whole numbers beyond 2^53 come as text. */
+export type MetricValue = number | boolean | string;
+
+/** All metrics of a vertex, by Flink's ids; values by subtask index, of those that report it. */
+export interface VertexMetrics {
+  subtasks: number[];
+  metrics: { id: string; values: Record<string, MetricValue> }[];
+}
+
 export interface LogFiles {
   files: LogFile[];
 }
@@ -205,6 +214,23 @@ export interface FlinkConfig {
   'tidemark-version'?: string;
   'refresh-interval': number;
   features: { 'web-submit': boolean; 'web-cancel': boolean };
+}
+
+export interface Accumulator {
+  name: string;
+  type: string;
+  value: string;
+}
+
+export interface VertexAccumulators {
+  id: string;
+  'user-accumulators': Accumulator[];
+}
+
+export interface SubtasksAccumulators {
+  id: string;
+  parallelism: number;
+  subtasks: { subtask: number; attempt: number; endpoint: string; 'user-accumulators': Accumulator[] }[];
 }
 
 export interface JarFile {

@@ -5,9 +5,11 @@ import { Drawer, Tabs } from '@mantine/core';
 import type { JobDocument, Vertex } from '../../gen/live';
 import { useQueryParam } from '../../hooks/useQueryParam';
 import { StateBadge } from '../StateBadge/StateBadge';
+import { AccumulatorsTab } from '../VertexMetrics/AccumulatorsTab';
+import { MetricsTab } from '../VertexMetrics/MetricsTab';
 import { BackPressureTab } from './BackPressureTab';
+import { ChartsTab } from './ChartsTab';
 import { DetailTab } from './DetailTab';
-import { MetricsTab } from './MetricsTab';
 import { DRAWER_MARGIN, DRAWER_WIDTH } from './size';
 import { SubtasksTab } from './SubtasksTab';
 import classes from './VertexDrawer.module.css';
@@ -18,7 +20,9 @@ const TABS = [
   ['subtasks', 'Subtasks'],
   ['watermarks', 'Watermarks'],
   ['backpressure', 'Back pressure'],
+  ['charts', 'Charts'],
   ['metrics', 'Metrics'],
+  ['accumulators', 'Accumulators'],
 ] as const;
 
 interface Props {
@@ -87,8 +91,14 @@ function Contents({ job, vertex }: { readonly job: JobDocument; readonly vertex:
       <Tabs.Panel value="backpressure">
         <BackPressureTab vertex={vertex} />
       </Tabs.Panel>
+      <Tabs.Panel value="charts">
+        <ChartsTab jobId={job.id} vertexId={vertex.id} />
+      </Tabs.Panel>
       <Tabs.Panel value="metrics">
-        <MetricsTab jobId={job.id} vertexId={vertex.id} />
+        <MetricsTab jobId={job.id} vertex={vertex} />
+      </Tabs.Panel>
+      <Tabs.Panel value="accumulators">
+        <AccumulatorsTab jobId={job.id} vertex={vertex} />
       </Tabs.Panel>
     </Tabs>
   );

@@ -12,7 +12,7 @@ interface Props {
   readonly vertexId: string;
 }
 
-export function MetricsTab({ jobId, vertexId }: Props) {
+export function ChartsTab({ jobId, vertexId }: Props) {
   // samples come once a second, as this does
   useNow();
   const samples = vertexHistory(jobId, vertexId);

@@ -1,0 +1,104 @@
+"""What subtasks report beyond the live document: every metric of task, operators and user, and accumulators.
+
+The jobmanager writes it into a Redis hash per job, one field per subtask, so that the document, which is sent to every
+open page, stays small; REST reads the fields it needs. Pure. Names are the slots' own, `<operator>.<metric>`;
+`flink_metrics` makes them Flink's ids. Source: Flink, MetricQueryService and MetricStore.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from runtime.common.accumulators import AccumulatorReport, accumulators_of, is_accumulator
+from runtime.jobmaster.status import TaskSnapshot
+from runtime.task.messages import TaskState
+
+Value = bool | int | float | str
+Metrics = dict[str, Value]
+Document = dict[str, Any]
+
+ACCUMULATORS = "accumulators"
+"""Field of the hash with the accumulators of all subtasks, and their key in a job's saved document."""
+JOB_METRICS = "job"
+"""Field with what Flink counts as the job's own: latencies, which name source, operator and subtask themselves."""
+_LATENCY = "latency."
+#: what a task that has ended does no longer do
+_RATES = ("PerSecond", "Rate")
+_NOT_IN_IDS = re.compile(r"[ .:,]")
+_NOT_IN_PATHS = re.compile(r"[ :,]")
+
+
+def subtask_field(vertex_id: str, index: int) -> str:
+    """The field of a subtask."""
+    return f"{vertex_id}.{index}"
+
+
+def metric_fields(tasks: Iterable[TaskSnapshot]) -> dict[str, Document]:
+    """The hash of a job: metrics of each subtask, latencies, accumulators."""
+    tasks = list(tasks)
+    fields: dict[str, Document] = {}
+    latencies: Metrics = {}
+    for task in tasks:
+        own = fields[subtask_field(task.task.vertex_id, task.task.subtask_index)] = {}
+        for name, value in _reported(task).items():
+            (latencies if name.startswith(_LATENCY) else own)[name] = value
+    return fields | {JOB_METRICS: latencies, ACCUMULATORS: accumulators_document(tasks)}
+
+
+def _reported(task: TaskSnapshot) -> Metrics:
+    has_ended = task.state is not TaskState.RUNNING
+    return {
+        name: 0.0 if has_ended and name.endswith(_RATES) else _json_value(value)
+        for name, value in task.metrics.items()
+        if value is not None and not is_accumulator(name)
+    }
+
+
+def _json_value(value: object) -> Value:
+    """JSON has neither NaN nor infinity: they are the words that Java prints."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value if isinstance(value, bool | int | float | str) else str(value)
+
+
+def flink_metrics(reported: Mapping[str, Value], operators: Sequence[str]) -> Metrics:
+    """Metrics of a subtask by Flink's ids: `<metric>` of the task, `<operator>.<group>.<metric>` of its operators.
+
+    Args:
+        reported: by the slot's names.
+        operators: names of the chain's operators. Of their names, dots are replaced too.
+    """
+    prefixes = sorted((f"{name}." for name in operators), key=len, reverse=True)
+    values: Metrics = {}
+    for name, value in reported.items():
+        prefix = next((p for p in prefixes if name.startswith(p)), "")
+        scope = metric_id(prefix[:-1]) + "." if prefix else ""
+        values[scope + _NOT_IN_PATHS.sub("_", name[len(prefix) :])] = value
+    return values
+
+
+def metric_id(name: str) -> str:
+    """One name as it stands in ids."""
+    return _NOT_IN_IDS.sub("_", name)
+
+
+def accumulators_document(tasks: Iterable[TaskSnapshot]) -> Document:
+    """vertex id → subtask index, as text → [[name, kind, parts]]; without subtasks that have none."""
+    document: Document = {}
+    for task in tasks:
+        reports = accumulators_of(task.metrics)
+        if reports:
+            of_vertex = document.setdefault(task.task.vertex_id, {})
+            of_vertex[str(task.task.subtask_index)] = [[r.name, r.kind, dict(r.parts)] for r in reports]
+    return document
+
+
+def accumulator_reports(document: Mapping[str, Any], vertex_id: str) -> dict[int, list[AccumulatorReport]]:
+    """Subtask index → its accumulators, from an `accumulators_document`."""
+    return {
+        int(index): [AccumulatorReport(name, kind, parts) for name, kind, parts in reports]
+        for index, reports in document.get(vertex_id, {}).items()
+    }

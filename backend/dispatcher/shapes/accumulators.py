@@ -1,0 +1,66 @@
+"""Accumulators of a job, a vertex, its subtasks. Values are text, as Flink prints them. Source: Flink,
+StringifiedAccumulatorResult."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from backend.cluster.task_metrics import accumulator_reports
+from backend.dispatcher.shapes.vertices import Subtask, Vertex, endpoint
+from runtime.common.accumulators import AccumulatorReport, merge_accumulators
+
+NOTHING = "null"
+"""Of an accumulator without a value."""
+
+
+def job_accumulators(document: Mapping[str, Any], vertex_ids: Iterable[str]) -> dict[str, Any]:
+    """/jobs/:jobid/accumulators, merged over all subtasks.
+
+    Args:
+        document: an `accumulators_document`.
+        vertex_ids: of the job, in their order.
+    """
+    return {
+        "job-accumulators": [],
+        "user-task-accumulators": _described(_of_vertices(document, vertex_ids)),
+        # Java objects: nobody but Java could make or read them
+        "serialized-user-task-accumulators": {},
+    }
+
+
+def vertex_accumulators(document: Mapping[str, Any], vertex: Vertex) -> dict[str, Any]:
+    """/jobs/:jobid/vertices/:vertexid/accumulators, merged over its subtasks."""
+    return {"id": vertex["id"], "user-accumulators": _described(_of_vertices(document, [vertex["id"]]))}
+
+
+def subtasks_accumulators(document: Mapping[str, Any], vertex: Vertex) -> dict[str, Any]:
+    """/jobs/:jobid/vertices/:vertexid/subtasks/accumulators."""
+    subtasks = [
+        {
+            "subtask": subtask["index"],
+            "attempt": subtask["attempt"],
+            "endpoint": endpoint(subtask),
+            "user-accumulators": subtask_accumulators(document, vertex, subtask),
+        }
+        for subtask in vertex["subtasks"]
+    ]
+    return {"id": vertex["id"], "parallelism": vertex["parallelism"], "subtasks": subtasks}
+
+
+def subtask_accumulators(document: Mapping[str, Any], vertex: Vertex, subtask: Subtask) -> list[dict[str, str]]:
+    """Those of one subtask."""
+    return _described(accumulator_reports(document, vertex["id"]).get(subtask["index"], []))
+
+
+def _of_vertices(document: Mapping[str, Any], vertex_ids: Iterable[str]) -> Iterable[AccumulatorReport]:
+    for vertex_id in vertex_ids:
+        for reports in accumulator_reports(document, vertex_id).values():
+            yield from reports
+
+
+def _described(reports: Iterable[AccumulatorReport]) -> list[dict[str, str]]:
+    return [
+        {"name": report.name, "type": report.kind, "value": NOTHING if report.value is None else str(report.value)}
+        for report in merge_accumulators(reports)
+    ]

@@ -1,0 +1,101 @@
+/** What the user's functions have added up: over all subtasks of the vertex, and each subtask's own part. */
+
+import { Skeleton } from '@mantine/core';
+import { IconSum } from '@tabler/icons-react';
+import { useQuery } from '@tanstack/react-query';
+
+import { fetchSubtasksAccumulators, fetchVertexAccumulators } from '../../api/metrics';
+import type { Accumulator, Vertex } from '../../gen/live';
+import { NOTHING } from '../../model/format';
+import { EmptyState, FailureState } from '../EmptyState/EmptyState';
+import classes from './VertexMetrics.module.css';
+
+const READ_MS = 2_000;
+
+interface Props {
+  readonly jobId: string;
+  readonly vertex: Vertex;
+}
+
+export function AccumulatorsTab({ jobId, vertex }: Props) {
+  const { data, error, refetch } = useQuery({
+    queryKey: ['accumulators', jobId, vertex.id],
+    queryFn: () =>
+      Promise.all([fetchVertexAccumulators(jobId, vertex.id), fetchSubtasksAccumulators(jobId, vertex.id)]),
+    refetchInterval: vertex.end_time < 0 ? READ_MS : 5 * READ_MS,
+    staleTime: 0,
+  });
+  if (data === undefined) {
+    return error === null ? (
+      <Skeleton height={160} radius={10} />
+    ) : (
+      <FailureState title="The accumulators cannot be shown" message={error.message} onRetry={() => void refetch()} />
+    );
+  }
+  const merged = data[0]['user-accumulators'];
+  if (merged.length === 0) {
+    return (
+      <EmptyState compact icon={IconSum} title="No accumulators">
+        Functions of this vertex add none; see RuntimeContext.add_accumulator.
+      </EmptyState>
+    );
+  }
+  const subtasks = data[1].subtasks.filter((each) => each['user-accumulators'].length > 0);
+  return (
+    <div className={classes.tables}>
+      <div className="tm-table-scroll">
+        <table className="tm-table">
+          <caption className="tm-visually-hidden">Accumulators</caption>
+          <Head first="Accumulator" />
+          <tbody>
+            {merged.map((each) => (
+              <Row key={each.name} first={each.name} accumulator={each} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {merged.map(({ name }) => (
+        <section key={name} aria-label={`${name} of each subtask`}>
+          <h3 className={classes.title}>{name} of each subtask</h3>
+          <div className="tm-table-scroll">
+            <table className="tm-table">
+              <caption className="tm-visually-hidden">{name} of each subtask</caption>
+              <Head first="Subtask" />
+              <tbody>
+                {subtasks.flatMap(({ subtask, 'user-accumulators': own }) =>
+                  own
+                    .filter((each) => each.name === name)
+                    .map((each) => <Row key={subtask} first={String(subtask)} accumulator={each} />),
+                )}
+              </tbody>
+            </table>
+          </div>
+        </section>
+      ))}
+    </div>
+  );
+}
+
+function Head({ first }: { readonly first: string }) {
+  return (
+    <thead>
+      <tr>
+        <th scope="col">{first}</th>
+        <th scope="col">Type</th>
+        <th scope="col" className="tm-num">
+          Value
+        </th>
+      </tr>
+    </thead>
+  );
+}
+
+function Row({ first, accumulator }: { readonly first: string; readonly accumulator: Accumulator }) {
+  return (
+    <tr>
+      <td>{first}</td>
+      <td className="tm-dim">{accumulator.type}</td>
+      <td className="tm-num">{accumulator.value === 'null' ? NOTHING : accumulator.value}</td>
+    </tr>
+  );
+}

@@ -1,0 +1,146 @@
+/** Everything that the subtasks of a vertex report, the user's own metrics too, by operator; read while it is shown. */
+
+import { Select, Skeleton, TextInput } from '@mantine/core';
+import { IconGauge, IconSearch } from '@tabler/icons-react';
+import { useQuery } from '@tanstack/react-query';
+import { Fragment, useState } from 'react';
+
+import { fetchVertexMetrics } from '../../api/metrics';
+import type { Vertex } from '../../gen/live';
+import { NOTHING } from '../../model/format';
+import { type MetricRow, formatMetric, groupMetrics, summarise } from '../../model/metricTable';
+import { EmptyState, FailureState } from '../EmptyState/EmptyState';
+import classes from './VertexMetrics.module.css';
+
+/** As often as they are written. */
+const READ_MS = 2_000;
+/** More subtasks do not fit beside each other: then one is picked. */
+const MAX_COLUMNS = 8;
+
+interface Props {
+  readonly jobId: string;
+  readonly vertex: Vertex;
+}
+
+export function MetricsTab({ jobId, vertex }: Props) {
+  const [filter, setFilter] = useState('');
+  const [picked, setPicked] = useState<string | null>('0');
+  const { data, error, refetch } = useQuery({
+    queryKey: ['vertex-metrics', jobId, vertex.id],
+    queryFn: () => fetchVertexMetrics(jobId, vertex.id),
+    refetchInterval: vertex.end_time < 0 ? READ_MS : 5 * READ_MS,
+    staleTime: 0,
+  });
+  if (data === undefined) {
+    return error === null ? (
+      <Skeleton height={320} radius={10} />
+    ) : (
+      <FailureState title="The metrics cannot be shown" message={error.message} onRetry={() => void refetch()} />
+    );
+  }
+  if (data.metrics.length === 0) {
+    return (
+      <EmptyState compact icon={IconGauge} title="No metrics">
+        Subtasks report them while they run; they are kept for an hour after the job has ended.
+      </EmptyState>
+    );
+  }
+  const isWide = data.subtasks.length > MAX_COLUMNS;
+  const subtasks = isWide ? data.subtasks.filter((index) => String(index) === picked) : data.subtasks;
+  const groups = groupMetrics(
+    data.metrics,
+    vertex.operators.map(({ name }) => name),
+    filter,
+  );
+  return (
+    <>
+      <div className={classes.tools}>
+        <TextInput
+          size="xs"
+          className={classes.filter ?? ''}
+          placeholder="Filter metrics"
+          aria-label="Filter metrics"
+          leftSection={<IconSearch size={15} />}
+          value={filter}
+          onChange={(event) => setFilter(event.currentTarget.value)}
+        />
+        {isWide && (
+          <Select
+            size="xs"
+            w={150}
+            searchable
+            allowDeselect={false}
+            aria-label="Subtask"
+            value={picked}
+            onChange={setPicked}
+            data={data.subtasks.map((index) => ({ value: String(index), label: `Subtask ${index}` }))}
+          />
+        )}
+      </div>
+      {groups.length === 0 ? (
+        <EmptyState compact icon={IconGauge} title="No metric matches the filter" />
+      ) : (
+        <div className="tm-table-scroll">
+          <table className={`tm-table ${classes.table ?? ''}`}>
+            <caption className="tm-visually-hidden">Metrics</caption>
+            <thead>
+              <tr>
+                <th scope="col">Metric</th>
+                {isWide && ['Least', 'Greatest', 'Sum'].map((name) => <Heading key={name} text={name} />)}
+                {subtasks.map((index) => (
+                  <Heading key={index} text={`Subtask ${index}`} />
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {groups.map(({ title, rows }) => (
+                <Fragment key={title}>
+                  <tr className={classes.group}>
+                    <th scope="rowgroup" colSpan={1 + (isWide ? 3 : 0) + subtasks.length}>
+                      {title}
+                    </th>
+                  </tr>
+                  {rows.map((row) => (
+                    <Row key={row.id} row={row} isWide={isWide} subtasks={subtasks} />
+                  ))}
+                </Fragment>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </>
+  );
+}
+
+function Heading({ text }: { readonly text: string }) {
+  return (
+    <th scope="col" className="tm-num">
+      {text}
+    </th>
+  );
+}
+
+interface RowProps {
+  readonly row: MetricRow;
+  readonly isWide: boolean;
+  readonly subtasks: readonly number[];
+}
+
+function Row({ row, isWide, subtasks }: RowProps) {
+  const summary = isWide ? (summarise(row.values)?.map(formatMetric) ?? [NOTHING, NOTHING, NOTHING]) : [];
+  const own = subtasks.map((index) => formatMetric(row.values[index]));
+  return (
+    <tr>
+      <td className={`tm-mono ${classes.name ?? ''}`} title={row.id}>
+        {row.name}
+      </td>
+      {[...summary, ...own].map((text, column) => (
+        // columns have no other identity than their place
+        <td key={column} className={`tm-num ${classes.value ?? ''}`} title={text}>
+          {text}
+        </td>
+      ))}
+    </tr>
+  );
+}

@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest';
+
+import { formatMetric, groupMetrics, summarise } from './metricTable';
+
+const metrics = [
+  { id: 'Map__v1_2.tide.alarms', values: { 0: 3 } },
+  { id: 'Map.numRecordsIn', values: { 0: 5 } },
+  { id: 'Map_x.numRecordsIn', values: { 0: 6 } },
+  { id: 'numRecordsIn', values: { 0: 7 } },
+];
+
+test('metrics stand under their operators in the order of the chain, the task last', () => {
+  const groups = groupMetrics(metrics, ['Map: v1.2', 'Map x', 'Map'], '');
+  expect(groups.map(({ title, rows }) => [title, rows.map(({ name }) => name)])).toEqual([
+    ['Map: v1.2', ['tide.alarms']],
+    ['Map x', ['numRecordsIn']],
+    ['Map', ['numRecordsIn']],
+    ['Task', ['numRecordsIn']],
+  ]);
+});
+
+test('the filter looks at whole ids, whatever their case', () => {
+  expect(groupMetrics(metrics, ['Map', 'Map x'], ' MAP.NUM')).toEqual([
+    { title: 'Map', rows: [{ id: 'Map.numRecordsIn', name: 'numRecordsIn', values: { 0: 5 } }] },
+  ]);
+  expect(groupMetrics(metrics, ['Map'], 'nothing')).toEqual([]);
+});
+
+test('values read well, and watermarks that are no times are told apart', () => {
+  expect([1234567, 0.1 + 0.2, 12.0, true, 'idle'].map(formatMetric)).toEqual([
+    '1,234,567',
+    '0.3',
+    '12',
+    'true',
+    'idle',
+  ]);
+  expect([undefined, '-9223372036854775808', '9223372036854775807'].map(formatMetric)).toEqual(['–', '–', 'max']);
+});
+
+test('only numbers are summed up', () => {
+  expect(summarise({ 0: 1, 2: 4 })).toEqual([1, 4, 5]);
+  expect(summarise({ 0: 1, 1: 'x' })).toBeNull();
+  expect(summarise({})).toBeNull();
+});

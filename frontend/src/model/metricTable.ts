@@ -1,0 +1,65 @@
+/** All metrics of a vertex as a table: by operator, filtered, values as text. */
+
+import type { MetricValue, VertexMetrics } from '../gen/live';
+import { NOTHING, formatCount } from './format';
+
+export interface MetricRow {
+  /** Flink's id, as REST and other tools know it. */
+  readonly id: string;
+  /** The id without its operator. */
+  readonly name: string;
+  readonly values: Readonly<Record<string, MetricValue>>;
+}
+
+export interface MetricGroup {
+  readonly title: string;
+  readonly rows: readonly MetricRow[];
+}
+
+const TASK = 'Task';
+/** The ends of a long: no watermark yet, and none to come. */
+const NONE_YET = '-9223372036854775808';
+const NONE_TO_COME = '9223372036854775807';
+const fractions = new Intl.NumberFormat('en-US', { maximumFractionDigits: 2 });
+
+/**
+ * Rows of each operator, in the order of the chain, then the task's own; groups without rows are left out.
+ * `filter` is looked for in a row's id, without regard to case.
+ */
+export function groupMetrics(
+  metrics: VertexMetrics['metrics'],
+  operators: readonly string[],
+  filter: string,
+): MetricGroup[] {
+  const wanted = filter.trim().toLowerCase();
+  const names = [...new Set(operators)];
+  // the longest first: one name may begin with another
+  const prefixes = names.map((name) => [name, `${metricId(name)}.`] as const);
+  const bySize = prefixes.toSorted(([, a], [, b]) => b.length - a.length);
+  const groups = new Map<string, MetricRow[]>([...names, TASK].map((title) => [title, []]));
+  for (const { id, values } of metrics) {
+    if (!id.toLowerCase().includes(wanted)) continue;
+    const [title, prefix] = bySize.find(([, each]) => id.startsWith(each)) ?? [TASK, ''];
+    groups.get(title)?.push({ id, name: id.slice(prefix.length), values });
+  }
+  return [...groups].filter(([, rows]) => rows.length > 0).map(([title, rows]) => ({ title, rows }));
+}
+
+/** An operator's name as it stands in ids. */
+function metricId(name: string): string {
+  return name.replace(/[ .:,]/g, '_');
+}
+
+export function formatMetric(value: MetricValue | undefined): string {
+  if (value === undefined || value === NONE_YET) return NOTHING;
+  if (value === NONE_TO_COME) return 'max';
+  if (typeof value !== 'number') return String(value);
+  return Number.isInteger(value) ? formatCount(value) : fractions.format(value);
+}
+
+/** Least, greatest and sum of the values; null unless all of them are numbers. */
+export function summarise(values: Readonly<Record<string, MetricValue>>): [number, number, number] | null {
+  const numbers = Object.values(values);
+  if (numbers.length === 0 || !numbers.every((value) => typeof value === 'number')) return null;
+  return [Math.min(...numbers), Math.max(...numbers), numbers.reduce((a, b) => a + b, 0)];
+}

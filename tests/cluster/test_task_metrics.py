@@ -1,0 +1,74 @@
+"""What is kept of the subtasks' metrics and accumulators, and Flink's ids of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from backend.cluster.task_metrics import (
+    ACCUMULATORS,
+    JOB_METRICS,
+    accumulator_reports,
+    flink_metrics,
+    metric_fields,
+    subtask_field,
+)
+from runtime.core.ids import SlotId, TaskId, VertexId
+from runtime.jobmaster.status import TaskSnapshot
+from runtime.task.messages import TaskState
+
+VERTEX = VertexId("v")
+OPERATORS = ("Source: tides", "tides", "map.v2")
+
+
+def task(index: int = 0, state: TaskState = TaskState.RUNNING, **metrics: Any) -> TaskSnapshot:
+    return TaskSnapshot(TaskId(VERTEX, index), "map", SlotId(0), state, metrics)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("numRecordsIn", "numRecordsIn"),
+        ("Shuffle.Netty.Input.Buffers.inPoolUsage", "Shuffle.Netty.Input.Buffers.inPoolUsage"),
+        ("Source: tides.numRecordsOut", "Source__tides.numRecordsOut"),
+        ("tides.my group.high, low", "tides.my_group.high__low"),
+        ("map.v2.alarms", "map_v2.alarms"),
+        ("map.v3", "map.v3"),
+    ],
+)
+def test_ids_have_no_character_that_separates_them(name: str, expected: str) -> None:
+    assert flink_metrics({name: 1}, OPERATORS) == {expected: 1}
+
+
+def test_every_subtask_has_a_field_without_what_belongs_elsewhere() -> None:
+    own: dict[str, Any] = {
+        "map.alarms": 2,
+        "map.__accumulator__.IntCounter.sum.n": 5,
+        "latency.operator_id.x.latency_p99": 7,
+    }
+    other: dict[str, Any] = {"map.alarms": 3, "broken": None}
+    fields = metric_fields([task(0, **own), task(1, **other)])
+    assert fields == {
+        subtask_field(VERTEX, 0): {"map.alarms": 2},
+        subtask_field(VERTEX, 1): {"map.alarms": 3},
+        JOB_METRICS: {"latency.operator_id.x.latency_p99": 7},
+        ACCUMULATORS: {VERTEX: {"0": [["n", "IntCounter", {"sum": 5}]]}},
+    }
+    [report] = accumulator_reports(fields[ACCUMULATORS], VERTEX)[0]
+    assert (report.name, report.kind, report.value) == ("n", "IntCounter", 5)
+    assert accumulator_reports(fields[ACCUMULATORS], "other") == {}
+
+
+def test_a_task_that_has_ended_has_no_rates() -> None:
+    ended = task(0, TaskState.FINISHED, numRecordsIn=20, numRecordsInPerSecond=5.0, lateRecordsDroppedRate=1.0)
+    assert metric_fields([ended])[subtask_field(VERTEX, 0)] == {
+        "numRecordsIn": 20,
+        "numRecordsInPerSecond": 0.0,
+        "lateRecordsDroppedRate": 0.0,
+    }
+
+
+def test_what_json_cannot_say_is_text() -> None:
+    values = metric_fields([task(a=float("nan"), b=float("inf"), c=float("-inf"), d=True)])[subtask_field(VERTEX, 0)]
+    assert values == {"a": "NaN", "b": "Infinity", "c": "-Infinity", "d": True}
