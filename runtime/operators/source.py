@@ -46,6 +46,8 @@ class ReadStatus(enum.Enum):
     """What a read that returned no batch means."""
 
     NOTHING_YET = "nothing yet"
+    IDLE = "idle"
+    """Nothing yet, and event time need not wait for the split until it has something. Source: Flink, markIdle."""
     END_OF_SPLIT = "end of split"
 
 
@@ -65,7 +67,11 @@ class SplitReader(ABC):
 
     @abstractmethod
     def read(self, max_rows: int) -> RecordBatch | ReadStatus:
-        """The next records, at most `max_rows` (at least 1), or why there are none. Must return promptly."""
+        """The next records, at most `max_rows` (at least 1), or why there are none. Must return promptly.
+
+        Marks of the batch are watermarks that the source itself knows; they count beside those of the strategy. A batch
+        may have marks and no rows.
+        """
 
     @property
     @abstractmethod
@@ -73,12 +79,15 @@ class SplitReader(ABC):
         """Where the next `read` begins: a JSON-serializable value that `Source.create_reader` accepts."""
 
     def next_read_ms(self) -> int | None:
-        """After NOTHING_YET: wall-clock time at which to ask again; None = the source's poll interval (50 ms)."""
+        """After NOTHING_YET or IDLE: wall-clock time of the next read; None = the source's poll interval (50 ms)."""
         return None
 
     def pending_records(self) -> int | None:
         """How many records of the split are there to be read; None = unknown."""
         return None
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint of the job has completed: a restore goes back to it, or to a later one, and no further."""
 
     def take_dead_letters(self) -> RecordBatch | None:
         """What the reads since the last call have set aside for `Source.dead_letter_tag`; None if nothing."""

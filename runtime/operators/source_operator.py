@@ -38,7 +38,13 @@ from runtime.operators.source_coordinator import (
 from runtime.operators.source_metrics import SourceMetrics, SplitActivity, SplitMetrics
 from runtime.operators.watermark_alignment import AlignWatermark, ReportWatermark
 from runtime.operators.watermarks import WatermarkTracker
-from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redistribution
+from runtime.state.snapshot import (
+    CANONICAL_SNAPSHOT,
+    OperatorSnapshot,
+    OperatorStateSnapshot,
+    Redistribution,
+    SnapshotRequest,
+)
 
 SPLITS_STATE = "source-splits"
 """Name of the operator state that holds the splits being read: one item per split, dealt out anew on rescaling."""
@@ -134,7 +140,7 @@ class SourceOperator(StreamOperator):
         self._schedule_marker()
         self.metrics = SourceMetrics(self.context, lambda: self._watermark, self._pending_records)
 
-    def snapshot_state(self) -> OperatorSnapshot:
+    def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         states = [_SplitState(s.split, s.reader.position, s.tracker.current) for s in self._open] + list(self._queue)
         items = [
             json.dumps(
@@ -150,6 +156,11 @@ class SourceOperator(StreamOperator):
             },
             watermark=self._watermark,
         )
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint of the job has completed; the readers are told."""
+        for split in self._open:
+            split.reader.notify_checkpoint_complete(checkpoint_id)
 
     def close(self) -> None:
         while self._open:
@@ -211,6 +222,13 @@ class SourceOperator(StreamOperator):
                 return EmitStatus.END_OF_INPUT
         return self._read(max_rows)
 
+    def drain(self) -> None:
+        """End the input here, whatever is left to read: event time reaches its end.
+
+        Splits that are being read stay open, so that a snapshot still holds their positions.
+        """
+        self._end()
+
     def next_wakeup_ms(self) -> int | None:
         """After NOTHING_AVAILABLE: wall-clock time of the next call; None = when an event has arrived."""
         return self._wakeup_ms
@@ -226,7 +244,7 @@ class SourceOperator(StreamOperator):
                 result = current.reader.read(max_rows)
             except Exception as error:
                 raise self._describe(error, current.split) from error
-            current.has_nothing = result is ReadStatus.NOTHING_YET
+            current.has_nothing = result is ReadStatus.NOTHING_YET or result is ReadStatus.IDLE
             if self._source.dead_letter_tag is not None:
                 # in the same step as the records: a snapshot's position covers both or neither
                 dead_letters = current.reader.take_dead_letters()
@@ -242,6 +260,10 @@ class SourceOperator(StreamOperator):
                 current.reader.close()
                 self._emit_combined()
                 return EmitStatus.MORE_AVAILABLE
+            if result is ReadStatus.IDLE and not current.tracker.is_idle:
+                current.tracker.is_idle = True
+                self._emit_combined()
+                self._set_idle(all(split.tracker.is_idle for split in self._open))
             at = current.reader.next_read_ms()
             at = self.context.clock.now_ms() + POLL_INTERVAL_MS if at is None else at
             self._wakeup_ms = at if self._wakeup_ms is None else min(self._wakeup_ms, at)
@@ -325,7 +347,10 @@ class SourceOperator(StreamOperator):
 
     def _emit(self, current: _OpenSplit, batch: RecordBatch) -> None:
         self._set_idle(False)
+        given, floor = batch.marks, current.tracker.current
         batch = current.tracker.on_batch(batch)
+        if given:
+            batch = batch.with_marks(current.tracker.with_given(batch.marks, given, floor))
         if batch.marks:
             # what an earlier split said cannot be taken back, and the other begun splits count as well
             cap = self._least_watermark(current)

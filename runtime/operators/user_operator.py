@@ -5,6 +5,7 @@ Used by the task's thread. Source: Flink, AbstractUdfStreamOperator and Abstract
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -250,9 +251,9 @@ class KeyedOperator(KeyedStateOperator, OneInputOperator):
             self.advance_watermark(watermark.timestamp)
             self.end_step()
 
+    @abstractmethod
     def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
         """Process records between two watermarks; all lists are equally long."""
-        raise NotImplementedError
 
     def prepare_keys(self, keys: list[Any]) -> list[Any]:
         """What `process_rows` is given for the keys of a batch."""

@@ -9,7 +9,7 @@ Used by the task's thread. Source: Flink, TimestampsAndWatermarksOperator, Bound
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +22,9 @@ from runtime.core.batch import NO_TIMESTAMP, Mark, RecordBatch
 from runtime.core.clock import Clock
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark, WatermarkStatus
 from runtime.operators.errors import failing_index, user_function_error
+from runtime.operators.event_time_column import with_times_of_column
 from runtime.operators.operator import OneInputOperator, OperatorContext
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
 
 
 class WatermarkTracker:
@@ -47,6 +48,7 @@ class WatermarkTracker:
         self._clock = clock
         self._context = context
         self._assign = strategy.timestamp_assigner
+        self._time_column = strategy.timestamp_column
         self._idleness_ms = strategy.idleness_ms
         self._generator = None if strategy.generator_factory is None else strategy.generator_factory()
         self._delay_ms = strategy.delay_ms
@@ -66,7 +68,7 @@ class WatermarkTracker:
         """Count as active until now: records are there, but nobody may take them (paused, back-pressured)."""
         if self._idleness_ms is not None:
             self._last_row_at = self._clock.monotonic_ms()
-            self.is_idle = False
+        self.is_idle = False
 
     def restore(self, watermark: int) -> None:
         """Continue from a snapshot: nothing up to `watermark` is handed out again."""
@@ -76,13 +78,16 @@ class WatermarkTracker:
         """The batch with its event times assigned and marks where the watermark rises; marks that it had are dropped.
 
         Raises:
-            UserFunctionError: the timestamp assigner or the generator failed, or a timestamp is not an int.
+            UserFunctionError: the timestamp assigner or the generator failed, a timestamp is not an int, or the column
+                of event times is missing, null or of another type.
         """
         if batch.num_rows == 0:
             return batch.with_marks(())
         self.touch()
         if self._assign is not None:
             batch = batch.with_timestamps(self._assigned(batch, self._assign), ())
+        elif self._time_column is not None:
+            batch = self._with_times_of(batch, self._time_column)
         if self._generator is not None:
             marks = self._generated_marks(batch)
         elif self._delay_ms is not None and batch.has_timestamps:
@@ -93,6 +98,28 @@ class WatermarkTracker:
         # keys belong to the exchange behind which they were computed: they must not go on
         result.keys = None
         return result
+
+    def with_given(self, marks: Sequence[Mark], given: Sequence[Mark], floor: int) -> list[Mark]:
+        """Marks of `on_batch` together with those that the source itself has set.
+
+        Args:
+            marks: what `on_batch` has just made of the batch.
+            given: the source's own.
+            floor: `current` before that call.
+
+        Returns:
+            Those that rise above the floor and what is before them.
+        """
+        self.touch()
+        merged: list[Mark] = []
+        for mark in sorted((*marks, *given), key=lambda mark: mark.offset):
+            if mark.watermark > floor:
+                floor = mark.watermark
+                if merged and merged[-1].offset == mark.offset:
+                    merged.pop()
+                merged.append(mark)
+        self.current = max(self.current, floor)
+        return merged
 
     def on_periodic(self) -> int | None:
         """To be called every `period_ms`: the watermark if it has risen since it was handed out last.
@@ -185,6 +212,14 @@ class WatermarkTracker:
             return self._as_ints(values, timestamps, assign)
         return timestamps
 
+    def _with_times_of(self, batch: RecordBatch, column: str) -> RecordBatch:
+        try:
+            return with_times_of_column(batch, column)
+        except (TypeError, ValueError) as error:
+            if self._context is None:
+                raise
+            raise user_function_error(self._context, error, during=f"the event times in column {column!r}") from error
+
     def _as_ints(self, values: list[Any], timestamps: list[Any], assign: Callable[[Any, int], Any]) -> list[int]:
         """Integers of other types (numpy's) as int; anything else is refused."""
         for index, timestamp in enumerate(timestamps):
@@ -249,7 +284,7 @@ class TimestampsAndWatermarksOperator(OneInputOperator):
     def finish(self) -> None:
         self._cancel()
 
-    def snapshot_state(self) -> OperatorSnapshot:
+    def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         return OperatorSnapshot(watermark=self.tracker.current)
 
     def close(self) -> None:

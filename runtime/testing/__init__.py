@@ -1,1 +1,39 @@
-"""Public test kit: a manual clock, operator harnesses, sources that crash where told."""
+"""Public test kit for users' own jobs; docs/testing.md shows each part with an example.
+
+Whole jobs: `run_job`, `assert_same_result_in_all_modes`, `ScriptedSource`, `MiniCluster`. Single functions and
+operators: `harness_of` and the harnesses, `ManualClock`, `assert_program_survives_rescaling`.
+"""
+
+from runtime.execution.mini_cluster import MiniCluster as MiniCluster
+from runtime.testing.clock import ManualClock as ManualClock
+from runtime.testing.collecting_sink import CollectingSink as CollectingSink
+from runtime.testing.harness import OneInputHarness as OneInputHarness
+from runtime.testing.harness import OutputRecord as OutputRecord
+from runtime.testing.harness import Stage as Stage
+from runtime.testing.harness import assert_survives_rescaling as assert_survives_rescaling
+from runtime.testing.jobs import ALL_MODES as ALL_MODES
+from runtime.testing.jobs import CONTINUOUS_ON_MINI_CLUSTER as CONTINUOUS_ON_MINI_CLUSTER
+from runtime.testing.jobs import CONTINUOUS_ON_SPARK as CONTINUOUS_ON_SPARK
+from runtime.testing.jobs import JobMode as JobMode
+from runtime.testing.jobs import JobResult as JobResult
+from runtime.testing.jobs import run_job as run_job
+from runtime.testing.modes import assert_same_result_in_all_modes as assert_same_result_in_all_modes
+from runtime.testing.program_harness import assert_program_survives_rescaling as assert_program_survives_rescaling
+from runtime.testing.program_harness import (
+    assert_two_input_program_survives_rescaling as assert_two_input_program_survives_rescaling,
+)
+from runtime.testing.program_harness import harness_of as harness_of
+from runtime.testing.program_harness import two_input_harness_of as two_input_harness_of
+from runtime.testing.scripted_source import ScriptedCrash as ScriptedCrash
+from runtime.testing.scripted_source import ScriptedSource as ScriptedSource
+from runtime.testing.scripted_source import crash as crash
+from runtime.testing.scripted_source import idle as idle
+from runtime.testing.scripted_source import pause as pause
+from runtime.testing.scripted_source import record as record
+from runtime.testing.scripted_source import until_checkpoint as until_checkpoint
+from runtime.testing.scripted_source import watermark as watermark
+from runtime.testing.two_input_harness import TwoInputHarness as TwoInputHarness
+from runtime.testing.two_input_harness import TwoInputStage as TwoInputStage
+from runtime.testing.two_input_harness import (
+    assert_two_inputs_survive_rescaling as assert_two_inputs_survive_rescaling,
+)

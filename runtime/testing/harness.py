@@ -26,6 +26,7 @@ import cloudpickle
 from runtime.common.configuration import Configuration
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import Mark, RecordBatch
+from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import MAX_WATERMARK, LatencyMarker, Watermark, WatermarkStatus
 from runtime.core.ids import operator_id_of
 from runtime.core.keys import encode_key
@@ -35,10 +36,11 @@ from runtime.operators.operator import OneInputOperator, OperatorContext, Operat
 from runtime.operators.output import Output
 from runtime.operators.output_tag import OutputTag
 from runtime.state.backend import KeyedStateBackend
+from runtime.state.descriptors import StateDescriptor
 from runtime.state.hashmap.backend import HashMapKeyedStateBackend
 from runtime.state.key_groups import key_group_of, key_group_range, operator_index_for_key_group
 from runtime.state.redistribution import redistribute
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshot import KeyGroupSnapshot, OperatorSnapshot
 from runtime.testing.clock import ManualClock
 
 OperatorT = TypeVar("OperatorT", bound=StreamOperator)
@@ -248,6 +250,39 @@ class OperatorHarness(Generic[OperatorT]):
         """The operator's state, to restore another harness from."""
         return self.operator.snapshot_state()
 
+    def num_event_time_timers(self) -> int:
+        """How many event-time timers are pending, of all keys."""
+        return sum(len(timers) for group in self._key_groups() for timers in group.event_timers.values())
+
+    def num_processing_time_timers(self) -> int:
+        """How many processing-time timers of functions and windows are pending, of all keys."""
+        return sum(len(timers) for group in self._key_groups() for timers in group.processing_timers.values())
+
+    def num_keyed_state_entries(self) -> int:
+        """How many values keyed state holds: one for each state and key that has one, and for each window.
+
+        It is counted in a snapshot, as the timers are: functions are asked for theirs as by a checkpoint.
+        """
+        return sum(len(entries) for group in self._key_groups() for entries in group.states.values())
+
+    def keyed_state(self, descriptor: StateDescriptor, key: Any) -> Any:
+        """The state of that descriptor for one key, to look at or to change; valid until the next call or record.
+
+        Raises:
+            StateTypeError: the operator's state of that name is of another kind.
+            TypeError: the operator has no keyed state.
+        """
+        backend: KeyedStateBackend | None = getattr(self.operator, "backend", None)
+        if backend is None:
+            raise TypeError(f"{type(self.operator).__name__} has no keyed state")
+        backend.set_current_key(key)
+        return backend.get_state(descriptor)
+
+    def _key_groups(self) -> Iterable[KeyGroupSnapshot]:
+        # of a snapshot: what every operator and backend tell alike, also what they had not yet written to state
+        keyed = self.snapshot().keyed
+        return () if keyed is None else keyed.groups.values()
+
     def close(self) -> None:
         """Close the operator; idempotent."""
         if not self._closed:
@@ -302,7 +337,7 @@ class OneInputHarness(OperatorHarness[OneInputOperator]):
     Args:
         factory: of the operator.
         key_selector: a KeySelector or callable, if the input is keyed: keys then come with the batches, as behind an
-            exchange.
+            exchange. ColumnKeys bring none: the operator finds them in the columns.
         parallelism, subtask, max_parallelism, configuration, clock, snapshot, job_parameters: see OperatorHarness.
         input_type: type of the records; None = Python objects.
     """
@@ -321,7 +356,8 @@ class OneInputHarness(OperatorHarness[OneInputOperator]):
         job_parameters: Mapping[str, str] | None = None,
     ) -> None:
         self._input_type = input_type
-        self._key_of = None if key_selector is None else key_function(key_selector)
+        brings_keys = key_selector is not None and not isinstance(key_selector, ColumnKeys)
+        self._key_of = key_function(key_selector) if brings_keys else None
         super().__init__(factory, parallelism, subtask, max_parallelism, configuration, clock, snapshot, job_parameters)
 
     def process(
@@ -376,6 +412,7 @@ def run_stages(
     key_selector: Any = None,
     max_parallelism: int = 128,
     configuration: Mapping[str, str] | None = None,
+    input_type: TypeInformation | None = None,
 ) -> list[StageOutput]:
     """Run an operator through `stages`, with a snapshot and a restore wherever the parallelism is given anew.
 
@@ -386,6 +423,7 @@ def run_stages(
         key_selector: if the input is keyed; otherwise records are dealt out in turn.
         max_parallelism: number of key groups.
         configuration: options of the job.
+        input_type: type of the records; None = Python objects.
 
     Returns:
         For each stage how often each record came out of it, in the main output and by side output; records are given
@@ -397,7 +435,7 @@ def run_stages(
         parallelism: int, subtask: int, clock: ManualClock, snapshot: OperatorSnapshot | None
     ) -> OneInputHarness:
         return OneInputHarness(
-            factory, key_selector, parallelism, subtask, max_parallelism, configuration, clock, snapshot
+            factory, key_selector, parallelism, subtask, max_parallelism, configuration, clock, snapshot, input_type
         )
 
     def feed(harnesses: Sequence[OneInputHarness], stage: Stage) -> None:
@@ -461,6 +499,7 @@ def assert_survives_rescaling(
     key_selector: Any = None,
     max_parallelism: int = 128,
     configuration: Mapping[str, str] | None = None,
+    input_type: TypeInformation | None = None,
 ) -> None:
     """Check that an operator does the same if it is stopped and restored at parallelism 2, then 1, between stages.
 
@@ -470,13 +509,16 @@ def assert_survives_rescaling(
         key_selector: if the input is keyed.
         max_parallelism: number of key groups.
         configuration: options of the job.
+        input_type: type of the records; None = Python objects.
 
     Raises:
         AssertionError: a stage's output is not that of an uninterrupted run.
     """
     assert_same_when_rescaled(
         len(stages),
-        lambda parallelisms: run_stages(factory, stages, parallelisms, key_selector, max_parallelism, configuration),
+        lambda parallelisms: run_stages(
+            factory, stages, parallelisms, key_selector, max_parallelism, configuration, input_type
+        ),
     )
 
 

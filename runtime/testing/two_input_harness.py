@@ -17,7 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import Mark, RecordBatch
+from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import MAX_WATERMARK, Watermark, WatermarkStatus
 from runtime.operators.functions import key_function
 from runtime.operators.operator import OperatorFactory
@@ -35,6 +37,8 @@ from runtime.testing.harness import (
 
 KeySelectors = tuple[Any, Any]
 """Of both inputs; None = that input is not keyed."""
+InputTypes = tuple[TypeInformation | None, TypeInformation | None]
+"""Of the records of both inputs; None = Python objects."""
 
 
 class TwoInputHarness(OperatorHarness[TwoInputOperator]):
@@ -42,8 +46,10 @@ class TwoInputHarness(OperatorHarness[TwoInputOperator]):
 
     Args:
         factory: of the operator.
-        key_selectors: of the inputs that are keyed: keys then come with the batches, as behind an exchange.
+        key_selectors: of the inputs that are keyed: keys then come with the batches, as behind an exchange. ColumnKeys
+            bring none: the operator finds them in the columns.
         parallelism, subtask, max_parallelism, configuration, clock, snapshot, job_parameters: see OperatorHarness.
+        input_types: types of the records of both inputs; None = Python objects.
     """
 
     def __init__(
@@ -57,8 +63,13 @@ class TwoInputHarness(OperatorHarness[TwoInputOperator]):
         clock: ManualClock | None = None,
         snapshot: OperatorSnapshot | None = None,
         job_parameters: Mapping[str, str] | None = None,
+        input_types: InputTypes = (None, None),
     ) -> None:
-        self._keys_of = [None if selector is None else key_function(selector) for selector in key_selectors]
+        self._keys_of = [
+            None if selector is None or isinstance(selector, ColumnKeys) else key_function(selector)
+            for selector in key_selectors
+        ]
+        self._input_types = input_types
         super().__init__(factory, parallelism, subtask, max_parallelism, configuration, clock, snapshot, job_parameters)
 
     def process1(
@@ -105,7 +116,8 @@ class TwoInputHarness(OperatorHarness[TwoInputOperator]):
         self, index: int, values: Iterable[Any], timestamps: Sequence[int] | None, marks: Sequence[Mark]
     ) -> None:
         rows = list(values)
-        batch = RecordBatch.of_values(rows, None if timestamps is None else list(timestamps), marks)
+        times = None if timestamps is None else list(timestamps)
+        batch = RecordBatch.of_values(rows, times, marks, self._input_types[index])
         key_of = self._keys_of[index]
         if key_of is not None:
             batch.keys = list(map(key_of, rows))
@@ -128,6 +140,7 @@ def run_two_input_stages(
     max_parallelism: int = 128,
     configuration: Mapping[str, str] | None = None,
     broadcast_second: bool = False,
+    input_types: InputTypes = (None, None),
 ) -> list[StageOutput]:
     """As `run_stages`, for an operator with two inputs.
 
@@ -139,6 +152,7 @@ def run_two_input_stages(
         max_parallelism: number of key groups.
         configuration: options of the job.
         broadcast_second: whether every subtask gets all records of the second input.
+        input_types: types of the records of both inputs; None = Python objects.
     """
     keys_of = [None if selector is None else key_function(selector) for selector in key_selectors]
 
@@ -146,7 +160,15 @@ def run_two_input_stages(
         parallelism: int, subtask: int, clock: ManualClock, snapshot: OperatorSnapshot | None
     ) -> TwoInputHarness:
         return TwoInputHarness(
-            factory, key_selectors, parallelism, subtask, max_parallelism, configuration, clock, snapshot
+            factory,
+            key_selectors,
+            parallelism,
+            subtask,
+            max_parallelism,
+            configuration,
+            clock,
+            snapshot,
+            input_types=input_types,
         )
 
     def feed(harnesses: Sequence[TwoInputHarness], stage: TwoInputStage) -> None:
@@ -172,6 +194,7 @@ def assert_two_inputs_survive_rescaling(
     max_parallelism: int = 128,
     configuration: Mapping[str, str] | None = None,
     broadcast_second: bool = False,
+    input_types: InputTypes = (None, None),
 ) -> None:
     """Check that an operator does the same if it is stopped and restored at parallelism 2, then 1, between stages.
 
@@ -183,6 +206,6 @@ def assert_two_inputs_survive_rescaling(
     assert_same_when_rescaled(
         len(stages),
         lambda parallelisms: run_two_input_stages(
-            factory, stages, parallelisms, key_selectors, max_parallelism, configuration, broadcast_second
+            factory, stages, parallelisms, key_selectors, max_parallelism, configuration, broadcast_second, input_types
         ),
     )
