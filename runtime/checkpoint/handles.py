@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from runtime.core.ids import OperatorId
+from runtime.core.checkpointing import CheckpointOptions
+from runtime.core.ids import CheckpointId, JobId, OperatorId
 from runtime.state.handles import FileHandle, KeyedStateHandle
 from runtime.state.snapshot import OperatorStateSnapshot
 
@@ -80,6 +81,8 @@ class TaskRestore:
     operators: Mapping[OperatorId, OperatorRestore] = field(default_factory=dict)
     channels: Sequence[ChannelState] = ()
     """In-flight elements that this task takes in before anything new, in this order."""
+    is_finished: bool = False
+    """Whether every subtask of the vertex had ended its output: `finish` was called, and END is all that follows."""
     channels_are_mixed: bool = False
     """Whether they come from another parallelism: rows of other subtasks' key groups and all watermarks in them are
     then left out."""
@@ -105,3 +108,65 @@ class CheckpointMetrics:
     state_bytes: int = 0
     """All that the subtask's part refers to."""
     is_unaligned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeIdentity:
+    """What makes an edge the same one in another graph of the job: edge ids count whatever edges there are."""
+
+    source: OperatorId
+    target: OperatorId
+    input_index: int
+    side_output_tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorState:
+    """One operator in a completed checkpoint."""
+
+    operator_id: OperatorId
+    uid: str
+    name: str
+    parallelism: int
+    max_parallelism: int
+    subtasks: Sequence[OperatorSubtaskState]
+    """By index, one per subtask; one that had nothing to remember is empty."""
+    coordinator: OperatorStateSnapshot | None = None
+    """Of a source's coordinator."""
+    finished: frozenset[int] = frozenset()
+    """Subtasks whose task had ended its output."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing would be lost without it."""
+        return self.coordinator is None and not any(
+            s.keyed is not None or s.operator_states or s.operator_states_file is not None for s in self.subtasks
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointMetadata:
+    """A checkpoint or savepoint as a whole: what `_metadata` says."""
+
+    job_id: JobId
+    checkpoint_id: CheckpointId
+    timestamp_ms: int
+    """Wall-clock time of the trigger."""
+    options: CheckpointOptions
+    operators: Sequence[OperatorState]
+    channels: Sequence[ChannelState] = ()
+    """In-flight elements, of every consumer."""
+    edges: Mapping[int, EdgeIdentity] = field(default_factory=dict)
+    """By edge id; what `channels` refer to."""
+    job_name: str = ""
+
+    def files(self) -> list[FileHandle]:
+        """Every file that it refers to."""
+        found = [c.file for c in self.channels if c.file is not None]
+        for operator in self.operators:
+            for state in operator.subtasks:
+                if state.keyed is not None:
+                    found.extend(state.keyed.files.values())
+                if state.operator_states_file is not None:
+                    found.append(state.operator_states_file)
+        return found

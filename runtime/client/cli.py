@@ -7,6 +7,7 @@ The same words as Flink's CLI where there are such. Errors are one line on stder
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from runtime.client.server import find_server
 from runtime.client.watch import Terminal
 
 Command = Callable[[RestClient, argparse.Namespace, Terminal], int]
+LocalCommand = Callable[[argparse.Namespace, Terminal], int]
 JOB_HELP = "id, beginning of an id, or name"
 
 
@@ -33,9 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.program_args = given[cut + 1 :]
     terminal = Terminal(sys.stdout, sys.stderr, _ask if sys.stdin.isatty() and sys.stdout.isatty() else None)
     try:
-        if options.command is None:
-            terminal.line(create_job(options.name, Path.cwd()))
-            return commands.SUCCESS
+        if options.local is not None:
+            local: LocalCommand = options.local
+            return local(options, terminal)
         command: Command = options.command
         return command(RestClient(find_server(os.environ, Path.cwd())), options, terminal)
     except ClientError as error:
@@ -48,6 +50,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # the reader (`| head`) has seen enough; the interpreter must not try to flush once more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return commands.FAILURE
+
+
+def _new(options: argparse.Namespace, terminal: Terminal) -> int:
+    terminal.line(create_job(options.name, Path.cwd()))
+    return commands.SUCCESS
+
+
+def _savepoint(options: argparse.Namespace, terminal: Terminal) -> int:
+    # loaded when asked for: what reads state takes longer to load than all other commands take to run
+    local: LocalCommand = importlib.import_module("runtime.client.savepoint_commands").run
+    return local(options, terminal)
 
 
 def _ask(question: str) -> bool:
@@ -63,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Submit programs to a Tidemark cluster and look after their jobs.",
         epilog="The cluster is that of TIDEMARK_URL and TIDEMARK_TOKEN, else the one that `make run` has started here.",
     )
+    parser.set_defaults(local=None)
     parser.add_argument("--version", action="version", version=f"tidemark {__version__}")
     actions = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -99,7 +113,18 @@ def _parser() -> argparse.ArgumentParser:
 
     new = actions.add_parser("new", help="make a directory with a job and its test")
     new.add_argument("name", metavar="NAME", help="of letters, digits, - and _")
-    new.set_defaults(command=None)
+    new.set_defaults(local=_new)
+
+    savepoint = actions.add_parser("savepoint", help="look into a savepoint or checkpoint, or delete it")
+    on_path = savepoint.add_subparsers(required=True, metavar="ACTION", dest="action")
+    inspect = on_path.add_parser("inspect", help="show operators and states; reads and verifies every file")
+    inspect.add_argument("path", metavar="PATH", help="directory or _metadata file; a path or a URI")
+    inspect.add_argument("--verify-only", action="store_true", help="only compare every file with its checksum")
+    inspect.add_argument("--json", action="store_true", help="everything that is known, with all files")
+    dispose = on_path.add_parser("dispose", help="delete one that no job needs any more")
+    dispose.add_argument("path", metavar="PATH", help="directory or _metadata file; a path or a URI")
+    dispose.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    savepoint.set_defaults(local=_savepoint)
     return parser
 
 

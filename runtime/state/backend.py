@@ -140,8 +140,9 @@ class KeyedStateBackend(ABC):
         """State and timers as they are now: the synchronous part of a checkpoint.
 
         Returns:
-            A KeyedSnapshot, complete and in the canonical form, for a request of that kind. For the other kinds what
-            the backend does best: a PendingKeyedState, if it can write itself out while processing goes on.
+            A KeyedSnapshot, complete and in the canonical form, for CANONICAL_SNAPSHOT, which is of no checkpoint. For
+            every other request what the backend does best: a PendingKeyedState, if it can write itself out while
+            processing goes on; its handle is of the canonical format if that was asked for.
         """
 
     def notify_checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:

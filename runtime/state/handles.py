@@ -91,6 +91,13 @@ class StateFileReader(Protocol):
             DamagedSnapshotError: it is missing, or size or sha256 differ.
         """
 
+    def read_range(self, file: FileHandle, offset: int, length: int) -> bytes:
+        """A part of the content, for formats with checksums of their own (block files): only its length is checked.
+
+        Raises:
+            DamagedSnapshotError: the file is missing or shorter.
+        """
+
     def download(self, file: FileHandle, path: Path) -> None:
         """As `read`, into a new local file, verified while it is written."""
 
@@ -103,7 +110,13 @@ class PendingKeyedState(ABC):
 
     @abstractmethod
     def advance(self, budget_ms: float) -> bool:
-        """Task's thread: work for about that long; True when nothing is left for this thread to do."""
+        """Task's thread: work for about that long; True when nothing is left for this thread to do.
+
+        With 0 the smallest possible step is taken.
+
+        Raises:
+            StateError: a value cannot be written; the snapshot fails.
+        """
 
     @abstractmethod
     def write(self, files: StateFileWriter) -> KeyedStateHandle:

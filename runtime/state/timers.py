@@ -32,7 +32,10 @@ class KeyContext(Protocol):
     """A backend, as far as timers need it."""
 
     current_entry: Any
-    """The TimerKey that state and timers are scoped to; the timer service sets it before each callback."""
+    """The TimerKey that state and timers are scoped to."""
+
+    def enter(self, entry: Any) -> None:
+        """Make `entry` the current one; the timer service calls it before each callback."""
 
 
 class FiredTimer(NamedTuple):
@@ -49,11 +52,13 @@ _LiveTimer = tuple[int, TimerKey, Hashable]
 class TimerQueue:
     """The timers of one time domain, ordered by timestamp, then by registration."""
 
-    __slots__ = ("_heap", "_sequence", "live")
+    __slots__ = ("_heap", "_sequence", "changed", "live")
 
     def __init__(self) -> None:
         #: each live timer and the sequence number of its registration; read by the timer service
         self.live: dict[_LiveTimer, int] = {}
+        #: timers that have come (True) or gone (False) since this was set; None: nobody wants to know
+        self.changed: dict[_LiveTimer, bool] | None = None
         self._heap: list[tuple[int, int, _LiveTimer]] = []
         self._sequence = 0
 
@@ -67,10 +72,16 @@ class TimerQueue:
         self._sequence = sequence = self._sequence + 1
         self.live[timer] = sequence
         heappush(self._heap, (timestamp, sequence, timer))
+        if self.changed is not None:
+            self.changed[timer] = True
 
     def remove(self, timer: _LiveTimer) -> None:
         """Take a timer out, if it is live."""
-        if self.live.pop(timer, None) is not None and len(self._heap) > 2 * len(self.live) + _COMPACTION_SLACK:
+        if self.live.pop(timer, None) is None:
+            return
+        if self.changed is not None:
+            self.changed[timer] = False
+        if len(self._heap) > 2 * len(self.live) + _COMPACTION_SLACK:
             live = self.live
             self._heap = [item for item in self._heap if live.get(item[2]) == item[1]]
             heapify(self._heap)
@@ -82,8 +93,15 @@ class TimerQueue:
             _, sequence, timer = heappop(heap)
             if live.get(timer) == sequence:
                 del live[timer]
+                if self.changed is not None:
+                    self.changed[timer] = False
                 return timer
         return None
+
+    def take_changed(self) -> dict[_LiveTimer, bool]:
+        """What has changed, which is forgotten here."""
+        changed, self.changed = self.changed or {}, {}
+        return changed
 
     def next_timestamp(self) -> int | None:
         """Timestamp of the first live timer."""
@@ -177,6 +195,6 @@ class KeyedTimerService(TimerService):
         context, pop_due = self._context, queue.pop_due
         while (timer := pop_due(until)) is not None:
             timestamp, entry, namespace = timer
-            context.current_entry = entry
+            context.enter(entry)
             self.num_fired += 1
             callback(FiredTimer(timestamp, entry.key, namespace))

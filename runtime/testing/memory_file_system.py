@@ -69,7 +69,7 @@ class MemoryFileSystem:
 
     def make_directory(self, uri: str) -> None:
         self.before("make_directory", uri)
-        while not uri.endswith(":/"):
+        while uri and not uri.endswith(":/"):
             self.directories.add(uri)
             uri = parent_of(uri)
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from runtime.core.clock import Clock
@@ -11,12 +16,39 @@ from runtime.state.backend import KeyedStateBackend, Timer
 from runtime.state.hashmap.backend import HashMapKeyedStateBackend
 from runtime.state.key_groups import KeyGroupRange, key_group_of, key_group_range, operator_index_for_key_group
 from runtime.state.redistribution import redistribute
+from runtime.state.rocksdb.backend import RocksDBKeyedStateBackend
+from runtime.state.rocksdb.options import RocksDBSettings
 from runtime.state.snapshot import OperatorSnapshot
 
 MAX_PARALLELISM = 16
 
 BackendFactory = Callable[[KeyGroupRange, int, Clock], KeyedStateBackend]
-BACKENDS: dict[str, BackendFactory] = {"hashmap": HashMapKeyedStateBackend}
+
+# in memory where there is such a place: RocksDB waits for the disk whenever it makes a column family
+_memory = Path("/dev/shm")
+_directory = Path(tempfile.mkdtemp(prefix="tidemark-state-", dir=_memory if os.access(_memory, os.W_OK) else None))
+atexit.register(shutil.rmtree, _directory, ignore_errors=True)
+TEMPORARY = _directory
+"""For files of tests; removed at the end."""
+_made: list[RocksDBKeyedStateBackend] = []
+
+
+def rocksdb_backend(
+    key_groups: KeyGroupRange, max_parallelism: int, clock: Clock, settings: RocksDBSettings | None = None
+) -> RocksDBKeyedStateBackend:
+    """A rocksdb backend in a temporary directory; `dispose_of_all` closes it at the latest."""
+    backend = RocksDBKeyedStateBackend(key_groups, max_parallelism, clock, settings, _directory, "test")
+    _made.append(backend)
+    return backend
+
+
+def dispose_of_all() -> None:
+    """Dispose of all rocksdb backends."""
+    while _made:
+        _made.pop().dispose()
+
+
+BACKENDS: dict[str, BackendFactory] = {"hashmap": HashMapKeyedStateBackend, "rocksdb": rocksdb_backend}
 
 
 class SettableClock:

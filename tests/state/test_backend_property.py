@@ -215,11 +215,12 @@ class BackendMachine(RuleBasedStateMachine):
             backend.dispose()
 
 
-def _test_case(name: str) -> Any:
+def _test_case(name: str, examples: int) -> Any:
     machine = type(f"{name}Machine", (BackendMachine,), {"factory": staticmethod(BACKENDS[name])})
     test_case = machine.TestCase  # type: ignore[attr-defined]
-    test_case.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+    test_case.settings = settings(max_examples=examples, stateful_step_count=25, deadline=None)
     return test_case
 
 
-TestHashMapBackendAgainstDicts = _test_case("hashmap")
+TestHashMapBackendAgainstDicts = _test_case("hashmap", 40)
+TestRocksDBBackendAgainstDicts = _test_case("rocksdb", 10)

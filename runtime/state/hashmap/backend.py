@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.core.clock import SYSTEM_CLOCK, Clock
+from runtime.core.ids import CheckpointId
 from runtime.core.keys import decode_key
 from runtime.state.backend import KeyedStateBackend, Timer, TimerService
 from runtime.state.codecs import StateCodec, codec_of
 from runtime.state.descriptors import StateDescriptor
 from runtime.state.errors import KeyGroupRangeError, StateError, StateMigrationError, StateTypeError
+from runtime.state.handles import PendingKeyedState
+from runtime.state.hashmap.changes import ChangeLog, SavedService, SavedState
 from runtime.state.hashmap.entries import NO_ENTRY, Entry, KeyTables
 from runtime.state.hashmap.snapshot import KeepUnexpired, RestoredState, SnapshotWriter
 from runtime.state.hashmap.states import NAMESPACED_STATES, PLAIN_STATES, SlotState
@@ -41,6 +44,12 @@ class RegisteredState:
     keep: KeepUnexpired | None
     """What a snapshot leaves of a value; None = all of it."""
 
+    def saved(self, now_ms: int) -> SavedState:
+        """As a snapshot that is taken at that time writes it."""
+        keep = self.keep
+        encode = self.codec.encode_timed if self.meta.has_ttl else self.codec.encode
+        return SavedState(self.meta, encode, None if keep is None else lambda value: keep(value, now_ms))
+
 
 class HashMapKeyedStateBackend(KeyedStateBackend):
     """Keyed state and timers of one operator subtask, on the heap."""
@@ -64,8 +73,12 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         self.clock = clock
         #: entry of the current key; read by every state on every access, set here and by the timer services
         self.current_entry: Any = NO_ENTRY
+        self._log = ChangeLog(clock)
+        #: that of the log; entries that carry it need not be touched again
+        self._epoch = self._log.epoch
         self._tables = KeyTables(self._make_entry)
-        self._num_entries = 0
+        #: all entries; grows at its end, and is replaced when entries are dropped
+        self._entries: list[Entry] = []
         self._sweep_at = _FIRST_SWEEP
         self._states: dict[str, RegisteredState] = {}
         self._timers: dict[str, KeyedTimerService] = {}
@@ -76,7 +89,21 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         return self.current_entry.key
 
     def set_current_key(self, key: Any) -> None:
-        self.current_entry = self._tables[key.__class__][key]
+        entry = self._tables[key.__class__][key]
+        if entry.touched != self._epoch:
+            self._log.touch(entry)
+        self.current_entry = entry
+
+    def enter(self, entry: Entry) -> None:
+        """Make the key of `entry` the current one."""
+        if entry.touched != self._epoch:
+            self._log.touch(entry)
+        self.current_entry = entry
+
+    def touch(self, entry: Entry) -> None:
+        """Say that an entry other than the current one is about to be changed."""
+        if entry.touched != self._epoch:
+            self._log.touch(entry)
 
     def clear_current_key(self) -> None:
         self.current_entry = NO_ENTRY
@@ -96,6 +123,9 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         if name in self._timers:
             raise StateError(f"timer service {name!r} was asked for already")
         self._timers[name] = service = KeyedTimerService(self, on_event_time, on_processing_time)
+        if self._log.is_tracking:
+            service.event.changed = {}
+            service.processing.changed = {}
         event, processing = self._restored.take_timers(name)
         for queue, timers in ((service.event, event), (service.processing, processing)):
             for timer in timers:
@@ -113,7 +143,26 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
             if entry.values[index] is not None:
                 yield entry.key
 
-    def snapshot(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> KeyedSnapshot:
+    def snapshot(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> KeyedSnapshot | PendingKeyedState:
+        if request == CANONICAL_SNAPSHOT:
+            return self._canonical()
+        now_ms = self.clock.now_ms()
+        pending = self._log.snapshot(
+            request,
+            self.key_group_range,
+            self.max_parallelism,
+            self._entries,
+            [registered.saved(now_ms) for registered in self._states.values()],
+            [SavedService(name, service.event, service.processing) for name, service in self._timers.items()],
+            self._restored.frozen(),
+        )
+        self._epoch = self._log.epoch
+        if self.current_entry is not NO_ENTRY:
+            # state objects write to it without another set_current_key
+            self._log.touch(self.current_entry)
+        return pending
+
+    def _canonical(self) -> KeyedSnapshot:
         self._sweep()
         writer = SnapshotWriter(self.max_parallelism, self.clock.now_ms())
         entries = self.entries()
@@ -123,6 +172,12 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
             writer.add_timers(name, service.event, service.processing)
         self._restored.copy_to(writer)
         return writer.finish()
+
+    def notify_checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
+        self._log.complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: CheckpointId) -> None:
+        self._log.abort(checkpoint_id)
 
     def restore(self, snapshot: KeyedSnapshot) -> None:
         """Load what `snapshot` holds of this backend's key groups. Call before any state is asked for.
@@ -144,20 +199,22 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
 
     def dispose(self) -> None:
         self.current_entry = NO_ENTRY
+        self._log = ChangeLog(self.clock)
+        self._epoch = self._log.epoch
         self._tables = KeyTables(self._make_entry)
-        self._num_entries = 0
+        self._entries = []
         self._states.clear()
         self._timers.clear()
         self._restored = RestoredState(self.key_group_range)
 
     def entries(self) -> list[Entry]:
-        """All entries as they are now, in no order."""
-        return list(self._tables.entries())
+        """All entries: the backend's own list, which may grow at its end."""
+        return self._entries
 
     @property
     def num_entries(self) -> int:
         """Keys that are held in memory, some of them perhaps with nothing."""
-        return self._num_entries
+        return len(self._entries)
 
     def _state_of(self, descriptor: StateDescriptor, namespaced: bool) -> Any:
         codec = codec_of(descriptor)
@@ -175,10 +232,12 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
             raise StateMigrationError(meta.name, written.describe(), meta.describe())
         registered = self._make_state(descriptor, meta, codec)
         self._states[meta.name] = registered
-        for entry in self._tables.entries():
+        for entry in self._entries:
             entry.values.append(None)
         for restored, value in self._restored.take_state(meta, codec, self.clock.now_ms()):
-            values = self._entry_of(restored.key).values
+            entry = self._entry_of(restored.key)
+            self.touch(entry)
+            values = entry.values
             if not meta.namespaced:
                 values[registered.index] = value
             elif values[registered.index] is None:
@@ -209,10 +268,12 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
                 f"key {key!r} belongs to key group {key_group}, this subtask owns {self.key_group_range}: "
                 "a key selector must always give the same key for a record"
             )
-        if self._num_entries >= self._sweep_at:
+        if len(self._entries) >= self._sweep_at:
             self._sweep()
-        self._num_entries += 1
-        return Entry(key, encoded_key, key_group, len(self._states))
+        entry = Entry(key, encoded_key, key_group, len(self._states))
+        self._entries.append(entry)
+        self._log.add(entry)
+        return entry
 
     def _sweep(self) -> None:
         """Forget keys that have neither state nor timers, so that memory does not grow with keys once seen."""
@@ -223,5 +284,6 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         def is_dead(entry: Entry) -> bool:
             return id(entry) not in kept and all(value is None for value in entry.values)
 
-        self._num_entries = self._tables.drop(is_dead)
-        self._sweep_at = max(_FIRST_SWEEP, 2 * self._num_entries)
+        self._tables.drop(is_dead)
+        self._entries = list(self._tables.entries())
+        self._sweep_at = max(_FIRST_SWEEP, 2 * len(self._entries))

@@ -7,6 +7,7 @@ type, so that 1, 1.0 and True stay apart. Every other key is looked up by its ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, Protocol
 
 from runtime.core.keys import encode_key
@@ -15,13 +16,15 @@ from runtime.state.errors import NoCurrentKeyError
 _DIRECT_TYPES = (str, int, bool, bytes, type(None))
 """Types of which equal values (within one exact type) have equal encodings, so that a plain dict can tell them apart;
 not float: NaN differs from itself."""
+_FIRST_TIDY = 64
+"""Shapes of tuples at which those without entries are first looked for; then whenever their number has doubled."""
 _DIRECT_TYPE_SET = frozenset(_DIRECT_TYPES)
 
 
 class Entry:
     """Everything that the backend keeps for one key."""
 
-    __slots__ = ("encoded_key", "key", "key_group", "values")
+    __slots__ = ("encoded_key", "key", "key_group", "saved", "touched", "values")
 
     def __init__(self, key: Any, encoded_key: bytes, key_group: int, num_states: int) -> None:
         self.key = key
@@ -29,6 +32,10 @@ class Entry:
         self.key_group = key_group
         #: what each state holds, by state number; None = nothing. Namespaced states hold a dict from namespaces.
         self.values: list[Any] = [None] * num_states
+        #: number of the epoch in which it was last the current entry; see runtime.state.hashmap.changes
+        self.touched = 0
+        #: number of the last snapshot that has what it held then
+        self.saved = 0
 
 
 class _NoEntry:
@@ -36,12 +43,7 @@ class _NoEntry:
 
     __slots__ = ()
 
-    @property
-    def key(self) -> Any:
-        raise NoCurrentKeyError
-
-    @property
-    def values(self) -> list[Any]:
+    def __getattr__(self, name: str) -> Any:
         raise NoCurrentKeyError
 
 
@@ -74,12 +76,13 @@ class DirectTable(dict[Any, Entry]):
 class TupleTable:
     """Entries of tuples: by the tuple itself where its items are of direct types, else by encoding."""
 
-    __slots__ = ("_by_types", "_encoded", "_make")
+    __slots__ = ("_by_types", "_encoded", "_make", "_tidy_at")
 
     def __init__(self, make: EntryFactory, encoded: EncodedTable) -> None:
         self._make = make
         self._encoded = encoded
         self._by_types: dict[tuple[type, ...], DirectTable] = {}
+        self._tidy_at = _FIRST_TIDY
 
     def __getitem__(self, key: Any) -> Entry:
         types = tuple(map(type, key))
@@ -88,15 +91,21 @@ class TupleTable:
             return table[key]
         if not _DIRECT_TYPE_SET.issuperset(types):
             return self._encoded[key]
+        if len(self._by_types) >= self._tidy_at:
+            self._drop_empty_tables()
         self._by_types[types] = table = DirectTable(self._make)
         return table[key]
 
     def direct_tables(self) -> Iterator[DirectTable]:
         return iter(self._by_types.values())
 
-    def drop_empty_tables(self) -> None:
-        """Forget the shapes of tuples of which no entry is left: there can be any number of shapes."""
+    def _drop_empty_tables(self) -> None:
+        """Forget the shapes of tuples of which no entry is left: there can be any number of shapes.
+
+        Not when entries are dropped: one of such a table may be in the making.
+        """
         self._by_types = {types: table for types, table in self._by_types.items() if table}
+        self._tidy_at = max(_FIRST_TIDY, 2 * len(self._by_types))
 
 
 class EncodedTable:
@@ -146,7 +155,19 @@ class KeyTables(dict[type, KeyTable]):
             for key in [key for key, entry in table.items() if is_dead(entry)]:
                 del table[key]
             left += len(table)
-        self._tuples.drop_empty_tables()
+        return left
+
+    def drop_oldest_half(self, is_kept: Callable[[Entry], bool]) -> int:
+        """Forget the entries that were made first, up to half of them, but for those that are kept.
+
+        Returns:
+            How many are left.
+        """
+        left = 0
+        for table in self._dicts():
+            for key in [key for key, entry in islice(table.items(), (len(table) + 1) // 2) if not is_kept(entry)]:
+                del table[key]
+            left += len(table)
         return left
 
     def _dicts(self) -> Iterator[dict[Any, Entry]]:

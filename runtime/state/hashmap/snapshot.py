@@ -144,6 +144,14 @@ class RestoredState:
             [timer for group in groups for timer in group.processing_timers.pop(service, ())],
         )
 
+    def frozen(self) -> KeyedSnapshot:
+        """What is here now, whatever is taken out later."""
+        groups = {
+            key_group: KeyGroupSnapshot(dict(group.states), dict(group.event_timers), dict(group.processing_timers))
+            for key_group, group in self._groups.items()
+        }
+        return KeyedSnapshot(0, dict(self._metas), groups)
+
     def copy_to(self, writer: SnapshotWriter) -> None:
         """Add everything that is still here to a snapshot."""
         for meta in self._metas.values():

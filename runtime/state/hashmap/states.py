@@ -40,6 +40,10 @@ class SlotState(State):
     def _write(self, value: Any) -> None:
         """Set the slot; None empties it."""
 
+    def _read_to_change(self) -> Any:
+        """The slot's value, which the caller is about to change in place, or None."""
+        return self._read()
+
     def clear(self) -> None:
         self._write(None)
 
@@ -126,14 +130,14 @@ class ListLogic(SlotState, ListState[Any]):
         return [] if values is None else values.copy()
 
     def add(self, value: Any) -> None:
-        values = self._read()
+        values = self._read_to_change()
         if values is None:
             self._write([value])
         else:
             values.append(value)
 
     def add_all(self, values: Sequence[Any]) -> None:
-        existing = self._read()
+        existing = self._read_to_change()
         if existing is None:
             self._write(list(values) or None)
         else:

@@ -28,6 +28,9 @@ class TtlEntryHolder(Protocol):
 
     def entries(self) -> list[Entry]: ...
 
+    def touch(self, entry: Entry) -> None:
+        """Say that an entry other than the current one is about to be changed."""
+
 
 class TtlLogic(SlotState):
     """What all kinds have in common: the clock, expiry and the cleanup of other keys."""
@@ -80,11 +83,17 @@ class TtlLogic(SlotState):
         slot = entry.values[self._index]
         if slot is None:
             return
+        left: Any
         if isinstance(self, NamespacedSlot):
             left = {ns: rest for ns, value in slot.items() if (rest := self.unexpired(value, now_ms)) is not None}
-            entry.values[self._index] = left or None
+            if len(left) == len(slot) and all(left[ns] is value for ns, value in slot.items()):
+                return
         else:
-            entry.values[self._index] = self.unexpired(slot, now_ms)
+            left = self.unexpired(slot, now_ms)
+            if left is slot:
+                return
+        self._holder.touch(entry)
+        entry.values[self._index] = left or None
 
 
 class TtlSingleLogic(TtlLogic):
@@ -205,7 +214,7 @@ class TtlListLogic(TtlLogic, ListState[Any]):
     def add_all(self, values: Sequence[Any]) -> None:
         now_ms = self._clock.now_ms()
         pairs = [(value, now_ms) for value in values]
-        existing = self._read()
+        existing = self._read_to_change()
         if existing is None:
             self._write(pairs or None)
         else:

@@ -1,0 +1,317 @@
+"""Deals a checkpoint's state out to the tasks of a graph: by operator id, at any parallelism, in any chains. Pure.
+
+Keyed state goes by key groups and stays where it is: only handles are dealt out. Operator state is redistributed by its
+mode, in-flight elements by their edge. Source: Flink, StateAssignmentOperation, Checkpoints.loadAndValidateCheckpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from runtime.checkpoint.handles import (
+    ChannelState,
+    CheckpointMetadata,
+    EdgeIdentity,
+    OperatorRestore,
+    OperatorState,
+    TaskRestore,
+)
+from runtime.common import options
+from runtime.core.ids import OperatorId, TaskId
+from runtime.graph.job_graph import JobEdge, JobGraph, JobVertex
+from runtime.graph.partitioning import Partitioning
+from runtime.operators.source_coordinator import COORDINATOR_STATE, RECEIVED_STATE
+from runtime.state.handles import KeyedStateHandle
+from runtime.state.key_groups import KeyGroupRange, default_max_parallelism, key_group_range
+from runtime.state.redistribution import redistribute
+from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redistribution
+
+
+class StateAssignmentError(Exception):
+    """A snapshot does not fit the job; no attempt of the same job would do better."""
+
+    #: reports add neither the task nor this class
+    is_self_explanatory = True
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredOperator:
+    """One line of a RestoreReport."""
+
+    uid: str
+    name: str
+    saved_parallelism: int | None
+    """None: it is not in the snapshot."""
+    parallelism: int | None
+    """None: it is not in the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """What a snapshot's state was matched with."""
+
+    location: str
+    checkpoint_id: int
+    is_savepoint: bool
+    matched: Sequence[RestoredOperator]
+    dropped: Sequence[RestoredOperator]
+    """They have state in the snapshot and are not in the job."""
+    new: Sequence[RestoredOperator]
+    """They are not in the snapshot and start empty."""
+
+    def describe(self) -> str:
+        """For people, one line per operator."""
+        kind = "savepoint" if self.is_savepoint else "checkpoint"
+        lines = [f"restored from {kind} {self.checkpoint_id}, {self.location}:"]
+        for operator in self.matched:
+            moved = operator.saved_parallelism != operator.parallelism
+            how = f"parallelism {operator.saved_parallelism} → {operator.parallelism}" if moved else "as it was"
+            lines.append(f"  matched  {operator.name} (uid {operator.uid}): {how}")
+        lines += [f"  dropped  {o.name} (uid {o.uid}): the job has no such operator" for o in self.dropped]
+        lines += [f"  new      {o.name} (uid {o.uid}): starts empty" for o in self.new]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What the tasks of an attempt go on from."""
+
+    graph: JobGraph
+    """The job, with max parallelisms taken from the snapshot where the program set none."""
+    tasks: Mapping[TaskId, TaskRestore]
+    """Every task of the graph."""
+    coordinators: Mapping[OperatorId, OperatorSnapshot]
+    """Source operators → what their coordinators go on from."""
+    report: RestoreReport
+
+
+def assign_state(metadata: CheckpointMetadata, graph: JobGraph, *, ignore_unclaimed_state: bool = False) -> Assignment:
+    """Deal a snapshot out.
+
+    Args:
+        metadata: of a completed checkpoint or savepoint.
+        graph: the job, at any parallelism.
+        ignore_unclaimed_state: whether state of operators that the graph does not have may be left behind.
+
+    Raises:
+        StateAssignmentError: state would be left behind; the max parallelism differs; the parallelism is above it.
+    """
+    saved = {operator.operator_id: operator for operator in metadata.operators}
+    graph = _with_saved_max_parallelism(graph, saved)
+    report = _report(metadata, graph)
+    edges = _matching_edges(metadata, graph)
+    if not ignore_unclaimed_state:
+        _refuse_unclaimed(metadata, report, edges)
+    restores: dict[TaskId, TaskRestore] = {}
+    coordinators: dict[OperatorId, OperatorSnapshot] = {}
+    channels = _deal_channels(metadata, graph, edges, saved)
+    checkpoint_id = None if metadata.options.is_savepoint else metadata.checkpoint_id
+    for vertex in graph.vertices:
+        dealt = {
+            o.operator_id: _deal_operator(saved[o.operator_id], vertex)
+            for o in vertex.operators
+            if o.operator_id in saved
+        }
+        is_finished = all(o.operator_id in saved and _is_finished(saved[o.operator_id]) for o in vertex.operators)
+        for index in range(vertex.parallelism):
+            task = TaskId(vertex.vertex_id, index)
+            in_flight, are_mixed = channels.get(task, ((), False))
+            restores[task] = TaskRestore(
+                operators={operator_id: of_subtask[index] for operator_id, of_subtask in dealt.items()},
+                channels=tuple(in_flight),
+                is_finished=is_finished,
+                channels_are_mixed=are_mixed,
+                checkpoint_id=checkpoint_id,
+            )
+        state = saved.get(vertex.head.operator_id)
+        if state is not None and state.coordinator is not None:
+            coordinators[vertex.head.operator_id] = _coordinator(state, state.coordinator)
+    return Assignment(graph, restores, coordinators, report)
+
+
+# --- which operators --------------------------------------------------------------------------------------------------
+
+
+def _report(metadata: CheckpointMetadata, graph: JobGraph) -> RestoreReport:
+    saved = {operator.operator_id: operator for operator in metadata.operators}
+    present = {o.operator_id: (o, v.parallelism) for v in graph.vertices for o in v.operators}
+    matched: list[RestoredOperator] = []
+    new: list[RestoredOperator] = []
+    for operator_id, (operator, parallelism) in present.items():
+        state = saved.get(operator_id)
+        line = RestoredOperator(operator.uid, operator.name, state.parallelism if state else None, parallelism)
+        (matched if state is not None else new).append(line)
+    dropped = [
+        RestoredOperator(state.uid, state.name, state.parallelism, None)
+        for operator_id, state in saved.items()
+        if operator_id not in present and not state.is_empty
+    ]
+    return RestoreReport(
+        metadata.options.directory,
+        metadata.checkpoint_id,
+        metadata.options.is_savepoint,
+        tuple(matched),
+        tuple(dropped),
+        tuple(new),
+    )
+
+
+def _refuse_unclaimed(metadata: CheckpointMetadata, report: RestoreReport, edges: Mapping[int, JobEdge]) -> None:
+    advice = f"set {options.IGNORE_UNCLAIMED_STATE.key} to leave it behind"
+    if report.dropped:
+        names = ", ".join(f"{o.name} (uid {o.uid})" for o in report.dropped)
+        raise StateAssignmentError(
+            f"{report.location} has state of operators that the job does not have: {names}; give the operators that "
+            f"should take it these uids, or {advice}\n{report.describe()}"
+        )
+    lost = {channel.edge_id for channel in metadata.channels} - edges.keys()
+    if lost:
+        raise StateAssignmentError(
+            f"{report.location} has records in flight between operators that the job does not join in the same way: "
+            f"restore the job as it was, or from a savepoint, or {advice}"
+        )
+
+
+def _with_saved_max_parallelism(graph: JobGraph, saved: Mapping[OperatorId, OperatorState]) -> JobGraph:
+    return replace(graph, vertices=tuple(_vertex_with_saved_max_parallelism(v, graph, saved) for v in graph.vertices))
+
+
+def _vertex_with_saved_max_parallelism(
+    vertex: JobVertex, graph: JobGraph, saved: Mapping[OperatorId, OperatorState]
+) -> JobVertex:
+    states = [saved[o.operator_id] for o in vertex.operators if o.operator_id in saved]
+    keyed = [state for state in states if any(s.keyed is not None for s in state.subtasks)]
+    wanted = {state.max_parallelism for state in keyed}
+    if not wanted:
+        # without keyed state nothing depends on it yet, but what is above may send records by key to this operator
+        wanted = {state.max_parallelism for state in states[:1]}
+        if not wanted or vertex.parallelism > min(wanted):
+            return vertex
+    if len(wanted) > 1:
+        raise StateAssignmentError(
+            f"{vertex.name} joins operators whose state was saved with different max parallelisms "
+            f"({', '.join(map(str, sorted(wanted)))}): do not chain them"
+        )
+    (saved_max,) = wanted
+    if vertex.max_parallelism == saved_max:
+        return vertex
+    is_explicit = (
+        options.PIPELINE_MAX_PARALLELISM.key in graph.configuration
+        or vertex.max_parallelism != default_max_parallelism(vertex.parallelism)
+    )
+    if is_explicit and keyed:
+        raise StateAssignmentError(
+            f"{vertex.name} has max parallelism {vertex.max_parallelism}, and its state was saved with {saved_max}: "
+            f"set the max parallelism to {saved_max}"
+        )
+    if is_explicit:
+        return vertex
+    if vertex.parallelism > saved_max:
+        raise StateAssignmentError(
+            f"{vertex.name} has parallelism {vertex.parallelism}, and its state was saved with max parallelism "
+            f"{saved_max}: it can be restored with a parallelism of up to {saved_max}"
+        )
+    return replace(vertex, max_parallelism=saved_max)
+
+
+# --- state of operators -----------------------------------------------------------------------------------------------
+
+
+def _is_finished(state: OperatorState) -> bool:
+    return len(state.finished) == state.parallelism
+
+
+def _deal_operator(state: OperatorState, vertex: JobVertex) -> list[OperatorRestore]:
+    """What each subtask gets."""
+    for index, subtask in enumerate(state.subtasks):
+        if subtask.operator_states_file is not None:
+            raise StateAssignmentError(f"{state.name}: operator state of subtask {index} is not in the metadata")
+    inline = [OperatorSnapshot(None, subtask.operator_states, subtask.watermark) for subtask in state.subtasks]
+    dealt = redistribute(inline, vertex.parallelism, vertex.max_parallelism)
+    handles = [subtask.keyed for subtask in state.subtasks if subtask.keyed is not None]
+    restores = []
+    for index, snapshot in enumerate(dealt):
+        own = key_group_range(vertex.max_parallelism, vertex.parallelism, index)
+        keyed = tuple(handle for handle in handles if _meets(handle, own))
+        restores.append(OperatorRestore(keyed, snapshot.operator_states, snapshot.watermark))
+    return restores
+
+
+def _meets(handle: KeyedStateHandle, own: KeyGroupRange) -> bool:
+    return handle.key_groups.start <= own.end and own.start <= handle.key_groups.end
+
+
+def _coordinator(state: OperatorState, coordinator: OperatorStateSnapshot) -> OperatorSnapshot:
+    received = [
+        item
+        for subtask in state.subtasks
+        if RECEIVED_STATE in subtask.operator_states
+        for item in subtask.operator_states[RECEIVED_STATE].items
+    ]
+    return OperatorSnapshot(
+        operator_states={
+            COORDINATOR_STATE: coordinator,
+            RECEIVED_STATE: OperatorStateSnapshot(Redistribution.UNION, received),
+        }
+    )
+
+
+# --- records in flight ------------------------------------------------------------------------------------------------
+
+
+def _matching_edges(metadata: CheckpointMetadata, graph: JobGraph) -> dict[int, JobEdge]:
+    """Saved edge id → the same edge of the graph."""
+    by_id = {v.vertex_id: v for v in graph.vertices}
+    present = {
+        EdgeIdentity(
+            by_id[e.source].operators[e.source_operator].operator_id,
+            by_id[e.target].head.operator_id,
+            e.input_index,
+            e.side_output_tag,
+        ): e
+        for e in graph.edges
+    }
+    return {edge_id: present[identity] for edge_id, identity in metadata.edges.items() if identity in present}
+
+
+def _deal_channels(
+    metadata: CheckpointMetadata,
+    graph: JobGraph,
+    edges: Mapping[int, JobEdge],
+    saved: Mapping[OperatorId, OperatorState],
+) -> dict[TaskId, tuple[list[ChannelState], bool]]:
+    """What each consumer takes in, and whether it comes from another parallelism."""
+    by_id = {v.vertex_id: v for v in graph.vertices}
+    moved = {
+        edge_id: any(
+            saved[operator_id].parallelism != by_id[vertex_id].parallelism
+            for operator_id, vertex_id in (
+                (metadata.edges[edge_id].source, e.source),
+                (metadata.edges[edge_id].target, e.target),
+            )
+        )
+        for edge_id, e in edges.items()
+    }
+    dealt: dict[TaskId, tuple[list[ChannelState], bool]] = {}
+    # per channel in order: what the consumer had received is older than what the producer still held
+    for channel in sorted(metadata.channels, key=lambda c: (c.edge_id, c.producer, c.consumer, c.is_output)):
+        edge = edges.get(channel.edge_id)
+        if edge is None:
+            continue
+        is_mixed = moved[channel.edge_id]
+        channel = replace(channel, edge_id=edge.edge_id)
+        for consumer in _consumers(channel, edge, by_id[edge.target].parallelism, is_mixed):
+            in_flight, mixed = dealt.get(TaskId(edge.target, consumer), ([], False))
+            in_flight.append(channel)
+            dealt[TaskId(edge.target, consumer)] = (in_flight, mixed or is_mixed)
+    return dealt
+
+
+def _consumers(channel: ChannelState, edge: JobEdge, parallelism: int, is_mixed: bool) -> Iterable[int]:
+    if not is_mixed:
+        return (channel.consumer,)
+    if edge.partitioning in (Partitioning.KEY_GROUP, Partitioning.CUSTOM):
+        # each takes the rows that the partitioner would send to it now
+        return range(parallelism)
+    return (channel.consumer % parallelism,)

@@ -1,0 +1,70 @@
+"""Orphans: what crashed attempts and abandoned checkpoints leave in a job's directory, and nothing else.
+
+Deleted is only what an *older* writer than the one that cleans wrote (its leader epoch and attempt are in every name)
+and that no retained checkpoint refers to. What the cleaner's own attempt wrote may still be under way and is deleted by
+the coordinator, what a newer one wrote is never touched, and names that nobody here made are left alone. So a cleaner
+that is itself outdated does no harm. Any thread but the job machine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from runtime.checkpoint.file_system import CheckpointFileSystem
+from runtime.checkpoint.handles import CheckpointMetadata
+from runtime.checkpoint.layout import SHARED, job_directory, writer_of_directory, writer_of_file
+from runtime.checkpoint.locations import join
+from runtime.core.ids import Attempt, JobId
+
+
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    """What may be deleted. URIs."""
+
+    files: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+
+
+def find_orphans(
+    files: CheckpointFileSystem,
+    root: str,
+    job_id: JobId,
+    leader_epoch: int,
+    attempt: Attempt,
+    retained: Iterable[CheckpointMetadata],
+) -> Orphans:
+    """What older attempts have left behind.
+
+    Args:
+        files: the file system.
+        root: the checkpoint directory.
+        job_id: the job.
+        leader_epoch: of the cleaner.
+        attempt: the one that runs now.
+        retained: every completed checkpoint that has not been removed, as its store gives them *after* this leader has
+            taken over; also what the job was restored from.
+
+    Raises:
+        OSError: the storage cannot be reached.
+    """
+    mine = (leader_epoch, attempt)
+    needed_files: set[str] = set()
+    needed_directories: set[str] = set()
+    for metadata in retained:
+        needed_directories.add(metadata.options.directory)
+        needed_files.update(file.uri for file in metadata.files())
+    job = job_directory(root, job_id)
+    directories = []
+    for entry in files.list(job):
+        writer, uri = writer_of_directory(entry.name), join(job, entry.name)
+        is_needed = uri in needed_directories or any(file.startswith(uri + "/") for file in needed_files)
+        if entry.is_directory and writer is not None and writer.fence < mine and not is_needed:
+            directories.append(uri)
+    shared = join(job, SHARED)
+    left = []
+    for entry in files.list(shared):
+        writer, uri = writer_of_file(entry.name), join(shared, entry.name)
+        if not entry.is_directory and writer is not None and writer.fence < mine and uri not in needed_files:
+            left.append(uri)
+    return Orphans(tuple(left), tuple(directories))

@@ -1,0 +1,111 @@
+"""Where completed checkpoints are kept and found again: the interfaces behind the coordinator's storage actions.
+
+A checkpoint is complete when its store says so, not when its metadata file exists. A store belongs to one JobMaster of
+one job, and refuses to complete anything once a newer JobMaster has taken over. Called off the machine's thread, one
+call at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from runtime.checkpoint.handles import CheckpointMetadata
+from runtime.core.ids import CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedCheckpoint:
+    """A checkpoint that recovery may start from."""
+
+    metadata: CheckpointMetadata
+    is_owned: bool = True
+    """Whether its files are the job's to delete."""
+
+    @property
+    def checkpoint_id(self) -> CheckpointId:
+        return self.metadata.checkpoint_id
+
+    @property
+    def location(self) -> str:
+        """URI of its directory."""
+        return self.metadata.options.directory
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPointer:
+    """What a store remembers of a completed checkpoint."""
+
+    checkpoint_id: CheckpointId
+    location: str
+    """URI of the directory with its metadata."""
+    is_owned: bool = True
+
+
+class CompletedCheckpointStore(Protocol):
+    """Pointers to the completed checkpoints of one job: files in application mode, SQL rows on a session cluster."""
+
+    def complete(self, checkpoint: CompletedCheckpoint) -> bool:
+        """Make a checkpoint, whose metadata has been written, the newest completed one.
+
+        Returns:
+            Whether it is. False: another JobMaster has taken over, and nothing was changed.
+
+        Raises:
+            OSError: it is not known whether it is; call again.
+        """
+
+    def retained(self) -> list[CheckpointPointer]:
+        """The completed checkpoints that have not been removed, oldest first."""
+
+    def remove(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
+        """Let `retained` give these no more; what is gone already is no error."""
+
+
+class CheckpointFiles(Protocol):
+    """Metadata files, and deletion."""
+
+    def write_metadata(self, metadata: CheckpointMetadata) -> int:
+        """Write `_metadata` into the checkpoint's directory, atomically; the size in bytes.
+
+        Raises:
+            OSError: it could not be written, or is there already.
+        """
+
+    def read_metadata(self, location: str) -> CheckpointMetadata:
+        """The metadata in a directory, verified.
+
+        Raises:
+            DamagedSnapshotError: it is missing or not what was written.
+            OSError: the storage cannot be reached.
+        """
+
+    def delete(self, files: Sequence[str], directories: Sequence[str]) -> None:
+        """Delete files, and directories with all that is in them; what is gone already is no error.
+
+        Raises:
+            OSError: something is left; call again or leave it to the cleanup of orphans.
+        """
+
+
+class MemoryCompletedStore:
+    """CompletedCheckpointStore of a JobMaster whose checkpoints go away with it."""
+
+    def __init__(self) -> None:
+        self._retained: dict[CheckpointId, CheckpointPointer] = {}
+
+    def complete(self, checkpoint: CompletedCheckpoint) -> bool:
+        """Always True."""
+        pointer = CheckpointPointer(checkpoint.checkpoint_id, checkpoint.location, checkpoint.is_owned)
+        self._retained[checkpoint.checkpoint_id] = pointer
+        return True
+
+    def retained(self) -> list[CheckpointPointer]:
+        """The completed checkpoints that have not been removed, oldest first."""
+        return [self._retained[checkpoint_id] for checkpoint_id in sorted(self._retained)]
+
+    def remove(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
+        """Let `retained` give these no more."""
+        for checkpoint_id in checkpoint_ids:
+            self._retained.pop(checkpoint_id, None)

@@ -1,0 +1,652 @@
+"""CheckpointCoordinator: when checkpoints begin, complete, and are dropped. Events in, actions out.
+
+A checkpoint goes SOURCES (source coordinators take their snapshots) → TASKS (every task acknowledges once) → STORING
+(the metadata is written and the pointer moved) → complete. Until STORING it can be given up at any time; from there on
+only the storage says how it ends. Times are ms: monotonic for deadlines, wall-clock for what people see. No thread,
+clock or file. Source: Flink, CheckpointCoordinator, CheckpointRequestDecider, CheckpointFailureManager.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runtime.checkpoint.completed_store import CompletedCheckpoint
+from runtime.checkpoint.handles import (
+    ChannelState,
+    CheckpointMetadata,
+    EdgeIdentity,
+    OperatorState,
+    OperatorSubtaskState,
+    TaskStateHandle,
+)
+from runtime.checkpoint.layout import checkpoint_directory, savepoint_directory, shared_directory
+from runtime.checkpoint.messages import (
+    Acknowledged,
+    AttemptEnded,
+    AttemptRunning,
+    CoordinatorAction,
+    CoordinatorEvent,
+    CoordinatorsAnswered,
+    DamageFound,
+    Declined,
+    DeleteFiles,
+    FailJob,
+    ForgetCheckpoints,
+    JobEnded,
+    NotifyAborted,
+    NotifyComplete,
+    NotStored,
+    ReleaseSources,
+    RequestDone,
+    SnapshotSources,
+    StoreCheckpoint,
+    Stored,
+    SweepOrphans,
+    TaskFinished,
+    TimePassed,
+    TriggerRequested,
+    TriggerTasks,
+)
+from runtime.checkpoint.settings import CheckpointSettings
+from runtime.checkpoint.shared_registry import SharedFileRegistry
+from runtime.checkpoint.statistics import CheckpointsSnapshot, CheckpointStatistics
+from runtime.core.checkpointing import AfterSnapshot, Alignment, CheckpointOptions, SnapshotKind
+from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
+from runtime.graph.job_graph import JobGraph
+from runtime.state.handles import FileHandle
+from runtime.state.snapshot import OperatorStateSnapshot
+
+REMEMBERED_ABORTS = 1_000
+"""Checkpoints that were given up and whose late acknowledgements are still known for what they are; the files of later
+ones are left to the cleanup of orphans."""
+
+
+class Stage(enum.Enum):
+    """How far a checkpoint under way has come."""
+
+    SOURCES = "source coordinators take their snapshots"
+    TASKS = "tasks take theirs"
+    STORING = "it is being recorded"
+
+
+@dataclass(slots=True)
+class _Pending:
+    checkpoint_id: CheckpointId
+    attempt: Attempt
+    graph: JobGraph
+    options: CheckpointOptions
+    timestamp_ms: int
+    deadline_ms: float
+    request: TriggerRequested | None
+    stage: Stage
+    waiting_slots: set[SlotId]
+    waiting_tasks: set[TaskId]
+    coordinators: dict[OperatorId, OperatorStateSnapshot] = field(default_factory=dict)
+    states: dict[TaskId, TaskStateHandle] = field(default_factory=dict)
+    metadata: CheckpointMetadata | None = None
+    """Once it is STORING."""
+
+    @property
+    def is_last(self) -> bool:
+        return self.request is not None and self.request.is_last
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether recovery may start from it."""
+        # behind a savepoint that stops the job sinks commit, so nothing older may be gone back to
+        return not self.options.is_savepoint or self.options.after is not AfterSnapshot.GO_ON
+
+    def files(self) -> list[FileHandle]:
+        return [file for state in self.states.values() for file in state.files()]
+
+
+class CheckpointCoordinator:
+    """Checkpoints of one job, in one JobMaster.
+
+    Args:
+        settings: what the job's options say.
+        job_id: names directories.
+        root: URI of the directory of all jobs' checkpoints; None: there is none, only savepoints can be taken.
+        leader_epoch: of this JobMaster; names directories, with the attempt's number.
+        new_name: makes 12 hex digits that no other savepoint of the job has.
+    """
+
+    def __init__(
+        self,
+        settings: CheckpointSettings,
+        job_id: JobId,
+        root: str | None,
+        leader_epoch: int = 0,
+        new_name: Callable[[], str] = lambda: "0" * 12,
+    ) -> None:
+        self.settings = settings
+        self._job_id = job_id
+        self._root = root
+        self._leader_epoch = leader_epoch
+        self._new_name = new_name
+        self._statistics = CheckpointStatistics(settings)
+        self._registry = SharedFileRegistry()
+        self._next_id = CheckpointId(1)
+        #: those that recovery may start from, oldest first
+        self._completed: list[CompletedCheckpoint] = []
+        #: how many there were at the start
+        self._recovered = 0
+        #: dropped ones whose files a checkpoint under way may still build on: its id is in the set
+        self._deferred: list[tuple[CompletedCheckpoint, set[CheckpointId]]] = []
+        self._pending: dict[CheckpointId, _Pending] = {}
+        self._requests: deque[TriggerRequested] = deque()
+        self._aborted: dict[CheckpointId, None] = {}
+        #: None: no attempt is running
+        self._running: AttemptRunning | None = None
+        self._finished: set[TaskId] = set()
+        self._is_sealed = False
+        self._is_fenced = False
+        self._ended: JobEnded | None = None
+        #: until a checkpoint is complete that shares no file with what the job was restored from
+        self._needs_full = False
+        self._failures_in_a_row = 0
+        self._due_ms = 0.0
+        self._last_end_ms = float("-inf")
+        self._now_ms = 0.0
+        self._wall_ms = 0
+        self._actions: list[CoordinatorAction] = []
+
+    # --- what the owner calls -----------------------------------------------------------------------------------------
+
+    def handle(self, event: CoordinatorEvent, now_ms: float, wall_ms: int) -> list[CoordinatorAction]:
+        """Take an event; what is to be done, in order.
+
+        Args:
+            event: anything, in any order.
+            now_ms: monotonic.
+            wall_ms: since the epoch.
+        """
+        self._now_ms, self._wall_ms = max(self._now_ms, now_ms), wall_ms
+        self._actions = []
+        match event:
+            case Acknowledged():
+                self._on_acknowledged(event)
+            case TimePassed():
+                self._expire()
+            case CoordinatorsAnswered():
+                self._on_coordinators(event)
+            case Declined():
+                self._on_declined(event)
+            case Stored():
+                self._on_stored(event)
+            case NotStored():
+                self._on_not_stored(event)
+            case TriggerRequested():
+                self._on_requested(event)
+            case AttemptRunning():
+                self._on_running(event)
+            case TaskFinished(task):
+                self._finished.add(task)
+            case AttemptEnded(cause):
+                self._on_attempt_ended(cause)
+            case DamageFound(checkpoint_id):
+                self._on_damage(checkpoint_id)
+            case JobEnded():
+                self._ended = event
+        if self._ended is None:
+            self._begin_what_is_due()
+        elif not self._pending:
+            self._clean_up(self._ended)
+        return self._actions
+
+    def next_deadline_ms(self) -> float | None:
+        """When the next TimePassed is due; None = not before another event."""
+        deadlines = [p.deadline_ms for p in self._pending.values() if p.stage is not Stage.STORING]
+        if self._may_begin_periodic():
+            deadlines.append(self._periodic_at_ms())
+        return min(deadlines, default=None)
+
+    def recover(self, retained: Sequence[CompletedCheckpoint], initial: CompletedCheckpoint | None = None) -> None:
+        """Take over what there is before the job begins; once.
+
+        Args:
+            retained: completed checkpoints of the same job, of an earlier JobMaster; oldest first.
+            initial: what the job was told to start from, if `retained` is empty.
+        """
+        known = [*retained] or [c for c in (initial,) if c is not None]
+        for checkpoint in known:
+            self._register(checkpoint)
+            self._next_id = CheckpointId(max(self._next_id, checkpoint.checkpoint_id + 1))
+        self._recovered = len(known)
+        self._needs_full = bool(known) and not known[-1].is_owned
+
+    def restore_point(self) -> CompletedCheckpoint | None:
+        """The newest completed checkpoint."""
+        return self._completed[-1] if self._completed else None
+
+    def note_restored(self, wall_ms: int) -> None:
+        """An attempt goes on from the restore point."""
+        checkpoint = self._completed[-1]
+        self._statistics.restored(
+            checkpoint.checkpoint_id, wall_ms, checkpoint.metadata.options.is_savepoint, checkpoint.location
+        )
+
+    @property
+    def is_storing(self) -> bool:
+        """Whether it is undecided what the newest completed checkpoint is."""
+        return any(p.stage is Stage.STORING and p.is_recorded for p in self._pending.values())
+
+    def pending(self) -> Mapping[CheckpointId, Stage]:
+        """Checkpoints under way."""
+        return {p.checkpoint_id: p.stage for p in self._pending.values()}
+
+    def statistics(self) -> CheckpointsSnapshot:
+        """What is told to the world."""
+        return self._statistics.snapshot()
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the coordinator contradicts itself."""
+        in_sources = [p for p in self._pending.values() if p.stage is Stage.SOURCES]
+        assert len(in_sources) <= 1, "two checkpoints hold back the source coordinators' events"
+        for p in self._pending.values():
+            assert p.stage is not Stage.SOURCES or p.waiting_slots, "nobody is waited for"
+            assert p.stage is not Stage.TASKS or p.waiting_tasks, "nobody is waited for"
+            current = self._running is not None and self._running.attempt == p.attempt
+            assert current or p.stage is Stage.STORING, "an attempt that is over has a checkpoint under way"
+            assert p.checkpoint_id < self._next_id, "an id of the future"
+        ids = [c.checkpoint_id for c in self._completed]
+        assert ids == sorted(set(ids)), "completed checkpoints are out of order"
+        assert len(ids) <= max(self.settings.num_retained, self._recovered), "too many checkpoints are retained"
+        assert not self._requests or self._running is not None, "a request waits for nothing"
+        for checkpoint in (*self._completed, *(c for c, _ in self._deferred)):
+            for file in checkpoint.metadata.files():
+                assert not file.is_shared or file.uri in self._registry, "a file that is needed is not registered"
+
+    # --- begin --------------------------------------------------------------------------------------------------------
+
+    def _on_running(self, event: AttemptRunning) -> None:
+        self._running = event
+        self._finished.clear()
+        self._is_sealed = False
+        self._failures_in_a_row = 0
+        self._due_ms = self._now_ms + (self.settings.interval_ms or 0)
+        if self._is_fenced:
+            self._actions.append(FailJob("another JobMaster has taken over", is_fatal=True))
+        elif self._root is not None and (self._completed or self._aborted):
+            kept = (*self._completed, *(checkpoint for checkpoint, _ in self._deferred))
+            self._actions.append(SweepOrphans(event.attempt, tuple(c.metadata for c in kept)))
+
+    def _on_requested(self, request: TriggerRequested) -> None:
+        refusal = self._refusal(request)
+        if refusal is not None:
+            self._actions.append(RequestDone(request.request_id, None, None, refusal))
+            return
+        self._requests.append(request)
+
+    def _refusal(self, request: TriggerRequested) -> str | None:
+        if self._running is None or self._is_fenced or self._ended is not None:
+            return "not all tasks of the job are running"
+        if self._is_sealed:
+            return "the job is being stopped"
+        if request.is_savepoint:
+            if not (request.target_directory or self.settings.savepoint_directory):
+                return "no directory is given for the savepoint, and execution.checkpointing.savepoint-dir is not set"
+        elif self._root is None:
+            return "execution.checkpointing.dir is not set"
+        elif self._finished and not self.settings.after_tasks_finish:
+            return "some tasks have finished, and execution.checkpointing.checkpoints-after-tasks-finish is off"
+        return None
+
+    def _begin_what_is_due(self) -> None:
+        while (request := self._next_request()) is not None:
+            self._begin(request)
+        if self._may_begin_periodic() and self._now_ms >= self._periodic_at_ms():
+            interval_ms = self.settings.interval_ms or 0
+            self._due_ms += interval_ms
+            if self._due_ms <= self._now_ms:
+                self._due_ms = self._now_ms + interval_ms
+            self._begin(None)
+
+    def _next_request(self) -> TriggerRequested | None:
+        """The first request that can begin now; those that cannot keep their places."""
+        if self._running is None or self._is_holding():
+            return None
+        saving = any(p.options.is_savepoint for p in self._pending.values())
+        for request in self._requests:
+            if self._is_sealed or (refusal := self._refusal(request)) is not None:
+                why = "the job is being stopped" if self._is_sealed else refusal
+                self._requests.remove(request)
+                self._actions.append(RequestDone(request.request_id, None, None, why))
+                return self._next_request()
+            if request.is_last or not (saving if request.is_savepoint else self._is_full()):
+                self._requests.remove(request)
+                return request
+        return None
+
+    def _is_holding(self) -> bool:
+        """Whether events of source coordinators are being held back for a checkpoint: one at a time."""
+        return any(p.stage is Stage.SOURCES for p in self._pending.values())
+
+    def _is_full(self) -> bool:
+        return sum(not p.options.is_savepoint for p in self._pending.values()) >= self.settings.max_concurrent
+
+    def _may_begin_periodic(self) -> bool:
+        return (
+            self._running is not None
+            and self.settings.is_enabled
+            and self._root is not None
+            and not (self._is_sealed or self._is_fenced or self._requests or self._is_holding() or self._is_full())
+            and (self.settings.after_tasks_finish or not self._finished)
+        )
+
+    def _periodic_at_ms(self) -> float:
+        return max(self._due_ms, self._last_end_ms + self.settings.min_pause_ms)
+
+    def _begin(self, request: TriggerRequested | None) -> None:
+        running = self._running
+        assert running is not None
+        checkpoint_id = self._next_id
+        self._next_id = CheckpointId(checkpoint_id + 1)
+        vertices = running.graph.vertices
+        pending = _Pending(
+            checkpoint_id=checkpoint_id,
+            attempt=running.attempt,
+            graph=running.graph,
+            options=self._options(checkpoint_id, running.attempt, request),
+            timestamp_ms=self._wall_ms,
+            deadline_ms=self._now_ms + self.settings.timeout_ms,
+            request=request,
+            stage=Stage.SOURCES,
+            waiting_slots=set(running.coordinator_slots),
+            waiting_tasks={TaskId(v.vertex_id, i) for v in vertices for i in range(v.parallelism)},
+        )
+        self._pending[checkpoint_id] = pending
+        self._is_sealed = self._is_sealed or pending.is_last
+        parallelism = {v.vertex_id: v.parallelism for v in vertices}
+        self._statistics.triggered(checkpoint_id, self._wall_ms, pending.options, parallelism)
+        if pending.waiting_slots:
+            self._actions.append(SnapshotSources(checkpoint_id, frozenset(pending.waiting_slots)))
+        else:
+            self._trigger_tasks(pending)
+
+    def _options(
+        self, checkpoint_id: CheckpointId, attempt: Attempt, request: TriggerRequested | None
+    ) -> CheckpointOptions:
+        settings = self.settings
+        if request is not None and request.is_savepoint:
+            target = request.target_directory or settings.savepoint_directory or ""
+            directory = savepoint_directory(target, self._job_id, self._new_name())
+            return CheckpointOptions(
+                directory=directory,
+                shared_directory=directory,
+                kind=request.kind or SnapshotKind.CANONICAL,
+                alignment=Alignment.ALIGNED if settings.is_exactly_once else Alignment.AT_LEAST_ONCE,
+                is_savepoint=True,
+                after=request.after,
+            )
+        assert self._root is not None
+        kind = settings.kind if request is None or request.kind is None else request.kind
+        return CheckpointOptions(
+            directory=checkpoint_directory(self._root, self._job_id, checkpoint_id, self._leader_epoch, attempt),
+            shared_directory=shared_directory(self._root, self._job_id),
+            kind=SnapshotKind.FULL if self._needs_full and kind is SnapshotKind.INCREMENTAL else kind,
+            alignment=settings.alignment,
+            aligned_timeout_ms=settings.switch_timeout_ms,
+        )
+
+    # --- under way ----------------------------------------------------------------------------------------------------
+
+    def _on_coordinators(self, event: CoordinatorsAnswered) -> None:
+        pending = self._pending.get(event.checkpoint_id)
+        if pending is None or pending.attempt != event.attempt or event.slot not in pending.waiting_slots:
+            self._statistics.refused += 1
+            return
+        pending.waiting_slots.discard(event.slot)
+        pending.coordinators.update(event.states)
+        if not pending.waiting_slots:
+            self._trigger_tasks(pending)
+
+    def _trigger_tasks(self, pending: _Pending) -> None:
+        pending.stage = Stage.TASKS
+        self._actions.append(TriggerTasks(pending.checkpoint_id, pending.timestamp_ms, pending.options))
+
+    def _on_acknowledged(self, event: Acknowledged) -> None:
+        pending = self._pending.get(event.checkpoint_id)
+        if (
+            pending is None
+            or pending.attempt != event.attempt
+            or pending.stage is not Stage.TASKS
+            or event.task not in pending.waiting_tasks
+        ):
+            self._statistics.refused += 1
+            if event.checkpoint_id in self._aborted:
+                self._delete_files(event.state.files())
+            return
+        pending.waiting_tasks.discard(event.task)
+        pending.states[event.task] = event.state
+        self._statistics.acknowledged(event.checkpoint_id, event.task, event.metrics, self._wall_ms)
+        if not pending.waiting_tasks:
+            self._store(pending)
+
+    def _on_declined(self, event: Declined) -> None:
+        pending = self._pending.get(event.checkpoint_id)
+        if pending is None or pending.attempt != event.attempt or pending.stage is Stage.STORING:
+            self._statistics.refused += 1
+            return
+        self._abort(pending, event.cause, counts=event.counts_as_failure)
+
+    def _expire(self) -> None:
+        for pending in list(self._pending.values()):
+            if pending.stage is not Stage.STORING and self._now_ms >= pending.deadline_ms:
+                waiting = len(pending.waiting_slots) if pending.stage is Stage.SOURCES else len(pending.waiting_tasks)
+                what = "source coordinators' slots" if pending.stage is Stage.SOURCES else "tasks"
+                seconds = self.settings.timeout_ms / 1000
+                self._abort(pending, f"it expired after {seconds:g} s: {waiting} {what} had not answered", counts=True)
+
+    def _store(self, pending: _Pending) -> None:
+        newer = [
+            p
+            for p in self._pending.values()
+            if p.checkpoint_id > pending.checkpoint_id and p.stage is Stage.STORING and p.is_recorded
+        ]
+        if newer and pending.is_recorded:
+            self._abort(pending, f"checkpoint {newer[-1].checkpoint_id} was faster", counts=False)
+            return
+        pending.stage = Stage.STORING
+        pending.metadata = _metadata_of(pending, self._job_id)
+        self._actions.append(StoreCheckpoint(pending.metadata, not pending.options.is_savepoint, pending.is_recorded))
+
+    # --- how it ends --------------------------------------------------------------------------------------------------
+
+    def _on_stored(self, event: Stored) -> None:
+        pending = self._pending.pop(event.checkpoint_id, None)
+        if pending is None or pending.metadata is None:
+            raise AssertionError(f"checkpoint {event.checkpoint_id} was stored, but not asked to be")
+        self._statistics.completed(event.checkpoint_id, event.metadata_bytes)
+        self._last_end_ms = self._now_ms
+        if pending.is_recorded:
+            self._failures_in_a_row = 0
+            self._needs_full = False
+            self._register(CompletedCheckpoint(pending.metadata, is_owned=not pending.options.is_savepoint))
+            self._subsume(pending.checkpoint_id)
+            if self._running is not None and self._running.attempt == pending.attempt:
+                self._actions.append(NotifyComplete(pending.checkpoint_id))
+        self._answer(pending, None)
+        self._release_deferred(pending.checkpoint_id)
+
+    def _register(self, checkpoint: CompletedCheckpoint) -> None:
+        self._completed.append(checkpoint)
+        shared = (file.uri for file in checkpoint.metadata.files() if file.is_shared)
+        self._registry.register(checkpoint.checkpoint_id, shared)
+
+    def _subsume(self, checkpoint_id: CheckpointId) -> None:
+        """Give up what is older and under way, and drop completed ones beyond those to be retained."""
+        for pending in list(self._pending.values()):
+            is_older = pending.checkpoint_id < checkpoint_id and not pending.options.is_savepoint
+            if is_older and pending.stage is not Stage.STORING:
+                self._abort(pending, f"checkpoint {checkpoint_id} was faster", counts=False)
+        dropped = self._completed[: -self.settings.num_retained]
+        self._completed = self._completed[-self.settings.num_retained :]
+        if dropped:
+            self._actions.append(ForgetCheckpoints(tuple(c.checkpoint_id for c in dropped)))
+        for checkpoint in dropped:
+            # tasks that began a checkpoint before they heard of this one may build on files of the dropped one
+            self._deferred.append((checkpoint, set(self._pending)))
+
+    def _release_deferred(self, ended: CheckpointId) -> None:
+        still = []
+        for checkpoint, blockers in self._deferred:
+            blockers.discard(ended)
+            if blockers:
+                still.append((checkpoint, blockers))
+            else:
+                self._discard(checkpoint)
+        self._deferred = still
+
+    def _discard(self, checkpoint: CompletedCheckpoint) -> None:
+        """Delete what belongs to a dropped checkpoint alone."""
+        free = self._registry.unregister(checkpoint.checkpoint_id)
+        if not checkpoint.is_owned:
+            return
+        self._statistics.discarded(checkpoint.checkpoint_id)
+        self._delete(free, [checkpoint.location])
+
+    def _on_not_stored(self, event: NotStored) -> None:
+        pending = self._pending.get(event.checkpoint_id)
+        if pending is None or pending.stage is not Stage.STORING:
+            raise AssertionError(f"checkpoint {event.checkpoint_id} was not stored, but not asked to be either")
+        if event.is_fenced:
+            self._is_fenced = self._is_sealed = True
+            self._actions.append(FailJob(event.cause, is_fatal=True))
+        self._abort(pending, event.cause, counts=not event.is_fenced)
+
+    def _abort(self, pending: _Pending, cause: str, *, counts: bool) -> None:
+        del self._pending[pending.checkpoint_id]
+        self._last_end_ms = self._now_ms
+        self._aborted[pending.checkpoint_id] = None
+        if len(self._aborted) > REMEMBERED_ABORTS:
+            del self._aborted[next(iter(self._aborted))]
+        if pending.is_last and (pending.options.after is AfterSnapshot.GO_ON or pending.stage is Stage.SOURCES):
+            # else sources have stopped already: only another attempt brings them back
+            self._is_sealed = False
+        self._statistics.failed(pending.checkpoint_id, cause, self._wall_ms)
+        if self._running is not None and self._running.attempt == pending.attempt:
+            if pending.stage is Stage.SOURCES:
+                self._actions.append(ReleaseSources(pending.checkpoint_id))
+            else:
+                self._actions.append(NotifyAborted(pending.checkpoint_id))
+        self._delete_files(pending.files(), pending.options.directory)
+        self._answer(pending, cause)
+        self._release_deferred(pending.checkpoint_id)
+        is_counted = pending.request is None or pending.request.counts_as_failure
+        if counts and is_counted and self._running is not None:
+            self._failures_in_a_row += 1
+            if self._failures_in_a_row > self.settings.tolerable_failures:
+                self._is_sealed = True
+                self._actions.append(FailJob(self._failure(pending, cause)))
+
+    def _failure(self, pending: _Pending, cause: str) -> str:
+        if self.settings.tolerable_failures == 0:
+            return f"checkpoint {pending.checkpoint_id} failed: {cause}"
+        return (
+            f"{self._failures_in_a_row} checkpoints in a row failed, {self.settings.tolerable_failures} are tolerated; "
+            f"the last, {pending.checkpoint_id}: {cause}"
+        )
+
+    def _answer(self, pending: _Pending, error: str | None) -> None:
+        if pending.request is not None:
+            location = pending.options.directory if error is None else None
+            was_triggered = pending.stage is not Stage.SOURCES
+            self._actions.append(
+                RequestDone(pending.request.request_id, pending.checkpoint_id, location, error, was_triggered)
+            )
+
+    # --- the job ------------------------------------------------------------------------------------------------------
+
+    def _on_attempt_ended(self, cause: str) -> None:
+        self._running = None
+        self._finished.clear()
+        self._is_sealed = False
+        for request in self._requests:
+            self._actions.append(RequestDone(request.request_id, None, None, cause))
+        self._requests.clear()
+        for pending in list(self._pending.values()):
+            if pending.stage is not Stage.STORING:
+                self._abort(pending, cause, counts=False)
+
+    def _on_damage(self, checkpoint_id: CheckpointId) -> None:
+        # its files stay for whoever looks into it
+        self._completed = [c for c in self._completed if c.checkpoint_id != checkpoint_id]
+        self._registry.unregister(checkpoint_id)
+        self._actions.append(ForgetCheckpoints((checkpoint_id,)))
+
+    def _clean_up(self, ended: JobEnded) -> None:
+        if self.settings.retention.keeps(is_failed=ended.is_failed, is_canceled=ended.is_canceled):
+            return
+        completed, self._completed = self._completed, []
+        if completed and not self._is_fenced:
+            self._actions.append(ForgetCheckpoints(tuple(c.checkpoint_id for c in completed)))
+        for checkpoint in completed:
+            self._discard(checkpoint)
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def _delete_files(self, files: Iterable[FileHandle], directory: str | None = None) -> None:
+        """Delete what a checkpoint that was given up has written."""
+        needed = {file.uri for p in self._pending.values() for file in p.files()}
+        uris = {f.uri for f in files if f.uri not in self._registry and f.uri not in needed}
+        if directory is not None:
+            uris = {uri for uri in uris if not _is_in(uri, directory)}
+        self._delete(sorted(uris), [] if directory is None else [directory])
+
+    def _delete(self, files: Sequence[str], directories: Sequence[str]) -> None:
+        # who has been replaced may no longer judge what is needed
+        if (files or directories) and not self._is_fenced:
+            self._actions.append(DeleteFiles(tuple(files), tuple(directories)))
+
+
+def _is_in(uri: str, directory: str) -> bool:
+    return uri.startswith(directory.rstrip("/") + "/")
+
+
+def _metadata_of(pending: _Pending, job_id: JobId) -> CheckpointMetadata:
+    """All parts, by operator."""
+    graph = pending.graph
+    operators: list[OperatorState] = []
+    channels: list[ChannelState] = []
+    for vertex in graph.vertices:
+        parts = [pending.states[TaskId(vertex.vertex_id, i)] for i in range(vertex.parallelism)]
+        channels.extend(channel for part in parts for channel in part.channels)
+        finished = frozenset(i for i, part in enumerate(parts) if part.is_finished)
+        for operator in vertex.operators:
+            subtasks = tuple(part.operators.get(operator.operator_id, OperatorSubtaskState()) for part in parts)
+            operators.append(
+                OperatorState(
+                    operator_id=operator.operator_id,
+                    uid=operator.uid,
+                    name=operator.name,
+                    parallelism=vertex.parallelism,
+                    max_parallelism=vertex.max_parallelism,
+                    subtasks=subtasks,
+                    coordinator=pending.coordinators.get(operator.operator_id),
+                    finished=finished,
+                )
+            )
+    by_id = {v.vertex_id: v for v in graph.vertices}
+    edges = {
+        e.edge_id: EdgeIdentity(
+            by_id[e.source].operators[e.source_operator].operator_id,
+            by_id[e.target].head.operator_id,
+            e.input_index,
+            e.side_output_tag,
+        )
+        for e in graph.edges
+    }
+    return CheckpointMetadata(
+        job_id=job_id,
+        checkpoint_id=pending.checkpoint_id,
+        timestamp_ms=pending.timestamp_ms,
+        options=pending.options,
+        operators=tuple(operators),
+        channels=tuple(channels),
+        edges=edges,
+        job_name=graph.name,
+    )

@@ -1,0 +1,84 @@
+"""What can go wrong with stored checkpoints, one class per thing that a caller can do about it.
+
+A file that is not what was written raises `runtime.state.handles.DamagedSnapshotError`; what the storage itself refuses
+is an OSError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class CheckpointStorageError(Exception):
+    """Base of the errors of `runtime.checkpoint`'s storage.
+
+    Attributes:
+        location: the URI or path in question.
+    """
+
+    #: reports add neither the task nor this class
+    is_self_explanatory = True
+
+    def __init__(self, location: str, why: str) -> None:
+        super().__init__(why)
+        self.location = location
+
+
+class NotASnapshotError(CheckpointStorageError):
+    """A path is neither a checkpoint nor a savepoint."""
+
+    def __init__(self, location: str, why: str) -> None:
+        super().__init__(location, f"{location} is no checkpoint or savepoint: {why}")
+
+
+class NewerSnapshotError(CheckpointStorageError):
+    """A snapshot was written by a newer version of this program."""
+
+    def __init__(self, location: str, version: int, readable: int) -> None:
+        super().__init__(
+            location, f"{location} has version {version}; this program reads up to version {readable}: use a newer one"
+        )
+        self.version = version
+
+
+class LocationNotAllowedError(CheckpointStorageError):
+    """A path lies outside of the roots that are allowed."""
+
+    def __init__(self, location: str, roots: tuple[str, ...]) -> None:
+        super().__init__(location, f"{location} is not below a directory that is allowed: {', '.join(roots) or 'none'}")
+        self.roots = roots
+
+
+class UnknownFileSystemError(CheckpointStorageError):
+    """A URI's scheme is none that can be stored to."""
+
+    def __init__(self, location: str, why: str) -> None:
+        super().__init__(location, f"{location} cannot be used for checkpoints: {why}")
+
+
+class FencedError(CheckpointStorageError):
+    """A JobMaster of a newer leader epoch has taken over."""
+
+    def __init__(self, location: str, mine: int, newer: int) -> None:
+        super().__init__(location, f"leader epoch {mine} was replaced by epoch {newer}")
+        self.mine = mine
+        self.newer = newer
+
+
+class NoSuchStateError(CheckpointStorageError):
+    """A snapshot has no such operator or state."""
+
+    def __init__(self, location: str, why: str, known: Sequence[str]) -> None:
+        super().__init__(location, f"{why}; there are {', '.join(map(repr, known)) or 'none'}")
+        self.known = known
+
+
+class PickledStateError(CheckpointStorageError):
+    """State holds pickled values, and the caller has not allowed to unpickle them."""
+
+    def __init__(self, location: str, what: str) -> None:
+        super().__init__(
+            location,
+            f"{what} holds pickled values, and unpickling runs whatever the writer put there: "
+            "allow_pickle=True reads them if you trust the snapshot",
+        )

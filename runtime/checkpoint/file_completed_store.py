@@ -1,0 +1,215 @@
+"""FileCompletedStore: the log of completed checkpoints of application mode, where there is no database.
+
+Each entry is one small sealed file, `completed/entry-<number>`, that says everything: who has taken over and which
+checkpoints are retained. An entry is created exclusively under the next number, so appending is a compare-and-set: of
+two JobMasters that saw the same last entry one gets the number, and the other then reads who it was. A JobMaster
+appends an entry when it takes over; from then on nobody before it can complete anything, however late its writes land.
+The file system has to refuse to create a file twice: local ones, HDFS and shared mounts do; object stores, through
+pyarrow, do so only where the two do not write at the same moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from runtime.checkpoint.completed_store import CheckpointPointer, CompletedCheckpoint
+from runtime.checkpoint.errors import CheckpointStorageError, FencedError
+from runtime.checkpoint.file_system import CheckpointFileSystem
+from runtime.checkpoint.layout import completed_directory
+from runtime.checkpoint.locations import join
+from runtime.checkpoint.sealed import seal, unseal
+from runtime.checkpoint.storage import DEFAULT_RETRIES, Retries, write_once
+from runtime.core.ids import CheckpointId, JobId
+from runtime.state.handles import DamagedSnapshotError
+
+_KIND: Final = "tidemark-completed"
+_VERSION: Final = 1
+_ENTRY: Final = re.compile(r"entry-([0-9]{10})")
+_KEPT_BEHIND: Final = 2
+"""Older entries that are kept for people; what is decided needs the newest one only."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """What one entry says."""
+
+    number: int
+    """0-based; it only grows. -1: there is no entry yet."""
+    owner: str
+    """Random name of the JobMaster that wrote it."""
+    leader_epoch: int
+    retained: tuple[CheckpointPointer, ...] = ()
+    """Completed checkpoints, oldest first."""
+
+
+class FileCompletedStore:
+    """CompletedCheckpointStore on a file system. `open` makes one and takes over; one call at a time.
+
+    Args:
+        root: URI of the checkpoint directory.
+        job_id: the job.
+        leader_epoch: of the JobMaster that takes over.
+        files: the file system.
+        owner: name of this JobMaster, unique among all that there ever are.
+        retries: of failed operations.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        job_id: JobId,
+        leader_epoch: int,
+        files: CheckpointFileSystem,
+        owner: str,
+        retries: Retries = DEFAULT_RETRIES,
+    ) -> None:
+        self._directory = completed_directory(root, job_id)
+        self._leader_epoch = leader_epoch
+        self._files = files
+        self._owner = owner
+        self._retries = retries
+
+    @classmethod
+    def open(
+        cls,
+        root: str,
+        job_id: JobId,
+        leader_epoch: int,
+        files: CheckpointFileSystem,
+        owner: str = "",
+        retries: Retries = DEFAULT_RETRIES,
+    ) -> FileCompletedStore:
+        """A store whose JobMaster has taken over from whoever was before it.
+
+        Raises:
+            FencedError: a JobMaster of a newer epoch has taken over already.
+            DamagedSnapshotError: the log's last entry is not what was written.
+            OSError: the storage cannot be reached.
+        """
+        store = cls(root, job_id, leader_epoch, files, owner or uuid.uuid4().hex, retries)
+        store.take_over()
+        return store
+
+    def take_over(self) -> None:
+        """Append the entry that fences everybody before this JobMaster.
+
+        Raises:
+            FencedError, DamagedSnapshotError, OSError: as `open`.
+        """
+        while True:
+            last = self.last_entry()
+            if last.leader_epoch > self._leader_epoch:
+                raise FencedError(self._directory, self._leader_epoch, last.leader_epoch)
+            if last.owner == self._owner or self._append(last, last.retained):
+                return
+
+    def complete(self, checkpoint: CompletedCheckpoint) -> bool:
+        """Make a checkpoint, whose metadata has been written, the newest completed one.
+
+        Returns:
+            Whether it is. False: another JobMaster has taken over, and nothing was changed.
+
+        Raises:
+            OSError: it is not known whether it is; call again.
+        """
+        pointer = CheckpointPointer(checkpoint.checkpoint_id, checkpoint.location, checkpoint.is_owned)
+        last = self.last_entry()
+        if last.owner != self._owner:
+            return False
+        if pointer in last.retained:
+            return True
+        others = (kept for kept in last.retained if kept.checkpoint_id != pointer.checkpoint_id)
+        retained = tuple(sorted((*others, pointer), key=lambda kept: kept.checkpoint_id))
+        if not self._append(last, retained):
+            return False
+        # a number that was in use once can be free again: then newer entries exist that do not know of this one
+        newest = self.last_entry()
+        return newest.number == last.number + 1 or pointer in newest.retained
+
+    def retained(self) -> list[CheckpointPointer]:
+        """The completed checkpoints that have not been removed, oldest first.
+
+        Raises:
+            DamagedSnapshotError: the log's last entry is not what was written.
+            OSError: the storage cannot be reached.
+        """
+        return list(self.last_entry().retained)
+
+    def remove(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
+        """Let `retained` give these no more; what is gone already is no error, nor is that another has taken over.
+
+        Raises:
+            OSError: the storage cannot be reached.
+        """
+        gone = set(checkpoint_ids)
+        last = self.last_entry()
+        kept = tuple(pointer for pointer in last.retained if pointer.checkpoint_id not in gone)
+        if last.owner == self._owner and kept != last.retained:
+            self._append(last, kept)
+
+    def last_entry(self) -> LogEntry:
+        """The newest entry of the log; one with the number -1 if there is none.
+
+        Raises:
+            DamagedSnapshotError: it is not what was written. What is restored then is for a person to choose.
+            OSError: the storage cannot be reached.
+        """
+        while True:
+            numbers = self._numbers()
+            if not numbers:
+                return LogEntry(-1, "", -1)
+            newest = numbers[-1]
+            try:
+                return self._read(newest)
+            except FileNotFoundError:
+                # newer ones have been appended in the meantime, and this one was tidied away
+                if self._numbers()[-1:] == [newest]:
+                    raise
+
+    def _append(self, last: LogEntry, retained: tuple[CheckpointPointer, ...]) -> bool:
+        """Create the entry that follows `last`; False if somebody else has."""
+        entry = replace(last, number=last.number + 1, owner=self._owner, leader_epoch=self._leader_epoch)
+        entry = replace(entry, retained=retained)
+        try:
+            write_once(self._files, self._uri(entry.number), _encoded(entry), self._retries)
+        except FileExistsError:
+            return False
+        # tidying may wait: an entry too many harms nobody
+        with contextlib.suppress(OSError):
+            for number in self._numbers():
+                if number < entry.number - _KEPT_BEHIND:
+                    self._files.delete_file(self._uri(number))
+        return True
+
+    def _numbers(self) -> list[int]:
+        entries = self._retries.call(lambda: self._files.list(self._directory))
+        matches = (_ENTRY.fullmatch(entry.name) for entry in entries)
+        return sorted(int(match[1]) for match in matches if match)
+
+    def _uri(self, number: int) -> str:
+        return join(self._directory, f"entry-{number:010d}")
+
+    def _read(self, number: int) -> LogEntry:
+        location = self._uri(number)
+        data = self._retries.call(lambda: self._files.read(location))
+        try:
+            saved = unseal(_KIND, _VERSION, data, location)
+        except CheckpointStorageError as error:
+            raise DamagedSnapshotError(location, str(error)) from error
+        return LogEntry(number, saved["owner"], saved["leader_epoch"], _pointers(saved["retained"]))
+
+
+def _encoded(entry: LogEntry) -> bytes:
+    retained = [[pointer.checkpoint_id, pointer.location, pointer.is_owned] for pointer in entry.retained]
+    document = {"owner": entry.owner, "leader_epoch": entry.leader_epoch, "retained": retained}
+    # the number is in the document too, so that no two entries are the same
+    return seal(_KIND, _VERSION, {"number": entry.number, **document})
+
+
+def _pointers(saved: Sequence[Sequence[Any]]) -> tuple[CheckpointPointer, ...]:
+    return tuple(CheckpointPointer(CheckpointId(number), location, owned) for number, location, owned in saved)

@@ -1,0 +1,284 @@
+"""The file system that checkpoints are stored to: a small protocol, and its implementation over pyarrow.fs.
+
+Files are immutable: they are written once, whole, under a name that nobody has used before, and then only read and
+deleted. Everything takes URIs (see locations.py). Objects may be shared between threads. On the local file system a new
+file appears under its name complete and on disk, or not at all, and never replaces another. Object stores show an
+object when its upload ends; those that cannot refuse to replace one are asked first whether it exists, which is why
+names are unique there in any case.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import pyarrow.fs as pafs
+
+from runtime.checkpoint.errors import UnknownFileSystemError
+from runtime.checkpoint.locations import is_local, local_path, to_uri
+
+PIECE_BYTES: Final = 1 << 20
+"""Read at once. Less costs calls (round trips on object stores), more memory for each transfer under way."""
+_NO_LINKS: Final = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryEntry:
+    """What a directory holds."""
+
+    name: str
+    is_directory: bool
+    size: int
+    """Bytes; 0 for directories."""
+
+
+class CheckpointFileSystem(Protocol):
+    """What checkpoint storage needs of a file system; any thread. What goes wrong is an OSError."""
+
+    def write_new(self, uri: str, data: bytes | Iterable[bytes]) -> None:
+        """Write a file that does not exist yet; its directory exists. It is durable when this returns.
+
+        Raises:
+            FileExistsError: it does exist; it is as it was.
+            OSError: it cannot be written; nothing is left of it where the file system allows that.
+        """
+
+    def read(self, uri: str) -> bytes:
+        """A file's content.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+        """
+
+    def read_range(self, uri: str, offset: int, length: int) -> bytes:
+        """A part of a file; shorter where the file ends."""
+
+    def pieces(self, uri: str) -> Iterator[bytes]:
+        """A file's content, piece by piece."""
+
+    def exists(self, uri: str) -> bool:
+        """Whether there is a file or directory."""
+
+    def list(self, uri: str) -> list[DirectoryEntry]:
+        """What a directory holds, by name; nothing if it does not exist."""
+
+    def make_directory(self, uri: str) -> None:
+        """Make a directory and those above it, unless they exist."""
+
+    def delete_file(self, uri: str) -> None:
+        """Delete a file, unless it is gone already."""
+
+    def delete_directory(self, uri: str) -> None:
+        """Delete a directory with all that is in it, unless it is gone already."""
+
+    def local_path(self, uri: str) -> Path | None:
+        """The file's path, if it is an ordinary one of this machine."""
+
+
+class ArrowFileSystem:
+    """Local files by the operating system, everything else by pyarrow.fs: s3, hdfs, gs, abfs by URI.
+
+    Credentials come from where pyarrow looks for them (environment, profiles, instance metadata), never from options.
+
+    Args:
+        resolve: gives the pyarrow file system of a URI, and the path in it.
+        survives_power_loss: whether local files are synced to disk before they count; without, they outlive processes
+            only, and writing many small files is several times faster.
+    """
+
+    def __init__(
+        self,
+        resolve: Callable[[str], tuple[Any, str]] = pafs.FileSystem.from_uri,
+        survives_power_loss: bool = True,
+    ) -> None:
+        self._resolve = resolve
+        self._syncs = survives_power_loss
+        self._lock = threading.Lock()
+        #: one file system for each scheme and host: connecting is expensive
+        self._known: dict[str, tuple[Any, str]] = {}
+
+    def write_new(self, uri: str, data: bytes | Iterable[bytes]) -> None:
+        pieces = (data,) if isinstance(data, bytes) else data
+        if is_local(uri):
+            _write_new_local(local_path(uri), pieces, self._syncs)
+            return
+        files, path = self._of(uri)
+        if files.get_file_info(path).type != pafs.FileType.NotFound:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), uri)
+        try:
+            with files.open_output_stream(path) as stream:
+                for piece in pieces:
+                    stream.write(piece)
+        except BaseException:
+            # leaving the block has completed the upload of what was written so far
+            with contextlib.suppress(OSError):
+                files.delete_file(path)
+            raise
+
+    def read(self, uri: str) -> bytes:
+        if is_local(uri):
+            return local_path(uri).read_bytes()
+        files, path = self._of(uri)
+        with files.open_input_file(path) as file:
+            data: bytes = file.read()
+        return data
+
+    def read_range(self, uri: str, offset: int, length: int) -> bytes:
+        if is_local(uri):
+            with local_path(uri).open("rb") as local:
+                local.seek(offset)
+                return local.read(length)
+        files, path = self._of(uri)
+        with files.open_input_file(path) as file:
+            data: bytes = file.read_at(max(0, min(length, file.size() - offset)), offset)
+        return data
+
+    def pieces(self, uri: str) -> Iterator[bytes]:
+        if is_local(uri):
+            with local_path(uri).open("rb", buffering=0) as local:
+                while piece := local.read(PIECE_BYTES):
+                    yield piece
+            return
+        files, path = self._of(uri)
+        with files.open_input_stream(path) as stream:
+            while piece := stream.read(PIECE_BYTES):
+                yield piece
+
+    def exists(self, uri: str) -> bool:
+        if is_local(uri):
+            return local_path(uri).exists()
+        files, path = self._of(uri)
+        return bool(files.get_file_info(path).type != pafs.FileType.NotFound)
+
+    def list(self, uri: str) -> list[DirectoryEntry]:
+        if is_local(uri):
+            return _list_local(local_path(uri))
+        files, path = self._of(uri)
+        found = files.get_file_info(pafs.FileSelector(path, allow_not_found=True))
+        entries = [
+            DirectoryEntry(info.base_name, info.type == pafs.FileType.Directory, info.size or 0) for info in found
+        ]
+        return sorted(entries, key=lambda entry: entry.name)
+
+    def make_directory(self, uri: str) -> None:
+        if is_local(uri):
+            _make_local_directory(local_path(uri), self._syncs)
+            return
+        files, path = self._of(uri)
+        files.create_dir(path, recursive=True)
+
+    def delete_file(self, uri: str) -> None:
+        if is_local(uri):
+            local_path(uri).unlink(missing_ok=True)
+            return
+        files, path = self._of(uri)
+        if files.get_file_info(path).type != pafs.FileType.NotFound:
+            files.delete_file(path)
+
+    def delete_directory(self, uri: str) -> None:
+        if is_local(uri):
+            _delete_local_directory(local_path(uri))
+            return
+        files, path = self._of(uri)
+        if files.get_file_info(path).type != pafs.FileType.NotFound:
+            files.delete_dir(path)
+
+    def local_path(self, uri: str) -> Path | None:
+        return local_path(uri) if is_local(uri) else None
+
+    def _of(self, uri: str) -> tuple[Any, str]:
+        """The pyarrow file system of a URI and the path in it."""
+        scheme, _, rest = to_uri(uri).partition("://")
+        scheme = {"s3a": "s3", "gcs": "gs"}.get(scheme, scheme)
+        host, _, path = rest.partition("/")
+        with self._lock:
+            known = self._known.get(f"{scheme}://{host}")
+            if known is None:
+                try:
+                    known = self._resolve(f"{scheme}://{host}/")
+                except (ValueError, NotImplementedError) as error:
+                    raise UnknownFileSystemError(uri, str(error)) from error
+                self._known[f"{scheme}://{host}"] = known
+        files, root = known
+        return files, f"{root.rstrip('/')}/{path}" if root and path else root or path
+
+
+# --- local files ------------------------------------------------------------------------------------------------------
+
+
+def _write_new_local(path: Path, pieces: Iterable[bytes], syncs: bool) -> None:
+    """Write beside, sync, give it its name: a link never replaces a file."""
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
+    try:
+        with draft.open("xb", buffering=0) as file:
+            for piece in pieces:
+                view = memoryview(piece)
+                while view:
+                    view = view[file.write(view) :]
+            if syncs:
+                os.fsync(file.fileno())
+        try:
+            path.hardlink_to(draft)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            # no links here: the name is reserved, then replaced; a reader in between finds a damaged file
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    if syncs:
+        _sync_directory(path.parent)
+
+
+def _list_local(directory: Path) -> list[DirectoryEntry]:
+    entries = []
+    try:
+        with os.scandir(directory) as found:
+            for item in found:
+                with contextlib.suppress(FileNotFoundError):
+                    is_directory = item.is_dir(follow_symlinks=False)
+                    size = 0 if is_directory else item.stat(follow_symlinks=False).st_size
+                    entries.append(DirectoryEntry(item.name, is_directory, size))
+    except FileNotFoundError:
+        return []
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def _make_local_directory(directory: Path, syncs: bool) -> None:
+    if directory.is_dir():
+        return
+    _make_local_directory(directory.parent, syncs)
+    directory.mkdir(exist_ok=True)
+    if syncs:
+        _sync_directory(directory.parent)
+
+
+def _delete_local_directory(directory: Path) -> None:
+    # somebody else may be deleting it too
+    while directory.is_dir() and not directory.is_symlink():
+        try:
+            shutil.rmtree(directory)
+        except FileNotFoundError:
+            continue
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make new names durable."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # some file systems (network shares) sync files only
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,125 @@
+"""URIs of checkpoint files: how they are written, joined and taken apart, and which of them are allowed.
+
+A location is a URI; plain paths become `file://` ones. Pure but for links in local paths, which are followed before
+anything is compared, so that neither `..` nor a link leads out of an allowed root.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from runtime.checkpoint.errors import LocationNotAllowedError, UnknownFileSystemError
+
+SCHEMES: Final = ("file", "s3", "s3a", "hdfs", "viewfs", "gs", "gcs", "abfs", "abfss", "mock")
+"""What checkpoints can be stored to; `mock` is pyarrow's own, in memory, for tests."""
+
+
+def to_uri(location: str | Path) -> str:
+    """A location as a URI without a slash at its end; a plain path, relative ones too, becomes a `file` URI.
+
+    Raises:
+        UnknownFileSystemError: checkpoints cannot be stored to such a URI.
+    """
+    text = str(location)
+    scheme, colon, _ = text.partition("://")
+    if not colon:
+        return _uri_of(Path(text.removeprefix("file:")).absolute())
+    if scheme.lower() not in SCHEMES:
+        raise UnknownFileSystemError(text, f"there is no file system for {scheme}://; there are {', '.join(SCHEMES)}")
+    if "?" in text or "#" in text:
+        # an object's name may have them, a URI's options may not be lost: neither is guessed at
+        raise UnknownFileSystemError(text, "a URI with options or a fragment cannot be extended by file names")
+    user, at, host = urlsplit(text).netloc.rpartition("@")
+    if at and ":" in user:
+        # an error's text ends up in logs and on the page
+        raise UnknownFileSystemError(f"{scheme}://{host}", "credentials do not belong into a URI")
+    if scheme.lower() == "file":
+        return _uri_of(local_path(text))
+    return f"{scheme.lower()}://{text[len(scheme) + 3 :].rstrip('/')}"
+
+
+def join(directory: str, *names: str) -> str:
+    """The URI of what lies below a directory. Names have no characters that a URI would quote."""
+    base = directory if directory.endswith("://") else directory.rstrip("/")
+    return "/".join([base, *names])
+
+
+def name_of(uri: str) -> str:
+    """The last part of a URI."""
+    return uri.rstrip("/").rpartition("/")[2]
+
+
+def parent_of(uri: str) -> str:
+    """The directory that a URI is in."""
+    return uri.rstrip("/").rpartition("/")[0]
+
+
+def local_path(uri: str) -> Path:
+    """The path of a `file` URI or of a plain path.
+
+    Raises:
+        UnknownFileSystemError: it is on another host, or not of the local file system.
+    """
+    if "://" not in uri:
+        return Path(uri).absolute()
+    parts = urlsplit(uri)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        raise UnknownFileSystemError(uri, "it is not on this machine")
+    return Path(unquote(parts.path) or "/").absolute()
+
+
+def _uri_of(path: Path) -> str:
+    # the root is "file://", so that a slash and a name can follow any directory
+    return path.as_uri() if path.name else "file://"
+
+
+def is_local(uri: str) -> bool:
+    """Whether a location is of the local file system."""
+    return "://" not in uri or uri.lower().startswith("file://")
+
+
+def resolved(location: str | Path) -> str:
+    """A location as a URI with neither `..` nor links in it."""
+    uri = to_uri(location)
+    if is_local(uri):
+        return _uri_of(local_path(uri).resolve())
+    parts = urlsplit(uri)
+    path = posixpath.normpath(parts.path) if parts.path else ""
+    return f"{parts.scheme}://{parts.netloc}{'' if path in ('.', '/') else path}"
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedRoots:
+    """The directories below which checkpoints and savepoints may be written, read and deleted."""
+
+    roots: tuple[str, ...] | None = None
+    """Resolved URIs; None: everything is allowed (a program that runs under its user's own account)."""
+
+    @classmethod
+    def of(cls, locations: Iterable[str | Path]) -> AllowedRoots:
+        """Exactly these.
+
+        Raises:
+            UnknownFileSystemError: one of them cannot be used at all.
+        """
+        return cls(tuple(dict.fromkeys(resolved(location) for location in locations)))
+
+    def check(self, location: str | Path) -> str:
+        """The location as a resolved URI, to be used from here on.
+
+        Raises:
+            LocationNotAllowedError: it is below none of the roots.
+            UnknownFileSystemError: checkpoints cannot be stored to such a URI.
+        """
+        uri = resolved(location)
+        if self.roots is not None and not any(uri == root or uri.startswith(root + "/") for root in self.roots):
+            raise LocationNotAllowedError(str(location), self.roots)
+        return uri
+
+
+EVERYWHERE: Final = AllowedRoots()

@@ -1,0 +1,346 @@
+"""SavepointReader: what is inside a checkpoint or savepoint, and its state as Polars frames.
+
+    >>> reader = SavepointReader.read("savepoints/savepoint-1a2b3c-0123456789ab")    # doctest: +SKIP
+    >>> reader.keyed_state("counter", "count")                                       # doctest: +SKIP
+    shape: (3, 3)  key | namespace | value
+
+Every file is verified before anything of it is used. Values are decoded by the serializer that the state names; pickled
+ones only when the caller allows it, because unpickling runs what whoever wrote the savepoint put there. Any thread.
+Source: Flink, State Processor API.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from runtime.checkpoint.errors import NoSuchStateError, PickledStateError
+from runtime.checkpoint.file_system import ArrowFileSystem, CheckpointFileSystem
+from runtime.checkpoint.handles import CheckpointMetadata, OperatorState, OperatorSubtaskState
+from runtime.checkpoint.snapshot_files import SnapshotFiles
+from runtime.checkpoint.state_frames import column_of, is_pickled, keys_column, read_codec
+from runtime.checkpoint.storage import TaskStateReader
+from runtime.common.typeinfo import MapTypeInfo, TypeInformation, parse_type
+from runtime.core.keys import decode_key
+from runtime.core.serializers import serializer_by_name
+from runtime.operators.columnar.segments import saved_frames
+from runtime.state.key_groups import KeyGroupRange
+from runtime.state.namespaces import decode_namespace
+from runtime.state.operator_state import OperatorBroadcastState
+from runtime.state.readers import load_keyed_state
+from runtime.state.snapshot import KeyedSnapshot, OperatorStateSnapshot, Redistribution, StateMeta
+
+COORDINATOR: Final = "coordinator"
+_NO_TIMERS: Final = {"service": pl.String, "is_event_time": pl.Boolean, "timestamp": pl.Int64}
+
+
+@dataclass(frozen=True, slots=True)
+class StateSummary:
+    """One state of one operator."""
+
+    name: str
+    kind: str
+    """value | list | map | reducing | aggregating | columnar; timers; split | union | broadcast (operator state);
+    coordinator."""
+    serializer: str
+    """Of the values; "" where there are none."""
+    entries: int
+    """Keys with their namespaces, timers, or items; key groups of columnar state."""
+    size: int
+    """Bytes of keys, namespaces and values as they are encoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSummary:
+    """One operator of a snapshot."""
+
+    operator_id: str
+    uid: str
+    name: str
+    parallelism: int
+    max_parallelism: int
+    formats: tuple[str, ...]
+    """How its keyed state is stored: canonical | hashmap | rocksdb."""
+    size: int
+    """Bytes of its files."""
+
+
+class SavepointReader:
+    """A checkpoint or savepoint that is there to be looked into.
+
+    Args:
+        metadata: as `SnapshotFiles.load` gives them.
+        files: where its files are.
+        allow_pickle: whether pickled values may be unpickled; their classes must then be importable.
+    """
+
+    def __init__(
+        self, metadata: CheckpointMetadata, files: CheckpointFileSystem | None = None, allow_pickle: bool = False
+    ) -> None:
+        self.metadata = metadata
+        self._files = TaskStateReader(files or ArrowFileSystem())
+        self._allow_pickle = allow_pickle
+
+    @classmethod
+    def read(
+        cls, path: str | Path, files: CheckpointFileSystem | None = None, allow_pickle: bool = False
+    ) -> SavepointReader:
+        """A reader of the snapshot in a directory.
+
+        Args:
+            path: the directory or its `_metadata`; a path or a URI.
+            files, allow_pickle: see the class.
+
+        Raises:
+            NotASnapshotError: there is no checkpoint or savepoint.
+            DamagedSnapshotError: its metadata are not what was written.
+            NewerSnapshotError: it was written by a newer program.
+            OSError: the storage cannot be reached.
+        """
+        files = files or ArrowFileSystem()
+        return cls(SnapshotFiles(files).load(str(path)), files, allow_pickle)
+
+    def operators(self) -> list[OperatorSummary]:
+        """The operators, from sources to sinks; from the metadata alone."""
+        return [self._summary(operator) for operator in self.metadata.operators]
+
+    def states(self, operator: str) -> list[StateSummary]:
+        """The states of an operator, keyed ones first. Reads all of its keyed state.
+
+        Args:
+            operator: uid, id or, where it is the only one of that name, name.
+
+        Raises:
+            NoSuchStateError: there is no such operator.
+            DamagedSnapshotError: a file is not what was written.
+        """
+        found = self._operator(operator)
+        keyed: dict[tuple[str, str], list[Any]] = {}
+        for snapshot in self._keyed_snapshots(found):
+            _count_keyed(snapshot, keyed)
+        states = [StateSummary(name, kind, *counted) for (kind, name), counted in keyed.items()]
+        items: dict[str, list[OperatorStateSnapshot]] = {}
+        for subtask in found.subtasks:
+            for name, state in subtask.operator_states.items():
+                items.setdefault(name, []).append(state)
+        for name, parts in items.items():
+            count, size = sum(len(p.items) for p in parts), sum(len(item) for p in parts for item in p.items)
+            states.append(StateSummary(name, parts[0].mode.value, parts[0].serializer, count, size))
+        if found.coordinator is not None:
+            inside = found.coordinator.items
+            states.append(StateSummary(COORDINATOR, COORDINATOR, "", len(inside), sum(map(len, inside))))
+        return states
+
+    def keyed_state(self, operator: str, state_name: str) -> pl.DataFrame:
+        """A keyed state of all subtasks.
+
+        Args:
+            operator: see `states`.
+            state_name: as in its descriptor.
+
+        Returns:
+            Columns key, namespace (null where the state has none) and value, a row for each key and namespace, in no
+            order. Columnar state (of vectorised operators) comes with the columns that it has.
+
+        Raises:
+            NoSuchStateError: there is no such operator or state.
+            PickledStateError: its values are pickled, and that is not allowed.
+            DamagedSnapshotError: a file is not what was written.
+        """
+        found = self._operator(operator)
+        meta: StateMeta | None = None
+        keys: list[Any] = []
+        namespaces: list[Any] = []
+        values: list[Any] = []
+        frames: list[pl.DataFrame] = []
+        known: dict[str, StateMeta] = {}
+        for snapshot in self._keyed_snapshots(found):
+            known.update(snapshot.metas)
+            meta = snapshot.metas.get(state_name)
+            if meta is None:
+                continue
+            if meta.kind == "columnar":
+                frames += [frame for _, frame in saved_frames(state_name, snapshot)]
+                continue
+            self._check_pickle(found, state_name, meta.serializer)
+            codec, _ = read_codec(meta)
+            decode = codec.decode_timed if meta.has_ttl else codec.decode
+            for group in snapshot.groups.values():
+                for entry in group.states.get(state_name, ()):
+                    keys.append(decode_key(entry.key))
+                    namespaces.append(decode_namespace(entry.namespace))
+                    value = decode(entry.value)
+                    values.append(codec.drop_times(value) if meta.has_ttl else value)
+        meta = known.get(state_name)
+        if meta is None:
+            raise NoSuchStateError(self._location, f"{found.name!r} has no keyed state {state_name!r}", sorted(known))
+        if meta.kind == "columnar":
+            return pl.concat(frames) if frames else pl.DataFrame()
+        value_type = read_codec(meta)[1]
+        return pl.DataFrame(
+            [keys_column("key", keys), keys_column("namespace", namespaces), column_of("value", values, value_type)]
+        )
+
+    def timers(self, operator: str) -> pl.DataFrame:
+        """The timers of an operator, of all subtasks.
+
+        Args:
+            operator: see `states`.
+
+        Returns:
+            Columns service, is_event_time, timestamp (ms), key, namespace.
+
+        Raises:
+            NoSuchStateError: there is no such operator.
+            DamagedSnapshotError: a file is not what was written.
+        """
+        rows: list[tuple[str, bool, int]] = []
+        keys: list[Any] = []
+        namespaces: list[Any] = []
+        for snapshot in self._keyed_snapshots(self._operator(operator)):
+            for group in snapshot.groups.values():
+                for is_event_time, services in ((True, group.event_timers), (False, group.processing_timers)):
+                    for service, timers in services.items():
+                        rows += [(service, is_event_time, timer.timestamp) for timer in timers]
+                        keys += [decode_key(timer.key) for timer in timers]
+                        namespaces += [decode_namespace(timer.namespace) for timer in timers]
+        frame = pl.DataFrame(rows, schema=_NO_TIMERS, orient="row")
+        return frame.with_columns(keys_column("key", keys), keys_column("namespace", namespaces))
+
+    def operator_state(self, operator: str, state_name: str) -> pl.DataFrame:
+        """An operator state (not keyed) of all subtasks.
+
+        Args:
+            operator: see `states`.
+            state_name: as in its descriptor; "coordinator" is what a source's coordinator has kept.
+
+        Returns:
+            Columns subtask and value; of broadcast state subtask, key and value. Values whose serializer is not named
+            are bytes.
+
+        Raises:
+            NoSuchStateError, PickledStateError: as `keyed_state`.
+        """
+        found = self._operator(operator)
+        if state_name == COORDINATOR and found.coordinator is not None:
+            items = list(found.coordinator.items)
+            return pl.DataFrame(
+                {"subtask": [0] * len(items), "value": items}, {"subtask": pl.Int32, "value": pl.Binary}
+            )
+        parts = [
+            (index, subtask.operator_states[state_name])
+            for index, subtask in enumerate(found.subtasks)
+            if state_name in subtask.operator_states
+        ]
+        if not parts:
+            known = {name for subtask in found.subtasks for name in subtask.operator_states}
+            raise NoSuchStateError(
+                self._location, f"{found.name!r} has no operator state {state_name!r}", sorted(known)
+            )
+        name = parts[0][1].serializer
+        self._check_pickle(found, state_name, name)
+        if parts[0][1].mode is Redistribution.BROADCAST and name.startswith("map<"):
+            return _broadcast_frame(parts, name)
+        subtasks = [index for index, state in parts for _ in state.items]
+        values, value_type = _items(parts, name)
+        return pl.DataFrame([pl.Series("subtask", subtasks, pl.Int32), column_of("value", values, value_type)])
+
+    @property
+    def _location(self) -> str:
+        return self.metadata.options.directory
+
+    def _operator(self, operator: str) -> OperatorState:
+        operators = self.metadata.operators
+        for field in ("uid", "operator_id", "name"):
+            found = [state for state in operators if getattr(state, field) == operator]
+            if len(found) == 1:
+                return found[0]
+        known = [state.uid or state.name for state in operators]
+        raise NoSuchStateError(self._location, f"there is no operator {operator!r}", known)
+
+    def _keyed_snapshots(self, operator: OperatorState) -> Iterator[KeyedSnapshot]:
+        """The keyed state of each subtask in turn; local copies are gone when the next one comes."""
+        for subtask in operator.subtasks:
+            if subtask.keyed is not None:
+                groups = KeyGroupRange(0, operator.max_parallelism - 1)
+                with tempfile.TemporaryDirectory(prefix="tidemark-savepoint-") as directory:
+                    yield load_keyed_state(
+                        [subtask.keyed], groups, operator.max_parallelism, self._files, Path(directory)
+                    )
+
+    def _check_pickle(self, operator: OperatorState, state_name: str, serializer: str) -> None:
+        if not self._allow_pickle and is_pickled(serializer):
+            raise PickledStateError(self._location, f"state {state_name!r} of {operator.name!r}")
+
+    @staticmethod
+    def _summary(operator: OperatorState) -> OperatorSummary:
+        keyed = [subtask.keyed for subtask in operator.subtasks if subtask.keyed is not None]
+        return OperatorSummary(
+            operator.operator_id,
+            operator.uid,
+            operator.name,
+            operator.parallelism,
+            operator.max_parallelism,
+            tuple(sorted({handle.format for handle in keyed})),
+            sum(_size(subtask) for subtask in operator.subtasks),
+        )
+
+
+def _size(subtask: OperatorSubtaskState) -> int:
+    inline = sum(len(item) for state in subtask.operator_states.values() for item in state.items)
+    file = subtask.operator_states_file
+    return inline + (0 if file is None else file.size) + (0 if subtask.keyed is None else subtask.keyed.size)
+
+
+def _count_keyed(snapshot: KeyedSnapshot, counted: dict[tuple[str, str], list[Any]]) -> None:
+    """Add the entries and bytes of a snapshot to [serializer, entries, bytes] by (kind, name)."""
+    for meta in snapshot.metas.values():
+        counted.setdefault((meta.kind, meta.name), [meta.serializer, 0, 0])
+    for group in snapshot.groups.values():
+        for name, entries in group.states.items():
+            row = counted[snapshot.metas[name].kind, name]
+            row[1] += len(entries)
+            row[2] += sum(len(entry.key) + len(entry.namespace) + len(entry.value) for entry in entries)
+        for services in (group.event_timers, group.processing_timers):
+            for name, timers in services.items():
+                row = counted.setdefault(("timers", name), ["", 0, 0])
+                row[1] += len(timers)
+                row[2] += sum(8 + len(timer.key) + len(timer.namespace) for timer in timers)
+
+
+def _items(
+    parts: Sequence[tuple[int, OperatorStateSnapshot]], serializer: str
+) -> tuple[list[Any], TypeInformation | None]:
+    """The items of a list state, decoded where that is possible, and their type."""
+    items = [item for _, state in parts for item in state.items]
+    if not serializer:
+        return items, None
+    decode = serializer_by_name(serializer).deserialize
+    return [decode(item) for item in items], parse_type(serializer)
+
+
+def _broadcast_frame(parts: Sequence[tuple[int, OperatorStateSnapshot]], serializer: str) -> pl.DataFrame:
+    type_info = parse_type(serializer)
+    assert isinstance(type_info, MapTypeInfo)
+    subtasks: list[int] = []
+    pairs: list[tuple[Any, Any]] = []
+    for index, part in parts:
+        state = OperatorBroadcastState(
+            serializer_by_name(repr(type_info.key_type)), serializer_by_name(repr(type_info.value_type))
+        )
+        state.decode(part.items)
+        found: Mapping[Any, Any] = dict(state.items())
+        subtasks += [index] * len(found)
+        pairs += found.items()
+    return pl.DataFrame(
+        [
+            pl.Series("subtask", subtasks, pl.Int32),
+            column_of("key", [key for key, _ in pairs], type_info.key_type),
+            column_of("value", [value for _, value in pairs], type_info.value_type),
+        ]
+    )

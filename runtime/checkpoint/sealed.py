@@ -1,0 +1,59 @@
+"""Sealed documents: small JSON files that say what they are and carry their own checksum. Pure; any thread.
+
+    <kind> <version> <sha256 of version and body> <bytes of body>\n<body>
+
+The checksum is compared before the version is looked at, so that a flipped digit is damage and not a newer version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from runtime.checkpoint.errors import NewerSnapshotError, NotASnapshotError
+from runtime.state.handles import DamagedSnapshotError
+
+_MAX_HEADER = 200
+
+
+def seal(kind: str, version: int, document: dict[str, Any]) -> bytes:
+    """A JSON document as the bytes of its file."""
+    body = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+    return f"{kind} {version} {_sha256(str(version), body)} {len(body)}\n".encode() + body
+
+
+def unseal(kind: str, readable: int, data: bytes, location: str) -> dict[str, Any]:
+    """What `seal` was given.
+
+    Args:
+        kind: of document that is expected.
+        readable: the newest version that can be read.
+        data: the file's content.
+        location: for error messages.
+
+    Raises:
+        NotASnapshotError: it was never a document of this kind.
+        DamagedSnapshotError: it is not what was written.
+        NewerSnapshotError: it was written by a newer program.
+    """
+    header, newline, body = data[:_MAX_HEADER].partition(b"\n")
+    words = header.decode("latin-1").split(" ")
+    if not newline or len(words) != 4:
+        if not data.startswith(kind.encode()):
+            raise NotASnapshotError(location, f"it does not begin with {kind!r}")
+        raise DamagedSnapshotError(location, "its first line is not what was written")
+    found_kind, version, sha256, size = words
+    body = data[len(header) + 1 :]
+    if size != str(len(body)) or sha256 != _sha256(version, body):
+        raise DamagedSnapshotError(location, "its checksum is not that of its content")
+    if found_kind != kind:
+        raise NotASnapshotError(location, f"it is a {found_kind} document, not {kind}")
+    if int(version) > readable:
+        raise NewerSnapshotError(location, int(version), readable)
+    document: dict[str, Any] = json.loads(body)
+    return document
+
+
+def _sha256(version: str, body: bytes) -> str:
+    return hashlib.sha256(version.encode() + b"\n" + body).hexdigest()

@@ -1,0 +1,169 @@
+"""CheckpointSettings: what a job's options say about checkpoints, read once, as plain numbers. Frozen; pure.
+
+Source: Flink, CheckpointCoordinatorConfiguration and SavepointRestoreSettings; option keys and defaults are Flink's.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from runtime.common import options
+from runtime.common.config_options import ConfigurationError
+from runtime.common.configuration import Configuration
+from runtime.core.checkpointing import Alignment, SnapshotKind
+
+MIN_INTERVAL_MS = 10
+"""As in Flink; below that a checkpoint would begin before the barriers of the last one are through."""
+
+
+class Retention(enum.Enum):
+    """What becomes of a job's checkpoints when it ends; those of a job that has finished are always deleted."""
+
+    NO_EXTERNALIZED_CHECKPOINTS = "no_externalized_checkpoints"
+    """Deleted however it ends."""
+    DELETE_ON_CANCELLATION = "delete_on_cancellation"
+    """Kept when it has failed."""
+    RETAIN_ON_CANCELLATION = "retain_on_cancellation"
+    """Kept when it has failed or was cancelled."""
+
+    def keeps(self, *, is_failed: bool, is_canceled: bool) -> bool:
+        """Whether the checkpoints outlive a job that ended so."""
+        if self is Retention.NO_EXTERNALIZED_CHECKPOINTS:
+            return False
+        return is_failed or (is_canceled and self is Retention.RETAIN_ON_CANCELLATION)
+
+
+class ClaimMode(enum.Enum):
+    """Whose a snapshot is once a job has started from it."""
+
+    CLAIM = "claim"
+    """The job's: deleted like its own checkpoints."""
+    NO_CLAIM = "no_claim"
+    """The user's, as before: nothing that the job writes refers to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSettings:
+    """What a job starts from."""
+
+    path: str
+    claim_mode: ClaimMode = ClaimMode.NO_CLAIM
+    ignore_unclaimed_state: bool = False
+    """Whether state of operators that the job does not have may be left behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSettings:
+    """Times in milliseconds."""
+
+    interval_ms: int | None = None
+    """None: no periodic checkpoints; savepoints can be taken all the same."""
+    timeout_ms: int = 600_000
+    min_pause_ms: int = 0
+    """From the end of a checkpoint to the begin of the next periodic one."""
+    max_concurrent: int = 1
+    tolerable_failures: int = 0
+    """In a row; one more fails the job."""
+    num_retained: int = 1
+    retention: Retention = Retention.NO_EXTERNALIZED_CHECKPOINTS
+    is_exactly_once: bool = True
+    is_unaligned: bool = False
+    is_unaligned_forced: bool = False
+    aligned_timeout_ms: int = 0
+    """With `is_unaligned`: 0 = unaligned from the start, else aligned for so long."""
+    is_incremental: bool = False
+    after_tasks_finish: bool = True
+    directory: str | None = None
+    """URI as configured; None: a private one of the JobMaster."""
+    savepoint_directory: str | None = None
+    restore: RestoreSettings | None = None
+    state_backend: str = "hashmap"
+    rescale_cooldown_ms: int = 30_000
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether the job takes checkpoints by itself."""
+        return self.interval_ms is not None
+
+    @property
+    def alignment(self) -> Alignment:
+        """How a checkpoint begins; savepoints are always aligned."""
+        if not self.is_exactly_once:
+            return Alignment.AT_LEAST_ONCE
+        if self.is_unaligned and self.aligned_timeout_ms == 0:
+            return Alignment.UNALIGNED
+        return Alignment.ALIGNED
+
+    @property
+    def switch_timeout_ms(self) -> int | None:
+        """After how long an aligned checkpoint goes on unaligned; None = never."""
+        return (
+            self.aligned_timeout_ms if self.is_exactly_once and self.is_unaligned and self.aligned_timeout_ms else None
+        )
+
+    @property
+    def kind(self) -> SnapshotKind:
+        """Form of a checkpoint's state."""
+        return SnapshotKind.INCREMENTAL if self.is_incremental else SnapshotKind.FULL
+
+    @classmethod
+    def from_configuration(cls, configuration: Configuration) -> CheckpointSettings:
+        """Read a job's options.
+
+        Raises:
+            ConfigurationError: a value cannot be read, or does not go with another one.
+        """
+        interval = configuration.get(options.CHECKPOINTING_INTERVAL)
+        interval_ms = None if interval is None or interval.to_millis() <= 0 else interval.to_millis()
+        if interval_ms is not None and interval_ms < MIN_INTERVAL_MS:
+            raise ConfigurationError(options.CHECKPOINTING_INTERVAL.key, f"{interval_ms} ms", "at least 10 ms, or 0")
+        min_pause_ms = configuration.get(options.CHECKPOINTING_MIN_PAUSE).to_millis()
+        is_unaligned = configuration.get(options.UNALIGNED_CHECKPOINTS)
+        is_forced = configuration.get(options.FORCE_UNALIGNED_CHECKPOINTS)
+        max_concurrent = configuration.get(options.MAX_CONCURRENT_CHECKPOINTS)
+        if min_pause_ms > 0:
+            # a pause before the next one leaves no room for two
+            max_concurrent = 1
+        if is_unaligned and max_concurrent > 1 and not is_forced:
+            raise ConfigurationError(
+                options.MAX_CONCURRENT_CHECKPOINTS.key, str(max_concurrent), "1 with unaligned checkpoints"
+            )
+        path = configuration.get(options.RECOVERY_PATH)
+        restore = None
+        if path:
+            restore = RestoreSettings(
+                path,
+                ClaimMode(configuration.get(options.RECOVERY_CLAIM_MODE)),
+                configuration.get(options.IGNORE_UNCLAIMED_STATE),
+            )
+        return cls(
+            interval_ms=interval_ms,
+            timeout_ms=configuration.get(options.CHECKPOINTING_TIMEOUT).to_millis(),
+            min_pause_ms=min_pause_ms,
+            max_concurrent=max_concurrent,
+            tolerable_failures=configuration.get(options.TOLERABLE_FAILED_CHECKPOINTS),
+            num_retained=configuration.get(options.RETAINED_CHECKPOINTS),
+            retention=Retention(configuration.get(options.CHECKPOINT_RETENTION)),
+            is_exactly_once=configuration.get(options.CHECKPOINTING_MODE) == "exactly_once",
+            is_unaligned=is_unaligned,
+            is_unaligned_forced=is_forced,
+            aligned_timeout_ms=configuration.get(options.ALIGNED_CHECKPOINT_TIMEOUT).to_millis(),
+            is_incremental=configuration.get(options.INCREMENTAL_CHECKPOINTS),
+            after_tasks_finish=configuration.get(options.CHECKPOINTS_AFTER_TASKS_FINISH),
+            directory=_directory(configuration),
+            savepoint_directory=configuration.get(options.SAVEPOINT_DIRECTORY) or None,
+            restore=restore,
+            state_backend=configuration.get(options.STATE_BACKEND),
+            rescale_cooldown_ms=configuration.get(options.RESCALE_COOLDOWN).to_millis(),
+        )
+
+
+def _directory(configuration: Configuration) -> str | None:
+    storage = configuration.get(options.CHECKPOINT_STORAGE)
+    directory = configuration.get(options.CHECKPOINT_DIRECTORY) or None
+    if storage == "filesystem" and directory is None:
+        raise ConfigurationError(
+            options.CHECKPOINT_STORAGE.key, storage, f"jobmanager, or a directory as {options.CHECKPOINT_DIRECTORY.key}"
+        )
+    return None if storage == "jobmanager" else directory

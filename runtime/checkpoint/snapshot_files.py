@@ -1,0 +1,149 @@
+"""The metadata files of checkpoints and savepoints, and deletion: CheckpointFiles over a file system.
+
+`_metadata` is written last, once, whole; what has none was never completed. Locations that users give are checked
+against the allowed roots before they are touched. Any thread but the job machine's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from runtime.checkpoint.errors import NotASnapshotError
+from runtime.checkpoint.file_system import CheckpointFileSystem
+from runtime.checkpoint.handles import CheckpointMetadata
+from runtime.checkpoint.layout import METADATA, writer_of_directory
+from runtime.checkpoint.locations import EVERYWHERE, AllowedRoots, join, name_of, parent_of
+from runtime.checkpoint.metadata import decode_metadata, encode_metadata
+from runtime.checkpoint.storage import DEFAULT_RETRIES, Retries, TaskStateReader, write_once
+from runtime.state.handles import DamagedSnapshotError
+
+
+class SnapshotFiles:
+    """Reads, writes and deletes checkpoints and savepoints as wholes.
+
+    Args:
+        files: the file system.
+        allowed: where they may be.
+        retries: of failed operations.
+    """
+
+    def __init__(
+        self, files: CheckpointFileSystem, allowed: AllowedRoots = EVERYWHERE, retries: Retries = DEFAULT_RETRIES
+    ) -> None:
+        self.file_system = files
+        self._allowed = allowed
+        self._retries = retries
+
+    def write_metadata(self, metadata: CheckpointMetadata) -> int:
+        """Write `_metadata` into the checkpoint's directory, atomically; its size in bytes.
+
+        Raises:
+            OSError: it could not be written, or another one is there already.
+        """
+        data = encode_metadata(metadata)
+        write_once(self.file_system, join(metadata.options.directory, METADATA), data, self._retries)
+        return len(data)
+
+    def read_metadata(self, location: str) -> CheckpointMetadata:
+        """The metadata in the directory of a checkpoint that is known to have been completed.
+
+        Raises:
+            DamagedSnapshotError: it is missing or not what was written.
+            OSError: the storage cannot be reached.
+        """
+        try:
+            return self._load(location)
+        except NotASnapshotError as error:
+            raise DamagedSnapshotError(join(location, METADATA), str(error)) from error
+
+    def load(self, path: str) -> CheckpointMetadata:
+        """The metadata of a checkpoint or savepoint that a user names: its directory, or the file in it.
+
+        Raises:
+            NotASnapshotError: there is no checkpoint or savepoint.
+            DamagedSnapshotError: its metadata are not what was written.
+            NewerSnapshotError: it was written by a newer program.
+            LocationNotAllowedError: it, or a file that it refers to, is outside of the allowed roots.
+            OSError: the storage cannot be reached.
+        """
+        metadata = self._load(self.directory_of(path))
+        for file in metadata.files():
+            self._allowed.check(file.uri)
+        return metadata
+
+    def directory_of(self, path: str) -> str:
+        """The URI of the snapshot's directory that a user means by `path`.
+
+        Raises:
+            LocationNotAllowedError: it is outside of the allowed roots.
+            UnknownFileSystemError: it can never be one.
+        """
+        uri = self._allowed.check(path)
+        return parent_of(uri) if name_of(uri) == METADATA else uri
+
+    def verify(self, metadata: CheckpointMetadata) -> int:
+        """Read every file of a snapshot and compare it with its checksum; the bytes read.
+
+        Raises:
+            DamagedSnapshotError: a file is missing or not what was written.
+            OSError: the storage cannot be reached.
+        """
+        reader = TaskStateReader(self.file_system, self._retries)
+        files = dict.fromkeys(metadata.files())
+        for file in files:
+            reader.verify(file)
+        return sum(file.size for file in files)
+
+    def delete(self, files: Sequence[str], directories: Sequence[str]) -> None:
+        """Delete files, and directories with all that is in them; what is gone already is no error.
+
+        Raises:
+            OSError: something is left.
+        """
+        failed: OSError | None = None
+        work = [(self.file_system.delete_file, uri) for uri in files]
+        work += [(self.file_system.delete_directory, uri) for uri in directories]
+        for delete, uri in work:
+            try:
+                self._retries.call(lambda delete=delete, uri=uri: delete(uri))  # type: ignore[misc]
+            except OSError as error:
+                # the others are deleted all the same
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def dispose(self, path: str) -> str:
+        """Delete a savepoint or checkpoint that a user names; the URI of what was deleted.
+
+        `_metadata` goes first: what is interrupted half way can no longer be restored by mistake. Files outside of the
+        directory are left alone, other checkpoints may refer to them.
+
+        Raises:
+            NotASnapshotError: there is none, or the directory holds something else as well.
+            LocationNotAllowedError: it is outside of the allowed roots.
+            OSError: something is left.
+        """
+        directory = self.directory_of(path)
+        # one that is damaged may be thrown away
+        with contextlib.suppress(DamagedSnapshotError):
+            self._load(directory)
+        strangers = [entry.name for entry in self.file_system.list(directory) if entry.is_directory]
+        if strangers:
+            raise NotASnapshotError(directory, f"it has directories in it ({', '.join(strangers[:3])})")
+        self.delete([join(directory, METADATA)], [directory])
+        return directory
+
+    def _load(self, directory: str) -> CheckpointMetadata:
+        uri = join(directory, METADATA)
+        try:
+            data = self._retries.call(lambda: self.file_system.read(uri))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            is_there = self.file_system.exists(directory)
+            why = f"it has no {METADATA} file" if is_there else "there is nothing at that place"
+            raise NotASnapshotError(directory, why) from None
+        metadata = decode_metadata(data, directory)
+        writer = writer_of_directory(directory)
+        if writer is not None and writer.checkpoint_id != metadata.checkpoint_id:
+            raise DamagedSnapshotError(uri, f"it is of checkpoint {metadata.checkpoint_id}")
+        return metadata

@@ -1,0 +1,338 @@
+"""CheckpointStatistics: what is told of a job's checkpoints: counts, the latest ones, a short history, summaries.
+
+The tracker belongs to the coordinator; what it gives out are frozen values that say everything Flink's REST routes do.
+Timestamps are wall-clock ms since the epoch, durations ms, sizes bytes.
+Source: Flink, CheckpointStatsTracker, CompletedCheckpointStatsSummary.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from runtime.checkpoint.handles import CheckpointMetrics
+from runtime.checkpoint.settings import CheckpointSettings
+from runtime.core.checkpointing import AfterSnapshot, Alignment, CheckpointOptions
+from runtime.core.ids import CheckpointId, TaskId, VertexId
+
+HISTORY_SIZE = 10
+"""Checkpoints that are remembered; Flink's `web.checkpoints.history`."""
+SUMMARY_WINDOW = 1_000
+"""Completed checkpoints that quantiles are taken of; minimum, maximum and average are of all."""
+
+
+class CheckpointStatus(enum.Enum):
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskCheckpoint:
+    """One subtask's part that was acknowledged."""
+
+    index: int
+    ack_timestamp_ms: int
+    end_to_end_ms: int
+    """From the trigger to the acknowledgement."""
+    metrics: CheckpointMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class VertexCheckpoint:
+    """One vertex's part."""
+
+    vertex_id: VertexId
+    parallelism: int
+    subtasks: Mapping[int, SubtaskCheckpoint]
+    """By index, those that have acknowledged."""
+
+    @property
+    def latest_ack_timestamp_ms(self) -> int:
+        """-1: none yet."""
+        return max((s.ack_timestamp_ms for s in self.subtasks.values()), default=-1)
+
+    def total(self, name: str) -> int:
+        """Sum of a field of CheckpointMetrics over the subtasks, such as "state_bytes"."""
+        return sum(getattr(s.metrics, name) for s in self.subtasks.values())
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointStats:
+    """One checkpoint or savepoint."""
+
+    checkpoint_id: CheckpointId
+    status: CheckpointStatus
+    trigger_timestamp_ms: int
+    options: CheckpointOptions
+    vertices: Mapping[VertexId, VertexCheckpoint]
+    is_discarded: bool = False
+    """COMPLETED: whether its files have been deleted since."""
+    metadata_bytes: int = 0
+    failure_timestamp_ms: int | None = None
+    failure_message: str | None = None
+
+    @property
+    def num_subtasks(self) -> int:
+        return sum(v.parallelism for v in self.vertices.values())
+
+    @property
+    def num_acknowledged(self) -> int:
+        return sum(len(v.subtasks) for v in self.vertices.values())
+
+    @property
+    def latest_ack_timestamp_ms(self) -> int:
+        """-1: none yet."""
+        return max((v.latest_ack_timestamp_ms for v in self.vertices.values()), default=-1)
+
+    @property
+    def end_to_end_ms(self) -> int:
+        """From the trigger to the last acknowledgement, or to the failure."""
+        end_ms = self.latest_ack_timestamp_ms if self.failure_timestamp_ms is None else self.failure_timestamp_ms
+        return max(0, end_ms - self.trigger_timestamp_ms)
+
+    @property
+    def external_path(self) -> str:
+        """URI of its directory."""
+        return self.options.directory
+
+    @property
+    def checkpoint_type(self) -> str:
+        """CHECKPOINT | UNALIGNED_CHECKPOINT | SAVEPOINT | SYNC_SAVEPOINT, as Flink names them."""
+        if self.options.is_savepoint:
+            return "SAVEPOINT" if self.options.after is AfterSnapshot.GO_ON else "SYNC_SAVEPOINT"
+        is_unaligned = self.options.alignment is Alignment.UNALIGNED or any(
+            s.metrics.is_unaligned for v in self.vertices.values() for s in v.subtasks.values()
+        )
+        return "UNALIGNED_CHECKPOINT" if is_unaligned else "CHECKPOINT"
+
+    def total(self, name: str) -> int:
+        """Sum of a field of CheckpointMetrics over all subtasks."""
+        return sum(v.total(name) for v in self.vertices.values())
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredStats:
+    """What an attempt was restored from."""
+
+    checkpoint_id: CheckpointId
+    restore_timestamp_ms: int
+    is_savepoint: bool
+    external_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointCounts:
+    restored: int = 0
+    """Times that the job was restored."""
+    total: int = 0
+    """All that were triggered."""
+    in_progress: int = 0
+    completed: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Distribution of one quantity."""
+
+    min: int = 0
+    max: int = 0
+    avg: int = 0
+    p50: float = float("nan")
+    p90: float = float("nan")
+    p95: float = float("nan")
+    p99: float = float("nan")
+    p999: float = float("nan")
+
+    @classmethod
+    def of(cls, values: Iterable[float], window: Sequence[float] | None = None) -> Summary:
+        """Of some values; quantiles of `window` where only a part is remembered."""
+        ordered = sorted(values)
+        if not ordered:
+            return cls()
+        return cls._with_quantiles(
+            int(ordered[0]), int(ordered[-1]), int(sum(ordered) / len(ordered)), ordered if window is None else window
+        )
+
+    @classmethod
+    def _with_quantiles(cls, least: int, most: int, average: int, values: Sequence[float]) -> Summary:
+        ordered = sorted(values)
+        quantiles = (ordered[min(len(ordered) - 1, int(q * len(ordered)))] for q in (0.5, 0.9, 0.95, 0.99, 0.999))
+        return cls(least, most, average, *(float(q) for q in quantiles))
+
+
+SUMMARISED = ("checkpointed_size", "state_size", "end_to_end_duration", "processed_data", "persisted_data")
+"""Names in Flink's REST of what is summarised over completed checkpoints."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointsSnapshot:
+    """All that is told of a job's checkpoints; a part of JobStatusSnapshot."""
+
+    settings: CheckpointSettings
+    counts: CheckpointCounts = field(default_factory=CheckpointCounts)
+    summaries: Mapping[str, Summary] = field(default_factory=dict)
+    """By name of SUMMARISED."""
+    history: Sequence[CheckpointStats] = ()
+    """Newest first, at most HISTORY_SIZE."""
+    latest_completed: CheckpointStats | None = None
+    """The newest checkpoint that is no savepoint."""
+    latest_failed: CheckpointStats | None = None
+    latest_savepoint: CheckpointStats | None = None
+    latest_restored: RestoredStats | None = None
+    refused: int = 0
+    """Acknowledgements and declines of checkpoints that were over."""
+
+    def find(self, checkpoint_id: int) -> CheckpointStats | None:
+        """The checkpoint of that number, while it is remembered."""
+        latest = (self.latest_completed, self.latest_failed, self.latest_savepoint)
+        found = (c for c in (*self.history, *latest) if c is not None and c.checkpoint_id == checkpoint_id)
+        return next(found, None)
+
+
+class _Distribution:
+    """One quantity over all completed checkpoints."""
+
+    def __init__(self) -> None:
+        self._recent: deque[float] = deque(maxlen=SUMMARY_WINDOW)
+        self._min = self._max = self._sum = 0.0
+        self._count = 0
+
+    def add(self, value: float) -> None:
+        self._min = value if not self._count else min(self._min, value)
+        self._max = max(self._max, value)
+        self._sum += value
+        self._count += 1
+        self._recent.append(value)
+
+    def summary(self) -> Summary:
+        if not self._count:
+            return Summary()
+        average = int(self._sum / self._count)
+        return Summary._with_quantiles(int(self._min), int(self._max), average, tuple(self._recent))
+
+
+class _Tracked:
+    """A checkpoint under way."""
+
+    def __init__(self, stats: CheckpointStats) -> None:
+        self.stats = stats
+        self.subtasks: dict[VertexId, dict[int, SubtaskCheckpoint]] = {v: {} for v in stats.vertices}
+
+    def frozen(self) -> CheckpointStats:
+        vertices = {
+            vertex_id: replace(vertex, subtasks=dict(self.subtasks[vertex_id]))
+            for vertex_id, vertex in self.stats.vertices.items()
+        }
+        return replace(self.stats, vertices=vertices)
+
+
+class CheckpointStatistics:
+    """Keeps count; belongs to the coordinator."""
+
+    def __init__(self, settings: CheckpointSettings) -> None:
+        self._settings = settings
+        self._tracked: dict[CheckpointId, _Tracked] = {}
+        #: newest last; those under way are here too, by id
+        self._history: deque[CheckpointStats] = deque(maxlen=HISTORY_SIZE)
+        self._distributions = {name: _Distribution() for name in SUMMARISED}
+        self._summaries: dict[str, Summary] = {}
+        self._restored = self._total = self._completed = self._failed = 0
+        self._latest_completed: CheckpointStats | None = None
+        self._latest_failed: CheckpointStats | None = None
+        self._latest_savepoint: CheckpointStats | None = None
+        self._latest_restored: RestoredStats | None = None
+        self.refused = 0
+
+    def triggered(
+        self, checkpoint_id: CheckpointId, wall_ms: int, options: CheckpointOptions, parallelism: Mapping[VertexId, int]
+    ) -> None:
+        """A checkpoint has begun."""
+        vertices = {vertex_id: VertexCheckpoint(vertex_id, count, {}) for vertex_id, count in parallelism.items()}
+        stats = CheckpointStats(checkpoint_id, CheckpointStatus.IN_PROGRESS, wall_ms, options, vertices)
+        self._tracked[checkpoint_id] = _Tracked(stats)
+        self._history.append(stats)
+        self._total += 1
+
+    def acknowledged(self, checkpoint_id: CheckpointId, task: TaskId, metrics: CheckpointMetrics, wall_ms: int) -> None:
+        """A task has acknowledged."""
+        tracked = self._tracked[checkpoint_id]
+        end_to_end_ms = max(0, wall_ms - tracked.stats.trigger_timestamp_ms)
+        part = SubtaskCheckpoint(task.subtask_index, wall_ms, end_to_end_ms, metrics)
+        tracked.subtasks[task.vertex_id][task.subtask_index] = part
+
+    def completed(self, checkpoint_id: CheckpointId, metadata_bytes: int = 0) -> None:
+        """It is complete."""
+        stats = replace(
+            self._tracked.pop(checkpoint_id).frozen(), status=CheckpointStatus.COMPLETED, metadata_bytes=metadata_bytes
+        )
+        self._replace(stats)
+        self._completed += 1
+        if stats.options.is_savepoint:
+            self._latest_savepoint = stats
+        else:
+            self._latest_completed = stats
+        values = (
+            stats.total("checkpointed_bytes"),
+            stats.total("state_bytes"),
+            stats.end_to_end_ms,
+            stats.total("processed_bytes"),
+            stats.total("persisted_bytes"),
+        )
+        for name, value in zip(SUMMARISED, values, strict=True):
+            self._distributions[name].add(value)
+        self._summaries = {name: distribution.summary() for name, distribution in self._distributions.items()}
+
+    def failed(self, checkpoint_id: CheckpointId, cause: str, wall_ms: int) -> None:
+        """It was given up."""
+        stats = replace(
+            self._tracked.pop(checkpoint_id).frozen(),
+            status=CheckpointStatus.FAILED,
+            failure_timestamp_ms=wall_ms,
+            failure_message=cause,
+        )
+        self._replace(stats)
+        self._failed += 1
+        self._latest_failed = stats
+
+    def discarded(self, checkpoint_id: CheckpointId) -> None:
+        """Its files are deleted."""
+        for stats in (*self._history, self._latest_completed, self._latest_savepoint):
+            if stats is not None and stats.checkpoint_id == checkpoint_id and not stats.is_discarded:
+                self._replace(replace(stats, is_discarded=True))
+
+    def restored(self, checkpoint_id: CheckpointId, wall_ms: int, is_savepoint: bool, external_path: str) -> None:
+        """An attempt goes on from it."""
+        self._restored += 1
+        self._latest_restored = RestoredStats(checkpoint_id, wall_ms, is_savepoint, external_path)
+
+    def snapshot(self) -> CheckpointsSnapshot:
+        """All of it as it is now."""
+        counts = CheckpointCounts(self._restored, self._total, len(self._tracked), self._completed, self._failed)
+        history = [
+            self._tracked[stats.checkpoint_id].frozen() if stats.checkpoint_id in self._tracked else stats
+            for stats in reversed(self._history)
+        ]
+        return CheckpointsSnapshot(
+            settings=self._settings,
+            counts=counts,
+            summaries=self._summaries,
+            history=tuple(history),
+            latest_completed=self._latest_completed,
+            latest_failed=self._latest_failed,
+            latest_savepoint=self._latest_savepoint,
+            latest_restored=self._latest_restored,
+            refused=self.refused,
+        )
+
+    def _replace(self, stats: CheckpointStats) -> None:
+        for index, known in enumerate(self._history):
+            if known.checkpoint_id == stats.checkpoint_id:
+                self._history[index] = stats
+        if self._latest_completed is not None and self._latest_completed.checkpoint_id == stats.checkpoint_id:
+            self._latest_completed = stats
+        if self._latest_savepoint is not None and self._latest_savepoint.checkpoint_id == stats.checkpoint_id:
+            self._latest_savepoint = stats

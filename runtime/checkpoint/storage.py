@@ -1,0 +1,301 @@
+"""Writing and reading the files of checkpoints: unique names, sha256 of everything, retries of what may pass.
+
+`TaskStateWriter` and `TaskStateReader` are what state backends and tasks get as StateFileWriter and StateFileReader;
+the upload threads of a slot share them. A file is never written twice: each try has a name of its own, so that a try
+that ends late, or is another attempt's, harms nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from runtime.checkpoint.file_system import PIECE_BYTES, ArrowFileSystem, CheckpointFileSystem
+from runtime.checkpoint.layout import file_name
+from runtime.checkpoint.locations import join, parent_of
+from runtime.core.checkpointing import CheckpointOptions
+from runtime.core.ids import CheckpointId
+from runtime.state.handles import DamagedSnapshotError, FileHandle
+
+T = TypeVar("T")
+
+_LASTING: Final = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.ENAMETOOLONG, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EISDIR),
+}
+"""What does not pass by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often, and after which pauses, an operation of the storage is tried again."""
+
+    pauses_s: tuple[float, ...] = (0.1, 0.5, 2.0)
+    """One pause before each further try. In sum well below the checkpoint's timeout and the time that a restore may
+    take; shorter, and the few seconds that object stores ask for are not waited out."""
+    pause: Callable[[float], None] = time.sleep
+
+    def call(self, action: Callable[[], T]) -> T:
+        """Do it, again if need be.
+
+        Raises:
+            OSError: it failed for good, or too often.
+        """
+        for pause_s in self.pauses_s:
+            try:
+                return action()
+            except OSError as error:
+                if not is_transient(error):
+                    raise
+            self.pause(pause_s)
+        return action()
+
+
+DEFAULT_RETRIES: Final = Retries()
+
+
+def is_transient(error: OSError) -> bool:
+    """Whether the same operation may succeed in a moment."""
+    return error.errno not in _LASTING
+
+
+class TaskStateWriter:
+    """Writes the files of one task's part of one checkpoint.
+
+    Args:
+        files: the file system.
+        options: of the checkpoint: where to.
+        checkpoint_id: its number.
+        task: the task's name, for file names.
+        retries: of failed operations.
+    """
+
+    def __init__(
+        self,
+        files: CheckpointFileSystem,
+        options: CheckpointOptions,
+        checkpoint_id: CheckpointId,
+        task: str,
+        retries: Retries = DEFAULT_RETRIES,
+    ) -> None:
+        self.checkpoint_id = checkpoint_id
+        self._files = files
+        self._options = options
+        self._task = task
+        self._retries = retries
+        self._lock = threading.Lock()
+        #: guarded by the lock, as uploads run in parallel
+        self._directories: set[str] = set()
+        self._written: list[FileHandle] = []
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes of all files written so far."""
+        with self._lock:
+            return sum(file.size for file in self._written)
+
+    def write(self, name: str, data: bytes | Iterable[bytes], *, shared: bool = False) -> FileHandle:
+        """Write a new file; it is durable when this returns.
+
+        Args:
+            name: a hint for people.
+            data: the content, whole or in pieces; pieces that can be iterated once only are not tried again.
+            shared: into the shared directory, where later checkpoints may refer to it.
+
+        Raises:
+            OSError: it cannot be written; nothing refers to what is left of it.
+        """
+        options = self._options
+        directory = options.shared_directory if shared else options.directory
+        is_shared = shared and options.shared_directory != options.directory
+        retries = Retries((), self._retries.pause) if isinstance(data, Iterator) else self._retries
+
+        def try_once() -> FileHandle:
+            self._make(directory)
+            uri = join(directory, file_name(options.directory, self._task, name, uuid.uuid4().hex[:16]))
+            measured = Measured((data,) if isinstance(data, bytes) else data)
+            self._files.write_new(uri, measured)
+            return FileHandle(uri, measured.size, measured.sha256, is_shared)
+
+        handle = retries.call(try_once)
+        with self._lock:
+            self._written.append(handle)
+        return handle
+
+    def upload(self, name: str, path: Path, *, shared: bool = False) -> FileHandle:
+        """As `write`, with a local file's content."""
+        return self.write(name, _LocalPieces(path), shared=shared)
+
+    def discard(self) -> None:
+        """Delete what was written, as far as that is possible: the checkpoint will not be acknowledged."""
+        with self._lock:
+            written, self._written = self._written, []
+        for file in written:
+            try:
+                self._files.delete_file(file.uri)
+            except OSError:
+                # orphan cleanup finds it later
+                continue
+
+    def _make(self, directory: str) -> None:
+        with self._lock:
+            is_known = directory in self._directories
+        if not is_known:
+            self._files.make_directory(directory)
+            with self._lock:
+                self._directories.add(directory)
+
+
+class TaskStateReader:
+    """Reads files of checkpoints and verifies them.
+
+    Args:
+        files: the file system.
+        retries: of failed operations.
+    """
+
+    def __init__(self, files: CheckpointFileSystem, retries: Retries = DEFAULT_RETRIES) -> None:
+        self._files = files
+        self._retries = retries
+
+    def read(self, file: FileHandle) -> bytes:
+        """A file's content, verified.
+
+        Raises:
+            DamagedSnapshotError: it is missing, or size or sha256 differ.
+            OSError: the storage cannot be reached.
+        """
+        data = self._retries.call(lambda: _found(file, lambda: self._files.read(file.uri)))
+        _check(file, len(data), hashlib.sha256(data).hexdigest())
+        return data
+
+    def read_range(self, file: FileHandle, offset: int, length: int) -> bytes:
+        """A part of a file; only its length is checked.
+
+        Raises:
+            DamagedSnapshotError: the file is missing or shorter.
+            OSError: the storage cannot be reached.
+        """
+        data = self._retries.call(lambda: _found(file, lambda: self._files.read_range(file.uri, offset, length)))
+        if len(data) != length:
+            raise DamagedSnapshotError(file.uri, f"{length} bytes at {offset} are missing")
+        return data
+
+    def download(self, file: FileHandle, path: Path) -> None:
+        """Copy a file to a new local one and verify it; nothing is left at `path` if it is damaged.
+
+        Raises:
+            DamagedSnapshotError, OSError: as `read`.
+        """
+
+        def copy() -> None:
+            with path.open("wb") as target:
+                for piece in self._verified(file):
+                    target.write(piece)
+
+        try:
+            self._retries.call(copy)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+    def verify(self, file: FileHandle) -> None:
+        """Read a file to its end and keep nothing of it.
+
+        Raises:
+            DamagedSnapshotError, OSError: as `read`.
+        """
+
+        def look() -> None:
+            for _ in self._verified(file):
+                pass
+
+        self._retries.call(look)
+
+    def _verified(self, file: FileHandle) -> Iterator[bytes]:
+        """A file's pieces; raises behind the last one if they are not what was written."""
+        measured = Measured(self._files.pieces(file.uri))
+        pieces = iter(measured)
+        while piece := _found(file, lambda: next(pieces, b"")):
+            yield piece
+        _check(file, measured.size, measured.sha256)
+
+
+def write_once(files: CheckpointFileSystem, uri: str, data: bytes, retries: Retries = DEFAULT_RETRIES) -> None:
+    """Write a small file that nobody else may have written, in a directory that is made if need be.
+
+    A try that has succeeded without saying so is recognised by its content.
+
+    Raises:
+        FileExistsError: somebody else has written it.
+        OSError: it cannot be written.
+    """
+
+    def write() -> None:
+        files.make_directory(parent_of(uri))
+        try:
+            files.write_new(uri, data)
+        except FileExistsError:
+            if files.read(uri) != data:
+                raise
+
+    retries.call(write)
+
+
+class Measured:
+    """Pieces that are counted and hashed while they are iterated, once."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self.size = 0
+        self._pieces = pieces
+        self._hash = hashlib.sha256()
+
+    @property
+    def sha256(self) -> str:
+        """Hex, of all pieces so far."""
+        return self._hash.hexdigest()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            self._hash.update(piece)
+            self.size += len(piece)
+            yield piece
+
+
+class _LocalPieces:
+    """The content of a local file; may be iterated again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self._path.open("rb", buffering=0) as file:
+            while piece := file.read(PIECE_BYTES):
+                yield piece
+
+
+def _found(file: FileHandle, action: Callable[[], T]) -> T:
+    """What an action on a file gives; a file that is not there is damage."""
+    try:
+        return action()
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        raise DamagedSnapshotError(file.uri, "it is missing") from error
+
+
+def _check(file: FileHandle, size: int, sha256: str) -> None:
+    if size != file.size:
+        raise DamagedSnapshotError(file.uri, f"it has {size} bytes instead of {file.size}")
+    if sha256 != file.sha256:
+        raise DamagedSnapshotError(file.uri, "its sha256 is not the one that was written down")
+
+
+def default_file_system() -> CheckpointFileSystem:
+    """The real one: local files, and pyarrow.fs for everything else."""
+    return ArrowFileSystem()

@@ -1,0 +1,108 @@
+"""`tidemark savepoint`: looks into a checkpoint or savepoint, verifies it, deletes it. Needs no cluster.
+
+Runs under the user's own account on whatever location the user names; `dispose` refuses what is no snapshot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from typing import Any
+
+from runtime.checkpoint.errors import CheckpointStorageError
+from runtime.checkpoint.file_system import ArrowFileSystem
+from runtime.checkpoint.handles import CheckpointMetadata
+from runtime.checkpoint.savepoint_reader import OperatorSummary, SavepointReader, StateSummary
+from runtime.checkpoint.snapshot_files import SnapshotFiles
+from runtime.client.errors import ClientError
+from runtime.client.jobs import bytes_text, table, time_text
+from runtime.client.watch import Terminal
+from runtime.state.errors import StateError
+from runtime.state.handles import DamagedSnapshotError
+
+SUCCESS = 0
+FAILURE = 1
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Run `savepoint inspect` or `savepoint dispose`.
+
+    Raises:
+        ClientError: it cannot be done; the message is one line.
+    """
+    files = SnapshotFiles(ArrowFileSystem())
+    try:
+        if options.action == "dispose":
+            return _dispose(files, options, terminal)
+        return _inspect(files, options, terminal)
+    except (CheckpointStorageError, DamagedSnapshotError, StateError, OSError) as error:
+        raise ClientError(str(error)) from error
+
+
+def _inspect(files: SnapshotFiles, options: argparse.Namespace, terminal: Terminal) -> int:
+    metadata = files.load(options.path)
+    verified_bytes = files.verify(metadata)
+    num_files = len(set(metadata.files()))
+    if options.verify_only:
+        terminal.line(f"{num_files} files and the metadata are as they were written ({bytes_text(verified_bytes)})")
+        return SUCCESS
+    reader = SavepointReader(metadata, files.file_system)
+    operators = [(operator, reader.states(operator.operator_id)) for operator in reader.operators()]
+    if options.json:
+        terminal.line(json.dumps(_document(metadata, operators), indent=1))
+        return SUCCESS
+    what = "savepoint" if metadata.options.is_savepoint else f"checkpoint {metadata.checkpoint_id}"
+    terminal.line(f"{what}  {metadata.options.kind.value}  {metadata.options.directory}")
+    terminal.line(
+        f"job {metadata.job_name!r} {metadata.job_id}, taken {time_text(metadata.timestamp_ms)}, "
+        f"{num_files} files, {bytes_text(verified_bytes)}, all as they were written"
+    )
+    if metadata.channels:
+        in_flight = sum(channel.length for channel in metadata.channels)
+        terminal.line(f"in flight: {bytes_text(in_flight)} in {len(metadata.channels)} channels")
+    rows = [("OPERATOR", "UID", "PARALLELISM", "MAX", "FORMAT", "SIZE")]
+    rows += [
+        (o.name, o.uid, str(o.parallelism), str(o.max_parallelism), ", ".join(o.formats) or "–", bytes_text(o.size))
+        for o, _ in operators
+    ]
+    for line in ["", *table(rows, frozenset({2, 3, 5}))]:
+        terminal.line(line)
+    states = [("STATE", "OPERATOR", "KIND", "SERIALIZER", "ENTRIES", "SIZE")]
+    states += [
+        (s.name, o.name, s.kind, s.serializer or "–", f"{s.entries:,}", bytes_text(s.size))
+        for o, found in operators
+        for s in found
+    ]
+    if len(states) > 1:
+        for line in ["", *table(states, frozenset({4, 5}))]:
+            terminal.line(line)
+    return SUCCESS
+
+
+def _document(
+    metadata: CheckpointMetadata, operators: list[tuple[OperatorSummary, list[StateSummary]]]
+) -> dict[str, Any]:
+    return {
+        "location": metadata.options.directory,
+        "is_savepoint": metadata.options.is_savepoint,
+        "kind": metadata.options.kind.value,
+        "checkpoint_id": metadata.checkpoint_id,
+        "job_id": metadata.job_id,
+        "job_name": metadata.job_name,
+        "timestamp_ms": metadata.timestamp_ms,
+        "files": [dataclasses.asdict(file) for file in dict.fromkeys(metadata.files())],
+        "operators": [
+            dataclasses.asdict(operator) | {"states": [dataclasses.asdict(state) for state in states]}
+            for operator, states in operators
+        ],
+    }
+
+
+def _dispose(files: SnapshotFiles, options: argparse.Namespace, terminal: Terminal) -> int:
+    directory = files.directory_of(options.path)
+    if not options.yes and terminal.ask is not None and not terminal.ask(f"Delete {directory}?"):
+        terminal.line("Nothing was deleted")
+        return FAILURE
+    terminal.line(f"Deleted {files.dispose(options.path)}")
+    return SUCCESS

@@ -1,0 +1,223 @@
+"""The files of the hashmap backend: a base and the changes since, each a block file with a block per key group.
+
+A block lists the keys that were touched and what they hold now (nothing, if their state is gone), and the timers that
+came and went; a base is the same with everything in it. Reading lays the files over each other in order: a touched key
+replaces what was there for the states that its file names. Any thread.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from runtime.core.ids import KeyGroup
+from runtime.state.block_file import BlockFile, BlockStream, pack_columns, unpack_columns
+from runtime.state.canonical import meta_from_json, meta_to_json
+from runtime.state.handles import DamagedSnapshotError, KeyedStateHandle, StateFileReader
+from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateEntry, StateMeta, TimerEntry
+
+HASHMAP_FORMAT: Final = "hashmap"
+"""`KeyedStateHandle.format` of what this backend writes in its own form."""
+
+TOUCHED, STATE, EVENT_TIMER, PROCESSING_TIMER, GONE_EVENT_TIMER, GONE_PROCESSING_TIMER = range(6)
+_SECTIONS = struct.Struct("<H")
+_SECTION = struct.Struct("<BH")
+_COUNT = struct.Struct("<I")
+
+Rows = tuple[list[bytes], list[bytes], list[bytes]]
+"""Keys, namespaces and values, by row."""
+TimerRows = tuple[list[int], list[bytes], list[bytes]]
+"""Timestamps, keys and namespaces, by row."""
+
+
+class GroupDraft:
+    """The block of one key group in the making."""
+
+    __slots__ = ("rows", "timers", "touched")
+
+    def __init__(self) -> None:
+        self.touched: list[bytes] = []
+        #: by state number
+        self.rows: dict[int, Rows] = {}
+        #: by kind of section and number of the timer service
+        self.timers: dict[tuple[int, int], TimerRows] = {}
+
+    def rows_of(self, index: int) -> Rows:
+        """The rows of a state, to be added to."""
+        rows = self.rows.get(index)
+        if rows is None:
+            rows = self.rows[index] = ([], [], [])
+        return rows
+
+    def timers_of(self, kind: int, index: int) -> TimerRows:
+        """The timers of one kind of a service, to be added to."""
+        return self.timers.setdefault((kind, index), ([], [], []))
+
+    def encode(self) -> bytes:
+        """The block's bytes."""
+        parts = [_SECTIONS.pack(bool(self.touched) + len(self.rows) + len(self.timers))]
+        if self.touched:
+            parts += [_SECTION.pack(TOUCHED, 0), pack_columns([self.touched])]
+        for index, rows in self.rows.items():
+            parts += [_SECTION.pack(STATE, index), pack_columns(rows)]
+        for (kind, index), (times, keys, namespaces) in self.timers.items():
+            parts += [_SECTION.pack(kind, index), _COUNT.pack(len(times)), np.array(times, "<i8").tobytes()]
+            parts.append(pack_columns([keys, namespaces]))
+        return b"".join(parts)
+
+
+def encode_file(
+    metas: Iterable[StateMeta], services: Iterable[str], groups: Mapping[int, GroupDraft], is_base: bool
+) -> BlockStream:
+    """The bytes of a file, made while they are iterated, one key group at a time.
+
+    Args:
+        metas: of the states, in the order of their numbers.
+        services: names of the timer services, likewise.
+        groups: by key group.
+        is_base: whether there is nothing that the file builds on.
+    """
+    header = {
+        "format": HASHMAP_FORMAT,
+        "states": [meta_to_json(meta) for meta in metas],
+        "services": list(services),
+        "is_base": is_base,
+    }
+    return BlockStream(header, _Blocks(groups))
+
+
+class GroupDrafts(Mapping[KeyGroup, KeyGroupSnapshot]):
+    """Drafts in the canonical form, each made when it is asked for."""
+
+    def __init__(self, groups: Mapping[int, GroupDraft], metas: Sequence[StateMeta], services: Sequence[str]) -> None:
+        self._groups = groups
+        self._metas = metas
+        self._services = services
+
+    def __getitem__(self, key_group: KeyGroup) -> KeyGroupSnapshot:
+        group = self._groups[key_group]
+        timers: dict[int, dict[str, list[TimerEntry]]] = {EVENT_TIMER: {}, PROCESSING_TIMER: {}}
+        for (kind, index), rows in group.timers.items():
+            # in the order in which they fire, as every canonical snapshot has them
+            in_order = sorted(map(TimerEntry, *rows), key=lambda timer: timer.timestamp)
+            timers[kind][self._services[index]] = in_order
+        states = {self._metas[i].name: list(map(StateEntry, *rows)) for i, rows in group.rows.items() if rows[0]}
+        return KeyGroupSnapshot(states, timers[EVENT_TIMER], timers[PROCESSING_TIMER])
+
+    def __contains__(self, key_group: object) -> bool:
+        return key_group in self._groups
+
+    def __iter__(self) -> Iterator[KeyGroup]:
+        return (KeyGroup(key_group) for key_group in sorted(self._groups))
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+
+class _Blocks:
+    """Blocks of drafts; may be iterated again."""
+
+    def __init__(self, groups: Mapping[int, GroupDraft]) -> None:
+        self._groups = groups
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        for key_group in sorted(self._groups):
+            yield key_group, self._groups[key_group].encode()
+
+
+def read_hashmap_state(handle: KeyedStateHandle, key_groups: range, files: StateFileReader) -> KeyedSnapshot:
+    """What a handle of the hashmap format holds of some key groups, in memory.
+
+    Raises:
+        DamagedSnapshotError: a file is missing or is not what was written.
+    """
+    groups: dict[int, _Group] = {}
+    metas: dict[str, StateMeta] = {}
+    for position, name in enumerate(sorted(handle.files)):
+        file = BlockFile.of_bytes(files.read(handle.files[name]), handle.files[name].uri)
+        if file.header.get("format") != HASHMAP_FORMAT or file.header["is_base"] is not (position == 0):
+            raise DamagedSnapshotError(file.name, "it is another file than the handle says")
+        states = [meta_from_json(saved) for saved in file.header["states"]]
+        metas.update({meta.name: meta for meta in states})
+        for key_group in file.numbers:
+            if key_group in key_groups:
+                group = groups.setdefault(key_group, _Group())
+                for block in file.blocks(key_group):
+                    _lay_over(group, block, [meta.name for meta in states], file.header["services"], file.name)
+    found = {KeyGroup(key_group): groups[key_group].snapshot() for key_group in sorted(groups)}
+    return KeyedSnapshot(handle.max_parallelism, metas, found)
+
+
+class _Group:
+    """A key group while files are laid over each other."""
+
+    __slots__ = ("states", "timers")
+
+    def __init__(self) -> None:
+        #: state → key → its rows
+        self.states: dict[str, dict[bytes, list[StateEntry]]] = {}
+        #: (kind, service) → timers, in order
+        self.timers: dict[tuple[int, str], dict[tuple[int, bytes, bytes], None]] = {}
+
+    def snapshot(self) -> KeyGroupSnapshot:
+        states = {
+            name: [entry for rows in by_key.values() for entry in rows]
+            for name, by_key in self.states.items()
+            if by_key
+        }
+        timers: dict[int, dict[str, list[TimerEntry]]] = {EVENT_TIMER: {}, PROCESSING_TIMER: {}}
+        for (kind, service), found in self.timers.items():
+            if found:
+                timers[kind][service] = [TimerEntry(*timer) for timer in found]
+        return KeyGroupSnapshot(states, timers[EVENT_TIMER], timers[PROCESSING_TIMER])
+
+
+def _lay_over(group: _Group, block: bytes, states: list[str], services: list[str], file: str) -> None:
+    try:
+        sections = list(_sections(block))
+        for kind, index, columns in sections:
+            if kind == TOUCHED:
+                for name in states:
+                    by_key = group.states.get(name)
+                    if by_key:
+                        for key in columns[0]:
+                            by_key.pop(key, None)
+            elif kind in (GONE_EVENT_TIMER, GONE_PROCESSING_TIMER):
+                timers = group.timers.get((kind - GONE_EVENT_TIMER + EVENT_TIMER, services[index]), {})
+                for timer in zip(*columns, strict=True):
+                    timers.pop(timer, None)
+        for kind, index, columns in sections:
+            if kind == STATE:
+                by_key = group.states.setdefault(states[index], {})
+                for entry in map(StateEntry, *columns):
+                    by_key.setdefault(entry.key, []).append(entry)
+            elif kind in (EVENT_TIMER, PROCESSING_TIMER):
+                timers = group.timers.setdefault((kind, services[index]), {})
+                timers.update(dict.fromkeys(zip(*columns, strict=True)))
+    except (ValueError, IndexError, struct.error) as error:
+        raise DamagedSnapshotError(file, f"a key group cannot be decoded: {error}") from error
+
+
+def _sections(block: bytes) -> Iterator[tuple[int, int, list[Any]]]:
+    (num_sections,) = _SECTIONS.unpack_from(block)
+    offset = _SECTIONS.size
+    for _ in range(num_sections):
+        kind, index = _SECTION.unpack_from(block, offset)
+        offset += _SECTION.size
+        columns: list[Any]
+        if kind in (TOUCHED, STATE):
+            columns, offset = unpack_columns(block, offset, 1 if kind == TOUCHED else 3)
+        elif kind in (EVENT_TIMER, PROCESSING_TIMER, GONE_EVENT_TIMER, GONE_PROCESSING_TIMER):
+            (count,) = _COUNT.unpack_from(block, offset)
+            offset += _COUNT.size
+            times = np.frombuffer(block, "<i8", count, offset).tolist()
+            columns, offset = unpack_columns(block, offset + 8 * count, 2)
+            columns.insert(0, times)
+        else:
+            raise ValueError(f"there are no sections of kind {kind}")
+        yield kind, index, columns
+    if offset != len(block):
+        raise ValueError(f"{len(block) - offset} bytes are left over")

@@ -1,0 +1,136 @@
+"""Reads keyed state back from a checkpoint or savepoint, whatever backend wrote it.
+
+Files are downloaded (and verified while they are) into the working directory of the attempt that asks, before any of
+them is used; after that nothing is read over the network. What comes out is a KeyedSnapshot, which every backend and
+every columnar operator can restore; one that the rocksdb backend wrote is opened by it in place. Task's thread, before
+the first record.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from runtime.core.ids import KeyGroup
+from runtime.state.canonical import CANONICAL_FILE, CANONICAL_FORMAT, CanonicalFile
+from runtime.state.errors import RedistributionError, StateError
+from runtime.state.handles import DamagedSnapshotError, KeyedStateHandle, StateFileReader
+from runtime.state.hashmap.files import HASHMAP_FORMAT, read_hashmap_state
+from runtime.state.key_groups import KeyGroupRange
+from runtime.state.rocksdb.restore import download_rocksdb_state
+from runtime.state.rocksdb.snapshot import ROCKSDB_FORMAT, RocksDBSnapshot
+from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateMeta
+
+
+def load_keyed_state(
+    handles: Sequence[KeyedStateHandle],
+    key_groups: KeyGroupRange,
+    max_parallelism: int,
+    files: StateFileReader,
+    working_directory: Path,
+) -> KeyedSnapshot:
+    """The keyed state of some key groups.
+
+    Args:
+        handles: of the operator's subtasks when the checkpoint was taken; those that do not meet `key_groups` are
+            left out. Several after the parallelism has changed.
+        key_groups: those wanted.
+        max_parallelism: number of key groups of the operator.
+        files: where the handles' files are.
+        working_directory: the result may read files below it until the backend that restores it is disposed of.
+
+    Returns:
+        One with no metas and groups if there are no handles. Its groups may load when they are asked for.
+
+    Raises:
+        DamagedSnapshotError: a file is missing or is not what was written.
+        RedistributionError: the handles contradict each other, or have another max parallelism.
+        StateError: a format that this program does not read.
+    """
+    wanted = [handle for handle in handles if _meet(handle.key_groups, key_groups)]
+    for handle in handles:
+        if handle.max_parallelism != max_parallelism:
+            raise RedistributionError(
+                f"state was saved with max parallelism {handle.max_parallelism} and cannot be restored with "
+                f"{max_parallelism}: set the max parallelism that it was saved with"
+            )
+    if wanted and all(handle.format == ROCKSDB_FORMAT for handle in wanted):
+        sources = [download_rocksdb_state(handle, files, _fresh(working_directory)) for handle in wanted]
+        return RocksDBSnapshot.of(sources, key_groups, max_parallelism)
+    return merge_snapshots(
+        [_load(handle, key_groups, max_parallelism, files, working_directory) for handle in wanted], max_parallelism
+    )
+
+
+def merge_snapshots(snapshots: Sequence[KeyedSnapshot], max_parallelism: int) -> KeyedSnapshot:
+    """One snapshot of several with different key groups.
+
+    Raises:
+        RedistributionError: two have the same key group, or saved a state differently.
+    """
+    metas: dict[str, StateMeta] = {}
+    sources: dict[KeyGroup, Mapping[KeyGroup, KeyGroupSnapshot]] = {}
+    for snapshot in snapshots:
+        for name, meta in snapshot.metas.items():
+            if metas.setdefault(name, meta) != meta:
+                raise RedistributionError(
+                    f"subtasks saved state {name!r} differently: {metas[name].describe()}, {meta.describe()}"
+                )
+        for key_group in snapshot.groups:
+            if key_group in sources:
+                raise RedistributionError(f"two subtasks saved key group {key_group}")
+            sources[key_group] = snapshot.groups
+    return KeyedSnapshot(max_parallelism, metas, _MergedGroups(dict(sorted(sources.items()))))
+
+
+class _MergedGroups(Mapping[KeyGroup, KeyGroupSnapshot]):
+    """Key groups, each found in one of several mappings."""
+
+    def __init__(self, sources: Mapping[KeyGroup, Mapping[KeyGroup, KeyGroupSnapshot]]) -> None:
+        self._sources = sources
+
+    def __getitem__(self, key_group: KeyGroup) -> KeyGroupSnapshot:
+        return self._sources[key_group][key_group]
+
+    def __contains__(self, key_group: object) -> bool:
+        return key_group in self._sources
+
+    def __iter__(self) -> Iterator[KeyGroup]:
+        return iter(self._sources)
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+
+def _load(
+    handle: KeyedStateHandle,
+    key_groups: KeyGroupRange,
+    max_parallelism: int,
+    files: StateFileReader,
+    working_directory: Path,
+) -> KeyedSnapshot:
+    wanted = range(key_groups.start, key_groups.end + 1)
+    if handle.format == CANONICAL_FORMAT:
+        if CANONICAL_FILE not in handle.files:
+            raise DamagedSnapshotError("of canonical state", "its handle names no file")
+        path = _fresh(working_directory)
+        files.download(handle.files[CANONICAL_FILE], path)
+        return CanonicalFile.of_path(path).snapshot(wanted)
+    if handle.format == HASHMAP_FORMAT:
+        return read_hashmap_state(handle, wanted, files)
+    if handle.format == ROCKSDB_FORMAT:
+        source = download_rocksdb_state(handle, files, _fresh(working_directory))
+        return RocksDBSnapshot.of([source], key_groups, max_parallelism)
+    raise StateError(f"keyed state was saved in the format {handle.format!r}, which this program does not read")
+
+
+def _fresh(working_directory: Path) -> Path:
+    """A path that does not exist yet, in a directory that does."""
+    directory = working_directory / "restore"
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory / uuid.uuid4().hex
+
+
+def _meet(one: KeyGroupRange, other: KeyGroupRange) -> bool:
+    return one.start <= other.end and other.start <= one.end

@@ -1,0 +1,1 @@
+"""Keyed state as rows of RocksDB, read through a write-back cache of decoded values."""

@@ -1,0 +1,470 @@
+"""RocksDBKeyedStateBackend: keyed state as rows of RocksDB, read through a write-back cache of decoded values.
+
+As with hashmap, `set_current_key` finds an entry and every state works on it; here an entry is what is cached of a
+key. Changes go to RocksDB in batches: when many have gathered, when the cache is full, and before a snapshot. The
+database is in a fresh directory and goes with the backend. Task's thread only. Source: Flink, RocksDBKeyedStateBackend.
+
+State with time to live is dropped when it is read; rocksdict has no compaction filters, so each batch also looks at a
+few rows and deletes those that have expired.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runtime.core.clock import SYSTEM_CLOCK, Clock
+from runtime.core.ids import CheckpointId, KeyGroup
+from runtime.core.keys import decode_key, encode_key
+from runtime.core.serializers import serializer_for
+from runtime.state.backend import KeyedStateBackend, Timer, TimerService
+from runtime.state.codecs import StateCodec, ValueCodec, codec_of
+from runtime.state.descriptors import MapStateDescriptor, StateDescriptor
+from runtime.state.errors import KeyGroupRangeError, StateError, StateMigrationError, StateTypeError
+from runtime.state.handles import FileHandle, PendingKeyedState
+from runtime.state.hashmap.entries import NO_ENTRY, KeyTables
+from runtime.state.key_groups import KeyGroupRange, check_max_parallelism, key_group_of
+from runtime.state.map_keys import user_key
+from runtime.state.rocksdb.cache import UNKNOWN, CachedEntry, Column, MapColumn, ValueColumn
+from runtime.state.rocksdb.instance import RocksDBInstance
+from runtime.state.rocksdb.options import RocksDBSettings
+from runtime.state.rocksdb.restore import take_over
+from runtime.state.rocksdb.rows import (
+    EVENT_COLUMN,
+    KEY_GROUP,
+    PROCESSING_COLUMN,
+    TIMER_VALUE,
+    Keep,
+    StoredState,
+    read_entries,
+    read_group,
+    timer_row,
+)
+from runtime.state.rocksdb.snapshot import PendingRocksDBState, RocksDBSnapshot
+from runtime.state.rocksdb.states import NAMESPACED_STATES, NAMESPACED_TTL_STATES, PLAIN_STATES, PLAIN_TTL_STATES
+from runtime.state.rocksdb.sweep import ExpiredRows
+from runtime.state.rocksdb.timers import RocksDBTimerService
+from runtime.state.snapshot import (
+    CANONICAL_SNAPSHOT,
+    KeyedSnapshot,
+    KeyGroupSnapshot,
+    SnapshotRequest,
+    StateMeta,
+)
+
+MAX_CHANGED = 16_384
+"""Entries whose changes wait to be written. Fewer, and a key that is used all the time is written more often; more, and
+a snapshot holds processing up for longer (some 3 µs each)."""
+_ENTRY_BYTES = 600
+"""Memory that an entry of the cache takes beside its values."""
+_FIRST_LOOK = 4_096
+"""Entries at which it is first computed how many the cache may have."""
+_RESTORE_BATCH_ROWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredState:
+    """A state that was asked for."""
+
+    meta: StateMeta
+    column: Column
+    state: Any
+    expired: ExpiredRows | None
+    codec: StateCodec
+    drops_expired: bool
+    """Whether canonical snapshots leave out what has expired."""
+
+
+class RocksDBKeyedStateBackend(KeyedStateBackend):
+    """Keyed state and timers of one operator subtask, in RocksDB."""
+
+    def __init__(
+        self,
+        key_group_range: KeyGroupRange,
+        max_parallelism: int,
+        clock: Clock = SYSTEM_CLOCK,
+        settings: RocksDBSettings | None = None,
+        working_directory: Path | None = None,
+        operator_name: str = "state",
+    ) -> None:
+        """An empty backend.
+
+        Args:
+            key_group_range: the key groups of this subtask.
+            max_parallelism: number of key groups of the operator.
+            clock: what state with time to live ages by.
+            settings: of the database; None = Flink's defaults.
+            working_directory: where the database's directory is made; None = the current directory.
+            operator_name: for the name of that directory.
+
+        Raises:
+            KeyGroupRangeError: the range lies outside of [0, max_parallelism).
+            OSError: the working directory cannot be written.
+        """
+        check_max_parallelism(max_parallelism)
+        if key_group_range.end >= max_parallelism:
+            raise KeyGroupRangeError(f"key groups {key_group_range} do not fit max parallelism {max_parallelism}")
+        self.key_group_range = key_group_range
+        self.max_parallelism = max_parallelism
+        self.clock = clock
+        #: entry of the current key; read by every state on every access, set here only
+        self.current_entry: Any = NO_ENTRY
+        #: by state number
+        self.columns: list[Any] = []
+        self._settings = settings or RocksDBSettings()
+        name = "".join(c if c.isalnum() else "-" for c in operator_name)[:40]
+        # never used before: two processes, or two attempts, must not meet in a database
+        self._directory = (working_directory or Path()) / f"rocksdb-{name}-{uuid.uuid4().hex}"
+        self._directory.mkdir(parents=True)
+        self._opened: RocksDBInstance | None = None
+        self._tables: Any = KeyTables(self._make_entry)  # type: ignore[arg-type]
+        self._num_entries = 0
+        self._look_at = _FIRST_LOOK
+        self._changed: list[CachedEntry] = []
+        self._max_changed = MAX_CHANGED
+        self._registered: dict[str, RegisteredState] = {}
+        #: every state of the database, asked for or not
+        self._stored: dict[str, StoredState] = {}
+        self._timers: dict[str, RocksDBTimerService] = {}
+        #: snapshots whose checkpoint of the database is still to be made
+        self._awaiting: list[PendingRocksDBState] = []
+        #: snapshots whose checkpoint is neither complete nor given up
+        self._undecided: dict[CheckpointId, PendingRocksDBState] = {}
+        #: files that the next incremental snapshot refers to, by their names in the database
+        self._shared_files: dict[str, FileHandle] = {}
+
+    @property
+    def current_key(self) -> Any:
+        return self.current_entry.key
+
+    def set_current_key(self, key: Any) -> None:
+        self.current_entry = self._tables[key.__class__][key]
+
+    def clear_current_key(self) -> None:
+        self.current_entry = NO_ENTRY
+
+    def get_state(self, descriptor: StateDescriptor) -> Any:
+        return self._state_of(descriptor, namespaced=False)
+
+    def get_namespaced_state(self, descriptor: StateDescriptor) -> Any:
+        return self._state_of(descriptor, namespaced=True)
+
+    def get_timer_service(
+        self,
+        name: str,
+        on_event_time: Callable[[Timer], None],
+        on_processing_time: Callable[[Timer], None],
+    ) -> TimerService:
+        if name in self._timers:
+            raise StateError(f"timer service {name!r} was asked for already")
+        service = RocksDBTimerService(name, self, self._db, self._group_numbers(), on_event_time, on_processing_time)
+        self._timers[name] = service
+        return service
+
+    def keys(self, state_name: str) -> Iterator[Any]:
+        stored = self._stored.get(state_name)
+        if stored is None:
+            return
+        self.flush()
+        db, last = self._db, None
+        for key_group in self._group_numbers():
+            for entry in read_entries(db, stored, key_group):
+                if entry.key != last:
+                    last = entry.key
+                    yield decode_key(entry.key)
+
+    def mark_changed(self, entry: CachedEntry, bit: int) -> None:
+        """Remember that the state of that bit, which is not marked yet, has to be written."""
+        # before it is marked: the caller may change the value only after this
+        if len(self._changed) >= self._max_changed:
+            self._write_if_convenient()
+        if not entry.changed:
+            self._changed.append(entry)
+        entry.changed |= bit
+
+    def flush(self) -> None:
+        """Write all changes to the database; a snapshot that is not taken yet is taken first.
+
+        Raises:
+            StateError: a value cannot be written, or the disk refuses; the changes stay in the cache.
+            OSError: the disk refuses the snapshot.
+        """
+        for pending in self._awaiting:
+            pending.take()
+        self._awaiting.clear()
+        columns = self.columns
+        batch, limit = self._db.batch(), self._settings.write_batch_size
+        batches = [batch]
+        for entry in self._changed:
+            for column in columns:
+                if entry.changed & column.bit:
+                    column.save(entry, batch)
+            if limit and batch.size_in_bytes() > limit:
+                batch = self._db.batch()
+                batches.append(batch)
+        for service in self._timers.values():
+            service.event.save(batch)
+            service.processing.save(batch)
+        for written in batches:
+            if len(written):
+                self._db.write(written)
+        for entry in self._changed:
+            for column in columns:
+                if entry.changed & column.bit:
+                    column.saved(entry)
+            entry.changed = 0
+        self._changed = []
+        self._max_changed = MAX_CHANGED
+        for service in self._timers.values():
+            service.event.saved()
+            service.processing.saved()
+        for registered in self._registered.values():
+            if registered.expired is not None:
+                registered.expired.delete_some(self.clock.now_ms())
+
+    def snapshot(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> KeyedSnapshot | PendingKeyedState:
+        self.flush()
+        if request == CANONICAL_SNAPSHOT:
+            return self._canonical()
+        self._db.start_flush()
+        pending = PendingRocksDBState(
+            request,
+            self._db,
+            self._directory / f"checkpoint-{request.checkpoint_id}-{uuid.uuid4().hex}",
+            list(self._stored.values()),
+            self._settings,
+            self.key_group_range,
+            self.max_parallelism,
+            self._shared_files,
+            self._kept(),
+        )
+        self._awaiting.append(pending)
+        self._undecided[request.checkpoint_id] = pending
+        return pending
+
+    def notify_checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
+        pending = self._undecided.get(checkpoint_id)
+        if pending is None:
+            return
+        self._undecided = {other: p for other, p in self._undecided.items() if other > checkpoint_id}
+        if pending.shared_files is not None:
+            self._shared_files = dict(pending.shared_files)
+        elif pending.kind.name == "FULL":
+            # files of checkpoints before it may be deleted now
+            self._shared_files = {}
+
+    def notify_checkpoint_aborted(self, checkpoint_id: CheckpointId) -> None:
+        pending = self._undecided.pop(checkpoint_id, None)
+        if pending is not None:
+            pending.discard()
+
+    def restore(self, snapshot: KeyedSnapshot) -> None:
+        """Load what `snapshot` holds of this backend's key groups. Call before any state is asked for.
+
+        A RocksDBSnapshot's databases are taken over: it cannot be restored twice.
+
+        Raises:
+            KeyGroupRangeError: the snapshot was taken with another number of key groups.
+            StateError: a state was asked for already.
+            DamagedSnapshotError: a database cannot be read.
+        """
+        if self._registered or self._timers:
+            raise StateError("state can only be restored before any state or timer service is asked for")
+        if snapshot.max_parallelism != self.max_parallelism:
+            raise KeyGroupRangeError(
+                f"the snapshot has max parallelism {snapshot.max_parallelism}, the operator {self.max_parallelism}: "
+                "the number of key groups cannot change once there is state"
+            )
+        if isinstance(snapshot, RocksDBSnapshot) and self._opened is None and snapshot.sources:
+            self._opened, source = take_over(
+                snapshot.sources, self.key_group_range, self._settings, self._directory / "db"
+            )
+            self._shared_files = dict(source.shared_files)
+            for taken in snapshot.sources:
+                self._stored.update(taken.states)
+            return
+        for meta in snapshot.metas.values():
+            self._stored.setdefault(meta.name, StoredState(meta))
+        for key_group, group in snapshot.groups.items():
+            if key_group in self.key_group_range:
+                self._restore_group(key_group, group)
+
+    def dispose(self) -> None:
+        for pending in self._undecided.values():
+            pending.discard()
+        self._undecided = {}
+        self._awaiting = []
+        self.current_entry = NO_ENTRY
+        self._tables = KeyTables(self._make_entry)  # type: ignore[arg-type]
+        self._num_entries = 0
+        self._changed = []
+        self._registered.clear()
+        self._timers.clear()
+        self._stored.clear()
+        self.columns = []
+        if self._opened is not None:
+            self._opened.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    @property
+    def num_entries(self) -> int:
+        """Keys that are cached."""
+        return self._num_entries
+
+    @property
+    def _db(self) -> RocksDBInstance:
+        if self._opened is None:
+            self._opened = RocksDBInstance(self._directory / "db", self._settings, is_new=True)
+        return self._opened
+
+    def _group_numbers(self) -> range:
+        return range(self.key_group_range.start, self.key_group_range.end + 1)
+
+    def _canonical(self) -> KeyedSnapshot:
+        groups: dict[KeyGroup, KeyGroupSnapshot] = {}
+        keep = self._kept()
+        for number in self._group_numbers():
+            group = read_group(self._db, self._stored.values(), KeyGroup(number), keep)
+            if group.states or group.event_timers or group.processing_timers:
+                groups[KeyGroup(number)] = group
+        return KeyedSnapshot(self.max_parallelism, {s.meta.name: s.meta for s in self._stored.values()}, groups)
+
+    def _kept(self) -> dict[str, Keep]:
+        """What a canonical snapshot that is taken now leaves of states with time to live."""
+        now_ms = self.clock.now_ms()
+        return {
+            name: _unexpired(registered.codec, registered.state, now_ms)
+            for name, registered in self._registered.items()
+            if registered.drops_expired
+        }
+
+    def _write_if_convenient(self) -> None:
+        """Write, unless a snapshot is about to be taken and there is room left for more changes."""
+        self._awaiting = [pending for pending in self._awaiting if not pending.is_taken]
+        if self._awaiting and self._max_changed < 4 * MAX_CHANGED:
+            self._max_changed += MAX_CHANGED // 4
+        else:
+            self.flush()
+
+    def _make_entry(self, key: Any, encoded_key: bytes) -> CachedEntry:
+        key_group = key_group_of(encoded_key, self.max_parallelism)
+        if key_group not in self.key_group_range:
+            raise KeyGroupRangeError(
+                f"key {key!r} belongs to key group {key_group}, this subtask owns {self.key_group_range}: "
+                "a key selector must always give the same key for a record"
+            )
+        if self._num_entries >= self._look_at:
+            self._make_room()
+        self._num_entries += 1
+        return CachedEntry(key, encoded_key, key_group, len(self.columns))
+
+    def _make_room(self) -> None:
+        """Forget the oldest entries if the cache has more than it may have."""
+        num_values = sum(column.num_values for column in self.columns)
+        average = sum(column.num_bytes for column in self.columns) / max(num_values, 1)
+        # decoded values take some three times the bytes that they have in a row
+        limit = int(self._settings.cache_memory / (_ENTRY_BYTES + 3 * average * max(len(self.columns), 1)))
+        limit = max(limit, _FIRST_LOOK)
+        if self._num_entries >= limit:
+            self.flush()
+            self._num_entries = self._tables.drop_oldest_half(lambda entry: entry is self.current_entry)
+        self._look_at = min(2 * self._num_entries, limit)
+
+    def _state_of(self, descriptor: StateDescriptor, namespaced: bool) -> Any:
+        codec = codec_of(descriptor)
+        meta = StateMeta(descriptor.name, codec.kind, codec.name, namespaced, descriptor.ttl_config is not None)
+        registered = self._registered.get(descriptor.name)
+        if registered is None:
+            registered = self._register(descriptor, meta, codec)
+        elif registered.meta != meta:
+            raise StateTypeError(meta.name, registered.meta.describe(), meta.describe())
+        return registered.state
+
+    def _register(self, descriptor: StateDescriptor, meta: StateMeta, codec: StateCodec) -> RegisteredState:
+        written = self._stored.get(meta.name)
+        if written is not None and not written.meta.is_readable_as(meta):
+            raise StateMigrationError(meta.name, written.meta.describe(), meta.describe())
+        index = len(self.columns)
+        stored, column_codec = StoredState(meta), codec
+        if isinstance(descriptor, MapStateDescriptor):
+            keys, values = serializer_for(descriptor.key_type_info), serializer_for(descriptor.value_type_info)
+            stored, column_codec = StoredState(meta, (keys.name, values.name)), ValueCodec("map", values)
+        if written is not None and written != stored:
+            self._convert(written, stored, codec, column_codec)
+        self._stored[meta.name] = stored
+        column: Column
+        if isinstance(column_codec, ValueCodec) and stored.map_serializers is not None:
+            column = MapColumn(index, stored, self._db, column_codec)
+        else:
+            column = ValueColumn(index, stored, self._db, codec)
+        config = descriptor.ttl_config
+        expired = None
+        if config is None:
+            states = NAMESPACED_STATES if meta.namespaced else PLAIN_STATES
+        else:
+            states = NAMESPACED_TTL_STATES if meta.namespaced else PLAIN_TTL_STATES
+            if config.get_cleanup_strategies().get_rocksdb_compact_filter_cleanup_strategy() is not None:
+                expired = ExpiredRows(self._db, stored, config.ttl_ms, codec)
+        drops_expired = config is not None and config.get_cleanup_strategies().in_full_snapshot()
+        state = states[meta.kind](self, index, descriptor)
+        registered = RegisteredState(meta, column, state, expired, codec, drops_expired)
+        self._registered[meta.name] = registered
+        self.columns.append(column)
+        for entry in self._tables.entries():
+            entry.values.append(UNKNOWN)
+        return registered
+
+    def _convert(self, written: StoredState, wanted: StoredState, codec: StateCodec, column_codec: StateCodec) -> None:
+        """Write the rows of a state anew: one for each map entry, or with or without times."""
+        decode = codec.decode_timed if written.meta.has_ttl else codec.decode
+        encode = column_codec.encode_timed if wanted.meta.has_ttl else column_codec.encode
+        entries = [entry for number in self._group_numbers() for entry in read_entries(self._db, written, number)]
+        self._db.drop_column(written.column)
+        handle, now_ms = self._db.handle(wanted.column), self.clock.now_ms()
+        batch = self._db.batch()
+        for count, entry in enumerate(entries, 1):
+            value = decode(entry.value)
+            if wanted.meta.has_ttl and not written.meta.has_ttl:
+                value = codec.add_times(value, now_ms)
+            elif written.meta.has_ttl and not wanted.meta.has_ttl:
+                value = codec.drop_times(value)
+            row = KEY_GROUP.pack(key_group_of(entry.key, self.max_parallelism)) + entry.key + entry.namespace
+            if wanted.map_serializers is None:
+                batch.put(row, encode(value), handle)
+            else:
+                for key, item in value.items():
+                    batch.put(row + encode_key(user_key(key)), encode(item), handle)
+            if count % _RESTORE_BATCH_ROWS == 0:
+                self._db.write(batch)
+                batch = self._db.batch()
+        self._db.write(batch)
+
+    def _restore_group(self, key_group: KeyGroup, group: KeyGroupSnapshot) -> None:
+        prefix, db = KEY_GROUP.pack(key_group), self._db
+        batch = db.batch()
+        for name, entries in group.states.items():
+            handle = db.handle(self._stored[name].column)
+            for entry in entries:
+                batch.put(prefix + entry.key + entry.namespace, entry.value, handle)
+        for column, services in ((EVENT_COLUMN, group.event_timers), (PROCESSING_COLUMN, group.processing_timers)):
+            for name, timers in services.items():
+                handle = db.handle(column + name)
+                for sequence, timer in enumerate(timers):
+                    row = timer_row(key_group, timer.timestamp, timer.key, timer.namespace)
+                    batch.put(row, TIMER_VALUE.pack(len(timer.key), sequence), handle)
+        db.write(batch)
+
+
+def _unexpired(codec: StateCodec, state: Any, now_ms: int) -> Keep:
+    def keep(data: bytes) -> bytes | None:
+        value = codec.decode_timed(data)
+        left = state.unexpired(value, now_ms)
+        if left is value:
+            return data
+        return None if left is None else codec.encode_timed(left)
+
+    return keep

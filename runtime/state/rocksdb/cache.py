@@ -1,0 +1,286 @@
+"""The write-back cache in front of RocksDB: an entry for each key that was used lately, with decoded values.
+
+A value is read from RocksDB when it is first asked for, and written when a batch of changes goes out; in between it is
+a Python object like any other. An entry knows which of its states have changed. Columns know how their state is read
+from and written to rows. Task's thread only.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from typing import Any, Final
+
+from rocksdict import ColumnFamily, Rdict, WriteBatch
+
+from runtime.core.keys import decode_key, encode_key
+from runtime.state.codecs import StateCodec, ValueCodec
+from runtime.state.errors import StateError
+from runtime.state.map_keys import UnhashableKey
+from runtime.state.namespaces import encode_namespace
+from runtime.state.rocksdb.instance import RocksDBInstance
+from runtime.state.rocksdb.rows import KEY_GROUP, StoredState, prefix_end
+
+
+class _Unknown:
+    """Stands where a value has not been looked for yet."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN: Final[Any] = _Unknown()
+ABSENT: Final[Any] = _Unknown()
+"""Stands in a map for a key that it does not have."""
+
+
+MAX_KNOWN: Final = 16_384
+"""Entries of one map that are cached: a single key's map may be larger than memory. Fewer, and maps of that size are
+read from RocksDB time and again."""
+
+
+class CachedEntry:
+    """Everything that is cached for one key."""
+
+    __slots__ = ("changed", "encoded_key", "key", "key_group", "row", "values")
+
+    def __init__(self, key: Any, encoded_key: bytes, key_group: int, num_states: int) -> None:
+        self.key = key
+        self.encoded_key = encoded_key
+        self.key_group = key_group
+        #: what the rows of the key begin with
+        self.row = KEY_GROUP.pack(key_group) + encoded_key
+        #: by state number: UNKNOWN, None = nothing, the value, a NamespaceSlot or a MapSlot
+        self.values: list[Any] = [UNKNOWN] * num_states
+        #: a bit for each state number whose value has to be written
+        self.changed = 0
+
+
+class NamespaceSlot(dict[Hashable, Any]):
+    """What a namespaced state has cached for a key: a value, None or a MapSlot by namespace; the rest is unknown."""
+
+    __slots__ = ("changed",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed: set[Hashable] = set()
+
+
+class MapSlot:
+    """What a map state has cached for a key and namespace."""
+
+    __slots__ = ("changed", "is_complete", "known")
+
+    def __init__(self) -> None:
+        #: by `map_key` of the key: the value, or ABSENT
+        self.known: dict[Any, Any] = {}
+        self.changed: set[Any] = set()
+        #: whether what is not known is not there
+        self.is_complete = False
+
+
+def map_key(key: Any) -> Any:
+    """What a map knows `key` by: encodings tell 1, 1.0 and True apart, a dict does not.
+
+    Raises:
+        KeyEncodingError: the key has no canonical encoding.
+    """
+    return key if key.__class__ is str or key.__class__ is int else UnhashableKey(key)
+
+
+def _encoded_map_key(known_by: Any) -> bytes:
+    return known_by.encoded if known_by.__class__ is UnhashableKey else encode_key(known_by)
+
+
+class Column(ABC):
+    """Where one state's rows are.
+
+    Args:
+        index: number of the state.
+        stored: how its rows are to be read without this object.
+        db: the database.
+        timed: whether values have times.
+    """
+
+    def __init__(self, index: int, stored: StoredState, db: RocksDBInstance) -> None:
+        self.index = index
+        self.bit = 1 << index
+        self.stored = stored
+        #: whether there is nothing in the database: reads need not look
+        self.is_empty = db.is_empty(stored.column)
+        #: bytes of values that went through, and how many: what a cached value is estimated by
+        self.num_bytes = 0
+        self.num_values = 0
+        self._db = db
+        self._rows: Rdict = db.column(stored.column)
+        self._handle: ColumnFamily = db.handle(stored.column)
+
+    def save(self, entry: CachedEntry, batch: WriteBatch) -> None:
+        """Add what has changed to a batch; the entry stays changed.
+
+        Raises:
+            StateError: a value does not fit its serializer; the message names state and key.
+        """
+        slot = entry.values[self.index]
+        try:
+            if not self.stored.meta.namespaced:
+                self._save_slot(entry.row, slot, batch)
+                return
+            for namespace in slot.changed:
+                self._save_slot(entry.row + encode_namespace(namespace), slot[namespace], batch)
+        except Exception as error:
+            name = self.stored.meta.name
+            raise StateError(f"state {name!r} of key {entry.key!r} cannot be saved: {error}") from error
+
+    def saved(self, entry: CachedEntry) -> None:
+        """The batch was written: nothing is changed any more."""
+        self.is_empty = False
+        slot = entry.values[self.index]
+        if not self.stored.meta.namespaced:
+            self._slot_saved(slot)
+            return
+        for namespace in slot.changed:
+            if slot[namespace] is None:
+                # fired windows must not pile up
+                del slot[namespace]
+            else:
+                self._slot_saved(slot[namespace])
+        slot.changed.clear()
+
+    @abstractmethod
+    def _save_slot(self, row: bytes, slot: Any, batch: WriteBatch) -> None: ...
+
+    def _slot_saved(self, slot: Any) -> None:
+        """As `saved`, of one key and namespace."""
+
+
+class ValueColumn(Column):
+    """One row for each key and namespace."""
+
+    def __init__(self, index: int, stored: StoredState, db: RocksDBInstance, codec: StateCodec) -> None:
+        super().__init__(index, stored, db)
+        has_ttl = stored.meta.has_ttl
+        self._encode = codec.encode_timed if has_ttl else codec.encode
+        self._decode = codec.decode_timed if has_ttl else codec.decode
+
+    def load(self, row: bytes) -> Any:
+        """The value of a row, or None."""
+        if self.is_empty:
+            return None
+        data = self._rows.get(row)
+        if data is None:
+            return None
+        self.num_bytes += len(data)
+        self.num_values += 1
+        return self._decode(data)
+
+    def _save_slot(self, row: bytes, slot: Any, batch: WriteBatch) -> None:
+        if slot is None:
+            batch.delete(row, self._handle)
+            return
+        data = self._encode(slot)
+        self.num_bytes += len(data)
+        self.num_values += 1
+        batch.put(row, data, self._handle)
+
+
+class MapColumn(Column):
+    """One row for each entry of a map."""
+
+    def __init__(self, index: int, stored: StoredState, db: RocksDBInstance, codec: ValueCodec) -> None:
+        super().__init__(index, stored, db)
+        has_ttl = stored.meta.has_ttl
+        self._encode = codec.encode_timed if has_ttl else codec.encode
+        self._decode = codec.decode_timed if has_ttl else codec.decode
+
+    def new_slot(self) -> MapSlot:
+        """Of a key and namespace that has not been looked at."""
+        slot = MapSlot()
+        slot.is_complete = self.is_empty
+        return slot
+
+    def find(self, row: bytes, slot: MapSlot, known_by: Any) -> Any:
+        """The value of one key, or ABSENT."""
+        value = slot.known.get(known_by, UNKNOWN)
+        if value is not UNKNOWN:
+            return value
+        if slot.is_complete:
+            return ABSENT
+        data = self._rows.get(row + _encoded_map_key(known_by))
+        if data is None:
+            value = ABSENT
+        else:
+            self.num_bytes += len(data)
+            self.num_values += 1
+            value = self._decode(data)
+        if len(slot.known) >= MAX_KNOWN:
+            self.trim(slot)
+        slot.known[known_by] = value
+        return value
+
+    def trim(self, slot: MapSlot) -> None:
+        """Forget what need not be written."""
+        slot.known = {known_by: slot.known[known_by] for known_by in slot.changed}
+        slot.is_complete = False
+
+    def complete(self, row: bytes, slot: MapSlot) -> None:
+        """Get to know the whole map."""
+        if slot.is_complete:
+            return
+        size, known = len(row), slot.known
+        for found, data in self._db.scan(self.stored.column, row, prefix_end(row)):
+            known_by = map_key(decode_key(found[size:]))
+            if known_by not in known:
+                known[known_by] = self._decode(data)
+                self.num_bytes += len(data)
+                self.num_values += 1
+        slot.is_complete = True
+
+    def has_any(self, row: bytes, slot: MapSlot) -> bool:
+        """Whether the map has an entry."""
+        if any(value is not ABSENT for value in slot.known.values()):
+            return True
+        if slot.is_complete:
+            return False
+        rows = self._db.scan(self.stored.column, row, prefix_end(row))
+        return any(map_key(decode_key(found[len(row) :])) not in slot.known for found, _ in rows)
+
+    def _save_slot(self, row: bytes, slot: Any, batch: WriteBatch) -> None:
+        if slot is None:
+            return
+        for known_by in slot.changed:
+            value = slot.known[known_by]
+            if value is ABSENT:
+                batch.delete(row + _encoded_map_key(known_by), self._handle)
+            else:
+                data = self._encode(value)
+                self.num_bytes += len(data)
+                self.num_values += 1
+                batch.put(row + _encoded_map_key(known_by), data, self._handle)
+
+    def _slot_saved(self, slot: Any) -> None:
+        if slot is None:
+            return
+        if slot.is_complete:
+            for known_by in slot.changed:
+                if slot.known[known_by] is ABSENT:
+                    del slot.known[known_by]
+        slot.changed.clear()
+        if len(slot.known) >= MAX_KNOWN // 2:
+            self.trim(slot)
+
+
+__all__ = [
+    "ABSENT",
+    "MAX_KNOWN",
+    "UNKNOWN",
+    "CachedEntry",
+    "Column",
+    "MapColumn",
+    "MapSlot",
+    "NamespaceSlot",
+    "ValueColumn",
+    "map_key",
+]

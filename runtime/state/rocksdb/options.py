@@ -1,0 +1,187 @@
+"""The rocksdb backend's options, with Flink's keys and defaults, and what the predefined sets change.
+
+A key that is set goes before what the predefined set says. Plain values. Source: Flink 2.3, RocksDBOptions,
+RocksDBConfigurableOptions and PredefinedOptions; where a default differs, the text says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from runtime.common.config_options import ConfigOption, ConfigOptions
+from runtime.common.configuration import Configuration
+
+_PREFIX: Final = "state.backend.rocksdb."
+DEFAULT_SET: Final = "DEFAULT"
+PREDEFINED: Final[Mapping[str, Mapping[str, Any]]] = {
+    DEFAULT_SET: {},
+    "SPINNING_DISK_OPTIMIZED": {"background_threads": 4, "dynamic_level_size": True},
+    "SPINNING_DISK_OPTIMIZED_HIGH_MEM": {
+        "background_threads": 4,
+        "dynamic_level_size": True,
+        "target_file_size": 256 << 20,
+        "level_base_size": 1 << 30,
+        "write_buffer_count": 4,
+        "write_buffers_to_merge": 3,
+        "block_size": 128 << 10,
+        "block_cache_size": 256 << 20,
+        "uses_bloom_filter": True,
+    },
+    "FLASH_SSD_OPTIMIZED": {"background_threads": 4},
+}
+"""Name of a predefined set → the settings that it changes."""
+
+PREDEFINED_OPTIONS: ConfigOption[str] = (
+    ConfigOptions.key(f"{_PREFIX}predefined-options").string_type().default_value(DEFAULT_SET)
+)
+"""A set of settings: DEFAULT, SPINNING_DISK_OPTIMIZED, SPINNING_DISK_OPTIMIZED_HIGH_MEM, FLASH_SSD_OPTIMIZED."""
+
+MEMORY_MANAGED: ConfigOption[bool] = ConfigOptions.key(f"{_PREFIX}memory.managed").boolean_type().default_value(True)
+"""Whether all backends of a slot share one bounded block cache, which pays for write buffers too. Off: each column
+family has a cache and write buffers of its own."""
+
+MEMORY_PER_SLOT: ConfigOption[int] = (
+    ConfigOptions.key(f"{_PREFIX}memory.fixed-per-slot").memory_type().at_least(1 << 20).default_value(256 << 20)
+)
+"""Bytes that RocksDB may use in a slot, if managed. Flink: no default, a share of the TaskManager's memory."""
+
+WRITE_BUFFER_RATIO: ConfigOption[float] = (
+    ConfigOptions.key(f"{_PREFIX}memory.write-buffer-ratio").double_type().at_least(0.0).default_value(0.5)
+)
+"""The share of that memory that write buffers may take."""
+
+CACHE_MEMORY: ConfigOption[int] = (
+    ConfigOptions.key(f"{_PREFIX}cache.memory-per-operator").memory_type().at_least(1 << 20).default_value(256 << 20)
+)
+"""Bytes, as estimated, that the decoded values of one operator subtask may take. Tidemark's own: values are read and
+written through a cache of Python objects in front of RocksDB. Less, and more reads go to RocksDB (some 5 µs each)."""
+
+WRITE_BATCH_SIZE: ConfigOption[int] = (
+    ConfigOptions.key(f"{_PREFIX}write-batch-size").memory_type().at_least(0).default_value(2 << 20)
+)
+"""Bytes of changes after which a batch of them is written to RocksDB; 0 = all in one."""
+
+
+def _int(key: str, minimum: int = 0) -> ConfigOption[int | None]:
+    return ConfigOptions.key(_PREFIX + key).int_type().at_least(minimum).no_default_value()
+
+
+def _size(key: str) -> ConfigOption[int | None]:
+    return ConfigOptions.key(_PREFIX + key).memory_type().at_least(1).no_default_value()
+
+
+_OPTIONS: Final[Mapping[str, ConfigOption[Any]]] = {
+    "background_threads": _int("thread.num", 1),
+    "max_open_files": _int("files.open", -1),
+    "log_level": ConfigOptions.key(f"{_PREFIX}log.level").string_type().no_default_value(),
+    "log_file_count": _int("log.file-num", 1),
+    "log_file_size": _size("log.max-file-size"),
+    "log_directory": ConfigOptions.key(f"{_PREFIX}log.dir").string_type().no_default_value(),
+    "compaction_style": ConfigOptions.key(f"{_PREFIX}compaction.style")
+    .choice_type("level", "universal", "fifo")
+    .no_default_value(),
+    "compression": ConfigOptions.key(f"{_PREFIX}compression.per.level").string_type().no_default_value(),
+    "dynamic_level_size": ConfigOptions.key(f"{_PREFIX}compaction.level.use-dynamic-size")
+    .boolean_type()
+    .no_default_value(),
+    "target_file_size": _size("compaction.level.target-file-size-base"),
+    "level_base_size": _size("compaction.level.max-size-level-base"),
+    "write_buffer_size": _size("writebuffer.size"),
+    "write_buffer_count": _int("writebuffer.count", 1),
+    "write_buffers_to_merge": _int("writebuffer.number-to-merge", 1),
+    "block_size": _size("block.blocksize"),
+    "metadata_block_size": _size("block.metadata-blocksize"),
+    "block_cache_size": _size("block.cache-size"),
+    "uses_bloom_filter": ConfigOptions.key(f"{_PREFIX}use-bloom-filter").boolean_type().no_default_value(),
+    "bloom_bits_per_key": ConfigOptions.key(f"{_PREFIX}bloom-filter.bits-per-key").double_type().no_default_value(),
+    "bloom_is_block_based": ConfigOptions.key(f"{_PREFIX}bloom-filter.block-based-mode")
+    .boolean_type()
+    .no_default_value(),
+    "partitions_index": ConfigOptions.key(f"{_PREFIX}memory.partitioned-index-filters")
+    .boolean_type()
+    .no_default_value(),
+}
+"""Setting → its option; not set: the predefined set's value, or else the default of RocksDBSettings."""
+
+
+@dataclass(frozen=True, slots=True)
+class RocksDBSettings:
+    """Everything that a database is opened with. Sizes in bytes."""
+
+    background_threads: int = 2
+    """Of flushes and compactions."""
+    max_open_files: int = -1
+    log_level: str = "INFO_LEVEL"
+    """Taken and carried: rocksdict cannot set it."""
+    log_file_count: int = 4
+    log_file_size: int = 25 << 20
+    log_directory: str | None = None
+    compaction_style: str = "level"
+    compression: str = "SNAPPY_COMPRESSION"
+    """Of all levels, or several joined by ";", one for each level."""
+    dynamic_level_size: bool = False
+    target_file_size: int = 64 << 20
+    level_base_size: int = 256 << 20
+    write_buffer_size: int = 64 << 20
+    write_buffer_count: int = 2
+    write_buffers_to_merge: int = 1
+    block_size: int = 4 << 10
+    metadata_block_size: int = 4 << 10
+    block_cache_size: int = 8 << 20
+    uses_bloom_filter: bool = False
+    bloom_bits_per_key: float = 10.0
+    bloom_is_block_based: bool = False
+    partitions_index: bool = False
+    memory_is_managed: bool = True
+    memory_per_slot: int = 256 << 20
+    write_buffer_ratio: float = 0.5
+    cache_memory: int = 256 << 20
+    write_batch_size: int = 2 << 20
+
+    @classmethod
+    def of(cls, configuration: Configuration) -> RocksDBSettings:
+        """The settings of a job.
+
+        Raises:
+            ValueError: there is no such predefined set or compression; the message names the key.
+        """
+        name = configuration.get(PREDEFINED_OPTIONS)
+        if name not in PREDEFINED:
+            raise ValueError(f"{PREDEFINED_OPTIONS.key}: there is no set {name!r}, only {', '.join(PREDEFINED)}")
+        found = dict(PREDEFINED[name])
+        for setting, option in _OPTIONS.items():
+            value = configuration.get(option)
+            if value is not None:
+                found[setting] = value
+        settings = cls(
+            **found,
+            memory_is_managed=configuration.get(MEMORY_MANAGED),
+            memory_per_slot=configuration.get(MEMORY_PER_SLOT),
+            write_buffer_ratio=configuration.get(WRITE_BUFFER_RATIO),
+            cache_memory=configuration.get(CACHE_MEMORY),
+            write_batch_size=configuration.get(WRITE_BATCH_SIZE),
+        )
+        unknown = [name for name in settings.compressions if name not in COMPRESSIONS]
+        if unknown:
+            raise ValueError(
+                f"{_OPTIONS['compression'].key}: no such compression: {unknown[0]}; there are {', '.join(COMPRESSIONS)}"
+            )
+        return settings
+
+    @property
+    def compressions(self) -> list[str]:
+        """Of the levels; the last one holds for all further levels."""
+        return [name.strip().upper() for name in self.compression.split(";")]
+
+
+COMPRESSIONS: Final = (
+    "NO_COMPRESSION",
+    "SNAPPY_COMPRESSION",
+    "LZ4_COMPRESSION",
+    "LZ4HC_COMPRESSION",
+    "ZSTD_COMPRESSION",
+    "ZLIB_COMPRESSION",
+    "BZLIB2_COMPRESSION",
+)

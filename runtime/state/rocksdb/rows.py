@@ -1,0 +1,166 @@
+"""How keyed state is laid out in rows, and back into the canonical form.
+
+    state:  key group (2, big-endian) | key | namespace [| map key]   →  the value, by its codec
+    timer:  key group (2) | timestamp (8, sign flipped) | key | namespace   →  length of the key (4), number (8)
+
+Keys, namespaces and map keys are in the canonical encoding, which is prefix-free: a key's rows lie together, and those
+of a key group too, so that rescaling moves ranges. A map has one row per entry. State that was restored from another
+format and not asked for yet is kept with each value as one row, whatever its kind. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from runtime.core.ids import KeyGroup
+from runtime.core.keys import decode_key, key_end
+from runtime.core.serializers import serializer_by_name
+from runtime.state.canonical import meta_from_json, meta_to_json
+from runtime.state.codecs import MapCodec, ValueCodec
+from runtime.state.map_keys import dict_key
+from runtime.state.rocksdb.instance import RocksDBInstance
+from runtime.state.snapshot import KeyGroupSnapshot, StateEntry, StateMeta, TimerEntry
+
+KEY_GROUP: Final = struct.Struct(">H")
+TIMER: Final = struct.Struct(">HQ")
+TIMER_VALUE: Final = struct.Struct(">IQ")
+SIGN: Final = 1 << 63
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+STATE_COLUMN: Final = "state:"
+EVENT_COLUMN: Final = "event timers:"
+PROCESSING_COLUMN: Final = "processing timers:"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """What is needed to read the rows of a state without its descriptor."""
+
+    meta: StateMeta
+    map_serializers: tuple[str, str] | None = None
+    """Names of the key's and the value's serializers, of a map with one row per entry."""
+
+    @property
+    def column(self) -> str:
+        """Name of the column family."""
+        return STATE_COLUMN + self.meta.name
+
+
+def states_to_json(states: Iterable[StoredState]) -> bytes:
+    """For the metadata of a handle."""
+    saved = [{**meta_to_json(state.meta), "map": state.map_serializers} for state in states]
+    return json.dumps({"states": saved}, separators=(",", ":")).encode()
+
+
+def states_from_json(data: bytes) -> dict[str, StoredState]:
+    """What `states_to_json` was given, by name.
+
+    Raises:
+        ValueError, KeyError: `data` is not of that form.
+    """
+    found = {}
+    for saved in json.loads(data)["states"]:
+        serializers = saved.get("map")
+        found[saved["name"]] = StoredState(meta_from_json(saved), None if serializers is None else tuple(serializers))
+    return found
+
+
+def group_end(key_group: int) -> bytes:
+    """Behind the last row of a key group."""
+    return KEY_GROUP.pack(key_group + 1)
+
+
+def prefix_end(prefix: bytes) -> bytes:
+    """Behind the last row that begins with `prefix`, which begins with a key group."""
+    return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
+
+
+def timer_row(key_group: int, timestamp: int, key: bytes, namespace: bytes) -> bytes:
+    """The row of a timer."""
+    return TIMER.pack(key_group, timestamp + SIGN) + key + namespace
+
+
+def timer_of(row: bytes, key_size: int) -> TimerEntry:
+    """The inverse of `timer_row`."""
+    end = TIMER.size + key_size
+    return TimerEntry(TIMER.unpack_from(row)[1] - SIGN, row[TIMER.size : end], row[end:])
+
+
+def read_entries(db: RocksDBInstance, state: StoredState, key_group: int) -> Iterator[StateEntry]:
+    """What a state holds in a key group, in the canonical form."""
+    rows = db.scan(state.column, KEY_GROUP.pack(key_group), group_end(key_group))
+    if state.map_serializers is not None:
+        yield from _map_entries(rows, state)
+    elif state.meta.namespaced:
+        for row, value in rows:
+            end = key_end(row, KEY_GROUP.size)
+            yield StateEntry(row[KEY_GROUP.size : end], row[end:], value)
+    else:
+        for row, value in rows:
+            yield StateEntry(row[KEY_GROUP.size :], b"", value)
+
+
+Keep = Callable[[bytes], bytes | None]
+"""A value in the canonical form → what a snapshot leaves of it, None if nothing."""
+
+
+def read_group(
+    db: RocksDBInstance, states: Iterable[StoredState], key_group: KeyGroup, keep: Mapping[str, Keep] = NOTHING
+) -> KeyGroupSnapshot:
+    """A key group in the canonical form.
+
+    Args:
+        db: the database.
+        states: those to be read.
+        key_group: which.
+        keep: by name, the states of which not everything is wanted.
+    """
+    found = {}
+    for state in states:
+        entries = list(read_entries(db, state, key_group))
+        if state.meta.name in keep:
+            left = ((entry, keep[state.meta.name](entry.value)) for entry in entries)
+            entries = [replace(entry, value=value) for entry, value in left if value is not None]
+        if entries:
+            found[state.meta.name] = entries
+    timers: tuple[dict[str, list[TimerEntry]], dict[str, list[TimerEntry]]] = ({}, {})
+    for column in db.columns:
+        for prefix, target in zip((EVENT_COLUMN, PROCESSING_COLUMN), timers, strict=True):
+            if column.startswith(prefix):
+                rows = db.scan(column, KEY_GROUP.pack(key_group), group_end(key_group))
+                timers_found = [(timer_of(row, size), seq) for row, size, seq in _timer_rows(rows)]
+                # in the order of firing, as every canonical snapshot has them
+                timers_found.sort(key=lambda found: (found[0].timestamp, found[1]))
+                if timers_found:
+                    target[column.removeprefix(prefix)] = [timer for timer, _ in timers_found]
+    return KeyGroupSnapshot(found, *timers)
+
+
+def _timer_rows(rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, int, int]]:
+    for row, value in rows:
+        yield row, *TIMER_VALUE.unpack(value)
+
+
+def _map_entries(rows: Iterator[tuple[bytes, bytes]], state: StoredState) -> Iterator[StateEntry]:
+    assert state.map_serializers is not None
+    keys, values = map(serializer_by_name, state.map_serializers)
+    whole, single = MapCodec(keys, values), ValueCodec("map", values)
+    decode = single.decode_timed if state.meta.has_ttl else single.decode
+    encode = whole.encode_timed if state.meta.has_ttl else whole.encode
+    current: tuple[bytes, bytes] | None = None
+    mapping: dict[Any, Any] = {}
+    for row, value in rows:
+        end = key_end(row, KEY_GROUP.size)
+        namespace_end = key_end(row, end) if state.meta.namespaced else end
+        where = row[KEY_GROUP.size : end], row[end:namespace_end]
+        if where != current:
+            if current is not None:
+                yield StateEntry(*current, encode(mapping))
+            current, mapping = where, {}
+        mapping[dict_key(decode_key(row[namespace_end:]))] = decode(value)
+    if current is not None:
+        yield StateEntry(*current, encode(mapping))

@@ -1,0 +1,243 @@
+"""Snapshots of the rocksdb backend: while they are written, and when they are read back.
+
+The synchronous part writes the cached changes and tells RocksDB to flush. The checkpoint (hard links of files that
+never change) is made in the upload thread when the flush is through; until then the backend keeps further changes in
+its cache, or makes the checkpoint itself if it cannot wait. Files of completed checkpoints are not uploaded again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from runtime.core.checkpointing import SnapshotKind
+from runtime.core.ids import KeyGroup
+from runtime.state.canonical import CANONICAL_FILE, CANONICAL_FORMAT, encode_canonical
+from runtime.state.errors import RedistributionError
+from runtime.state.handles import FileHandle, KeyedStateHandle, PendingKeyedState, StateFileWriter
+from runtime.state.key_groups import KeyGroupRange
+from runtime.state.rocksdb.instance import RocksDBInstance
+from runtime.state.rocksdb.options import RocksDBSettings
+from runtime.state.rocksdb.rows import NOTHING, Keep, StoredState, read_group, states_to_json
+from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, SnapshotRequest, StateMeta
+
+ROCKSDB_FORMAT: Final = "rocksdb"
+"""`KeyedStateHandle.format` of what this backend writes in its own form."""
+_TABLE_SUFFIX = ".sst"
+_POLL_S = 0.002
+_FLUSH_TIMEOUT_S = 30.0
+"""After which a checkpoint is made although the flush is not through, which then happens in that call."""
+
+
+class PendingRocksDBState(PendingKeyedState):
+    """A snapshot of the rocksdb backend that is being written.
+
+    Args:
+        request: which one.
+        db: the database; everything is written to it, and nothing more is until `is_taken`.
+        path: where the checkpoint goes; does not exist.
+        states: the states of the database.
+        settings: the database's.
+        key_groups: of the backend.
+        max_parallelism: number of key groups of the operator.
+        shared: files of the last completed checkpoint, by their names in the database.
+        keep: what a canonical snapshot leaves of some states' values.
+    """
+
+    def __init__(
+        self,
+        request: SnapshotRequest,
+        db: RocksDBInstance,
+        path: Path,
+        states: Sequence[StoredState],
+        settings: RocksDBSettings,
+        key_groups: KeyGroupRange,
+        max_parallelism: int,
+        shared: Mapping[str, FileHandle],
+        keep: Mapping[str, Keep],
+    ) -> None:
+        self.kind = request.kind
+        #: files that later snapshots may refer to, once this one is written
+        self.shared_files: Mapping[str, FileHandle] | None = None
+        self.is_taken = False
+        self._db: RocksDBInstance | None = db
+        self._path = path
+        self._states = states
+        self._settings = settings
+        self._key_groups = key_groups
+        self._max_parallelism = max_parallelism
+        self._shared = shared
+        self._keep = keep
+        self._lock = threading.Lock()
+
+    def advance(self, budget_ms: float) -> bool:
+        return True
+
+    def take(self) -> None:
+        """Make the checkpoint now, unless it was made, or the snapshot was discarded; any thread.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        with self._lock:
+            if not self.is_taken and self._db is not None:
+                self._db.checkpoint(self._path)
+            self.is_taken = True
+            self._db = None
+
+    def write(self, files: StateFileWriter) -> KeyedStateHandle:
+        self._wait_for_flush()
+        self.take()
+        if not self._path.is_dir():
+            raise OSError("the snapshot was discarded")
+        try:
+            if self.kind is SnapshotKind.CANONICAL:
+                return self._write_canonical(files)
+            return self._upload(files)
+        finally:
+            shutil.rmtree(self._path, ignore_errors=True)
+
+    def discard(self) -> None:
+        with self._lock:
+            self.is_taken = True
+            self._db = None
+            shutil.rmtree(self._path, ignore_errors=True)
+
+    def _wait_for_flush(self) -> None:
+        deadline = time.monotonic() + _FLUSH_TIMEOUT_S
+        while time.monotonic() < deadline:
+            with self._lock:
+                if self._db is None or self._db.is_flushed():
+                    return
+            time.sleep(_POLL_S)
+
+    def _upload(self, files: StateFileWriter) -> KeyedStateHandle:
+        is_incremental = self.kind is SnapshotKind.INCREMENTAL
+        uploaded: dict[str, FileHandle] = {}
+        for path in sorted(self._path.iterdir()):
+            is_table = path.suffix == _TABLE_SUFFIX
+            known = self._shared.get(path.name) if is_table and is_incremental else None
+            if known is not None and known.size == path.stat().st_size:
+                uploaded[path.name] = known
+            elif is_table or path.stat().st_size or path.name == "CURRENT":
+                uploaded[path.name] = files.upload("keyed-state", path, shared=is_table and is_incremental)
+        if is_incremental:
+            self.shared_files = {name: file for name, file in uploaded.items() if name.endswith(_TABLE_SUFFIX)}
+        return KeyedStateHandle(
+            ROCKSDB_FORMAT, self._key_groups, self._max_parallelism, uploaded, states_to_json(self._states)
+        )
+
+    def _write_canonical(self, files: StateFileWriter) -> KeyedStateHandle:
+        with RocksDBInstance(self._path, self._settings, is_new=False, is_read_only=True) as db:
+            groups = StoredGroups([(db, self._states, self._key_groups)], self._keep)
+            metas = {state.meta.name: state.meta for state in self._states}
+            snapshot = KeyedSnapshot(self._max_parallelism, metas, groups)
+            file = files.write("keyed-state", encode_canonical(snapshot))
+        return KeyedStateHandle(CANONICAL_FORMAT, self._key_groups, self._max_parallelism, {CANONICAL_FILE: file})
+
+
+class StoredGroups(Mapping[KeyGroup, KeyGroupSnapshot]):
+    """Key groups of open databases, each read whenever it is asked for."""
+
+    def __init__(
+        self,
+        sources: Sequence[tuple[RocksDBInstance, Sequence[StoredState], KeyGroupRange]],
+        keep: Mapping[str, Keep] = NOTHING,
+    ) -> None:
+        self._keep = keep
+        self._source_of = {
+            KeyGroup(key_group): (db, states)
+            for db, states, key_groups in sources
+            for key_group in range(key_groups.start, key_groups.end + 1)
+        }
+
+    def __getitem__(self, key_group: KeyGroup) -> KeyGroupSnapshot:
+        db, states = self._source_of[key_group]
+        return read_group(db, states, key_group, self._keep)
+
+    def __contains__(self, key_group: object) -> bool:
+        return key_group in self._source_of
+
+    def __iter__(self) -> Iterator[KeyGroup]:
+        return iter(self._source_of)
+
+    def __len__(self) -> int:
+        return len(self._source_of)
+
+
+@dataclass(frozen=True, slots=True)
+class RocksDBSource:
+    """A downloaded and verified database that nobody has opened."""
+
+    path: Path
+    states: Mapping[str, StoredState]
+    key_groups: KeyGroupRange
+    """That have state in it."""
+    shared_files: Mapping[str, FileHandle]
+    """Its files that later checkpoints may refer to."""
+
+
+@dataclass(frozen=True, slots=True)
+class RocksDBSnapshot(KeyedSnapshot):
+    """Databases that hold the state of some key groups; a rocksdb backend takes them over, others read the groups."""
+
+    sources: Sequence[RocksDBSource] = ()
+    key_groups: KeyGroupRange | None = None
+    """Those wanted; the databases may have more."""
+
+    @classmethod
+    def of(cls, sources: Sequence[RocksDBSource], key_groups: KeyGroupRange, max_parallelism: int) -> RocksDBSnapshot:
+        """What some databases hold of `key_groups`.
+
+        Raises:
+            RedistributionError: they saved a state differently.
+        """
+        metas: dict[str, StateMeta] = {}
+        for source in sources:
+            for name, state in source.states.items():
+                if metas.setdefault(name, state.meta) != state.meta:
+                    raise RedistributionError(
+                        f"subtasks saved state {name!r} differently: {metas[name].describe()}, {state.meta.describe()}"
+                    )
+        return cls(max_parallelism, metas, _DownloadedGroups(sources, key_groups), sources, key_groups)
+
+
+class _DownloadedGroups(Mapping[KeyGroup, KeyGroupSnapshot]):
+    """Key groups of downloaded databases, which are opened when the first group is asked for."""
+
+    def __init__(self, sources: Sequence[RocksDBSource], key_groups: KeyGroupRange) -> None:
+        self._sources = sources
+        self._key_groups = key_groups
+        self._opened: StoredGroups | None = None
+
+    def __getitem__(self, key_group: KeyGroup) -> KeyGroupSnapshot:
+        if key_group not in self._key_groups:
+            raise KeyError(key_group)
+        if self._opened is None:
+            # read-only: the directories stay as they are, and no lock is held
+            self._opened = StoredGroups(
+                [
+                    (
+                        RocksDBInstance(source.path, RocksDBSettings(), is_new=False, is_read_only=True),
+                        list(source.states.values()),
+                        source.key_groups,
+                    )
+                    for source in self._sources
+                ]
+            )
+        return self._opened[key_group]
+
+    def __contains__(self, key_group: object) -> bool:
+        return key_group in self._key_groups and any(key_group in source.key_groups for source in self._sources)
+
+    def __iter__(self) -> Iterator[KeyGroup]:
+        numbers = range(self._key_groups.start, self._key_groups.end + 1)
+        return (KeyGroup(number) for number in numbers if number in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -1,0 +1,278 @@
+"""Timers in RocksDB: all of them are rows, and the first ones of each key group are in memory too.
+
+A row has the key group and the timestamp first, so the rows of a key group are in the order of firing. In memory is a
+heap of the first timers of every key group; of a key group that has more, the row is known where those begin that are
+in the database only (its *limit*). As long as each such key group has a timer in the heap, the first of all is there.
+Adding or deleting a timer behind the limit is a blind write: the row is the timer. Task's thread only.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any, Protocol
+
+from rocksdict import WriteBatch
+
+from runtime.core.elements import MIN_WATERMARK
+from runtime.core.keys import decode_key
+from runtime.state.backend import Timer, TimerService
+from runtime.state.errors import StateError
+from runtime.state.namespaces import decode_namespace, encode_namespace
+from runtime.state.rocksdb.instance import RocksDBInstance
+from runtime.state.rocksdb.rows import (
+    EVENT_COLUMN,
+    KEY_GROUP,
+    PROCESSING_COLUMN,
+    TIMER,
+    TIMER_VALUE,
+    group_end,
+    timer_of,
+)
+from runtime.state.rocksdb.rows import timer_row as make_row
+from runtime.state.timers import FiredTimer
+
+MAX_TIMERS = 65_536
+"""Timers of one queue in memory, some 300 bytes each."""
+_CHUNK = 1_024
+"""Timers of a key group that are read at once. Fewer, and a burst of timers reads all the time; more, and the timers
+of key groups that have few others wait in memory."""
+_MAX_UNWRITTEN = 65_536
+"""Changes that wait to be written; a snapshot has to write them while processing waits (2 µs each)."""
+
+
+class TimerContext(Protocol):
+    """The backend, as far as timers need it."""
+
+    current_entry: Any
+
+    def set_current_key(self, key: Any) -> None: ...
+
+    def flush(self) -> None:
+        """Write what is unwritten, of all queues."""
+
+
+class RocksDBTimerQueue:
+    """The timers of one time domain of one service.
+
+    Args:
+        context: the backend.
+        db: the database.
+        column: name of the column family; what is in it is restored.
+        key_groups: of the backend.
+    """
+
+    def __init__(self, context: TimerContext, db: RocksDBInstance, column: str, key_groups: range) -> None:
+        #: the timers in memory: row → sequence number
+        self.live: dict[bytes, int] = {}
+        self._context = context
+        self._db = db
+        self._column = column
+        self._handle = db.handle(column)
+        self._key_groups = key_groups
+        self._heap: list[tuple[int, int, bytes, int]] = []
+        self._sequence = 0
+        #: by key group, timers in memory
+        self._counts: dict[int, int] = {}
+        #: by key group, if it has timers that are in the database only: the first of their rows, or one before it
+        self._limits: dict[int, bytes] = {}
+        #: what the database does not have yet: row → its value, None = it is gone
+        self._unwritten: dict[bytes, bytes | None] = {}
+        #: rows among them that the database has never had
+        self._unheard_of: set[bytes] = set()
+        for key_group in key_groups:
+            self._limits[key_group] = KEY_GROUP.pack(key_group)
+            self._refill(key_group)
+
+    def add(self, row: bytes, timestamp: int, key_group: int, key_size: int) -> None:
+        """Add a timer that is not in memory; it may be in the database."""
+        limit = self._limits.get(key_group)
+        self._sequence = sequence = self._sequence + 1
+        if limit is None or row < limit:
+            if row not in self._unwritten:
+                self._unheard_of.add(row)
+            self._push(row, timestamp, key_group, key_size, sequence)
+        self._unwritten[row] = TIMER_VALUE.pack(key_size, sequence)
+        if len(self.live) > MAX_TIMERS:
+            self._shrink()
+        if len(self._unwritten) > _MAX_UNWRITTEN:
+            self._context.flush()
+
+    def remove(self, row: bytes, key_group: int) -> None:
+        """Take a timer out, if it is there."""
+        if row in self.live:
+            self._forget(row)
+            self._drop(row, key_group)
+        elif key_group in self._limits:
+            self._forget(row)
+
+    def pop_due(self, until: int) -> tuple[int, bytes, int] | None:
+        """Take out and return the first timer with timestamp <= `until`: timestamp, row, length of its key."""
+        live = self.live
+        while self._heap and self._heap[0][0] <= until:
+            timestamp, sequence, row, key_size = heappop(self._heap)
+            if live.get(row) == sequence:
+                self._forget(row)
+                self._drop(row, KEY_GROUP.unpack_from(row)[0])
+                return timestamp, row, key_size
+        return None
+
+    def next_timestamp(self) -> int | None:
+        """Timestamp of the first timer."""
+        while self._heap:
+            timestamp, sequence, row, _ = self._heap[0]
+            if self.live.get(row) == sequence:
+                return timestamp
+            heappop(self._heap)
+        return None
+
+    def namespaces(self) -> Iterator[bytes]:
+        """The encoded namespaces of all timers."""
+        if self._limits:
+            self._context.flush()
+            for row, value in self._db.scan(self._column, b""):
+                yield row[TIMER.size + TIMER_VALUE.unpack(value)[0] :]
+            return
+        for _, sequence, row, size in self._heap:
+            if self.live.get(row) == sequence:
+                yield row[TIMER.size + size :]
+
+    def save(self, batch: WriteBatch) -> None:
+        """Add what is unwritten to a batch."""
+        handle = self._handle
+        for row, value in self._unwritten.items():
+            if value is None:
+                batch.delete(row, handle)
+            else:
+                batch.put(row, value, handle)
+
+    def saved(self) -> None:
+        """The batch was written."""
+        self._unwritten = {}
+        self._unheard_of = set()
+
+    def _forget(self, row: bytes) -> None:
+        """Let the row be deleted, unless it was never written."""
+        if row in self._unheard_of:
+            self._unheard_of.discard(row)
+            del self._unwritten[row]
+        else:
+            self._unwritten[row] = None
+
+    def _push(self, row: bytes, timestamp: int, key_group: int, key_size: int, sequence: int) -> None:
+        self.live[row] = sequence
+        self._counts[key_group] = self._counts.get(key_group, 0) + 1
+        heappush(self._heap, (timestamp, sequence, row, key_size))
+
+    def _drop(self, row: bytes, key_group: int) -> None:
+        del self.live[row]
+        self._counts[key_group] -= 1
+        if not self._counts[key_group] and key_group in self._limits:
+            self._context.flush()
+            self._refill(key_group)
+        elif len(self._heap) > 2 * len(self.live) + _CHUNK:
+            self._heap = [item for item in self._heap if self.live.get(item[2]) == item[1]]
+            heapify(self._heap)
+
+    def _refill(self, key_group: int) -> None:
+        """Read the next timers of a key group; everything is written."""
+        limit = self._limits.pop(key_group)
+        rows = self._db.scan(self._column, limit, group_end(key_group))
+        for count, (row, value) in enumerate(rows):
+            if count == _CHUNK:
+                self._limits[key_group] = row
+                return
+            size, sequence = TIMER_VALUE.unpack(value)
+            self._sequence = max(self._sequence, sequence)
+            self._push(row, timer_of(row, size).timestamp, key_group, size, sequence)
+
+    def _shrink(self) -> None:
+        """Leave the later timers of each key group to the database."""
+        by_group: dict[int, list[bytes]] = {}
+        for row in self.live:
+            by_group.setdefault(KEY_GROUP.unpack_from(row)[0], []).append(row)
+        kept = max(_CHUNK // 2, MAX_TIMERS // (2 * len(by_group)))
+        for key_group, rows in by_group.items():
+            if len(rows) > kept:
+                rows.sort()
+                self._limits[key_group] = rows[kept]
+                self._counts[key_group] = kept
+                for row in rows[kept:]:
+                    del self.live[row]
+        self._heap = [item for item in self._heap if self.live.get(item[2]) == item[1]]
+        heapify(self._heap)
+
+
+class RocksDBTimerService(TimerService):
+    """The timers of one name; see TimerService."""
+
+    def __init__(
+        self,
+        name: str,
+        context: TimerContext,
+        db: RocksDBInstance,
+        key_groups: range,
+        on_event_time: Callable[[Timer], None],
+        on_processing_time: Callable[[Timer], None],
+    ) -> None:
+        self._context = context
+        self._on_event_time = on_event_time
+        self._on_processing_time = on_processing_time
+        self.current_watermark = MIN_WATERMARK
+        self.num_fired = 0
+        self.event = RocksDBTimerQueue(context, db, EVENT_COLUMN + name, key_groups)
+        self.processing = RocksDBTimerQueue(context, db, PROCESSING_COLUMN + name, key_groups)
+
+    def register_event_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
+        self._register(self.event, timestamp, namespace)
+
+    def delete_event_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
+        self._delete(self.event, timestamp, namespace)
+
+    def register_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
+        self._register(self.processing, timestamp, namespace)
+
+    def delete_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
+        self._delete(self.processing, timestamp, namespace)
+
+    def advance_watermark(self, watermark: int) -> None:
+        self.current_watermark = watermark
+        self._fire(self.event, watermark, self._on_event_time)
+
+    def advance_processing_time(self, now_ms: int) -> None:
+        self._fire(self.processing, now_ms, self._on_processing_time)
+
+    def next_processing_time(self) -> int | None:
+        return self.processing.next_timestamp()
+
+    def event_time_namespaces(self) -> set[Any]:
+        return {decode_namespace(namespace) for namespace in set(self.event.namespaces())}
+
+    def _register(self, queue: RocksDBTimerQueue, timestamp: int, namespace: Hashable) -> None:
+        entry = self._context.current_entry
+        key = entry.encoded_key
+        timestamp = operator.index(timestamp)
+        row = _row_of(entry.key_group, timestamp, key, namespace)
+        if row not in queue.live:
+            queue.add(row, timestamp, entry.key_group, len(key))
+
+    def _delete(self, queue: RocksDBTimerQueue, timestamp: int, namespace: Hashable) -> None:
+        entry = self._context.current_entry
+        queue.remove(_row_of(entry.key_group, timestamp, entry.encoded_key, namespace), entry.key_group)
+
+    def _fire(self, queue: RocksDBTimerQueue, until: int, callback: Callable[[Timer], None]) -> None:
+        context, pop_due = self._context, queue.pop_due
+        while (due := pop_due(until)) is not None:
+            timestamp, row, key_size = due
+            end = TIMER.size + key_size
+            context.set_current_key(decode_key(row[TIMER.size : end]))
+            self.num_fired += 1
+            callback(FiredTimer(timestamp, context.current_entry.key, decode_namespace(row[end:])))
+
+
+def _row_of(key_group: int, timestamp: int, key: bytes, namespace: Hashable) -> bytes:
+    try:
+        return make_row(key_group, timestamp, key, encode_namespace(namespace))
+    except OverflowError as error:
+        raise StateError(f"no timer can be at {timestamp}: {error}") from error

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import math
+
+from runtime.checkpoint.handles import CheckpointMetrics
+from runtime.checkpoint.settings import CheckpointSettings
+from runtime.checkpoint.statistics import HISTORY_SIZE, CheckpointStatistics, CheckpointStatus, Summary
+from runtime.core.checkpointing import AfterSnapshot, Alignment, CheckpointOptions
+from runtime.core.ids import CheckpointId, TaskId, VertexId
+
+A, B = VertexId("a"), VertexId("b")
+OPTIONS = CheckpointOptions("file:///c/chk-1", "file:///c/shared")
+SAVEPOINT = CheckpointOptions("file:///s/savepoint-1", "file:///s/savepoint-1", is_savepoint=True)
+
+
+def statistics() -> CheckpointStatistics:
+    return CheckpointStatistics(CheckpointSettings())
+
+
+def take(tracked: CheckpointStatistics, number: int, options: CheckpointOptions = OPTIONS, size: int = 10) -> None:
+    """One checkpoint of a at parallelism 2 and b at parallelism 1, from second 10 on."""
+    checkpoint_id = CheckpointId(number)
+    tracked.triggered(checkpoint_id, 10_000, options, {A: 2, B: 1})
+    for index, task in enumerate((TaskId(A, 0), TaskId(A, 1), TaskId(B, 0))):
+        metrics = CheckpointMetrics(sync_ms=1.0, checkpointed_bytes=size, state_bytes=2 * size)
+        tracked.acknowledged(checkpoint_id, task, metrics, 10_100 + 50 * index)
+    tracked.completed(checkpoint_id, 77)
+
+
+def test_a_checkpoint_is_told_by_vertex_and_subtask() -> None:
+    tracked = statistics()
+    take(tracked, 1)
+    stats = tracked.snapshot().history[0]
+    assert (stats.status, stats.num_subtasks, stats.num_acknowledged) == (CheckpointStatus.COMPLETED, 3, 3)
+    assert (stats.end_to_end_ms, stats.latest_ack_timestamp_ms, stats.metadata_bytes) == (200, 10_200, 77)
+    assert (stats.total("checkpointed_bytes"), stats.total("state_bytes")) == (30, 60)
+    vertex = stats.vertices[A]
+    assert (vertex.latest_ack_timestamp_ms, vertex.total("state_bytes")) == (10_150, 40)
+    assert vertex.subtasks[1].end_to_end_ms == 150
+
+
+def test_one_under_way_is_told_as_far_as_it_has_come() -> None:
+    tracked = statistics()
+    tracked.triggered(CheckpointId(1), 10_000, OPTIONS, {A: 2})
+    assert tracked.snapshot().history[0].latest_ack_timestamp_ms == -1
+    tracked.acknowledged(CheckpointId(1), TaskId(A, 1), CheckpointMetrics(), 10_010)
+    before = tracked.snapshot().history[0]
+    tracked.acknowledged(CheckpointId(1), TaskId(A, 0), CheckpointMetrics(), 10_020)
+    assert before.num_acknowledged == 1, "what was given out does not change"
+    assert tracked.snapshot().history[0].num_acknowledged == 2
+    assert tracked.snapshot().counts.in_progress == 1
+
+
+def test_the_history_is_short_and_the_latest_of_each_kind_are_found_all_the_same() -> None:
+    tracked = statistics()
+    take(tracked, 1, SAVEPOINT)
+    for number in range(2, 20):
+        take(tracked, number)
+    told = tracked.snapshot()
+    assert [c.checkpoint_id for c in told.history] == list(range(19, 19 - HISTORY_SIZE, -1))
+    assert told.latest_savepoint is not None
+    assert told.find(1) is told.latest_savepoint
+    assert told.latest_completed is told.history[0]
+    assert told.find(5) is None
+
+
+def test_what_is_deleted_says_so_wherever_it_is_told() -> None:
+    tracked = statistics()
+    take(tracked, 1)
+    tracked.discarded(CheckpointId(1))
+    told = tracked.snapshot()
+    assert told.history[0].is_discarded
+    assert told.latest_completed is not None
+    assert told.latest_completed.is_discarded
+
+
+def test_a_failure_says_when_and_why() -> None:
+    tracked = statistics()
+    tracked.triggered(CheckpointId(1), 10_000, OPTIONS, {A: 1})
+    tracked.failed(CheckpointId(1), "disk full", 10_500)
+    failed = tracked.snapshot().latest_failed
+    assert failed is not None
+    assert (failed.failure_message, failed.failure_timestamp_ms, failed.end_to_end_ms) == ("disk full", 10_500, 500)
+
+
+def test_summaries_are_of_all_completed_ones() -> None:
+    tracked = statistics()
+    assert tracked.snapshot().summaries == {}
+    for number in range(1, 101):
+        take(tracked, number, size=number)
+    summary = tracked.snapshot().summaries["checkpointed_size"]
+    assert (summary.min, summary.max, summary.avg) == (3, 300, 151)
+    assert (summary.p50, summary.p99, summary.p999) == (153.0, 300.0, 300.0)
+
+
+def test_a_summary_of_nothing_has_no_quantiles() -> None:
+    empty = Summary.of([])
+    assert (empty.min, empty.max, empty.avg) == (0, 0, 0)
+    assert math.isnan(empty.p50)
+    assert Summary.of([4.0, 2.0]).min == 2
+
+
+def test_types_are_named_as_flink_names_them() -> None:
+    tracked = statistics()
+    take(tracked, 1)
+    take(tracked, 2, SAVEPOINT)
+    take(tracked, 3, CheckpointOptions("d", "d", is_savepoint=True, after=AfterSnapshot.DRAIN))
+    take(tracked, 4, CheckpointOptions("d", "d", alignment=Alignment.UNALIGNED))
+    types = [c.checkpoint_type for c in reversed(tracked.snapshot().history)]
+    assert types == ["CHECKPOINT", "SAVEPOINT", "SYNC_SAVEPOINT", "UNALIGNED_CHECKPOINT"]
