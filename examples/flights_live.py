@@ -70,7 +70,8 @@ def configuration_of(options: argparse.Namespace) -> Configuration:
     config = Configuration()
     if options.parallelism is not None:
         config.set_integer("parallelism.default", options.parallelism)
-    # a demonstration goes on after whatever is done to it
+    # a demonstration goes on after whatever is done to it, where it was
+    config.set_string("execution.checkpointing.interval", "5 s")
     config.set_string("restart-strategy.type", "exponential-delay")
     config.set_string("restart-strategy.exponential-delay.max-backoff", "10 s")
     return config

@@ -1,9 +1,9 @@
-"""PostgresSink: rows into a table, at least once: appended, or by key inserted, updated and deleted.
+"""PostgresSink: rows into a table: appended at least or exactly once, or by key inserted, updated and deleted.
 
-A thread writes; what waits for it goes into one transaction. Rows travel as COPY in CSV, made from columns in one
-call. By key they go into a temporary table first, from which one statement merges them: the last row of each key
-counts. What was written behind the last snapshot is written again after a restart, which by key changes nothing.
-Source: Flink, the JDBC connector's at-least-once and upsert modes.
+A thread writes. At least once, what waits for it goes into one transaction. By key, rows go into a temporary table
+first, from which one statement merges them: the last row of each key counts. What was written behind the last snapshot
+is written again after a restart, which by key changes nothing. Exactly once, all rows between two checkpoints go into
+one transaction, see `postgres_transactions`. Source: Flink, the JDBC connector's three modes.
 """
 
 from __future__ import annotations
@@ -14,18 +14,28 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import psycopg
-from psycopg import sql
 
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.common.types import Row, RowKind
 from runtime.connectors.background import BackgroundWriter
-from runtime.connectors.files.writer_formats import CsvWriterFormat
-from runtime.connectors.postgres_table import connect, table_identifier
+from runtime.connectors.postgres_rows import RowCopier, Statements, check_inserts
+from runtime.connectors.postgres_table import connect
+from runtime.connectors.postgres_transactions import (
+    TransactionCommitter,
+    TransactionSweeper,
+    TransactionTarget,
+    TransactionWriter,
+)
 from runtime.core.batch import RecordBatch
-from runtime.operators.sink import Sink, SinkError, SinkWriter, WriterContext
-
-_STAGE = sql.Identifier("tidemark_stage")
-_ORDER = sql.Identifier("tidemark_order")
+from runtime.operators.sink import (
+    Committer,
+    DeliveryGuarantee,
+    Sink,
+    SinkError,
+    SinkWriter,
+    Sweeper,
+    WriterContext,
+)
 
 
 class PostgresSink(Sink):
@@ -38,9 +48,13 @@ class PostgresSink(Sink):
             delete them. None: rows are appended, and must all be of kind INSERT.
         max_retries: how often a transaction is tried again when the connection breaks.
         retry_interval_ms: time before it is tried again.
+        delivery_guarantee: EXACTLY_ONCE, without key_columns only: rows appear when the checkpoint behind them is
+            complete. The server has to allow prepared transactions (max_prepared_transactions).
+        lock_timeout_ms: EXACTLY_ONCE: how long a row may wait for another transaction that has written the same unique
+            value, before the job fails; between two subtasks that wait would have no end.
 
     Raises:
-        ValueError: a number is negative.
+        ValueError: a number is negative, or rows with keys are to be written exactly once.
     """
 
     def __init__(
@@ -50,14 +64,32 @@ class PostgresSink(Sink):
         key_columns: Sequence[str] | None = None,
         max_retries: int = 3,
         retry_interval_ms: int = 500,
+        delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE,
+        lock_timeout_ms: int = 5_000,
     ) -> None:
-        if max_retries < 0 or retry_interval_ms < 0:
-            raise ValueError("max_retries and retry_interval_ms must not be negative")
+        if max_retries < 0 or retry_interval_ms < 0 or lock_timeout_ms < 0:
+            raise ValueError("max_retries, retry_interval_ms and lock_timeout_ms must not be negative")
+        if key_columns and delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+            raise ValueError(
+                "rows with key_columns are not written in transactions of their own: writing them again changes nothing"
+            )
         self.url = url
         self.table = table
         self.key_columns = list(key_columns or ())
         self.max_retries = max_retries
         self.retry_interval_ms = retry_interval_ms
+        self.delivery_guarantee = delivery_guarantee
+        self.lock_timeout_ms = lock_timeout_ms
+
+    @property
+    def _is_transactional(self) -> bool:
+        return self.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+
+    @property
+    def _target(self) -> TransactionTarget:
+        return TransactionTarget(
+            self.url, self.table, self.max_retries, self.retry_interval_ms / 1000.0, self.lock_timeout_ms
+        )
 
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         row_type = context.input_type
@@ -66,7 +98,15 @@ class PostgresSink(Sink):
         missing = [name for name in self.key_columns if name not in row_type.get_field_names()]
         if missing:
             raise SinkError(f"the rows have no field {missing[0]!r}; they have {row_type.get_field_names()}")
+        if self._is_transactional:
+            return TransactionWriter(self._target, row_type, context)
         return _TableWriter(self, row_type)
+
+    def create_committer(self) -> Committer | None:
+        return TransactionCommitter(self._target) if self._is_transactional else None
+
+    def create_sweeper(self, context: WriterContext) -> Sweeper | None:
+        return TransactionSweeper(self._target, context) if self._is_transactional else None
 
 
 class _Run(NamedTuple):
@@ -80,13 +120,8 @@ class _TableWriter(SinkWriter):
     def __init__(self, sink: PostgresSink, row_type: RowTypeInfo) -> None:
         self._sink = sink
         self._type = row_type
-        self._csv: CsvWriterFormat | None = CsvWriterFormat(has_header=False)
-        try:
-            self._csv.check(row_type)
-        except SinkError:
-            # arrays, bytes: value by value
-            self._csv = None
-        self._statements = _Statements(sink.table, row_type.get_field_names(), sink.key_columns)
+        self._statements = Statements(sink.table, row_type.get_field_names(), sink.key_columns)
+        self._copier = RowCopier(row_type, self._statements)
         self._connection: psycopg.Connection[Any] | None = None
         self._stop = threading.Event()
         self._writer = BackgroundWriter(f"postgres-{sink.table}", self._write_all, close=self._disconnect)
@@ -108,17 +143,14 @@ class _TableWriter(SinkWriter):
     def _runs(self, batch: RecordBatch) -> list[_Run]:
         if not batch.num_rows:
             return []
+        if not self._sink.key_columns:
+            check_inserts(batch)
+            return [_Run(False, batch)]
         if not batch.has_values:
             # kinds of rows exist in rows only
             return [_Run(False, batch)]
         runs = []
-        rows = batch.values()
-        if not self._sink.key_columns:
-            other = next((row for row in rows if row.get_row_kind() is not RowKind.INSERT), None)
-            if other is not None:
-                raise SinkError(f"a row of kind {other.get_row_kind().short_string} needs key_columns: {other!r:.200}")
-            return [_Run(False, batch)]
-        for kind, group in itertools.groupby(rows, _effect):
+        for kind, group in itertools.groupby(batch.values(), _effect):
             if kind is not None:
                 runs.append(_Run(kind, RecordBatch.of_values(list(group), type_info=self._type)))
         return runs
@@ -147,13 +179,7 @@ class _TableWriter(SinkWriter):
             keys = [tuple(row.get_fields_by_names(statements.keys)) for b in batches for row in b.values()]
             cursor.executemany(statements.delete, keys)
             return
-        with cursor.copy(statements.copy if self._csv is None else statements.copy_csv) as copy:
-            for batch in batches:
-                if self._csv is not None:
-                    copy.write(self._csv.render(batch, self._type))
-                else:
-                    for row in batch.values():
-                        copy.write_row(tuple(row))
+        self._copier.copy(cursor, batches)
         if statements.keys:
             cursor.execute(statements.merge)
             cursor.execute(statements.clear)
@@ -175,37 +201,3 @@ def _effect(row: Row) -> bool | None:
     """Whether a row deletes; None if it does nothing: the row behind it has the same key."""
     kind = row.get_row_kind()
     return None if kind is RowKind.UPDATE_BEFORE else kind is RowKind.DELETE
-
-
-class _Statements:
-    """The statements of one table."""
-
-    def __init__(self, table: str, columns: Sequence[str], keys: Sequence[str]) -> None:
-        self.keys = list(keys)
-        names = {"table": table_identifier(table), "stage": _STAGE, "order": _ORDER}
-        columns_sql, keys_sql = _list(columns), _list(keys)
-        target = _STAGE if keys else table_identifier(table)
-        self.copy = sql.SQL("COPY {target} ({columns}) FROM STDIN").format(target=target, columns=columns_sql)
-        self.copy_csv = self.copy + sql.SQL(" (FORMAT csv)")
-        self.create_stage = sql.SQL(
-            "CREATE TEMPORARY TABLE {stage} AS SELECT {columns} FROM {table} WITH NO DATA"
-        ).format(columns=columns_sql, **names)
-        self.number_stage = sql.SQL("ALTER TABLE {stage} ADD {order} bigint GENERATED ALWAYS AS IDENTITY").format(
-            **names
-        )
-        self.clear = sql.SQL("TRUNCATE {stage}").format(**names)
-        updates = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(c)) for c in columns if c not in keys]
-        action = sql.SQL("UPDATE SET {}").format(sql.SQL(", ").join(updates)) if updates else sql.SQL("NOTHING")
-        self.merge = sql.SQL(
-            "INSERT INTO {table} ({columns}) SELECT DISTINCT ON ({keys}) {columns} FROM {stage} "
-            "ORDER BY {keys}, {order} DESC ON CONFLICT ({keys}) DO {action}"
-        ).format(columns=columns_sql, keys=keys_sql, action=action, **names)
-        # the only statement with parameters: in it, a percent sign of a name is doubled
-        matches = [sql.SQL("{} = %s").format(sql.Identifier(key.replace("%", "%%"))) for key in keys]
-        self.delete = sql.SQL("DELETE FROM {table} WHERE {matches}").format(
-            table=table_identifier(table.replace("%", "%%")), matches=sql.SQL(" AND ").join(matches)
-        )
-
-
-def _list(names: Sequence[str]) -> sql.Composable:
-    return sql.SQL(", ").join(list(map(sql.Identifier, names)))

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from runtime.common.time import Instant
 from runtime.common.types import Row, RowKind, row_of
 
-__all__ = ["KeyDecodingError", "KeyEncodingError", "decode_key", "encode_key", "key_hash", "mix_hashes"]
+__all__ = ["KeyDecodingError", "KeyEncodingError", "decode_key", "encode_key", "key_end", "key_hash", "mix_hashes"]
 
 
 class KeyEncodingError(TypeError):
@@ -109,6 +109,18 @@ def decode_key(encoded: bytes) -> Any:
     if end != len(encoded):
         raise KeyDecodingError(f"{len(encoded) - end} bytes too many behind an encoded key: {encoded[:40].hex()}")
     return key
+
+
+def key_end(data: bytes, start: int) -> int:
+    """Where the encoded key that begins at `start` ends in `data`: encodings may follow each other.
+
+    Raises:
+        KeyDecodingError: there is no encoding of a key.
+    """
+    try:
+        return _decode(data, start)[1]
+    except (IndexError, struct.error, UnicodeDecodeError, OverflowError, ArithmeticError) as error:
+        raise KeyDecodingError(f"not an encoded key: {data[start : start + 40].hex()}: {error}") from None
 
 
 def key_hash(encoded: bytes) -> int:

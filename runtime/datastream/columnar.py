@@ -1,4 +1,4 @@
-"""Columns in the DataStream API: what `select`, `where`, `key_by_columns` and `aggregate_columns` build.
+"""Columns in the DataStream API: what `select`, `where`, `aggregate_columns`, `top_n`, joins and the like build.
 
 They need records of a declared type (`Types.ROW_NAMED`), take SQL text, and derive the type of their result while the
 program is built. Beyond PyFlink's DataStream; the words are those of its Table API.
@@ -8,20 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.core.column_keys import ColumnKeys
 from runtime.operators.columnar.aggregates import aggregate_spec
 from runtime.operators.columnar.deduplicate import DeduplicateOperatorFactory, Keep
 from runtime.operators.columnar.expressions import Projection
+from runtime.operators.columnar.interval_join import ColumnIntervalJoinOperatorFactory, ColumnIntervalJoinSpec
+from runtime.operators.columnar.join_columns import JoinSides
 from runtime.operators.columnar.local_aggregate import LocalAggregateOperatorFactory
-from runtime.operators.columnar.panes import panes_of
+from runtime.operators.columnar.local_sessions import LocalSessionOperatorFactory
+from runtime.operators.columnar.panes import Panes, panes_of
 from runtime.operators.columnar.project import ProjectOperatorFactory, WhereOperatorFactory
 from runtime.operators.columnar.running_aggregate import RunningAggregateOperatorFactory
 from runtime.operators.columnar.session_aggregate import SessionAggregateOperatorFactory, SessionAggregateSpec
+from runtime.operators.columnar.top_n import TopNOperatorFactory
+from runtime.operators.columnar.top_n_plan import top_n_spec
 from runtime.operators.columnar.unnest import UnnestOperatorFactory
 from runtime.operators.columnar.window_aggregate import WindowAggregateOperatorFactory, WindowAggregateSpec
+from runtime.operators.columnar.window_join import AlikeOperatorFactory, How, WindowJoinSpec
+from runtime.operators.columnar.windows import WindowSpec
 from runtime.operators.output_tag import OutputTag
 from runtime.operators.windowing.assigners import WindowAssigner
 from runtime.operators.windowing.session_windows import EventTimeSessionWindows
@@ -132,21 +139,121 @@ def aggregated_windows(
                 f"{assigner!r} cannot be aggregated by column: use tumbling, sliding, cumulative or session windows of "
                 "event time (sessions with one gap for all), or aggregate() with a function"
             )
-        if allowed_lateness_ms:
-            raise TypeError("sessions aggregated by column have no allowed lateness: use aggregate() with a function")
-        sessions = SessionAggregateSpec(aggregates, assigner.session_gap_ms, late_data_tag)
+        sessions = SessionAggregateSpec(aggregates, assigner.session_gap_ms, allowed_lateness_ms, late_data_tag)
+        if _has_two_phases(stream, sessions):
+            stream = _locally_aggregated(stream, LocalSessionOperatorFactory(sessions), description)
+            sessions = replace(sessions, takes_partials=True)
         factory = SessionAggregateOperatorFactory(sessions)
         return stream.transform(name, factory, factory.output_type).set_description(description)
     spec = WindowAggregateSpec(aggregates, panes, allowed_lateness_ms, late_data_tag)
     if _has_two_phases(stream, spec):
-        stream = _locally_aggregated(stream, spec, description)
+        stream = _locally_aggregated(stream, LocalAggregateOperatorFactory(spec), description)
         spec = replace(spec, takes_partials=True)
     window_factory = WindowAggregateOperatorFactory(spec)
     aggregated = stream.transform(name, window_factory, window_factory.output_type)
     return aggregated.set_description(description)
 
 
-def _has_two_phases(stream: KeyedStream, spec: WindowAggregateSpec) -> bool:
+def best_rows(
+    stream: KeyedStream, n: int, by: str | Sequence[str], descending: bool | Sequence[bool], rank: str | None
+) -> DataStream:
+    """The best rows of each key so far.
+
+    Raises:
+        ColumnExpressionError: an expression cannot be used.
+        TypeError: the stream is not keyed by columns.
+        ValueError: see `top_n_spec`.
+    """
+    keys = column_keys(stream, "top_n")
+    factory = TopNOperatorFactory(top_n_spec(stream.get_type(), keys.names, n, by, descending, rank))
+    made = stream.transform("TopN", factory, factory.output_type)
+    return made.set_description(f"TopN({n}, {', '.join(keys.names)}, by {by}, descending={descending})")
+
+
+def best_rows_of_windows(
+    stream: KeyedStream,
+    assigner: WindowAssigner[Any, Any],
+    n: int,
+    by: str | Sequence[str],
+    descending: bool | Sequence[bool],
+    rank: str | None,
+    with_window: bool,
+    allowed_lateness_ms: int,
+    late_data_tag: OutputTag | None,
+) -> DataStream:
+    """The best rows of each key and window.
+
+    Raises:
+        ColumnExpressionError, TypeError, ValueError: see `best_rows`; or the windows are of another kind.
+    """
+    keys = column_keys(stream, "top_n")
+    spec = top_n_spec(stream.get_type(), keys.names, n, by, descending, rank, with_window)
+    windows = WindowAggregateSpec(spec, _panes_of(assigner, "top_n"), allowed_lateness_ms, late_data_tag)
+    factory = WindowAggregateOperatorFactory(windows)
+    made = stream.transform(f"{type(assigner).__name__}TopN", factory, factory.output_type)
+    return made.set_description(f"WindowTopN({n}, {assigner}, {', '.join(keys.names)}, by {by})")
+
+
+def interval_joined(
+    left: KeyedStream,
+    right: KeyedStream,
+    lower_ms: int,
+    upper_ms: int,
+    suffix: str,
+    late_tags: tuple[OutputTag | None, OutputTag | None],
+) -> DataStream:
+    """The pairs of rows within an interval of event time.
+
+    Raises:
+        ColumnExpressionError: a column's name is taken.
+        TypeError: a stream is not keyed by columns, or the keys differ in type.
+    """
+    spec = ColumnIntervalJoinSpec(_sides(left, right, "columns", suffix), lower_ms, upper_ms, late_tags)
+    factory = ColumnIntervalJoinOperatorFactory(spec)
+    made = left.transform_two(right, "Interval Join", factory, factory.output_type)
+    return made.set_description(f"IntervalJoin({', '.join(spec.sides.keys[0])}, {lower_ms} ms to {upper_ms} ms)")
+
+
+def window_joined(
+    left: KeyedStream, right: KeyedStream, assigner: WindowAssigner[Any, Any], how: How, suffix: str, with_window: bool
+) -> DataStream:
+    """The pairs of rows in a window, and what has none.
+
+    Raises:
+        ColumnExpressionError, TypeError: see `interval_joined`; or the windows are of another kind.
+        ValueError: there is no such join.
+    """
+    panes = _panes_of(assigner, "window_join")
+    spec = WindowJoinSpec(_sides(left, right, "window_join", suffix), how, with_window)
+    alike = [
+        stream.origin.transform_here(
+            "Join Columns", AlikeOperatorFactory(spec, side), spec.input_type, is_stateful=False
+        )
+        for side, stream in enumerate((left, right))
+    ]
+    united = alike[0].union(alike[1]).key_by_columns(*spec.key_columns)
+    factory = WindowAggregateOperatorFactory(WindowAggregateSpec(spec, panes))
+    made = united.transform("Window Join", factory, factory.output_type)
+    return made.set_description(f"WindowJoin({how}, {assigner}, {', '.join(spec.sides.keys[0])})")
+
+
+def _sides(left: KeyedStream, right: KeyedStream, what: str, suffix: str) -> JoinSides:
+    keys = column_keys(left, what).names, column_keys(right, what).names
+    types = left.get_type(), right.get_type()
+    for type_info in types:
+        if not isinstance(type_info, RowTypeInfo):
+            raise TypeError(f"{what}() needs records of type Types.ROW_NAMED, not {type_info}")
+    return JoinSides(cast("tuple[RowTypeInfo, RowTypeInfo]", types), keys, suffix)
+
+
+def _panes_of(assigner: WindowAssigner[Any, Any], what: str) -> Panes:
+    panes = panes_of(assigner)
+    if panes is None:
+        raise TypeError(f"{what}() is for tumbling, sliding and cumulative windows of event time, not {assigner!r}")
+    return panes
+
+
+def _has_two_phases(stream: KeyedStream, spec: WindowSpec) -> bool:
     strategy = stream.get_execution_environment().get_configuration().get_string(PHASES, "AUTO").upper()
     if strategy not in ("AUTO", "ONE_PHASE", "TWO_PHASE"):
         raise ValueError(f"{PHASES} is AUTO, ONE_PHASE or TWO_PHASE, not {strategy!r}")
@@ -156,9 +263,10 @@ def _has_two_phases(stream: KeyedStream, spec: WindowAggregateSpec) -> bool:
     return spec.plan.merges_anywhere and stream.origin.is_made_here()
 
 
-def _locally_aggregated(stream: KeyedStream, spec: WindowAggregateSpec, description: str) -> KeyedStream:
+def _locally_aggregated(
+    stream: KeyedStream, factory: LocalAggregateOperatorFactory | LocalSessionOperatorFactory, description: str
+) -> KeyedStream:
     """The keyed stream of partial aggregates, made in the tasks that make the records."""
-    factory = LocalAggregateOperatorFactory(spec)
     partials = stream.origin.transform_here("LocalWindowAggregate", factory, factory.output_type)
     partials.set_description(f"Local{description}")
     return partials.key_by_columns(*column_keys(stream, "aggregate_columns").names)

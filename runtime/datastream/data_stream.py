@@ -7,7 +7,7 @@ or the function classes of `runtime.datastream.functions`. An `output_type` of N
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -20,7 +20,15 @@ from runtime.connectors.collect_sink import CollectSink
 from runtime.connectors.print_sink import PrintSink
 from runtime.core.column_keys import ColumnKeys
 from runtime.datastream.broadcast_stream import BroadcastStream
-from runtime.datastream.columnar import aggregated, deduplicated, filtered, projected, unnested
+from runtime.datastream.columnar import (
+    aggregated,
+    best_rows,
+    deduplicated,
+    filtered,
+    projected,
+    unnested,
+    window_joined,
+)
 from runtime.datastream.connected_streams import BroadcastConnectedStream, ConnectedStreams
 from runtime.datastream.iterator import CloseableIterator
 from runtime.datastream.joined_streams import CoGroupedStreams, IntervalJoin, JoinedStreams, TemporalJoin
@@ -653,7 +661,8 @@ class KeyedStream(DataStream):
         """SQL aggregates of all records of each key so far, as a changelog (not in PyFlink).
 
         The first result of a key is a row of kind INSERT, later ones are pairs of UPDATE_BEFORE and UPDATE_AFTER.
-        Aggregates: count, sum, min, max, avg; see `WindowedStream.aggregate_columns`.
+        Aggregates are those of `WindowedStream.aggregate_columns`. What is kept for count(DISTINCT …) and collect grows
+        with the number of values.
 
         Raises:
             ColumnExpressionError: an expression cannot be used.
@@ -670,6 +679,56 @@ class KeyedStream(DataStream):
             TypeError: the stream is not keyed by columns.
         """
         return deduplicated(self, keep)
+
+    def top_n(
+        self, n: int, by: str | Sequence[str], descending: bool | Sequence[bool] = False, rank: str | None = None
+    ) -> DataStream:
+        """The best n records of each key so far, as a changelog (not in PyFlink): SQL's ROW_NUMBER() … <= n.
+
+        A record that comes in is an INSERT, behind the DELETE of the one that it pushes out. With a rank, each place
+        that changes hands is an UPDATE_BEFORE and an UPDATE_AFTER. Null is less than everything; of equals, the one
+        that came first is better. State grows with the number of keys.
+
+        Args:
+            n: how many.
+            by: SQL expressions that order records, the first one first.
+            descending: whether the greatest are the best; one for all, or one for each.
+            rank: name of a column for the record's place, 1 for the best.
+
+        Raises:
+            ColumnExpressionError: an expression cannot be used, or the name is taken.
+            TypeError: the stream is not keyed by columns.
+            ValueError: n is not positive, or `by` and `descending` differ in length.
+        """
+        return best_rows(self, n, by, descending, rank)
+
+    def window_join(
+        self,
+        other_stream: KeyedStream,
+        window_assigner: WindowAssigner[Any, Any],
+        how: Literal["inner", "left", "right", "full"] = "inner",
+        suffix: str = "_right",
+        with_window: bool = False,
+    ) -> DataStream:
+        """Pairs of records with equal keys in a window, by column (not in PyFlink).
+
+        Results have this stream's columns, then the other's; where both have one of a name, the other's gets the
+        suffix. Null keys are equal to each other. A record that is late for all its windows is dropped and counted.
+
+        Args:
+            other_stream: keyed by as many columns of the same types.
+            window_assigner: tumbling, sliding or cumulative windows of event time.
+            how: "left", "right" and "full" also give the records of that side, or of both, without a partner.
+            suffix: see above.
+            with_window: add the columns window_start and window_end, ms.
+
+        Raises:
+            ColumnExpressionError: a column's name is taken.
+            TypeError: a stream is not keyed by columns, the keys differ in type, or the windows are of another kind.
+            ValueError: `how` is something else.
+        """
+        self._check_keyed("window_join", other_stream)
+        return window_joined(self, other_stream, window_assigner, how, suffix, with_window)
 
     def cache(self) -> CachedDataStream:
         """As `DataStream.cache`; what is kept is not keyed."""

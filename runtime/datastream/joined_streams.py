@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.common.time import Duration, Time
 from runtime.common.typeinfo import TypeInformation
+from runtime.datastream.columnar import interval_joined
 from runtime.datastream.key_selectors import coerced_selector
 from runtime.operators.functions import WindowFunction
 from runtime.operators.interval_join import IntervalJoinOperatorFactory
@@ -202,6 +203,25 @@ class IntervalJoined:
             output_type,
         )
         return left.transform_two(right, "Interval Join", factory, output_type, is_stateful=True)
+
+    def columns(self, suffix: str = "_right") -> DataStream:
+        """Make one row of each pair, by column (not in PyFlink); rows carry the later one of the two event times.
+
+        They have the left record's columns, then the right one's; where both have one of a name, the right one's gets
+        the suffix. Null keys are equal to each other.
+
+        Raises:
+            ColumnExpressionError: a column's name is taken.
+            TypeError: a stream is not keyed by columns, or the keys differ in type.
+        """
+        return interval_joined(
+            self._left,
+            self._right,
+            self._lower_ms + int(self._is_lower_exclusive),
+            self._upper_ms - int(self._is_upper_exclusive),
+            suffix,
+            (self._late_tags[0], self._late_tags[1]),
+        )
 
 
 class TemporalJoin:

@@ -6,10 +6,11 @@ WindowedStream and AllWindowedStream.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from runtime.common.typeinfo import TypeInformation, Types
-from runtime.datastream.columnar import aggregated_windows
+from runtime.datastream.columnar import aggregated_windows, best_rows_of_windows
 from runtime.operators.functions import (
     AggregateFunction,
     AllWindowFunction,
@@ -138,18 +139,46 @@ class WindowedStream:
         """SQL aggregates of each key and window, a batch at a time (not in PyFlink).
 
         `aggregate_columns("count(*) AS bids", "window_end", top="max(price)")` gives the columns of the key and these.
-        Aggregates: count (also DISTINCT), sum, min, max, avg, first, last, collect; each may have a FILTER (WHERE …).
+        Aggregates: count (also DISTINCT), sum, min, max, avg, first, last, collect, and approx_quantile(value, 0.99),
+        which is off by at most 1 % of the value, or by a third argument, 1e-4 to 0.5; each may have a FILTER (WHERE …).
         Around them any SQL expression, which may also use the columns of the key, window_start and window_end (ms).
 
         Raises:
             ColumnExpressionError: an expression cannot be used: a ValueError that says which and why.
             TypeError: the stream is not keyed by columns; or windows, trigger or evictor need a function.
         """
-        if self._trigger is not None or self._evictor is not None or self._parallelism is not None:
-            raise TypeError("aggregate_columns() is for keyed windows with the default trigger and without an evictor")
+        self._check_plain("aggregate_columns")
         return aggregated_windows(
             self._stream, self._assigner, expressions, named, self._allowed_lateness_ms, self._late_data_tag
         )
+
+    def top_n(
+        self,
+        n: int,
+        by: str | Sequence[str],
+        descending: bool | Sequence[bool] = False,
+        rank: str | None = None,
+        with_window: bool = False,
+    ) -> DataStream:
+        """The best n records of each key and window, the best first, once the window fires (not in PyFlink).
+
+        Args:
+            n, by, descending, rank: see `KeyedStream.top_n`.
+            with_window: add the columns window_start and window_end, ms.
+
+        Raises:
+            ColumnExpressionError, ValueError: see there.
+            TypeError: the stream is not keyed by columns; or windows, trigger or evictor need a function.
+        """
+        self._check_plain("top_n")
+        lateness_ms, tag = self._allowed_lateness_ms, self._late_data_tag
+        return best_rows_of_windows(
+            self._stream, self._assigner, n, by, descending, rank, with_window, lateness_ms, tag
+        )
+
+    def _check_plain(self, what: str) -> None:
+        if self._trigger is not None or self._evictor is not None or self._parallelism is not None:
+            raise TypeError(f"{what}() is for keyed windows with the default trigger and without an evictor")
 
     def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Give all records of each window to a function once the window fires."""

@@ -8,12 +8,16 @@ and never block; transports have threads of their own inside.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from runtime.common.typeinfo import TypeInformation
-from runtime.core.elements import StreamElement
-from runtime.core.ids import SlotId
+from runtime.core.elements import CheckpointBarrier, StreamElement
+from runtime.core.ids import CheckpointId, SlotId
+
+Frame = bytes | bytearray | memoryview
+"""An encoded stream element, see runtime.network.frames; not to be changed any more."""
+BarrierListener = Callable[[CheckpointBarrier], None]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -67,6 +71,27 @@ class OutputChannel(ABC):
         """Queue an element. Always accepted: who writes checks `is_available` between steps, one step may overdraw."""
 
     @abstractmethod
+    def add_overtaking(self, barrier: CheckpointBarrier) -> Sequence[Frame]:
+        """Queue a barrier before everything that has not left this end, but behind other barriers.
+
+        Returns:
+            What it has overtaken here, batches and watermarks only. A channel inside a process has no such part: the
+            consumer finds the barrier in the queue that both ends share.
+        """
+
+    @abstractmethod
+    def holds_barrier(self, checkpoint_id: CheckpointId) -> bool:
+        """Whether that barrier was added and has not left this end."""
+
+    @abstractmethod
+    def expedite(self, barrier: CheckpointBarrier) -> Sequence[Frame]:
+        """As `add_overtaking`, for a barrier that was added in order: it takes that one's place.
+
+        Returns:
+            What it has overtaken here; nothing if the one that was added has left in the meantime.
+        """
+
+    @abstractmethod
     def is_available(self) -> bool:
         """Whether what is queued and not yet covered by credit is below the window."""
 
@@ -91,6 +116,23 @@ class InputChannel(ABC):
     @abstractmethod
     def has_data(self) -> bool:
         """Whether `poll` would return an element."""
+
+    @abstractmethod
+    def set_barrier_listener(self, on_barrier: BarrierListener) -> None:
+        """Call `on_barrier` (from any thread) when a barrier has come into the queue, however far behind."""
+
+    @abstractmethod
+    def start_recording(self) -> None:
+        """Keep the batches and watermarks that `poll` gives from now on."""
+
+    @abstractmethod
+    def take_barrier(self, checkpoint_id: CheckpointId) -> None:
+        """Take that barrier out of the queue: `poll` will not give it. What is queued before it is recorded, and is
+        still to be polled; recording ends with it."""
+
+    @abstractmethod
+    def stop_recording(self) -> Sequence[Frame]:
+        """What was recorded; it is forgotten here."""
 
     @abstractmethod
     def statistics(self) -> ChannelStatistics: ...

@@ -35,7 +35,7 @@ from runtime.core.elements import (
 )
 from runtime.core.ids import Attempt, CheckpointId, OperatorId, SlotId
 from runtime.core.serializers import SerializationError, Serializer, pickle_dumps, serializer_for
-from runtime.network.channel import ChannelId
+from runtime.network.channel import ChannelId, Frame
 from runtime.network.credit import Credit
 
 MAGIC = 0x7D02
@@ -48,6 +48,8 @@ of its connection, and Arrow Flight refuses messages of 2 GiB."""
 _HEADER = struct.Struct("<HBBIIHHQII")
 HEADER_BYTES = _HEADER.size
 _CRC_OFFSET = HEADER_BYTES - 4
+_KIND_OFFSET = 2
+_SEQUENCE_OFFSET = 16
 _BACKLOG_OFFSET = HEADER_BYTES - 8
 _BACKLOG = struct.Struct("<I")
 _DATA_HEAD = struct.Struct("<III")
@@ -138,6 +140,47 @@ def _crc(frame: bytearray | memoryview) -> int:
 def set_backlog(frame: bytearray, backlog_bytes: int) -> None:
     """Write the producer's backlog into a frame that is about to be sent."""
     _BACKLOG.pack_into(frame, _BACKLOG_OFFSET, min(backlog_bytes, _MAX_UINT32))
+
+
+def is_barrier(frame: bytearray) -> bool:
+    """Whether a frame carries a checkpoint barrier."""
+    return frame[_KIND_OFFSET] == FrameKind.BARRIER
+
+
+def is_channel_state(frame: Frame) -> bool:
+    """Whether a frame of a stream element has to be kept when a barrier overtakes it.
+
+    Status, latency markers and the end are not: their producers say them again after a restore.
+    """
+    return memoryview(frame)[_KIND_OFFSET] <= FrameKind.WATERMARK
+
+
+def sequence_of(frame: bytearray) -> int:
+    """Position of a stream element's frame in its channel."""
+    sequence: int = _UINT64.unpack_from(frame, _SEQUENCE_OFFSET)[0]
+    return sequence
+
+
+def set_sequence(frame: bytearray, sequence: int) -> None:
+    """Give a stream element's frame, other than END, another position in its channel."""
+    _UINT64.pack_into(frame, _SEQUENCE_OFFSET, sequence)
+    _BACKLOG.pack_into(frame, _CRC_OFFSET, _crc(frame))
+
+
+def barrier_of(header: FrameHeader, frame: pa.Buffer | bytes | bytearray) -> CheckpointBarrier:
+    """The barrier of a BARRIER frame; any thread.
+
+    Raises:
+        FrameError: it cannot be read.
+    """
+    try:
+        barrier = _decode_control(header, memoryview(frame)[HEADER_BYTES:])
+    except FrameError:
+        raise
+    except Exception as error:  # unpickling may raise anything
+        raise FrameError(f"unreadable {header.kind.name} frame: {type(error).__name__}: {error}") from error
+    assert isinstance(barrier, CheckpointBarrier)
+    return barrier
 
 
 # --- the transport's own frames ---------------------------------------------------------------------------------------
@@ -262,6 +305,11 @@ class FrameEncoder:
             FrameError: the records cannot be pickled.
         """
         return self._number(*self._body(element))
+
+    def encode_at(self, element: StreamElement, sequence: int) -> bytearray:
+        """One frame with an element other than a batch, at a position of the channel that has been counted already."""
+        frame, kind, flags = self._body(element)
+        return _seal(frame, kind, flags, self.attempt, self.channel_id, sequence)
 
     def encode_sliced(self, batch: RecordBatch, target_bytes: int) -> Iterator[bytearray]:
         """Frames of about `target_bytes` each with the rows of a batch, as the next of the channel.
@@ -436,18 +484,35 @@ def without_views(columns: pa.RecordBatch) -> pa.RecordBatch:
 
     Polars hands out views; pyarrow 26 has no `take` for them, and a slice would carry all the batch's data along.
     """
-    if not any(pa.types.is_string_view(t) or pa.types.is_binary_view(t) for t in columns.schema.types):
+    types = columns.schema.types
+    plain = [_without_views(data_type) for data_type in types]
+    if all(kept is data_type for kept, data_type in zip(plain, types, strict=True)):
         return columns
-    arrays, fields = [], []
-    for field, column in zip(columns.schema, columns.columns, strict=True):
-        plain = field.type
-        if pa.types.is_string_view(plain):
-            plain = pa.string()
-        elif pa.types.is_binary_view(plain):
-            plain = pa.binary()
-        arrays.append(column if plain is field.type else column.cast(plain))
-        fields.append(field.with_type(plain))
+    arrays = [
+        column if kept is data_type else column.cast(kept)
+        for column, kept, data_type in zip(columns.columns, plain, types, strict=True)
+    ]
+    fields = [field.with_type(kept) for field, kept in zip(columns.schema, plain, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, columns.schema.metadata))
+
+
+def _without_views(data_type: pa.DataType) -> pa.DataType:
+    """The type without views in it; the very same object if there are none."""
+    if pa.types.is_string_view(data_type):
+        return pa.string()
+    if pa.types.is_binary_view(data_type):
+        return pa.binary()
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
+        items = data_type.value_field
+        kept = _without_views(items.type)
+        make = pa.list_ if pa.types.is_list(data_type) else pa.large_list
+        return data_type if kept is items.type else make(items.with_type(kept))
+    if pa.types.is_struct(data_type):
+        fields = list(data_type)
+        types = [_without_views(field.type) for field in fields]
+        if any(kept is not field.type for kept, field in zip(types, fields, strict=True)):
+            return pa.struct([field.with_type(kept) for field, kept in zip(fields, types, strict=True)])
+    return data_type
 
 
 # --- bodies -----------------------------------------------------------------------------------------------------------

@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import RecordBatch
-from runtime.core.elements import EndOfInput, StreamElement
-from runtime.core.ids import SlotId
+from runtime.core.elements import CheckpointBarrier, EndOfInput, StreamElement, Watermark
+from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.network.channel import (
+    BarrierListener,
     ChannelFailure,
     ChannelId,
     ChannelStatistics,
+    Frame,
     InputChannel,
     NetworkEnvironment,
     OutputChannel,
 )
 from runtime.network.credit import DEFAULT_WINDOW_BYTES
+from runtime.network.frames import FrameEncoder, FrameError
 from runtime.network.isolation import Isolator
 from runtime.network.sizes import SizeEstimator
 
@@ -53,6 +56,7 @@ class LocalChannel(OutputChannel, InputChannel):
         record_type: TypeInformation | None = None,
     ) -> None:
         self.channel_id = channel_id
+        self._record_type = record_type
         self._isolator = Isolator(record_type)
         self._window_bytes = window_bytes
         self._producer, self._consumer = producer, consumer
@@ -68,6 +72,14 @@ class LocalChannel(OutputChannel, InputChannel):
         self.ended = False
         #: written by the consumer's thread only
         self._taken_bytes = 0
+        #: called by the producer's thread
+        self._on_barrier: BarrierListener | None = None
+        #: what was polled since recording began; consumer's thread only, as the next three
+        self._recorded: list[Frame] | None = None
+        self._recording_error: FrameError | None = None
+        self._recorder: FrameEncoder | None = None
+        #: barriers that were taken out, and are still in the queue
+        self._taken_barriers: set[CheckpointId] = set()
 
     def add(self, element: StreamElement) -> None:
         size, rows = _CONTROL_BYTES, 0
@@ -81,9 +93,24 @@ class LocalChannel(OutputChannel, InputChannel):
             self.ended = True
         self._added_bytes += size
         self._queue.append(_Queued(element, size, rows))
-        # a longer queue is being worked off already: its consumer was told when it began
-        if len(self._queue) == 1:
+        if isinstance(element, CheckpointBarrier):
+            # it may be of use long before it is reached
+            if self._on_barrier is not None:
+                self._on_barrier(element)
             self._consumer.notify()
+        # a longer queue is being worked off already: its consumer was told when it began
+        elif len(self._queue) == 1:
+            self._consumer.notify()
+
+    def add_overtaking(self, barrier: CheckpointBarrier) -> Sequence[Frame]:
+        self.add(barrier)
+        return ()
+
+    def holds_barrier(self, checkpoint_id: CheckpointId) -> bool:
+        return False
+
+    def expedite(self, barrier: CheckpointBarrier) -> Sequence[Frame]:
+        return ()
 
     def is_available(self) -> bool:
         return self._added_bytes - self._taken_bytes < self._window_bytes
@@ -102,10 +129,61 @@ class LocalChannel(OutputChannel, InputChannel):
         added = self._added_bytes
         if added - taken_before >= self._window_bytes > added - self._taken_bytes:
             self._producer.notify()
-        return queued.element
+        element = queued.element
+        if self._recorded is not None:
+            self._record(element)
+        if self._taken_barriers and isinstance(element, CheckpointBarrier):
+            return self._not_taken(element)
+        return element
+
+    def _not_taken(self, barrier: CheckpointBarrier) -> StreamElement | None:
+        if barrier.checkpoint_id not in self._taken_barriers:
+            return barrier
+        self._taken_barriers.discard(barrier.checkpoint_id)
+        return self.poll()
 
     def has_data(self) -> bool:
         return bool(self._queue)
+
+    def set_barrier_listener(self, on_barrier: BarrierListener) -> None:
+        self._on_barrier = on_barrier
+
+    def start_recording(self) -> None:
+        self._recorded, self._recording_error = [], None
+
+    def take_barrier(self, checkpoint_id: CheckpointId) -> None:
+        self._taken_barriers.add(checkpoint_id)
+        for queued in list(self._queue):
+            if isinstance(queued.element, CheckpointBarrier) and queued.element.checkpoint_id == checkpoint_id:
+                return
+            self._record(queued.element)
+        raise LookupError(f"the barrier of checkpoint {checkpoint_id} is not in {self.channel_id}")
+
+    def stop_recording(self) -> Sequence[Frame]:
+        """What was recorded; it is forgotten here.
+
+        Raises:
+            FrameError: some of it cannot be pickled; nothing of it is lost to the consumer.
+        """
+        recorded, self._recorded = self._recorded, None
+        error, self._recording_error = self._recording_error, None
+        if error is not None:
+            raise error
+        return recorded or ()
+
+    def _record(self, element: StreamElement) -> None:
+        if self._recorded is None or not isinstance(element, RecordBatch | Watermark):
+            return
+        if self._recorder is None:
+            self._recorder = FrameEncoder(self.channel_id, Attempt(0), self._record_type)
+        try:
+            # at once: the consumer may change what it is given
+            if isinstance(element, RecordBatch):
+                self._recorded.extend(self._recorder.encode_sliced(element, DEFAULT_WINDOW_BYTES))
+            else:
+                self._recorded.append(self._recorder.encode(element))
+        except FrameError as error:
+            self._recording_error = error
 
     def statistics(self) -> ChannelStatistics:
         queued_bytes = max(0, self._added_bytes - self._taken_bytes)

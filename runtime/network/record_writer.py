@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from runtime.core.batch import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS, NO_TIMESTAMP, Mark, RecordBatch
 from runtime.core.clock import Clock
-from runtime.core.elements import LatencyMarker, StreamElement, Watermark
-from runtime.network.channel import OutputChannel
+from runtime.core.elements import CheckpointBarrier, LatencyMarker, StreamElement, Watermark
+from runtime.network.channel import Frame, OutputChannel
 from runtime.network.partitioners import ChannelSelector
 from runtime.network.sizes import SizeEstimator
 
@@ -138,6 +138,16 @@ class RecordWriter:
         self.flush()
         for channel in self.channels:
             channel.add(element)
+
+    def broadcast_overtaking(self, barrier: CheckpointBarrier) -> list[tuple[OutputChannel, Sequence[Frame]]]:
+        """Send a barrier to every channel, before everything that waits to be sent.
+
+        Returns:
+            What was overtaken, of the channels where there was something.
+        """
+        self.flush()
+        overtaken = [(channel, channel.add_overtaking(barrier)) for channel in self.channels]
+        return [(channel, frames) for channel, frames in overtaken if frames]
 
     def emit_randomly(self, marker: LatencyMarker) -> None:
         """Send a latency marker to one channel, behind what waits there: that wait is part of the latency."""

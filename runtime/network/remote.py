@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -18,9 +18,17 @@ import pyarrow as pa
 
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import RecordBatch
-from runtime.core.elements import EndOfInput, StreamElement
-from runtime.core.ids import Attempt, SlotId
-from runtime.network.channel import ChannelFailure, ChannelId, ChannelStatistics, InputChannel, OutputChannel
+from runtime.core.elements import CheckpointBarrier, EndOfInput, StreamElement
+from runtime.core.ids import Attempt, CheckpointId, SlotId
+from runtime.network.channel import (
+    BarrierListener,
+    ChannelFailure,
+    ChannelId,
+    ChannelStatistics,
+    Frame,
+    InputChannel,
+    OutputChannel,
+)
 from runtime.network.credit import (
     DEFAULT_FLOATING_BYTES,
     Credit,
@@ -35,12 +43,17 @@ from runtime.network.frames import (
     FrameError,
     FrameHeader,
     FrameKind,
+    barrier_of,
     decode_credit,
     decode_header,
     encode_backlog,
     encode_credit,
     encode_signal,
+    is_barrier,
+    is_channel_state,
+    sequence_of,
     set_backlog,
+    set_sequence,
 )
 
 
@@ -208,6 +221,8 @@ class RemoteOutputChannel(OutputChannel):
         self._frame_bytes = max(1, window_bytes // 2)
         self._credit = SenderCredit(window_bytes)
         self._backlog: deque[bytearray] = deque()
+        #: barriers in the backlog
+        self._waiting_barriers: dict[CheckpointId, bytearray] = {}
         #: guards ledger and backlog: the loop adds, the transport's thread brings credit
         self._lock = threading.Lock()
         self._bytes = 0
@@ -227,7 +242,51 @@ class RemoteOutputChannel(OutputChannel):
             frame = self._encoder.encode(element)
             if isinstance(element, EndOfInput):
                 self._ended = True
+            elif isinstance(element, CheckpointBarrier):
+                with self._lock:
+                    self._waiting_barriers[element.checkpoint_id] = frame
             self._queue(frame)
+
+    def add_overtaking(self, barrier: CheckpointBarrier) -> Sequence[Frame]:
+        frame = self._encoder.encode(barrier)
+        with self._lock:
+            self._waiting_barriers[barrier.checkpoint_id] = frame
+            self._backlog.append(frame)
+            overtaken = self._move_up(frame, len(self._backlog) - 1)
+            self._send_covered()
+        return overtaken
+
+    def holds_barrier(self, checkpoint_id: CheckpointId) -> bool:
+        return checkpoint_id in self._waiting_barriers
+
+    def expedite(self, barrier: CheckpointBarrier) -> Sequence[Frame]:
+        with self._lock:
+            queued = self._waiting_barriers.get(barrier.checkpoint_id)
+            if queued is None:
+                return ()
+            position = next(i for i, frame in enumerate(self._backlog) if frame is queued)
+            frame = self._encoder.encode_at(barrier, sequence_of(queued))
+            self._waiting_barriers[barrier.checkpoint_id] = self._backlog[position] = frame
+            overtaken = self._move_up(frame, position)
+            self._send_covered()
+        return overtaken
+
+    def _move_up(self, barrier: bytearray, position: int) -> Sequence[Frame]:
+        """Move a barrier in the backlog up to the next barrier; frames are numbered as they will be sent."""
+        backlog = self._backlog
+        first = position
+        while first > 0 and not is_barrier(backlog[first - 1]):
+            first -= 1
+        if first == position:
+            return ()
+        between = [backlog[index] for index in range(first, position)]
+        overtaken = [bytes(frame) for frame in between if is_channel_state(frame)]
+        del backlog[position]
+        backlog.insert(first, barrier)
+        set_sequence(barrier, sequence_of(between[0]))
+        for frame in between:
+            set_sequence(frame, sequence_of(frame) + 1)
+        return overtaken
 
     def is_available(self) -> bool:
         return self._credit.is_available
@@ -270,13 +329,13 @@ class RemoteOutputChannel(OutputChannel):
         """Raise CreditError if ledger and backlog contradict each other."""
         with self._lock:
             self._credit.check_invariants()
-            if self._credit.backlog_bytes != sum(map(len, self._backlog)):
+            if self._credit.backlog_bytes != sum(map(_cost_of, self._backlog)):
                 raise CreditError("the backlog is not what the ledger says", self._credit.story())
 
     def _queue(self, frame: bytearray) -> None:
         self._bytes += len(frame)
         with self._lock:
-            self._credit.queue(len(frame))
+            self._credit.queue(_cost_of(frame))
             self._backlog.append(frame)
             self._send_covered()
             if self._backlog and not self._is_backlog_known:
@@ -289,12 +348,24 @@ class RemoteOutputChannel(OutputChannel):
 
     def _send_covered(self) -> None:
         credit, backlog, outbox = self._credit, self._backlog, self._connection.outbox
-        while backlog and credit.may_send(len(backlog[0])):
-            frame = backlog.popleft()
-            credit.send(len(frame))
+        while backlog:
+            frame = backlog[0]
+            if is_barrier(frame):
+                # needs no credit: a consumer that waits for it may not be reading anything else
+                self._waiting_barriers = {i: f for i, f in self._waiting_barriers.items() if f is not frame}
+            elif credit.may_send(len(frame)):
+                credit.send(len(frame))
+            else:
+                return
+            del backlog[0]
             set_backlog(frame, credit.backlog_bytes)
             self._is_backlog_known = bool(backlog)
             outbox.put(frame)
+
+
+def _cost_of(frame: bytearray) -> int:
+    """What a frame costs of the channel's credit."""
+    return 0 if is_barrier(frame) else len(frame)
 
 
 class _Received(NamedTuple):
@@ -353,12 +424,26 @@ class RemoteInputChannel(InputChannel):
         self._expected_sequence = 0
         self._batches = 0
         self._rows = 0
+        #: called by the transport's thread
+        self._on_barrier: BarrierListener | None = None
+        #: what was polled since recording began; loop's thread only, as the next one
+        self._recorded: list[Frame] | None = None
+        #: barriers that were taken out, and are still in the queue
+        self._taken_barriers: set[CheckpointId] = set()
 
     def poll(self) -> StreamElement | None:
         if not self._queue:
             return None
         header, frame = self._queue.popleft()
         connection = self._connection
+        if header.kind is FrameKind.BARRIER:
+            barrier = barrier_of(header, frame)
+            if barrier.checkpoint_id not in self._taken_barriers:
+                return barrier
+            self._taken_barriers.discard(barrier.checkpoint_id)
+            return self.poll()
+        if self._recorded is not None and is_channel_state(frame):
+            self._recorded.append(memoryview(frame))
         try:
             # credit goes out first: the producer can fill the wire while this end decodes
             with self.gate.lock:
@@ -382,6 +467,26 @@ class RemoteInputChannel(InputChannel):
 
     def has_data(self) -> bool:
         return bool(self._queue)
+
+    def set_barrier_listener(self, on_barrier: BarrierListener) -> None:
+        self._on_barrier = on_barrier
+
+    def start_recording(self) -> None:
+        self._recorded = []
+
+    def take_barrier(self, checkpoint_id: CheckpointId) -> None:
+        self._taken_barriers.add(checkpoint_id)
+        for header, frame in list(self._queue):
+            if header.kind is FrameKind.BARRIER:
+                if barrier_of(header, frame).checkpoint_id == checkpoint_id:
+                    return
+            elif self._recorded is not None and is_channel_state(frame):
+                self._recorded.append(memoryview(frame))
+        raise LookupError(f"the barrier of checkpoint {checkpoint_id} is not in {self.channel_id}")
+
+    def stop_recording(self) -> Sequence[Frame]:
+        recorded, self._recorded = self._recorded, None
+        return recorded or ()
 
     def statistics(self) -> ChannelStatistics:
         credit = self._credit
@@ -408,12 +513,22 @@ class RemoteInputChannel(InputChannel):
             expected = "nothing" if self.ended else f"number {self._expected_sequence}"
             raise FrameError(f"{self.channel_id}: got frame number {header.sequence}, expected {expected}")
         self._expected_sequence += 1
+        barrier = barrier_of(header, frame) if header.kind is FrameKind.BARRIER else None
         with self.gate.lock:
-            self._credit.receive(frame.size, header.backlog_bytes)
+            if barrier is None:
+                self._credit.receive(frame.size, header.backlog_bytes)
+            else:
+                self._credit.hear_backlog(header.backlog_bytes)
             for channel in self.gate.lend():
                 channel._announce()
         self.ended = header.kind is FrameKind.END
         self._queue.append(_Received(header, frame))
+        if barrier is not None:
+            # it may be of use long before it is reached
+            if self._on_barrier is not None:
+                self._on_barrier(barrier)
+            self._connection.owner.notify()
+            return
         # a longer queue is being worked off already: the loop was told when it began
         if len(self._queue) == 1:
             self._connection.owner.notify()

@@ -83,6 +83,7 @@ class OperatorContext:
     mailbox: Callable[[Callable[[], None]], None] = no_mailbox
     """Runs an action on the task's thread, between slices of records, in the order of posting; any thread may post.
     Mail that is posted while the task is not running yet waits until it is; what comes after its end is dropped."""
+    job_id: str = ""
 
 
 class StreamOperator(ABC):
@@ -136,6 +137,12 @@ class StreamOperator(ABC):
 
     def finish(self) -> None:
         """All inputs have ended. Last chance to emit; processing-time timers that are pending are dropped."""
+
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: CheckpointId) -> None:
+        """A barrier is about to be passed on: last chance to emit what then need not be in the snapshot.
+
+        Called first to last in a chain, before any of its operators is asked for its state. Must be quick.
+        """
 
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         """The operator's state between two slices of records. Everything that was emitted lies before it."""

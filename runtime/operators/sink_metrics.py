@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from runtime.core.clock import Clock
 from runtime.metrics import MetricGroup
+from runtime.operators.sink import CommitTally
 
 
 class SinkMetrics:
@@ -28,6 +29,8 @@ class SinkMetrics:
         self._committables = group.counter("totalCommittables")
         self._successful = group.counter("successfulCommittables")
         self._failed = group.counter("failedCommittables")
+        self._retried = group.counter("retriedCommittables")
+        self._already_committed = group.counter("alreadyCommittedCommittables")
         group.gauge("currentSendTime", lambda: self._send_ms)
         group.gauge("pendingCommittables", pending)
 
@@ -48,8 +51,12 @@ class SinkMetrics:
         """The writer has made committables."""
         self._committables.inc(committables)
 
-    def committed(self, committables: int) -> None:
+    def committed(self, committables: int, tally: CommitTally | None = None) -> None:
         """They are visible."""
+        if tally is not None:
+            self._already_committed.inc(tally.already_committed)
+            self._retried.inc(tally.retried)
+            committables -= tally.already_committed
         self._successful.inc(committables)
 
     def commit_failed(self, committables: int) -> None:

@@ -1,22 +1,26 @@
 """SinkOperator: the end of a chain; hands records to a sink's writer and makes them visible in a second step.
 
-At a snapshot and at the end of input the writer prepares committables, which the operator keeps. `commit_finished`
-commits them once every task of the job has finished; it must come before `close`, which discards what is neither
-committed nor part of a snapshot. Source: Flink, SinkWriterOperator and CommitterOperator, in one.
+At a snapshot the writer prepares committables. They are kept, and written into every snapshot, until a checkpoint that
+holds them is complete: only then are they committed, so those of a checkpoint that was given up enter the next one.
+After a restore each subtask commits its share of what the checkpoint holds, again if need be, before it takes records;
+subtask 0 then has what older attempts left behind swept, then and after each completed checkpoint. A job without
+checkpoints commits in `commit_finished`. Source: Flink, SinkWriterOperator and CommitterOperator, in one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from runtime.common import options
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import RecordBatch
 from runtime.core.elements import Watermark
-from runtime.operators.operator import OneInputOperator
-from runtime.operators.sink import Committer, Sink, SinkError, SinkWriter, WriterContext
+from runtime.core.ids import CheckpointId
+from runtime.operators.operator import OneInputOperator, no_mailbox
+from runtime.operators.sink import Committer, Sink, SinkError, SinkWriter, Sweeper, WriterContext
 from runtime.operators.sink_metrics import SinkMetrics
 from runtime.state.snapshot import (
     CANONICAL_SNAPSHOT,
@@ -27,9 +31,17 @@ from runtime.state.snapshot import (
 )
 
 WRITER_STATE = "sink-writer"
-"""Name of the operator state with the writer's own items."""
+"""Name of the operator state with the writers' own items."""
 COMMITTABLES_STATE = "sink-committables"
-"""Name of the operator state with what was prepared and not yet committed."""
+"""Name of the operator state with what was prepared and not yet committed: {"checkpoint", "committable"}."""
+
+
+class _Pending(NamedTuple):
+    """Something that was prepared and is not known to be visible."""
+
+    checkpoint_id: int | None
+    """The first checkpoint that holds it; None: none does yet."""
+    committable: Any
 
 
 class SinkOperator(OneInputOperator):
@@ -41,26 +53,64 @@ class SinkOperator(OneInputOperator):
         self._sink = sink
         self._input_type = input_type
         self._restored: list[Any] = []
-        self._pending: list[Any] = []
+        #: prepared before or after the restore, oldest first
+        self._pending: list[_Pending] = []
         self._writer: SinkWriter | None = None
         self._committer: Committer | None = None
+        self._sweeper: Sweeper | None = None
         self._has_prepared_all = False
+        #: everything that the restored checkpoint holds, of all subtasks
+        self._held: Sequence[Any] = ()
+        #: whether the restored committables still have to be committed
+        self._must_recover = False
+        self._num_completed = 0
+
+    @property
+    def pending_committables(self) -> list[Any]:
+        """What was prepared and is not committed, oldest first."""
+        return [pending.committable for pending in self._pending]
 
     def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
-        if snapshot is not None:
-            self._restored = _items(snapshot, WRITER_STATE)
-            self._pending = _items(snapshot, COMMITTABLES_STATE)
+        if snapshot is None:
+            return
+        items = _items(snapshot, WRITER_STATE)
+        committables = _items(snapshot, COMMITTABLES_STATE)
+        self._held = [*items, *(item["committable"] for item in committables)]
+        # every subtask is given everything, to know what must not be swept; each goes on with a share of it
+        subtask, parallelism = self.context.subtask_index, self.context.parallelism
+        self._restored = items[subtask::parallelism]
+        mine = committables[subtask::parallelism]
+        self._pending = [_Pending(item["checkpoint"], item["committable"]) for item in mine]
+        self._must_recover = True
 
     def open(self) -> None:
-        """Make the writer.
+        """Make the writer, and see to it that what was restored is committed before the first record.
 
         Raises:
             SinkError: the target cannot be written to, or there are committables and nothing that can commit them.
         """
         context = self.context
-        self._committer = self._sink.create_committer()
+        writer_context = self._writer_context()
+        self._records_out = context.metrics.counter("numRecordsOut")
+        self._metrics = SinkMetrics(context.metrics, context.clock, lambda: len(self._pending))
+        self._writer = self._guarded(lambda: self._sink.create_writer(writer_context, self._restored))
+        self._committer = self._guarded(self._sink.create_committer)
         self._check_committable()
-        writer_context = WriterContext(
+        # the first attempt of a job has no older ones
+        if context.subtask_index == 0 and context.attempt > 0:
+            self._sweeper = self._guarded(lambda: self._sink.create_sweeper(writer_context))
+        if self._must_recover or self._sweeper is not None:
+            self._must_recover = True
+            # as mail: once every task has restored its state. If one of them finds the checkpoint damaged an older one
+            # is taken, and what only the damaged one holds must not be visible then.
+            if context.mailbox is no_mailbox:
+                self._recover()
+            else:
+                context.mailbox(self._recover)
+
+    def _writer_context(self) -> WriterContext:
+        context = self.context
+        return WriterContext(
             subtask_index=context.subtask_index,
             parallelism=context.parallelism,
             attempt=context.attempt,
@@ -71,10 +121,9 @@ class SinkOperator(OneInputOperator):
             processing_time=context.processing_time,
             metrics=context.metrics,
             client=context.client,
+            job_id=context.job_id,
+            operator_id=context.operator_id,
         )
-        self._records_out = context.metrics.counter("numRecordsOut")
-        self._metrics = SinkMetrics(context.metrics, context.clock, lambda: len(self._pending))
-        self._writer = self._guarded(lambda: self._sink.create_writer(writer_context, self._restored))
 
     def is_available(self) -> bool:
         return self._writer is None or self._writer.is_available()
@@ -101,6 +150,7 @@ class SinkOperator(OneInputOperator):
     def finish(self) -> None:
         writer = self._writer
         assert writer is not None
+        self._recover()
         self._guarded(lambda: writer.flush(end_of_input=True))
         self._prepare(writer)
         self._has_prepared_all = True
@@ -109,15 +159,40 @@ class SinkOperator(OneInputOperator):
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         writer = self._writer
         assert writer is not None
+        # so that a completed checkpoint tells that everything restored has been committed
+        self._recover()
         if not self._has_prepared_all:
-            self._guarded(lambda: writer.flush(end_of_input=False))
+            # a job that stops leaves nothing half-written: who goes on from the savepoint begins anew
+            self._guarded(lambda: writer.flush(end_of_input=request.is_last))
             self._prepare(writer)
+            self._check_committable()
+        checkpoint_id = int(request.checkpoint_id)
+        self._pending = [
+            p._replace(checkpoint_id=checkpoint_id) if p.checkpoint_id is None else p for p in self._pending
+        ]
         return OperatorSnapshot(
             operator_states={
-                WRITER_STATE: _state(list(self._guarded(writer.snapshot_state))),
-                COMMITTABLES_STATE: _state(self._pending),
+                WRITER_STATE: _state(self._guarded(writer.snapshot_state)),
+                COMMITTABLES_STATE: _state(
+                    [{"checkpoint": p.checkpoint_id, "committable": p.committable} for p in self._pending]
+                ),
             }
         )
+
+    def notify_checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
+        """Commit what that checkpoint holds, and have older attempts' leftovers swept.
+
+        Raises:
+            SinkError: something could not be made visible; it stays pending, and the next attempt commits it.
+        """
+        due = [p for p in self._pending if p.checkpoint_id is not None and p.checkpoint_id <= checkpoint_id]
+        self._commit(due)
+        self._pending = [p for p in self._pending if p.checkpoint_id is None or p.checkpoint_id > checkpoint_id]
+        self._num_completed += 1
+        if self._num_completed >= self.context.configuration.get(options.RETAINED_CHECKPOINTS):
+            # no checkpoint that this attempt may be followed by refers to them any more
+            self._held = ()
+        self._sweep()
 
     def commit_finished(self) -> None:
         """Commit what is pending; may be called again after an error, or for nothing.
@@ -125,30 +200,59 @@ class SinkOperator(OneInputOperator):
         Raises:
             SinkError: something could not be made visible; it stays pending.
         """
-        committer = self._committer
-        if committer is not None and self._pending:
-            try:
-                self._guarded(lambda: committer.commit(self._pending))
-            except SinkError:
-                self._metrics.commit_failed(len(self._pending))
-                raise
-            self._metrics.committed(len(self._pending))
+        self._must_recover = False
+        if self._committer is not None:
+            self._commit(self._pending)
         self._pending = []
+        self._held = ()
+        self._sweep()
 
     def close(self) -> None:
         writer, self._writer = self._writer, None
         committer, self._committer = self._committer, None
+        sweeper, self._sweeper = self._sweeper, None
         try:
             if writer is not None:
                 writer.close()
         finally:
-            if committer is not None:
-                committer.close()
+            try:
+                if committer is not None:
+                    committer.close()
+            finally:
+                if sweeper is not None:
+                    sweeper.close()
+
+    def _recover(self) -> None:
+        """Commit what was restored, whether or not it was committed before, and sweep; once."""
+        if self._must_recover and self._writer is not None:
+            self._must_recover = False
+            self._commit(self._pending)
+            self._pending = []
+            self._sweep()
+
+    def _commit(self, due: Sequence[_Pending]) -> None:
+        committer, writer = self._committer, self._writer
+        if not due or committer is None:
+            return
+        committables = [pending.committable for pending in due]
+        try:
+            tally = self._guarded(lambda: committer.commit(committables))
+        except SinkError:
+            self._metrics.commit_failed(len(committables))
+            raise
+        self._metrics.committed(len(committables), tally)
+        if writer is not None:
+            self._guarded(lambda: writer.committed(committables))
+
+    def _sweep(self) -> None:
+        sweeper = self._sweeper
+        if sweeper is not None:
+            self._guarded(lambda: sweeper.sweep(self._held))
 
     def _prepare(self, writer: SinkWriter) -> None:
         committables = self._guarded(writer.prepare_commit)
         self._metrics.prepared(len(committables))
-        self._pending.extend(committables)
+        self._pending.extend(_Pending(None, committable) for committable in committables)
 
     def _check_committable(self) -> None:
         if self._pending and self._committer is None:
@@ -165,8 +269,8 @@ class SinkOperator(OneInputOperator):
         return SinkError(f"sink {self.context.operator_name}: {text}")
 
 
-def _state(items: list[Any]) -> OperatorStateSnapshot:
-    return OperatorStateSnapshot(Redistribution.SPLIT, [json.dumps(item).encode() for item in items])
+def _state(items: Sequence[Any]) -> OperatorStateSnapshot:
+    return OperatorStateSnapshot(Redistribution.UNION, [json.dumps(item).encode() for item in items])
 
 
 def _items(snapshot: OperatorSnapshot, name: str) -> list[Any]:

@@ -61,7 +61,7 @@ class CombinedWatermark:
 class _InputFace(Input):
     """One of the inputs."""
 
-    def __init__(self, operator: TwoInputOperator, index: int) -> None:
+    def __init__(self, operator: TwoInputBatchOperator, index: int) -> None:
         self._operator = operator
         self._index = index
 
@@ -78,8 +78,8 @@ class _InputFace(Input):
         self._operator.output.emit_latency_marker(marker)
 
 
-class TwoInputOperator(StreamOperator, ABC):
-    """An operator with two inputs, numbered 0 and 1; subclasses emit what they make of them through `end_step`."""
+class TwoInputBatchOperator(StreamOperator, ABC):
+    """An operator with two inputs, numbered 0 and 1, that takes batches as they are."""
 
     def __init__(self) -> None:
         self._faces = (_InputFace(self, 0), _InputFace(self, 1))
@@ -89,24 +89,9 @@ class TwoInputOperator(StreamOperator, ABC):
     def inputs(self) -> Sequence[Input]:
         return self._faces
 
+    @abstractmethod
     def process_batch(self, index: int, batch: RecordBatch) -> None:
         """Process records of one input and the marks between them."""
-        values = batch.values()
-        timestamps = batch.timestamps()
-        if timestamps is None:
-            timestamps = [NO_TIMESTAMP] * len(values)
-        keys = self.keys_of_batch(index, batch)
-        if not batch.marks:
-            self.process_rows(index, values, timestamps, keys)
-        else:
-            for start, stop, watermark in batch.segments():
-                if start < stop:
-                    self.process_rows(index, values[start:stop], timestamps[start:stop], keys[start:stop])
-                if watermark is not None:
-                    risen = self.combined.on_watermark(index, watermark)
-                    if risen is not None:
-                        self.advance_watermark(risen)
-        self.end_step()
 
     def process_watermark(self, index: int, watermark: Watermark) -> None:
         """Event time of one input."""
@@ -125,20 +110,42 @@ class TwoInputOperator(StreamOperator, ABC):
             self.output.emit_watermark_status(combined_status)
 
     @abstractmethod
-    def process_rows(self, index: int, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
-        """Process records of one input between two watermarks; all lists are equally long."""
-
-    def keys_of_batch(self, index: int, batch: RecordBatch) -> list[Any]:
-        """One key for each record; anything as long as the batch if the inputs are not keyed."""
-        return batch.values()
-
-    @abstractmethod
     def advance_watermark(self, watermark: int) -> None:
         """Event time reaches `watermark`."""
 
     @abstractmethod
     def end_step(self) -> None:
         """Hand on what was gathered."""
+
+
+class TwoInputOperator(TwoInputBatchOperator):
+    """An operator with two inputs, record by record; subclasses emit what they make of them through `end_step`."""
+
+    def process_batch(self, index: int, batch: RecordBatch) -> None:
+        values = batch.values()
+        timestamps = batch.timestamps()
+        if timestamps is None:
+            timestamps = [NO_TIMESTAMP] * len(values)
+        keys = self.keys_of_batch(index, batch)
+        if not batch.marks:
+            self.process_rows(index, values, timestamps, keys)
+        else:
+            for start, stop, watermark in batch.segments():
+                if start < stop:
+                    self.process_rows(index, values[start:stop], timestamps[start:stop], keys[start:stop])
+                if watermark is not None:
+                    risen = self.combined.on_watermark(index, watermark)
+                    if risen is not None:
+                        self.advance_watermark(risen)
+        self.end_step()
+
+    @abstractmethod
+    def process_rows(self, index: int, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
+        """Process records of one input between two watermarks; all lists are equally long."""
+
+    def keys_of_batch(self, index: int, batch: RecordBatch) -> list[Any]:
+        """One key for each record; anything as long as the batch if the inputs are not keyed."""
+        return batch.values()
 
 
 class PlainTwoInputOperator(TwoInputOperator, FunctionOperator):

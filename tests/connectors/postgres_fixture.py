@@ -32,8 +32,12 @@ def _answers(url: str) -> bool:
 
 
 @contextmanager
-def running_postgres() -> Iterator[str]:
-    """URL of a database of a server that ends with the block; skips the test if there is none to be started."""
+def running_postgres(max_prepared_transactions: int = 0) -> Iterator[str]:
+    """URL of a database of a server that ends with the block; skips the test if there is none to be started.
+
+    Args:
+        max_prepared_transactions: how many the server keeps; PostgreSQL's own default.
+    """
     server, initdb = _program("postgres"), _program("initdb")
     if server is None or initdb is None:
         pytest.skip("PostgreSQL is not installed (apt-get install postgresql)")
@@ -53,7 +57,8 @@ def running_postgres() -> Iterator[str]:
         user=user,
         cwd=data,
     )
-    command = (server, "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", str(data), "-c", "fsync=off")
+    settings = ("-c", "fsync=off", "-c", f"max_prepared_transactions={max_prepared_transactions}")
+    command = (server, "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", str(data), *settings)
     with (
         (directory / "server.log").open("wb") as log,
         subprocess.Popen(command, stdout=log, stderr=log, user=user, cwd=data) as process,

@@ -8,14 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import cloudpickle
+
 from runtime.common.configuration import Configuration
 from runtime.common.typeinfo import TypeInformation
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.core.batch import RecordBatch
+from runtime.core.checkpointing import SnapshotKind
 from runtime.core.elements import Watermark
-from runtime.core.ids import operator_id_of
+from runtime.core.ids import CheckpointId, operator_id_of
 from runtime.metrics import MetricGroup, MetricRegistry
-from runtime.operators.operator import OperatorContext
+from runtime.operators.operator import OperatorContext, no_mailbox
 from runtime.operators.sink import Sink
 from runtime.operators.sink_operator import SinkOperatorFactory
 from runtime.operators.source import ReaderContext, ReadStatus, Source
@@ -24,7 +27,7 @@ from runtime.operators.source_operator import EmitStatus, SourceOperator, Source
 from runtime.operators.watermark_alignment import AlignmentGroup
 from runtime.state.backend import KeyedStateBackend
 from runtime.state.redistribution import redistribute
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshot import OperatorSnapshot, SnapshotRequest
 from runtime.testing.clock import ManualClock
 from runtime.testing.harness import ManualProcessingTimeService, RecordingOutput
 from tests.support.waiting import wait_until
@@ -58,6 +61,7 @@ def operator_context(
     configuration: Mapping[str, str],
     attempt: int = 0,
     metrics: MetricRegistry | None = None,
+    job_id: str = "job",
 ) -> OperatorContext:
     return OperatorContext(
         operator_id=operator_id_of("test"),
@@ -75,6 +79,7 @@ def operator_context(
         events=events,
         create_keyed_backend=no_backend,
         job_parameters={},
+        job_id=job_id,
     )
 
 
@@ -269,23 +274,49 @@ class SinkRig:
         snapshot: OperatorSnapshot | None = None,
         attempt: int = 0,
         clock: ManualClock | None = None,
+        job_id: str = "job",
+        configuration: Mapping[str, str] | None = None,
+        mailbox: Callable[[Callable[[], None]], None] = no_mailbox,
     ) -> None:
         self.clock = clock or ManualClock()
         self.timers = ManualProcessingTimeService(self.clock)
         self.client = MemoryClient()
         self.type = input_type
         self.output = RecordingOutput()
-        self.operator = pickle.loads(pickle.dumps(SinkOperatorFactory(sink, input_type))).create()
+        self.operator = pickle.loads(cloudpickle.dumps(SinkOperatorFactory(sink, input_type))).create()
         self.metrics = MetricRegistry()
         context = operator_context(
-            subtask, parallelism, None, self.clock, self.timers, self.client, {}, attempt, self.metrics
+            subtask,
+            parallelism,
+            None,
+            self.clock,
+            self.timers,
+            self.client,
+            configuration or {},
+            attempt,
+            self.metrics,
+            job_id,
         )
+        context = replace(context, mailbox=mailbox)
         self.operator.setup(context, self.output)
         self.operator.initialize_state(snapshot)
-        self.operator.open()
+        try:
+            self.operator.open()
+        except BaseException:
+            self.operator.close()
+            raise
 
     def write(self, *values: Any) -> None:
         self.operator.process_batch(RecordBatch.of_values(list(values), type_info=self.type))
+
+    def snapshot(self, checkpoint_id: int, is_last: bool = False) -> OperatorSnapshot:
+        """As a checkpoint takes it."""
+        request = SnapshotRequest(SnapshotKind.CANONICAL, CheckpointId(checkpoint_id), is_last)
+        snapshot: OperatorSnapshot = self.operator.snapshot_state(request)
+        return snapshot
+
+    def complete(self, checkpoint_id: int) -> None:
+        self.operator.notify_checkpoint_complete(CheckpointId(checkpoint_id))
 
     def finish(self, commit: bool = True) -> None:
         self.operator.finish()

@@ -21,6 +21,7 @@ from runtime.connectors.postgres_sink import PostgresSink
 from runtime.connectors.postgres_source import PostgresSource
 from runtime.core.batch import RecordBatch
 from runtime.datastream import AsyncDataStream
+from runtime.datastream.connectors.base import DeliveryGuarantee
 from runtime.operators.sink import SinkError
 from runtime.operators.source import NoSplit, SourceError
 from tests.connectors.postgres_fixture import running_postgres
@@ -304,6 +305,15 @@ def test_what_the_table_does_not_take_fails_the_sink(server: str, database: psyc
         SinkRig(PostgresSink(server, "items", key_columns=["key"]), ITEM)
     with pytest.raises(ValueError, match="must not be negative"):
         PostgresSink(server, "items", max_retries=-1)
+
+
+def test_a_server_that_keeps_no_prepared_transactions_is_refused(
+    server: str, database: psycopg.Connection[Any]
+) -> None:
+    make_items(database, 0)
+    sink = PostgresSink(server, "items", delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE)
+    with pytest.raises(SinkError, match="keeps 0 prepared transactions, and 1 subtasks need 2"):
+        SinkRig(sink, ITEM)
 
 
 def test_a_server_that_is_not_there_fails_the_sink() -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from runtime.common.typeinfo import Types
 from runtime.core.batch import DEFAULT_BATCH_ROWS, NO_TIMESTAMP, Mark, RecordBatch
-from runtime.core.elements import EndOfInput, LatencyMarker, StreamElement, Watermark
-from runtime.core.ids import operator_id_of
-from runtime.network.channel import ChannelId, ChannelStatistics, OutputChannel
+from runtime.core.elements import CheckpointBarrier, EndOfInput, LatencyMarker, StreamElement, Watermark
+from runtime.core.ids import CheckpointId, operator_id_of
+from runtime.network.channel import ChannelId, ChannelStatistics, Frame, OutputChannel
 from runtime.network.partitioners import BroadcastSelector, KeyGroupSelector, RoundRobinSelector
 from runtime.network.record_writer import RecordWriter
 
@@ -42,6 +42,16 @@ class ListChannel(OutputChannel):
 
     def add(self, element: StreamElement) -> None:
         self.elements.append(element)
+
+    def add_overtaking(self, barrier: CheckpointBarrier) -> list[Frame]:
+        self.elements.insert(0, barrier)
+        return [str(self.channel_id.consumer).encode()] * (len(self.elements) - 1)
+
+    def holds_barrier(self, checkpoint_id: CheckpointId) -> bool:
+        return False
+
+    def expedite(self, barrier: CheckpointBarrier) -> list[Frame]:
+        return []
 
     def is_available(self) -> bool:
         return self.available

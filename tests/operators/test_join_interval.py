@@ -44,8 +44,13 @@ def join(lower: int, upper: int, late: Any = (None, None)) -> IntervalJoinOperat
 
 
 def model(steps: Sequence[Step], lower: int, upper: int) -> tuple[list[Any], list[list[Record]]]:
-    """Pairs in order of emission, and the late records of both sides."""
-    marks, seen = [MIN_WATERMARK, MIN_WATERMARK], [list[Record](), list[Record]()]
+    """Pairs in order of emission, and the late records of both sides.
+
+    As in Flink a record is gone once the watermark reaches the last time that it may meet, although another record of
+    that very time is not late yet.
+    """
+    marks, seen = [MIN_WATERMARK, MIN_WATERMARK], [list[tuple[Record, int]](), list[tuple[Record, int]]()]
+    reach = (max(upper, 0), max(-lower, 0))
     pairs: list[Any] = []
     late: list[list[Record]] = [[], []]
     for side, step in steps:
@@ -54,11 +59,14 @@ def model(steps: Sequence[Step], lower: int, upper: int) -> tuple[list[Any], lis
         elif step[1] < min(marks):
             late[side].append(step)
         else:
-            for other in seen[1 - side]:
+            for other, gone_at in seen[1 - side]:
+                if min(marks) >= gone_at:
+                    continue
                 left, right = (step, other) if side == 0 else (other, step)
                 if left[0] == right[0] and lower <= right[1] - left[1] <= upper:
                     pairs.append((left, right, left[1], right[1]))
-            seen[side].append(step)
+            # its timer fires when the watermark rises, not at once
+            seen[side].append((step, max(step[1] + reach[side], min(marks) + 1)))
     return pairs, late
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from runtime.common.typeinfo import TypeInformation
-from runtime.connectors.files.line_blocks import Block, LineBlocks, is_compressed, line_number
+from runtime.connectors.files.line_blocks import BLOCK_BYTES, Block, LineBlocks, is_compressed, line_number
 from runtime.connectors.formats.bad_records import SALVAGE_AT_ONCE, BadRecord, BadRecordHandler, salvage
 from runtime.connectors.rate_limiter import RateLimiter
 from runtime.core.batch import RecordBatch
@@ -72,6 +72,9 @@ class FileFormat(ABC):
 
 class LineFormat(FileFormat):
     """A format whose records are lines."""
+
+    block_bytes: int = BLOCK_BYTES
+    """How much is read and decoded at a time."""
 
     @abstractmethod
     def decode(self, data: bytes) -> RecordBatch:
@@ -148,7 +151,7 @@ class LineReader(SplitReader):
         try:
             if position is None and split.start == 0:
                 position = line_format.first_record_offset(split.path)
-            self._blocks = LineBlocks(split.path, split.start, split.end, position)
+            self._blocks = LineBlocks(split.path, split.start, split.end, position, line_format.block_bytes)
         except (OSError, EOFError) as error:
             raise _unreadable(split.path, error) from error
         self._block = Block(b"", self._blocks.offset)

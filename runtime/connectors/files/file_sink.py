@@ -1,12 +1,14 @@
-"""FileSink: writes part files that become visible, whole, when they are committed.
+"""FileSink: writes part files that become visible, whole and exactly once, when they are committed.
 
-A subtask writes one hidden file at a time. Finishing a file makes it durable, committing renames it and syncs its
-directory; a committed file never changes. A subtask without records makes no file. Source: PyFlink,
-connectors/file_system.py; Flink, FileSink.
+A subtask writes one hidden file per bucket. Preparing makes files durable, committing renames them and syncs their
+directory; a committed file never changes. A checkpoint holds the finished files, to be committed when it is complete,
+and how long the unfinished ones are: who restores it goes on with copies cut to that length. A subtask without records
+makes no file. Source: PyFlink, connectors/file_system.py; Flink, FileSink.
 """
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,12 +16,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from runtime.common.serialization import Encoder
+from runtime.connectors.background import BackgroundCall
 from runtime.connectors.files.part_file import (
     PartFile,
     check_writable,
     commit_part,
+    hidden_name,
     remove_leftovers,
-    sync_directory,
+    sync_all,
 )
 from runtime.connectors.files.paths import local_path
 from runtime.connectors.files.sink_config import BucketAssigner, OutputFileConfig, RollingPolicy
@@ -32,7 +36,13 @@ from runtime.connectors.files.writer_formats import (
     TextWriterFormat,
 )
 from runtime.core.batch import RecordBatch
-from runtime.operators.sink import Committer, Sink, SinkWriter, WriterContext
+from runtime.operators.sink import CommitTally, Committer, Sink, SinkError, SinkWriter, Sweeper, WriterContext
+
+logger = logging.getLogger(__name__)
+
+MAX_OPEN_PARTS = 128
+"""Files of different buckets that a subtask writes at a time; for one more the longest unused is finished. Above, the
+process runs out of file handles; below, many buckets make many small files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +53,6 @@ class _SinkOptions:
     bucket_assigner: BucketAssigner
     output_file_config: OutputFileConfig
     bucket_check_interval_ms: int
-    sink_id: str
-    """Tells this sink's unfinished files from those of others in the same directory."""
 
 
 class FileSink(Sink):
@@ -94,6 +102,9 @@ class FileSink(Sink):
     def create_committer(self) -> Committer | None:
         return _FileCommitter()
 
+    def create_sweeper(self, context: WriterContext) -> Sweeper | None:
+        return _FileSweeper(Path(self._options.base_path), context)
+
 
 class FileSinkBuilder:
     """Source: PyFlink, FileSink.RowFormatBuilder and BulkFormatBuilder."""
@@ -106,7 +117,6 @@ class FileSinkBuilder:
             bucket_assigner=BucketAssigner.base_path_bucket_assigner(),
             output_file_config=OutputFileConfig(),
             bucket_check_interval_ms=60_000,
-            sink_id="",
         )
 
     def with_bucket_check_interval(self, interval: int) -> FileSinkBuilder:
@@ -155,7 +165,7 @@ class FileSinkBuilder:
 
     def build(self) -> FileSink:
         """Make the sink."""
-        return FileSink(replace(self._options, sink_id=secrets.token_hex(8)))
+        return FileSink(self._options)
 
 
 # PyFlink has a class of its own for each kind of format
@@ -169,111 +179,122 @@ class _FileSinkWriter(SinkWriter):
         self._base = Path(options.base_path)
         self._uid = secrets.token_hex(6)
         self._counter = 0
-        self._bucket = ""
-        self._part: PartFile | None = None
+        #: being written, by bucket; the longest unused first
+        self._parts: dict[str, PartFile] = {}
         #: finished, not handed out yet
         self._finished: list[PartFile] = []
-        #: handed out; closed, and removed unless committed, at the end
-        self._prepared: list[PartFile] = []
+        #: handed out and not committed, by hidden path; closed, and removed unless a snapshot holds them, at the end
+        self._prepared: dict[str, PartFile] = {}
+        #: those that a snapshot holds
         self._kept: set[PartFile] = set()
-        self._has_ended = False
+        #: directories in which files were made since the last snapshot
+        self._new_in: set[Path] = set()
         options.file_format.check(context.input_type)
         check_writable(self._base, f".probe.{self._uid}")
-        if context.attempt > 0:
-            remove_leftovers(self._base, options.sink_id)
-        for item in restored:
-            self._resume(item)
+        try:
+            for item in restored:
+                self._resume(item)
+        except BaseException:
+            self._close_parts()
+            raise
         self._schedule_check()
 
     def write(self, batch: RecordBatch) -> None:
         if batch.num_rows == 0:
             return
         now_ms = self._context.clock.now_ms()
-        self._roll_if_due(now_ms)
-        bucket = self._options.bucket_assigner.bucket_id(now_ms)
-        if bucket != self._bucket:
-            self._finish_part()
-            self._bucket = bucket
-        if self._part is None:
-            self._part = self._begin(now_ms)
-        self._part.write(batch, now_ms)
-        self._roll_if_due(now_ms)
+        for bucket, rows in self._options.bucket_assigner.split(batch, now_ms):
+            self._roll_if_due(bucket, now_ms)
+            part = self._parts.pop(bucket, None)
+            if part is None:
+                part = self._begin(bucket, now_ms)
+            self._parts[bucket] = part
+            part.write(rows, now_ms)
+            self._roll_if_due(bucket, now_ms)
+        while len(self._parts) > MAX_OPEN_PARTS:
+            self._finish_part(next(iter(self._parts)))
 
     def flush(self, end_of_input: bool) -> None:
-        self._has_ended = end_of_input
         if end_of_input or self._options.rolling_policy.rolls_on_checkpoint:
-            self._finish_part()
+            for bucket in list(self._parts):
+                self._finish_part(bucket)
 
     def prepare_commit(self) -> Sequence[Any]:
+        sync_all(self._finished, self._new_directories())
         finished, self._finished = self._finished, []
-        self._prepared += finished
-        if not self._has_ended:
-            # this is a snapshot's
-            for part in finished:
-                self._keep(part)
+        self._prepared |= {str(part.temporary): part for part in finished}
         return [part.committable() for part in finished]
 
     def snapshot_state(self) -> Sequence[Any]:
-        part = self._part
-        if part is None:
-            return ()
-        part.sync()
-        self._keep(part)
-        return [{**part.committable(), "bucket": self._bucket, "rows": part.rows}]
+        sync_all(self._parts.values(), self._new_directories())
+        self._kept.update(self._prepared.values(), self._parts.values())
+        return [
+            {**part.committable(), "bucket": bucket, "rows": part.rows, "created_ms": part.created_ms}
+            for bucket, part in self._parts.items()
+        ]
+
+    def committed(self, committables: Sequence[Any]) -> None:
+        for committable in committables:
+            part = self._prepared.pop(committable["temporary"], None)
+            if part is not None:
+                self._kept.discard(part)
+                part.close(remove=False)
 
     def close(self) -> None:
         self._cancel_check()
-        parts = [*self._prepared, *self._finished] + ([] if self._part is None else [self._part])
-        self._prepared, self._finished, self._part = [], [], None
+        self._close_parts()
+
+    def _close_parts(self) -> None:
+        parts = [*self._prepared.values(), *self._finished, *self._parts.values()]
+        self._prepared, self._finished, self._parts = {}, [], {}
         for part in parts:
             part.close(remove=part not in self._kept)
 
-    def _begin(self, now_ms: int) -> PartFile:
-        config = self._options.output_file_config
+    def _begin(self, bucket: str, now_ms: int, beginning: tuple[Path, int] | None = None) -> PartFile:
+        config, context = self._options.output_file_config, self._context
         suffix = self._options.file_format.suffix if config.part_suffix is None else config.part_suffix
-        name = f"{config.part_prefix}-{self._uid}-{self._context.subtask_index}-{self._counter}"
+        name = f"{config.part_prefix}-{self._uid}-{context.subtask_index}-{self._counter}"
         self._counter += 1
-        directory = self._base / self._bucket
-        if self._bucket:
+        directory = self._base / bucket
+        if bucket and not directory.is_dir():
             check_writable(directory, f".probe.{self._uid}")
-        temporary = directory / f".{name}.inprogress.{self._options.sink_id}"
-        return PartFile(
-            temporary, directory / f"{name}{suffix}", self._options.file_format, self._context.input_type, now_ms
-        )
+            self._new_in.update(self._base / parent for parent in Path(bucket).parents)
+        self._new_in.add(directory)
+        temporary = directory / hidden_name(name, context.owner, context.attempt)
+        target = directory / f"{name}{suffix}"
+        return PartFile(temporary, target, self._options.file_format, context.input_type, now_ms, beginning)
 
     def _resume(self, item: Any) -> None:
-        """Cut a former writer's file to its length at the snapshot and go on with it, with one at most."""
-        self._finish_part()
-        now_ms = self._context.clock.now_ms()
-        part = PartFile(
-            Path(item["temporary"]),
-            Path(item["target"]),
-            self._options.file_format,
-            self._context.input_type,
-            now_ms,
-            item["bytes"],
-        )
-        part.rows = item["rows"]
-        self._kept.add(part)
-        self._part, self._bucket = part, item["bucket"]
+        """Go on with a copy of a former writer's file, as long as it was at the snapshot; one for each bucket."""
+        bucket, origin = item["bucket"], Path(item["temporary"])
+        if bucket in self._parts:
+            self._finish_part(bucket)
+        if not origin.exists():
+            if not Path(item["target"]).exists():
+                raise SinkError(f"{origin}, which the checkpoint relies on, is gone")
+            # only if the newest checkpoint was damaged, or an old savepoint is gone back to
+            logger.warning("%s was committed behind the checkpoint that is restored: its rows stay", item["target"])
+            return
+        part = self._begin(bucket, self._context.clock.now_ms(), (origin, item["bytes"]))
+        part.rows, part.created_ms = item["rows"], item["created_ms"]
+        self._parts[bucket] = part
 
-    def _keep(self, part: PartFile) -> None:
-        part.keep()
-        self._kept.add(part)
+    def _new_directories(self) -> set[Path]:
+        new_in, self._new_in = self._new_in, set()
+        return new_in
 
-    def _finish_part(self) -> None:
-        part, self._part = self._part, None
-        if part is not None:
-            # listed first: if finishing fails, closing still removes it
-            self._finished.append(part)
-            part.finish()
+    def _finish_part(self, bucket: str) -> None:
+        part = self._parts.pop(bucket)
+        # listed first: if finishing fails, closing still removes it
+        self._finished.append(part)
+        part.finish()
 
-    def _roll_if_due(self, now_ms: int) -> None:
-        part = self._part
+    def _roll_if_due(self, bucket: str, now_ms: int) -> None:
+        part = self._parts.get(bucket)
         if part is not None and self._options.rolling_policy.is_due(
             part.size_bytes, now_ms - part.created_ms, now_ms - part.written_ms
         ):
-            self._finish_part()
+            self._finish_part(bucket)
 
     def _schedule_check(self) -> None:
         service = self._context.processing_time
@@ -282,11 +303,44 @@ class _FileSinkWriter(SinkWriter):
         )
 
     def _check(self, timestamp_ms: int) -> None:
-        self._roll_if_due(self._context.clock.now_ms())
+        for bucket in list(self._parts):
+            self._roll_if_due(bucket, self._context.clock.now_ms())
         self._schedule_check()
 
 
 class _FileCommitter(Committer):
-    def commit(self, committables: Sequence[Any]) -> None:
-        for directory in {commit_part(committable) for committable in committables}:
-            sync_directory(directory)
+    def commit(self, committables: Sequence[Any]) -> CommitTally:
+        renamed = [commit_part(committable) for committable in committables]
+        # those too that were renamed before: perhaps nobody got as far as this
+        sync_all((), {Path(committable["target"]).parent for committable in committables})
+        return CommitTally(already_committed=renamed.count(False))
+
+
+class _FileSweeper(Sweeper):
+    """Looks for leftovers in a thread: the directory may hold very many files."""
+
+    def __init__(self, base: Path, context: WriterContext) -> None:
+        self._base = base
+        self._owner = context.owner
+        self._attempt = context.attempt
+        self._call: BackgroundCall[None] | None = None
+        #: what the last sweep that was asked for must spare; None: it was begun
+        self._wanted: set[str] | None = None
+
+    def sweep(self, held: Sequence[Any]) -> None:
+        self._wanted = {item["temporary"] for item in held}
+        if self._call is not None:
+            if not self._call.is_done:
+                return
+            self._call.result()
+        held_paths, self._wanted = self._wanted, None
+        self._call = BackgroundCall("file-sink-sweep", lambda: self._remove(held_paths))
+
+    def close(self) -> None:
+        if self._call is not None:
+            self._call.close()
+        if self._wanted is not None:
+            self._remove(self._wanted)
+
+    def _remove(self, held_paths: set[str]) -> None:
+        remove_leftovers(self._base, self._owner, self._attempt, held_paths)

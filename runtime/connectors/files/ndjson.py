@@ -1,32 +1,43 @@
 """Newline-delimited JSON, one value a line, typed or not.
 
-With a row type, lines are parsed by Arrow straight into columns; without one they become Python values, dicts as a
-rule. Blank lines are no records. (Polars parses flat records 1.2 times as fast, but on threads of its own, and panics
-on 16-bit columns.)
+With a row type, lines are parsed straight into columns; without one they become Python values, dicts as a rule. Blank
+lines are no records. Flat records of whole numbers, floats, booleans and texts are parsed by Polars, which takes 0.4 µs
+for 100 bytes; all others by Arrow, which takes 0.65 µs and says what is wrong with a line that Polars does not take.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from json.decoder import JSONDecodeError, JSONDecoder
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.json as pa_json
+from polars.exceptions import PolarsError
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.connectors.files.file_format import LineFormat, to_lines
 from runtime.core.arrow import arrow_schema
 from runtime.core.batch import RecordBatch
+from runtime.operators.columnar.frames import arrow_of
 
 _WHITESPACE = b" \t\r"
+_POLARS_TYPES = (pa.int64(), pa.int32(), pa.float64(), pa.float32(), pa.bool_(), pa.string())
+_MAY_BE_NULL = re.compile(rb"(?:^|[}\]\"\w])[ \t\r]*null", re.MULTILINE)
+_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+#: see `line_blocks.BLOCK_BYTES`; a block of columns takes 16 ms
+COLUMN_BLOCK_BYTES = 4 << 20
 #: the C scanner behind `json.loads`: value and end of a text's first JSON value
 _scan_once: Callable[[str, int], tuple[Any, int]] = JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
 class NdjsonFormat(LineFormat):
     """Records from lines of JSON.
+
+    As in Flink, a text column takes a number, a boolean or a nested value as its text, if the columns are flat.
 
     Args:
         row_type: names and types of the columns. A field that a line lacks is null, one that the type lacks is
@@ -43,6 +54,10 @@ class NdjsonFormat(LineFormat):
         #: what the records have to look like, and as what Arrow's parser must read them to get there
         self._schema = arrow_schema(row_type)
         self._read_schema = pa.schema([(field.name, _readable(field)) for field in self._schema])
+        self._is_flat = all(field.type in _POLARS_TYPES for field in self._schema)
+        if self._is_flat:
+            # a bigger block than of other lines, which become Python values: the fixed cost per call shows at 1 MiB
+            self.block_bytes = COLUMN_BLOCK_BYTES
 
     def produced_type(self) -> TypeInformation | None:
         return self._row_type
@@ -61,6 +76,21 @@ class NdjsonFormat(LineFormat):
         return self._decode_objects(data) if self._row_type is None else self._decode_columns(data, self._row_type)
 
     def _decode_columns(self, data: bytes, row_type: RowTypeInfo) -> RecordBatch:
+        # Polars makes a NUL of half a surrogate pair, which Arrow refuses
+        if self._is_flat and not (b"\\" in data and _HALF_PAIR.search(data)):
+            try:
+                # the dtypes are made here: a format travels to the slots, and is compared, without them
+                frame = pl.read_ndjson(data, schema=pl.Schema(self._schema))
+            except PolarsError:
+                # below, the error is found again and told in the same words for all columns
+                frame = None
+            if frame is not None and frame.height:
+                return RecordBatch.of_arrow(arrow_of(frame), row_type)
+        return self._decode_by_arrow(data, row_type)
+
+    def _decode_by_arrow(self, data: bytes, row_type: RowTypeInfo) -> RecordBatch:
+        if _MAY_BE_NULL.search(data) and any(map(_holds_null, data.split(b"\n"))):
+            raise ValueError("a JSON object is needed in each line, not null")
         lines = data.count(b"\n") + (not data.endswith(b"\n"))
         table = pa_json.read_json(
             pa.BufferReader(data),
@@ -90,6 +120,19 @@ class NdjsonFormat(LineFormat):
             for line in lines:
                 json.loads(line)
         return RecordBatch.of_values([value for value, _ in pairs])
+
+
+def _holds_null(line: bytes) -> bool:
+    """Whether one of a line's values is null, which ends Arrow's parser together with its process (Arrow 26)."""
+    text, at = line.decode(errors="replace"), 0
+    while True:
+        at += len(text[at:]) - len(text[at:].lstrip(" \t\r"))
+        try:
+            value, at = _scan_once(text, at)
+        except (StopIteration, ValueError):
+            return False
+        if value is None:
+            return True
 
 
 def _may_have_blank_lines(data: bytes) -> bool:

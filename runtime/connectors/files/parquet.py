@@ -18,7 +18,7 @@ from runtime.core.batch import RecordBatch
 from runtime.operators.source import ReadStatus, SourceError, SplitReader
 
 #: Rows decoded at a time: a slice of records is cut from them, and a decoded batch stays in memory.
-BATCH_ROWS = 1 << 16
+BATCH_ROWS = 1 << 17
 
 
 class ParquetFormat(FileFormat):

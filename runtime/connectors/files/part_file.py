@@ -1,7 +1,9 @@
 """PartFile: a file that is being written under a hidden name and gets its own in a second step.
 
-The hidden name holds `.inprogress.` until a snapshot relies on the file, `.kept.` from then on. The file stays open,
-and so locked, until it is committed or given up: what no live process has locked is a dead writer's leftover.
+The hidden name says which sink of which job began it, and in which attempt. The file stays open, and so locked, until
+it is committed or given up: what an older attempt began, no live process has locked and no checkpoint holds is a dead
+writer's leftover. A file is only ever written by the process that made it: a writer that goes on with another's copies
+what the snapshot holds of it, so that a process which was thought dead cannot get at what becomes visible.
 """
 
 from __future__ import annotations
@@ -9,6 +11,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
+from collections.abc import Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,20 +23,24 @@ from runtime.connectors.files.writer_formats import FileWriterFormat
 from runtime.core.batch import RecordBatch
 from runtime.operators.sink import SinkError
 
+SYNC_THREADS = 8
+"""How many files are made durable at a time. 128 small ones take 780 ms one by one and 60 ms with eight threads, on a
+machine of two processors; more threads gain little."""
+
 
 class PartFile:
     """One part file.
 
     Args:
-        temporary: hidden path; must not exist unless `length` is given.
+        temporary: hidden path; must not exist.
         target: path that a commit gives it.
         file_format: of the content.
         input_type: of the records.
         now_ms: wall-clock time.
-        length: None for a new file; else an existing one is cut to this length and continued.
+        beginning: None for an empty file; else what it begins with: an existing file, and how many bytes of it.
 
     Raises:
-        SinkError: the file cannot be written; the message names it.
+        SinkError: the file cannot be written, or there is less to copy; the message names it.
     """
 
     def __init__(
@@ -40,7 +50,7 @@ class PartFile:
         file_format: FileWriterFormat,
         input_type: TypeInformation | None,
         now_ms: int,
-        length: int | None = None,
+        beginning: tuple[Path, int] | None = None,
     ) -> None:
         self.temporary = temporary
         self.target = target
@@ -48,27 +58,18 @@ class PartFile:
         self.created_ms = now_ms
         self.written_ms = now_ms
         try:
-            self._file: IO[bytes] = temporary.open("xb" if length is None else "r+b")
+            self._file: IO[bytes] = temporary.open("xb")
         except OSError as error:
             raise unwritable(temporary, error) from error
         try:
             lock(self._file)
-            if length is not None:
-                self._cut(length)
-            self._writer = file_format.open(self._file, input_type, is_new=length is None)
-        except OSError as error:
+            if beginning is not None:
+                _copy(*beginning, self._file)
+            self._writer = file_format.open(self._file, input_type, is_new=beginning is None)
+        except (OSError, SinkError) as error:
             self._file.close()
-            raise unwritable(temporary, error) from error
-        except SinkError:
-            self._file.close()
-            raise
-
-    def _cut(self, length: int) -> None:
-        size = os.fstat(self._file.fileno()).st_size
-        if size < length:
-            raise SinkError(f"{self.temporary} has {size} bytes; the snapshot says {length}")
-        self._file.truncate(length)
-        self._file.seek(length)
+            temporary.unlink(missing_ok=True)
+            raise unwritable(temporary, error) if isinstance(error, OSError) else error from error
 
     @property
     def size_bytes(self) -> int:
@@ -97,19 +98,12 @@ class PartFile:
             raise unwritable(self.temporary, error) from error
 
     def finish(self) -> None:
-        """Write the end of the file and make it durable; it stays open for the sake of its lock."""
+        """Write the end of the file, which then has to be made durable; it stays open for the sake of its lock."""
         try:
             self._writer.finish()
+            self._file.flush()
         except OSError as error:
             raise unwritable(self.temporary, error) from error
-        self.sync()
-
-    def keep(self) -> None:
-        """Take the name of a file that a snapshot relies on; idempotent."""
-        kept = self.temporary.with_name(self.temporary.name.replace(".inprogress.", ".kept."))
-        if kept != self.temporary:
-            self.temporary.rename(kept)
-            self.temporary = kept
 
     def committable(self) -> dict[str, Any]:
         """What a committer needs: JSON-serializable."""
@@ -126,11 +120,32 @@ class PartFile:
             self.temporary.unlink(missing_ok=True)
 
 
-def commit_part(committable: dict[str, Any]) -> Path:
-    """Give a finished part file its own name; nothing happens if it has it already.
+def _copy(source: Path, length: int, target: IO[bytes]) -> None:
+    with source.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size < length:
+            raise SinkError(f"{source} has {size} bytes; the snapshot says {length}")
+        copied = 0
+        with contextlib.suppress(OSError):
+            # within the file system, without a copy where it can share blocks
+            while copied < length:
+                step = os.copy_file_range(file.fileno(), target.fileno(), length - copied, copied, copied)
+                if not step:
+                    break
+                copied += step
+        file.seek(copied)
+        target.seek(copied)
+        if copied < length:
+            shutil.copyfileobj(file, target)
+            target.truncate(length)
+            target.seek(length)
+
+
+def commit_part(committable: dict[str, Any]) -> bool:
+    """Give a finished part file its own name; the directory is to be made durable with `sync_all`.
 
     Returns:
-        The directory, to be made durable with `sync_directory`.
+        False if it has its name already.
 
     Raises:
         SinkError: the file is gone, or has not the length that it was prepared with.
@@ -138,26 +153,46 @@ def commit_part(committable: dict[str, Any]) -> Path:
     temporary, target = Path(committable["temporary"]), Path(committable["target"])
     try:
         size = temporary.stat().st_size
-    except FileNotFoundError:
-        if target.exists():
-            return target.parent
-        raise SinkError(f"{temporary} is gone, and {target} was never committed") from None
-    if size != committable["bytes"]:
-        raise SinkError(f"{temporary} has {size} bytes; {committable['bytes']} were prepared")
-    try:
+        if size != committable["bytes"]:
+            raise SinkError(f"{temporary} has {size} bytes; {committable['bytes']} were prepared")
         temporary.rename(target)
+    except FileNotFoundError:
+        # committed before, or at this moment by a process of an older attempt: the name is the same
+        if target.exists():
+            return False
+        raise SinkError(f"{temporary} is gone, and {target} was never committed") from None
     except OSError as error:
         raise unwritable(target, error) from error
-    return target.parent
+    return True
 
 
-def sync_directory(directory: Path) -> None:
-    """Make renames in a directory durable."""
-    handle = os.open(directory, os.O_RDONLY)
+def sync_all(parts: Iterable[PartFile], directories: Iterable[Path]) -> None:
+    """Make files durable, and the names in directories.
+
+    Side by side: a disk writes hundreds of files in the time of a few, if it is asked for all of them at once.
+
+    Raises:
+        SinkError: the disk refuses.
+    """
+    actions = [part.sync for part in parts] + [partial(_sync_directory, directory) for directory in directories]
+    if len(actions) < 2:
+        for action in actions:
+            action()
+        return
+    with ThreadPoolExecutor(min(len(actions), SYNC_THREADS), "file-sink-sync") as threads:
+        for future in [threads.submit(action) for action in actions]:
+            future.result()
+
+
+def _sync_directory(directory: Path) -> None:
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise unwritable(directory, error) from error
 
 
 def lock(file: IO[bytes]) -> None:
@@ -169,9 +204,24 @@ def lock(file: IO[bytes]) -> None:
     fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def remove_leftovers(base: Path, sink_id: str) -> None:
-    """Remove the unfinished files of this sink that no live writer holds and no snapshot relies on."""
-    for path in base.rglob(f".*.inprogress.{sink_id}"):
+def hidden_name(name: str, owner: str, attempt: int) -> str:
+    """What a part file is called until it is committed."""
+    return f".{name}.inprogress.{owner}.{attempt}"
+
+
+def remove_leftovers(base: Path, owner: str, attempt: int, held: Collection[str]) -> None:
+    """Remove the hidden files of one sink that older attempts made, no live writer has locked and nothing relies on.
+
+    Args:
+        base: directory; those below it are looked into as well.
+        owner: of the files.
+        attempt: those of this one and later ones stay.
+        held: paths that stay.
+    """
+    for path in base.rglob(f".*.inprogress.{owner}.*"):
+        number = path.name.rpartition(".")[2]
+        if not number.isdecimal() or int(number) >= attempt or str(path) in held:
+            continue
         try:
             with path.open("rb") as file:
                 lock(file)

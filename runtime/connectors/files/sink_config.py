@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
-import re
-import zoneinfo
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-_JAVA_PATTERN = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+from runtime.connectors.files.buckets import BucketAssigner as BucketAssigner
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,54 +63,6 @@ class OutputFileConfigBuilder:
 # inside OutputFileConfig, PyFlink's nested name hides the module's
 _Builder = OutputFileConfigBuilder
 OutputFileConfig.OutputFileConfigBuilder = OutputFileConfigBuilder
-
-
-class BucketAssigner(ABC):
-    """Chooses the directory below the base path by the time of writing."""
-
-    @abstractmethod
-    def bucket_id(self, now_ms: int) -> str:
-        """Relative directory for what is written now; "" is the base path."""
-
-    @staticmethod
-    def base_path_bucket_assigner() -> BucketAssigner:
-        """Everything goes to the base path; Tidemark's default."""
-        return _BasePathBucketAssigner()
-
-    @staticmethod
-    def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
-        """A directory per span of wall-clock time.
-
-        Args:
-            format_str: made of yyyy, MM, dd, HH, mm, ss and other characters.
-            timezone_id: such as "Europe/Berlin"; None = the machine's.
-
-        Raises:
-            ValueError: the format has letters that it must not have, or the zone is unknown.
-        """
-        return _DateTimeBucketAssigner(format_str, timezone_id)
-
-
-class _BasePathBucketAssigner(BucketAssigner):
-    def bucket_id(self, now_ms: int) -> str:
-        return ""
-
-
-class _DateTimeBucketAssigner(BucketAssigner):
-    def __init__(self, format_str: str, timezone_id: str | None) -> None:
-        parts = re.findall(r"[A-Za-z]+|[^A-Za-z]+", format_str)
-        unknown = [part for part in parts if part[0].isalpha() and part not in _JAVA_PATTERN]
-        if unknown or not parts or ".." in format_str or format_str.startswith("/"):
-            raise ValueError(f"bucket format {format_str!r} must be made of {', '.join(_JAVA_PATTERN)} and separators")
-        self._format = "".join(_JAVA_PATTERN.get(part, part.replace("%", "%%")) for part in parts)
-        try:
-            self._zone = None if timezone_id is None else zoneinfo.ZoneInfo(timezone_id)
-        except (zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
-            raise ValueError(f"unknown time zone {timezone_id!r}") from error
-
-    def bucket_id(self, now_ms: int) -> str:
-        now = datetime.datetime.fromtimestamp(now_ms / 1000.0, datetime.UTC)
-        return now.astimezone(self._zone).strftime(self._format)
 
 
 @dataclass(frozen=True, slots=True)

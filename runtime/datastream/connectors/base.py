@@ -5,16 +5,19 @@ Custom sources and sinks are Java's in Flink; the interfaces here are FLIP-27's 
 
 from __future__ import annotations
 
-import enum
 from typing import TYPE_CHECKING
 
 from runtime.common.exclusions import refusing_module
 from runtime.connectors.split_queue import SplitQueue as SplitQueue
 from runtime.core.batch import RecordBatch as RecordBatch
+from runtime.operators.sink import CommitTally as CommitTally
 from runtime.operators.sink import Committer as Committer
+from runtime.operators.sink import DeliveryGuarantee as DeliveryGuarantee
 from runtime.operators.sink import Sink as Sink
 from runtime.operators.sink import SinkError as SinkError
+from runtime.operators.sink import SinkSetupError as SinkSetupError
 from runtime.operators.sink import SinkWriter as SinkWriter
+from runtime.operators.sink import Sweeper as Sweeper
 from runtime.operators.sink import WriterContext as WriterContext
 from runtime.operators.source import Boundedness as Boundedness
 from runtime.operators.source import NoSplit as NoSplit
@@ -25,15 +28,8 @@ from runtime.operators.source import SourceError as SourceError
 from runtime.operators.source import SourceSplit as SourceSplit
 from runtime.operators.source import SplitEnumerator as SplitEnumerator
 from runtime.operators.source import SplitReader as SplitReader
-
-
-class DeliveryGuarantee(enum.Enum):
-    """How often a sink may write a record when a job is restored."""
-
-    EXACTLY_ONCE = 0
-    AT_LEAST_ONCE = 1
-    NONE = 2
-
+from runtime.operators.two_phase_commit import TwoPhaseCommitFunction as TwoPhaseCommitFunction
+from runtime.operators.two_phase_commit import TwoPhaseCommitSink as TwoPhaseCommitSink
 
 if not TYPE_CHECKING:
     __getattr__ = refusing_module(__name__)

@@ -7,9 +7,10 @@ collect; min and max leave out NaN. Pure; used while a program is built and once
 
 from __future__ import annotations
 
-import enum
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import polars as pl
 from polars.exceptions import PolarsError
@@ -22,6 +23,7 @@ from runtime.operators.columnar.expressions import (
     Named,
     Token,
     check_row_wise,
+    column_of,
     evaluated,
     first_line,
     name_of,
@@ -31,95 +33,25 @@ from runtime.operators.columnar.expressions import (
     tokens_of,
 )
 from runtime.operators.columnar.frames import FrameReader, fields_of, supported, type_of
+from runtime.operators.columnar.partials import BY_ORDER, SEQUENCE, Merge, Partial
+from runtime.operators.columnar.quantile_sketch import (
+    DEFAULT_ACCURACY,
+    MAX_ACCURACY,
+    MIN_ACCURACY,
+    bucket_of,
+    quantile_of,
+    sketch_of_rows,
+    sketch_of_sketches,
+)
 
-SEQUENCE = "__sequence"
-"""Column of the rows' order of arrival; only there if an aggregate depends on it."""
 ROWS = "__rows"
 """Partial that is always there: how many rows there were."""
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
 WINDOW_COLUMNS = (WINDOW_START, WINDOW_END)
-KINDS = ("count", "sum", "min", "max", "avg", "first", "last", "count_distinct", "collect")
+KINDS = ("count", "sum", "min", "max", "avg", "first", "last", "count_distinct", "collect", "approx_quantile")
 _ALIASES = {"mean": "avg", "first_value": "first", "last_value": "last", "array_agg": "collect"}
 _BIG_INT = BasicTypeInfo(BasicType.BIG_INT)
-
-
-class Merge(enum.Enum):
-    """How a partial is made, of rows and of other partials."""
-
-    ROWS = "rows"
-    COUNT = "count"
-    SUM = "sum"
-    MIN = "min"
-    MAX = "max"
-    FIRST = "first"
-    LAST = "last"
-    DISTINCT = "distinct"
-    LIST = "list"
-
-
-_BY_ORDER = frozenset({Merge.FIRST, Merge.LAST, Merge.LIST})
-
-
-@dataclass(frozen=True)
-class Partial:
-    """A column that is kept for each key and pane.
-
-    Args:
-        name: of the column; first and last have `<name>_at` beside it, the row's place in the order of arrival.
-        merge: how it is made.
-        argument: column of the rows that it is made of; "" for the number of rows.
-    """
-
-    name: str
-    merge: Merge
-    argument: str
-
-    def of_rows(self, dtype: pl.DataType | None) -> list[pl.Expr]:
-        """Aggregates of rows whose argument has that dtype."""
-        column = pl.col(self.argument) if self.argument else pl.len()
-        match self.merge:
-            case Merge.ROWS:
-                made = [column.cast(pl.Int64)]
-            case Merge.COUNT:
-                made = [column.count().cast(pl.Int64)]
-            case Merge.SUM:
-                summed = _sum_dtype(dtype)
-                made = [(column if summed == dtype else column.cast(summed)).sum()]
-            case Merge.MIN:
-                made = [column.min()]
-            case Merge.MAX:
-                made = [column.max()]
-            case Merge.DISTINCT:
-                made = [column.drop_nulls().unique()]
-            case Merge.LIST:
-                made = [pl.struct(pl.col(SEQUENCE).alias("at"), column.alias("value"))]
-            case Merge.FIRST:
-                return self._placed(column.drop_nulls().first(), pl.col(SEQUENCE).filter(column.is_not_null()).first())
-            case Merge.LAST:
-                return self._placed(column.drop_nulls().last(), pl.col(SEQUENCE).filter(column.is_not_null()).last())
-        return [expression.alias(self.name) for expression in made]
-
-    def of_partials(self) -> list[pl.Expr]:
-        """Aggregates of partials."""
-        column = pl.col(self.name)
-        match self.merge:
-            case Merge.ROWS | Merge.COUNT | Merge.SUM:
-                return [column.sum()]
-            case Merge.MIN:
-                return [column.min()]
-            case Merge.MAX:
-                return [column.max()]
-            case Merge.DISTINCT:
-                return [column.explode().drop_nulls().unique()]
-            case Merge.LIST:
-                return [column.explode()]
-        at = pl.col(f"{self.name}_at")
-        place = at.min() if self.merge is Merge.FIRST else at.max()
-        return self._placed(column.filter(at == place).first(), place)
-
-    def _placed(self, value: pl.Expr, at: pl.Expr) -> list[pl.Expr]:
-        return [value.alias(self.name), at.alias(f"{self.name}_at")]
 
 
 @dataclass(frozen=True)
@@ -137,6 +69,10 @@ class AggregateSpec:
     keys: tuple[str, ...]
     columns: tuple[Named, ...]
     context_columns: tuple[str, ...] = WINDOW_COLUMNS
+
+    def plan(self) -> AggregatePlan:
+        """How it is done; the same object for equal specs."""
+        return _plan_of(self)
 
 
 def aggregate_spec(
@@ -160,8 +96,16 @@ def aggregate_spec(
         if name in keys:
             raise ColumnExpressionError(text, f"{name!r} is a key, which the result has anyway")
     spec = AggregateSpec(type_info, tuple(keys), tuple(columns), context_columns)
-    AggregatePlan(spec)
+    spec.plan()
     return spec
+
+
+class Whole(NamedTuple):
+    """An aggregate whose partial is a collection of values."""
+
+    partial: Partial
+    quantile: float = 0.0
+    """That is wanted of a sketch."""
 
 
 class AggregatePlan:
@@ -173,8 +117,8 @@ class AggregatePlan:
         partials: what is kept.
         needs_order: whether rows need SEQUENCE.
         empty_rows, empty_partials: frames without rows, for their schemas.
-        of_rows, of_partials: aggregates for `group_by(keys)`.
         output_type: of the results.
+        whole: columns of `results` that may be given instead of the partials that they are made of.
 
     Raises:
         ColumnExpressionError, TypeError: see `aggregate_spec`.
@@ -189,8 +133,10 @@ class AggregatePlan:
         self._known = {key: self._fields[key] for key in self.keys}
         #: columns of the single aggregates, which the result is made of
         self._aggregated: dict[str, pl.Expr] = {}
+        #: of these, the ones that depend on all values there were
+        self.whole: dict[str, Whole] = {}
         outer = [Named(name, self._taken_apart(name, text)) for name, text in spec.columns]
-        self.needs_order = any(partial.merge in _BY_ORDER for partial in self.partials)
+        self.needs_order = any(partial.merge in BY_ORDER for partial in self.partials)
         self._computed = [parse(text).alias(name) for name, text in self._arguments.values() if name != name_of(text)]
         roots = [root for _, text in self._arguments.values() for root in parse(text).meta.root_names()]
         self.input_columns = list(dict.fromkeys([*self.keys, *roots]))
@@ -200,9 +146,10 @@ class AggregatePlan:
                 raise ColumnExpressionError(name, "the name of this column is reserved")
         evaluated(empty, self._arguments.values())
         self.empty_rows = self.rows(empty.select(self.input_columns), 0)
-        self.of_rows = self._checked_aggregates(self.empty_rows)
-        self.empty_partials = self.empty_rows.group_by(self.keys).agg(self.of_rows)
-        self.of_partials = [expression for partial in self.partials for expression in partial.of_partials()]
+        self._sketches = [partial for partial in self.partials if partial.merge is Merge.SKETCH]
+        self._of_rows = self._checked_aggregates(self.empty_rows)
+        self.empty_partials = self.aggregated(self.empty_rows)
+        self._of_partials = [expression for partial in self.partials for expression in partial.of_partials()]
         merged = self.merged(self.empty_partials)
         context = [pl.lit(0, pl.Int64).alias(name) for name in spec.context_columns]
         results = evaluated(self._with_aggregated(merged.with_columns(context)), outer)
@@ -210,7 +157,15 @@ class AggregatePlan:
             *map(pl.col, self.keys),
             *(supported(parse(text), results.schema[name]).alias(name) for name, text in outer),
         ]
-        self._context = spec.context_columns
+        sources = [(name, column) for name, text in outer if (column := column_of(text)) is not None]
+        #: result → the single aggregate or column that it is, if all results are that: then one step makes them
+        self._single = None
+        if len(sources) == len(outer) and not self.whole:
+            self._single = {
+                name: supported(self._aggregated.get(source, pl.col(source)), results.schema[name]).alias(name)
+                for name, source in sources
+            }
+            self._bounds = {name: source for name, source in sources if source in spec.context_columns}
         shaped = self._with_aggregated(merged.with_columns(context)).select(self._results)
         self.output_type: RowTypeInfo = type_of(shaped, self._known)
         self.output_schema = shaped.schema
@@ -240,22 +195,46 @@ class AggregatePlan:
             frame = frame.with_columns(order)
         return frame
 
-    def aggregated(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Partials of rows, one for each key, in no order."""
-        return rows.group_by(self.keys).agg(self.of_rows)
+    def aggregated(
+        self, rows: pl.DataFrame, within: Sequence[str] = (), beside: Sequence[pl.Expr] = ()
+    ) -> pl.DataFrame:
+        """One partial for each key, and each value of `within`, of rows.
 
-    def merged(self, partials: pl.DataFrame) -> pl.DataFrame:
-        """One partial for each key, in no order."""
-        return partials.group_by(self.keys).agg(self.of_partials)
+        Args:
+            rows: as `rows` gives them.
+            within: columns that part rows of the same key.
+            beside: aggregates that are wanted too.
+        """
+        by = [*within, *self.keys]
+        made = rows.group_by(by).agg(*self._of_rows, *beside)
+        for partial in self._sketches:
+            sketches = sketch_of_rows(rows, partial.argument, partial.accuracy, partial.name, by)
+            made = made.join(sketches, on=by, how="left", nulls_equal=True)
+        return made
+
+    def merged(
+        self, partials: pl.DataFrame, within: Sequence[str] = (), beside: Sequence[pl.Expr] = ()
+    ) -> pl.DataFrame:
+        """Partials made of partials, likewise."""
+        by = [*within, *self.keys]
+        made = partials.group_by(by).agg(*self._of_partials, *beside)
+        for partial in self._sketches:
+            made = made.join(sketch_of_sketches(partials, partial.name, by), on=by, how="left", nulls_equal=True)
+        return made
 
     def results(self, merged: pl.DataFrame, **context: int) -> pl.DataFrame:
         """What comes out for merged partials; `context` has the values of the context columns that are not there."""
+        if self._single is not None:
+            bounds = {n: pl.lit(context[c], pl.Int64).alias(n) for n, c in self._bounds.items() if c in context}
+            return merged.select(*self.keys, *(self._single | bounds).values())
         if context:
             merged = merged.with_columns([pl.lit(value, pl.Int64).alias(name) for name, value in context.items()])
         return self._with_aggregated(merged).select(self._results)
 
     def _with_aggregated(self, merged: pl.DataFrame) -> pl.DataFrame:
-        return merged.with_columns([expression.alias(name) for name, expression in self._aggregated.items()])
+        # a running aggregate brings its own values of what depends on all values
+        missing = {name: expression for name, expression in self._aggregated.items() if name not in merged.columns}
+        return merged.with_columns([expression.alias(name) for name, expression in missing.items()])
 
     def _checked_aggregates(self, rows: pl.DataFrame) -> list[pl.Expr]:
         """The aggregates of rows, tried one by one so that an error names its own."""
@@ -265,6 +244,8 @@ class AggregatePlan:
             try:
                 expressions = partial.of_rows(rows.schema.get(partial.argument))
                 rows.group_by(self.keys).agg(expressions)
+                if partial.merge is Merge.SKETCH:
+                    rows.select(bucket_of(pl.col(partial.argument), partial.accuracy))
             except (PolarsError, TypeError) as error:
                 text = f"{partial.merge.value}({texts.get(partial.argument, '')})"
                 raise ColumnExpressionError(text, first_line(error)) from None
@@ -318,6 +299,9 @@ class AggregatePlan:
             argument = "1" if condition else ""
         elif not argument:
             raise ColumnExpressionError(text, f"{kind}() needs an argument")
+        quantile = accuracy = 0.0
+        if kind == "approx_quantile":
+            argument, quantile, accuracy = _quantile_arguments(text, argument)
         if condition:
             if kind == "collect":
                 raise ColumnExpressionError(text, "collect() keeps nulls, and so cannot have a FILTER")
@@ -325,7 +309,15 @@ class AggregatePlan:
         if argument:
             check_row_wise(argument)
         column = f"{RESERVED}r{len(self._aggregated)}"
-        self._aggregated[column] = self._result(kind, argument)
+        if kind == "approx_quantile":
+            sketch = self._kept(Merge.SKETCH, argument, accuracy)
+            self._aggregated[column] = quantile_of(sketch, quantile, accuracy)
+            self.whole[column] = Whole(self._partial(sketch), quantile)
+        else:
+            self._aggregated[column] = self._result(kind, argument)
+            if kind in ("count_distinct", "collect"):
+                merge = Merge.DISTINCT if kind == "count_distinct" else Merge.LIST
+                self.whole[column] = Whole(self._partial(self._kept(merge, argument)))
         return quoted(column)
 
     def _result(self, kind: str, argument: str) -> pl.Expr:
@@ -346,18 +338,23 @@ class AggregatePlan:
                 return self._kept(Merge.LIST, argument).list.eval(in_order)
         return self._kept(Merge(kind), argument)
 
-    def _kept(self, merge: Merge, argument: str) -> pl.Expr:
+    def _kept(self, merge: Merge, argument: str, accuracy: float = 0.0) -> pl.Expr:
         if argument not in self._arguments:
             column = name_of(argument)
             name = column if column in self._fields else f"{RESERVED}a{len(self._arguments)}"
             self._arguments[argument] = Named(name, argument)
         name = self._arguments[argument].name
         for partial in self.partials:
-            if (partial.merge, partial.argument) == (merge, name):
+            if (partial.merge, partial.argument, partial.accuracy) == (merge, name, accuracy):
                 return pl.col(partial.name)
-        partial = Partial(f"{RESERVED}p{len(self.partials)}", merge, name)
+        # buckets mean nothing without their accuracy: a saved state is told by its columns' names
+        suffix = f"_{accuracy!r}" if accuracy else ""
+        partial = Partial(f"{RESERVED}p{len(self.partials)}{suffix}", merge, name, accuracy)
         self.partials.append(partial)
         return pl.col(partial.name)
+
+    def _partial(self, column: pl.Expr) -> Partial:
+        return next(partial for partial in self.partials if partial.name == column.meta.output_name())
 
     def _note_type(self, name: str, kind: str, argument: str) -> None:
         """The result of an aggregate that gives one of its arguments has their declared type."""
@@ -366,6 +363,12 @@ class AggregatePlan:
             kind in ("min", "max", "first", "last") or (kind == "sum" and declared == _BIG_INT)
         ):
             self._known[name] = declared
+
+
+@functools.lru_cache(maxsize=64)
+def _plan_of(spec: AggregateSpec) -> AggregatePlan:
+    # some 20 ms each, and a program asks for one several times while it is built; plans do not change
+    return AggregatePlan(spec)
 
 
 def _closing(text: str, tokens: Sequence[Token], opening: int) -> int:
@@ -378,12 +381,24 @@ def _closing(text: str, tokens: Sequence[Token], opening: int) -> int:
     raise ColumnExpressionError(text, "a parenthesis is not closed")
 
 
-def _sum_dtype(dtype: pl.DataType | None) -> pl.DataType:
-    assert dtype is not None
-    if dtype.is_decimal() or dtype == pl.Int64 or dtype == pl.Float64:
-        return dtype
-    if dtype.is_integer():
-        return pl.Int64()
-    if dtype.is_float():
-        return pl.Float64()
-    raise TypeError(f"only numbers can be summed, not {dtype}")
+def _quantile_arguments(text: str, arguments: str) -> tuple[str, float, float]:
+    """The value, the quantile and the accuracy that approx_quantile(value, quantile[, accuracy]) names."""
+    tokens = tokens_of(arguments)
+    depth, commas = 0, []
+    for token in tokens:
+        depth += (token.text in "([") - (token.text in ")]")
+        if token.text == "," and depth == 0:
+            commas.append(token.start)
+    if len(commas) not in (1, 2):
+        raise ColumnExpressionError(text, "it is approx_quantile(value, quantile) or (value, quantile, relative error)")
+    ends = [*commas[1:], len(arguments)]
+    try:
+        numbers = [float(arguments[start + 1 : end]) for start, end in zip(commas, ends, strict=True)]
+    except ValueError:
+        raise ColumnExpressionError(text, "the quantile and the relative error are plain numbers") from None
+    quantile, accuracy = numbers[0], numbers[1] if len(numbers) == 2 else DEFAULT_ACCURACY
+    if not 0 <= quantile <= 1:
+        raise ColumnExpressionError(text, f"a quantile lies between 0 and 1, not at {quantile}")
+    if not MIN_ACCURACY <= accuracy <= MAX_ACCURACY:
+        raise ColumnExpressionError(text, f"the relative error lies between {MIN_ACCURACY} and {MAX_ACCURACY}")
+    return arguments[: commas[0]].strip(), quantile, accuracy

@@ -31,6 +31,7 @@ AGGREGATES = frozenset(
     | {"var", "var_pop", "var_samp", "variance"}
 )
 _NOW = frozenset({"now", "current_date", "current_time", "current_timestamp", "localtime", "localtimestamp", "random"})
+_LITERALS = frozenset(("true", "false", "null"))
 _KEYWORDS_REFUSED = frozenset(("over", "select"))
 
 
@@ -80,6 +81,14 @@ def name_of(identifier: str) -> str:
     return identifier[1:-1].replace('""', '"') if identifier[:1] == '"' else identifier
 
 
+def column_of(text: str) -> str | None:
+    """The column that an expression names, if it is nothing but that."""
+    tokens = tokens_of(text)
+    if len(tokens) != 1 or tokens[0].word in _LITERALS or not (tokens[0].word or tokens[0].text[0] == '"'):
+        return None
+    return name_of(tokens[0].text)
+
+
 def quoted(name: str) -> str:
     """An identifier that names the column, whatever its characters."""
     return '"' + name.replace('"', '""') + '"'
@@ -110,8 +119,9 @@ def _named(text: str) -> Named:
     tokens = tokens_of(text)
     if len(tokens) > 2 and tokens[-2].word == "as" and (tokens[-1].word or tokens[-1].text[0] == '"'):
         return Named(name_of(tokens[-1].text), text[: tokens[-2].start].strip())
-    if len(tokens) == 1 and (tokens[0].word or tokens[0].text[0] == '"'):
-        return Named(name_of(tokens[0].text), text)
+    column = column_of(text)
+    if column is not None:
+        return Named(column, text)
     raise ColumnExpressionError(text, 'it has no name: write `… AS name`, or name="…"')
 
 
@@ -140,6 +150,10 @@ def parse(text: str) -> pl.Expr:
     Raises:
         ColumnExpressionError: it is no SQL expression that Polars knows.
     """
+    column = column_of(text)
+    if column is not None:
+        # Polars would not take a name that is a word of SQL, such as top or end
+        return pl.col(column)
     try:
         return pl.sql_expr(text)
     except PolarsError as error:
@@ -194,9 +208,9 @@ class Projection:
     def passed_on(self) -> Iterator[tuple[str, str]]:
         """(name, column of the input) of the columns that are passed on as they are."""
         for name, text in self.columns:
-            tokens = tokens_of(text)
-            if len(tokens) == 1 and (tokens[0].word or tokens[0].text[0] == '"'):
-                yield name, name_of(tokens[0].text)
+            column = column_of(text)
+            if column is not None:
+                yield name, column
 
     def expressions(self) -> list[pl.Expr]:
         """The Polars expressions, named and cast to types that Tidemark has."""

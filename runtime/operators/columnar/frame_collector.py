@@ -45,6 +45,11 @@ class FrameCollector:
             self._marks.pop()
         self._marks.append(Mark(self._rows, watermark))
 
+    @property
+    def num_rows(self) -> int:
+        """How many rows have been gathered."""
+        return self._rows
+
     def flush(self) -> None:
         """Hand on everything gathered, in batches of the usual size; marks without rows become a plain watermark."""
         frames, times, marks, rows = self._frames, self._times, self._marks, self._rows

@@ -7,6 +7,7 @@ Used by the task's thread. Source: Flink SQL, the local half of a two-phase wind
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,34 +15,46 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
-from runtime.common.typeinfo import RowTypeInfo
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.core.batch import DEFAULT_BATCH_ROWS, Mark, RecordBatch
 from runtime.core.elements import MIN_WATERMARK, Watermark
+from runtime.core.ids import CheckpointId
 from runtime.operators.columnar.frames import FrameReader, batch_of
 from runtime.operators.columnar.input_checks import check_inserts, event_times
 from runtime.operators.columnar.panes import Times
 from runtime.operators.columnar.row_buffer import RowBuffer
 from runtime.operators.columnar.segments import PANE, from_bytes, to_bytes
 from runtime.operators.columnar.window_aggregate import WindowAggregateSpec
+from runtime.operators.columnar.window_plan import WindowPlan
 from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OneInputOperator
 from runtime.state.errors import StateMigrationError
-from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redistribution
+from runtime.state.snapshot import (
+    CANONICAL_SNAPSHOT,
+    OperatorSnapshot,
+    OperatorStateSnapshot,
+    Redistribution,
+    SnapshotRequest,
+)
 
 STATE_NAME = "partials"
 
 
-class LocalAggregateOperator(OneInputOperator):
-    """Aggregates rows by key and pane for a WindowAggregateOperator that takes partials."""
+class LocalOperator(OneInputOperator, ABC):
+    """The first of two phases: takes rows in, and hands partials on before it is too late.
 
-    def __init__(self, spec: WindowAggregateSpec) -> None:
-        self._plan = spec.plan
-        self._panes = spec.panes
-        self._output_type = spec.partial_type
-        self._schema = [(PANE, pl.Int64()), *self._plan.empty_partials.schema.items()]
-        self._reader = FrameReader(spec.aggregates.input_type)
-        self._buffer = RowBuffer(self._plan, spec.panes)
-        #: partials that could not be handed on while the state was taken
+    Args:
+        plan: what is aggregated.
+        input_type: of the rows.
+        output_type: of the partials.
+    """
+
+    def __init__(self, plan: WindowPlan, input_type: TypeInformation, output_type: RowTypeInfo) -> None:
+        self._plan = plan
+        self._output_type = output_type
+        self._schema = list(FrameReader(output_type).schema.items())
+        self._reader = FrameReader(input_type)
+        #: partials of a state that was taken without a barrier, behind which they would have gone on
         self._kept: list[pl.DataFrame] = []
         self._watermark = MIN_WATERMARK
 
@@ -52,8 +65,11 @@ class LocalAggregateOperator(OneInputOperator):
                 raise StateMigrationError(STATE_NAME, saved.serializer, repr(self._output_type))
             self._kept = [from_bytes(item, self._schema) for item in saved.items]
 
-    def snapshot_state(self) -> OperatorSnapshot:
-        self._kept = self._taken()
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: CheckpointId) -> None:
+        self.flush(None)
+
+    def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
+        self._kept += self.taken()
         items = [to_bytes(frame) for frame in self._kept]
         # partials may be merged in any subtask: the exchange brings them together
         state = OperatorStateSnapshot(Redistribution.SPLIT, items, repr(self._output_type))
@@ -68,21 +84,53 @@ class LocalAggregateOperator(OneInputOperator):
         times = event_times(self.context, batch)
         frame = self._reader.read(batch, self._plan.input_columns)
         try:
-            self._process_rows(frame, times, batch.marks)
+            self.process_rows(frame, times, batch.marks)
         except PolarsError as error:
             raise user_function_error(self.context, error, during="aggregating columns") from error
 
+    @abstractmethod
+    def process_rows(self, frame: pl.DataFrame, times: Times, marks: Sequence[Mark]) -> None:
+        """Take rows in, and let event time advance at the marks."""
+
+    @abstractmethod
+    def taken(self) -> list[pl.DataFrame]:
+        """The partials of all rows that wait, which are then nowhere else."""
+
+    def finish(self) -> None:
+        self.flush(None)
+
+    def flush(self, watermark: int | None) -> None:
+        """Hand on everything that waits, and then the watermark, if any."""
+        partials, self._kept = [*self._kept, *self.taken()], []
+        if partials:
+            self.emit(pl.concat(partials), () if watermark is None else [watermark])
+        elif watermark is not None:
+            self.output.emit_watermark(Watermark(watermark))
+
+    def emit(self, partials: pl.DataFrame, watermarks_behind: Sequence[int]) -> None:
+        """Hand on partials, of which there are some."""
+        marks = [Mark(partials.height, watermark) for watermark in watermarks_behind]
+        batch = batch_of(partials.select(name for name, _ in self._schema), self._output_type, None, marks)
+        for start in range(0, partials.height, DEFAULT_BATCH_ROWS):
+            self.output.collect(batch.slice(start, min(start + DEFAULT_BATCH_ROWS, partials.height)))
+
+
+class LocalAggregateOperator(LocalOperator):
+    """Aggregates rows by key and pane for a WindowAggregateOperator that takes partials."""
+
+    def __init__(self, spec: WindowAggregateSpec) -> None:
+        super().__init__(spec.plan, spec.aggregates.input_type, spec.partial_type)
+        self._panes = spec.panes
+        self._buffer = RowBuffer(spec.plan, spec.panes)
+
     def process_watermark(self, watermark: Watermark) -> None:
         if self._passes_panes([watermark.timestamp])[0]:
-            self._flush(watermark.timestamp)
+            self.flush(watermark.timestamp)
         else:
             self.output.emit_watermark(watermark)
         self._watermark = watermark.timestamp
 
-    def finish(self) -> None:
-        self._flush(None)
-
-    def _process_rows(self, frame: pl.DataFrame, times: Times, marks: Sequence[Mark]) -> None:
+    def process_rows(self, frame: pl.DataFrame, times: Times, marks: Sequence[Mark]) -> None:
         start = 0
         held_back: int | None = None
         for (stop, watermark), passes in zip(
@@ -90,7 +138,7 @@ class LocalAggregateOperator(OneInputOperator):
         ):
             if passes:
                 self._add(frame.slice(start, stop - start), times[start:stop])
-                self._flush(watermark)
+                self.flush(watermark)
                 start, held_back = stop, None
             else:
                 held_back = watermark
@@ -98,7 +146,7 @@ class LocalAggregateOperator(OneInputOperator):
         if marks:
             self._watermark = marks[-1].watermark
         if self._buffer.is_full:
-            self._flush(None)
+            self.flush(None)
         if held_back is not None:
             self.output.emit_watermark(Watermark(held_back))
 
@@ -114,23 +162,10 @@ class LocalAggregateOperator(OneInputOperator):
         passes: list[bool] = (panes[1:] != panes[:-1]).tolist()
         return passes
 
-    def _taken(self) -> list[pl.DataFrame]:
-        """All partials, which are then nowhere else."""
-        kept, self._kept = self._kept, []
-        for start, partials in self._buffer.take():
-            kept.append(partials.select(pl.lit(start, pl.Int64).alias(PANE), pl.all()))
-        return kept
-
-    def _flush(self, watermark: int | None) -> None:
-        partials = self._taken()
-        if partials:
-            frame = pl.concat(partials)
-            marks = () if watermark is None else (Mark(frame.height, watermark),)
-            batch = batch_of(frame, self._output_type, None, marks)
-            for start in range(0, frame.height, DEFAULT_BATCH_ROWS):
-                self.output.collect(batch.slice(start, min(start + DEFAULT_BATCH_ROWS, frame.height)))
-        elif watermark is not None:
-            self.output.emit_watermark(Watermark(watermark))
+    def taken(self) -> list[pl.DataFrame]:
+        return [
+            partials.select(pl.lit(start, pl.Int64).alias(PANE), pl.all()) for start, partials in self._buffer.take()
+        ]
 
 
 @dataclass(frozen=True)

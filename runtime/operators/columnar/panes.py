@@ -81,11 +81,16 @@ class Panes:
 
     def first_end(self, pane: int, after: int) -> int:
         """The end of the first window of a pane that a watermark `after` has not passed; NEVER if there is none."""
-        return int(self.first_open_ends(np.array([pane], dtype=np.int64), after)[0])
+        # as `first_open_ends`, without an array of one
+        behind = max(pane, min(after, NEVER - 2 * self.size_ms) + 1) + 1
+        origin = self.offset_ms if self.is_cumulative else self.offset_ms + self.size_ms
+        end = origin - (origin - behind) // self.step_ms * self.step_ms
+        return end if end <= self.last_end(pane) else NEVER
 
     def last_end(self, pane: int) -> int:
         """The end of the last window of a pane."""
-        return int(self.last_ends(np.array([pane], dtype=np.int64))[0])
+        series = self.size_ms if self.is_cumulative else self.step_ms
+        return (pane - self.offset_ms) // series * series + self.offset_ms + self.size_ms
 
     def of_window(self, start: int, end: int) -> range:
         """The starts of a window's panes."""

@@ -6,14 +6,14 @@ and before a snapshot. Used by the task's thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
 
-from runtime.operators.columnar.aggregates import AggregatePlan
 from runtime.operators.columnar.panes import Panes, Times
 from runtime.operators.columnar.segments import PANE
+from runtime.operators.columnar.window_plan import WindowPlan
 
 MAX_ROWS = 1 << 16
 """Rows that wait. Fewer, and the fixed cost of an aggregation shows; more only takes memory and delays a checkpoint."""
@@ -31,7 +31,7 @@ class RowBuffer:
         holds_partials: whether "rows" are partials that were made before an exchange.
     """
 
-    def __init__(self, plan: AggregatePlan, panes: Panes, holds_partials: bool = False) -> None:
+    def __init__(self, plan: WindowPlan, panes: Panes, holds_partials: bool = False) -> None:
         self._plan = plan
         self._panes = panes
         self._holds_partials = holds_partials
@@ -85,15 +85,14 @@ class RowBuffer:
             for start, low, high in zip(found, bounds, bounds[1:], strict=False):
                 yield start, self._aggregated(frame.slice(low, high - low))
             return
-        expressions = self._plan.of_partials if self._holds_partials else self._plan.of_rows
-        by_pane = frame.with_columns(pl.Series(PANE, starts)).group_by([PANE, *self._plan.keys]).agg(expressions)
-        by_pane = by_pane.sort(PANE)
+        by_pane = self._aggregated(frame.with_columns(pl.Series(PANE, starts)), [PANE]).sort(PANE)
         found, bounds = _runs(by_pane.drop_in_place(PANE).to_numpy())
         for start, low, high in zip(found, bounds, bounds[1:], strict=False):
             yield start, by_pane.slice(low, high - low)
 
-    def _aggregated(self, rows: pl.DataFrame) -> pl.DataFrame:
-        return self._plan.merged(rows) if self._holds_partials else self._plan.aggregated(rows)
+    def _aggregated(self, rows: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame:
+        aggregate = self._plan.merged if self._holds_partials else self._plan.aggregated
+        return aggregate(rows, within)
 
 
 def _runs(values: Times) -> tuple[list[int], list[int]]:

@@ -16,21 +16,21 @@ from polars.exceptions import PolarsError
 
 from runtime.common.typeinfo import RowTypeInfo, Types
 from runtime.common.types import Row, RowKind, rows_of
+from runtime.core.arrow import to_arrow
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import Watermark
-from runtime.operators.columnar.aggregates import ROWS, AggregatePlan, AggregateSpec, Merge, Partial
-from runtime.operators.columnar.expressions import ColumnExpressionError
-from runtime.operators.columnar.frames import FrameReader, keys_of, tuples_of
+from runtime.operators.columnar.aggregates import ROWS, AggregateSpec
+from runtime.operators.columnar.frames import FrameReader, fields_of, keys_of, tuples_of
 from runtime.operators.columnar.input_checks import check_inserts
+from runtime.operators.columnar.partials import Merge, Partial
+from runtime.operators.columnar.running_whole import KEY, running_wholes
 from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OneInputOperator
 from runtime.operators.user_operator import KeyedStateOperator
 from runtime.state.descriptors import ValueStateDescriptor
 
-_KEY = "__key"
 _BASE = "__base"
-_RUNNING = frozenset({Merge.ROWS, Merge.COUNT, Merge.SUM, Merge.MIN, Merge.MAX})
 
 
 def running(partial: Partial, dtype: pl.DataType) -> pl.Expr:
@@ -47,37 +47,48 @@ def running(partial: Partial, dtype: pl.DataType) -> pl.Expr:
             steps = column.is_not_null().cast(pl.Int64)
         case Merge.SUM:
             steps = column.cast(dtype).fill_null(0)
+        case Merge.FIRST:
+            is_first_value = column.is_not_null() & (column.is_not_null().cum_sum() == 1)
+            return pl.coalesce(base, pl.when(is_first_value).then(column).forward_fill().over(KEY)).alias(partial.name)
+        case Merge.LAST:
+            return pl.coalesce(column.forward_fill().over(KEY), base).alias(partial.name)
         case Merge.MIN:
-            lowest = column.cum_min().forward_fill().over(_KEY)
+            lowest = column.cum_min().forward_fill().over(KEY)
             return pl.min_horizontal(base, lowest).alias(partial.name)
         case _:
-            highest = column.cum_max().forward_fill().over(_KEY)
+            highest = column.cum_max().forward_fill().over(KEY)
             return pl.max_horizontal(base, highest).alias(partial.name)
     # added to the first row, not to the sum of the batch: floats must not depend on where batches end
-    is_first = pl.int_range(pl.len()).over(_KEY) == 0
+    is_first = pl.int_range(pl.len()).over(KEY) == 0
     stepped = pl.when(is_first).then(base.fill_null(0) + steps).otherwise(steps)
-    return stepped.cum_sum().over(_KEY).cast(dtype).alias(partial.name)
+    return stepped.cum_sum().over(KEY).cast(dtype).alias(partial.name)
 
 
 class RunningAggregateOperator(KeyedStateOperator, OneInputOperator):
     """Aggregates of all rows of a key so far."""
 
     def __init__(self, spec: AggregateSpec) -> None:
-        self._plan = plan = AggregatePlan(spec)
+        self._plan = plan = spec.plan()
         super().__init__([], [], plan.output_type)
         self._reader = FrameReader(spec.input_type)
         self._keys = ColumnKeys(plan.keys, spec.input_type)
-        self._partial_names = [partial.name for partial in plan.partials]
-        partial_fields = plan.partial_type
-        self._partial_types = partial_fields.field_types[len(plan.keys) :]
+        self._wholes = running_wholes(plan)
+        kept_whole = {whole.name: whole for whole in self._wholes}
+        self._scalars = [partial for partial in plan.partials if partial.name not in kept_whole]
+        known = fields_of(plan.partial_type)
+        types = {partial.name: known[partial.name] for partial in self._scalars}
+        types |= {name: whole.state_type(known[name]) for name, whole in kept_whole.items()}
+        self._partial_names, self._partial_types = list(types), list(types.values())
+        self._state_type = Types.TUPLE(self._partial_types)
+        bases = FrameReader(Types.ROW_NAMED([_BASE + name for name in types], self._partial_types))
+        self._base_schema = bases.schema
         schema = plan.empty_partials.schema
-        self._base_schema = {_BASE + name: schema[name] for name in self._partial_names}
-        self._running = [running(partial, schema[partial.name]) for partial in plan.partials]
+        self._running = [running(partial, schema[partial.name]) for partial in self._scalars]
         self._names = plan.output_type.field_names
 
     def open(self) -> None:
         super().open()
-        self._state = self.backend.get_state(ValueStateDescriptor("partials", Types.TUPLE(list(self._partial_types))))
+        self._state = self.backend.get_state(ValueStateDescriptor("partials", self._state_type))
 
     def process_watermark(self, watermark: Watermark) -> None:
         self.output.emit_watermark(watermark)
@@ -117,21 +128,30 @@ class RunningAggregateOperator(KeyedStateOperator, OneInputOperator):
         rows = self._plan.rows(frame, 0)
         distinct = rows.select(keys).unique(maintain_order=True)
         python_keys = keys_of(distinct, self._keys.types)
-        stored = pl.DataFrame([self._read(key) for key in python_keys], schema=self._base_schema, orient="row")
-        base = pl.concat([distinct, stored], how="horizontal").with_row_index(_KEY)
-        rows = rows.join(base, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        stored = pl.DataFrame(to_arrow([self._read(key) for key in python_keys], self._state_type))
+        stored = stored.rename(dict(zip(stored.columns, self._base_schema, strict=True))).cast(self._base_schema)  # type: ignore[arg-type]
+        base = pl.concat([distinct, stored], how="horizontal").with_row_index(KEY)
+        scalars = base.select(KEY, *keys, *(_BASE + partial.name for partial in self._scalars))
+        rows = rows.join(scalars, on=keys, how="left", nulls_equal=True, maintain_order="left")
         after = rows.with_columns(self._running)
-        newest = after.unique(_KEY, keep="last", maintain_order=True).sort(_KEY).select(self._partial_names)
-        for key, partials in zip(python_keys, tuples_of(newest, self._partial_types), strict=True):
-            self.backend.set_current_key(key)
-            self._state.update(partials)
         # the result before a row is the one after the last row of its key, or what the state gives
         restored = base.rename({_BASE + name: name for name in self._partial_names})
+        newest = [after.unique(KEY, keep="last").sort(KEY).select([partial.name for partial in self._scalars])]
+        for whole in self._wholes:
+            states = restored.get_column(whole.name)
+            values, states_after = whole.follow(rows, states)
+            after = after.with_columns(values)
+            restored = restored.with_columns(whole.of_states(states))
+            newest.append(states_after.to_frame())
+        saved = pl.concat(newest, how="horizontal").select(self._partial_names)
+        for key, partials in zip(python_keys, tuples_of(saved, self._partial_types), strict=True):
+            self.backend.set_current_key(key)
+            self._state.update(partials)
         results, old_results = self._rows(after), self._rows(restored)
         is_known = base.get_column(_BASE + ROWS).is_not_null().to_list()
         latest: list[Row | None] = [old if known else None for old, known in zip(old_results, is_known, strict=True)]
         before: list[Row | None] = []
-        for number, result in zip(after.get_column(_KEY).to_list(), results, strict=True):
+        for number, result in zip(after.get_column(KEY).to_list(), results, strict=True):
             before.append(latest[number])
             latest[number] = rows_of([result._values], result._fields)[0]
         return before, results
@@ -152,24 +172,13 @@ class RunningAggregateOperatorFactory:
 
     Args:
         spec: without context columns.
-
-    Raises:
-        ColumnExpressionError: an aggregate is none of count, sum, min, max, avg.
     """
 
     spec: AggregateSpec
 
-    def __post_init__(self) -> None:
-        for partial in AggregatePlan(self.spec).partials:
-            if partial.merge not in _RUNNING:
-                raise ColumnExpressionError(
-                    f"{partial.merge.value}({partial.argument})",
-                    "outside of windows there are the aggregates count, sum, min, max and avg",
-                )
-
     @property
     def output_type(self) -> RowTypeInfo:
-        return AggregatePlan(self.spec).output_type
+        return self.spec.plan().output_type
 
     def create(self) -> RunningAggregateOperator:
         return RunningAggregateOperator(self.spec)

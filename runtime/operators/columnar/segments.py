@@ -8,7 +8,7 @@ Used by the task's thread.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +20,8 @@ from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import MIN_WATERMARK
 from runtime.core.ids import KeyGroup
 from runtime.network.frames import without_views
-from runtime.operators.columnar.aggregates import AggregatePlan
 from runtime.operators.columnar.frames import arrow_of
+from runtime.operators.columnar.window_plan import WindowPlan
 from runtime.state.errors import StateMigrationError
 from runtime.state.key_groups import assign_key_groups
 from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateEntry, StateMeta
@@ -57,7 +57,7 @@ class SegmentStore:
         plan: how they merge.
     """
 
-    def __init__(self, plan: AggregatePlan) -> None:
+    def __init__(self, plan: WindowPlan) -> None:
         self._plan = plan
         self._panes: dict[PaneId, list[pl.DataFrame]] = {}
 
@@ -134,18 +134,36 @@ def keyed_snapshot(
     return KeyedSnapshot(max_parallelism, metas, saved)
 
 
+def together(snapshots: Sequence[KeyedSnapshot]) -> KeyedSnapshot:
+    """Snapshots of several states of one operator as one."""
+    metas = {name: meta for snapshot in snapshots for name, meta in snapshot.metas.items()}
+    states: dict[KeyGroup, dict[str, Sequence[StateEntry]]] = {}
+    for snapshot in snapshots:
+        for group, saved in snapshot.groups.items():
+            states.setdefault(group, {}).update(saved.states)
+    groups = {group: KeyGroupSnapshot(found) for group, found in states.items()}
+    return KeyedSnapshot(snapshots[0].max_parallelism, metas, groups)
+
+
 def restored_frames(
-    name: str, type_info: TypeInformation, schema: Sequence[tuple[str, pl.DataType]], snapshot: KeyedSnapshot
+    name: str,
+    type_info: TypeInformation,
+    schema: Sequence[tuple[str, pl.DataType]],
+    snapshot: KeyedSnapshot,
+    names: Collection[str] = (),
 ) -> Iterator[tuple[Header, pl.DataFrame]]:
     """What `keyed_snapshot` saved, by header.
 
     Args:
         schema: of the frames.
+        names: of all states of the operator, if there are several.
 
     Raises:
         StateMigrationError: the snapshot has other state.
     """
     for saved in snapshot.metas.values():
+        if saved.name != name and saved.name in names:
+            continue
         if saved.name != name or not saved.is_readable_as(_meta(name, type_info)):
             raise StateMigrationError(saved.name, saved.describe(), _meta(name, type_info).describe())
     frames: dict[Header, list[pl.DataFrame]] = {}
@@ -155,6 +173,14 @@ def restored_frames(
             frames.setdefault(header, []).append(_from_ipc(entry.value[_HEADER.size :], schema))
     for header, found in frames.items():
         yield header, pl.concat(found)
+
+
+def saved_frames(name: str, snapshot: KeyedSnapshot) -> Iterator[tuple[Header, pl.DataFrame]]:
+    """What `keyed_snapshot` saved, key group by key group, as it is: for people who look into a snapshot."""
+    for group in snapshot.groups.values():
+        for entry in group.states.get(name, ()):
+            with pa.ipc.open_stream(entry.value[_HEADER.size :]) as reader:
+                yield Header(*_HEADER.unpack_from(entry.value)), pl.DataFrame(reader.read_all())
 
 
 def to_bytes(frame: pl.DataFrame) -> bytes:

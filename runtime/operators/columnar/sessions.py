@@ -8,92 +8,119 @@ from __future__ import annotations
 
 import polars as pl
 
-from runtime.operators.columnar.aggregates import SEQUENCE, AggregatePlan
+from runtime.operators.columnar.aggregates import AggregatePlan
 from runtime.operators.columnar.panes import NEVER, Times
+from runtime.operators.columnar.partials import SEQUENCE
 
 START = "__start"
 END = "__end"
 """Exclusive: the time of the last row and the gap."""
+FIRED = "__fired"
+"""Whether the session has fired, and nothing has come since."""
 _TIME = "__time"
 _NUMBER = "__number"
-_BOUNDS = [pl.col(START).min(), pl.col(END).max()]
+#: a session that rows have joined is to fire again
+_BOUNDS = [pl.col(START).min(), pl.col(END).max(), pl.col(FIRED).all()]
+
+
+def sessions_of_rows(plan: AggregatePlan, rows: pl.DataFrame, times: Times, gap_ms: int) -> pl.DataFrame:
+    """The sessions of rows: keys, partials, START and END; those of a key do not touch.
+
+    Args:
+        rows: as `plan.rows` gives them.
+        times: of the rows.
+        gap_ms: rows farther apart are in different sessions.
+    """
+    by_time = rows.with_columns(pl.Series(_TIME, times)).sort(_TIME)
+    is_first = (pl.col(_TIME).diff() > gap_ms).fill_null(True)
+    by_time = by_time.with_columns(is_first.cast(pl.Int64).cum_sum().over(plan.keys).alias(_NUMBER))
+    if plan.needs_order:
+        by_time = by_time.sort(SEQUENCE)
+    bounds = [pl.col(_TIME).min().alias(START), (pl.col(_TIME).max() + gap_ms).alias(END)]
+    return plan.aggregated(by_time, [_NUMBER], bounds).drop(_NUMBER)
 
 
 class SessionStore:
-    """The open sessions of one operator: a row for each, with its key, its partials, START and END.
+    """The sessions of one operator: a row for each, with its key, its partials, START, END and FIRED.
 
     Args:
         plan: what is aggregated.
-        gap_ms: rows farther apart are in different sessions.
+        lateness_ms: how far the watermark may have passed a session that still takes rows.
     """
 
-    def __init__(self, plan: AggregatePlan, gap_ms: int) -> None:
+    def __init__(self, plan: AggregatePlan, lateness_ms: int) -> None:
         self._plan = plan
-        self._gap_ms = gap_ms
+        self._lateness_ms = lateness_ms
         bounds = [pl.lit(None, pl.Int64).alias(START), pl.lit(None, pl.Int64).alias(END)]
-        self.empty = plan.empty_partials.with_columns(bounds)
-        self._open = self.empty
-        #: no session ends before
+        self.empty = plan.empty_partials.with_columns(*bounds, pl.lit(None, pl.Boolean).alias(FIRED))
+        self._sessions = self.empty
+        #: before this watermark + 1, no session is to fire or to be forgotten
         self.next_end = NEVER
 
     @property
     def sessions(self) -> pl.DataFrame:
-        """All open sessions."""
-        return self._open
+        """All sessions that take rows."""
+        return self._sessions
 
     def of_keys(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """The open sessions of some keys, with the other columns of `keys` beside them."""
-        return self._open.join(keys, on=self._plan.keys, how="inner", nulls_equal=True)
+        """The sessions of some keys, with the other columns of `keys` beside them."""
+        return self._sessions.join(keys, on=self._plan.keys, how="inner", nulls_equal=True)
 
-    def add_rows(self, rows: pl.DataFrame, times: Times) -> None:
-        """Let rows open sessions, and lengthen and join those that they touch.
+    def add_new(self, sessions: pl.DataFrame, *, may_touch: bool) -> None:
+        """Join sessions of new rows with those that they touch.
 
         Args:
-            rows: as `AggregatePlan.rows` gives them.
-            times: of the rows.
+            sessions: keys, partials, START and END.
+            may_touch: whether they may touch each other.
         """
-        keys = self._plan.keys
-        by_time = rows.with_columns(pl.Series(_TIME, times)).sort(_TIME)
-        is_first = (pl.col(_TIME).diff() > self._gap_ms).fill_null(True)
-        by_time = by_time.with_columns(is_first.cast(pl.Int64).cum_sum().over(keys).alias(_NUMBER))
-        if self._plan.needs_order:
-            by_time = by_time.sort(SEQUENCE)
-        bounds = [pl.col(_TIME).min().alias(START), (pl.col(_TIME).max() + self._gap_ms).alias(END)]
-        made = by_time.group_by([*keys, _NUMBER]).agg([*self._plan.of_rows, *bounds]).drop(_NUMBER)
-        self.add(made)
+        self.add(sessions.with_columns(pl.lit(False).alias(FIRED)), may_touch=may_touch)
 
-    def add(self, sessions: pl.DataFrame) -> None:
+    def add(self, sessions: pl.DataFrame, *, may_touch: bool = False) -> None:
         """Join sessions with those that they touch."""
         keys = self._plan.keys
         sessions = sessions.select(self.empty.columns)
-        if self._open.height:
+        touched = untouched = self.empty
+        if self._sessions.height:
             new_keys = sessions.select(keys)
-            touched = self._open.join(new_keys, on=keys, how="semi", nulls_equal=True)
+            touched = self._sessions.join(new_keys, on=keys, how="semi", nulls_equal=True)
+            untouched = self._sessions
             if touched.height:
-                untouched = self._open.join(new_keys, on=keys, how="anti", nulls_equal=True)
-                sessions = pl.concat([untouched, self._joined(pl.concat([touched, sessions]))])
-            else:
-                sessions = pl.concat([self._open, sessions])
-        self._keep(sessions)
+                untouched = self._sessions.join(new_keys, on=keys, how="anti", nulls_equal=True)
+        if touched.height or may_touch:
+            sessions = self._joined(pl.concat([touched, sessions]))
+        self._keep(pl.concat([untouched, sessions]) if untouched.height else sessions)
 
     def take_due(self, watermark: int) -> pl.DataFrame:
-        """The sessions that a watermark has passed, by their end; they are not open any more."""
-        is_due = pl.col(END) - 1 <= watermark
-        due = self._open.filter(is_due).sort(END)
-        if due.height:
-            self._keep(self._open.filter(~is_due))
+        """The sessions that fire at a watermark, by their end; what takes no more rows is forgotten."""
+        has_passed = pl.col(END) - 1 <= watermark
+        due = self._sessions.filter(has_passed & ~pl.col(FIRED)).sort(END)
+        kept = self._sessions.filter(pl.col(END) - 1 + self._lateness_ms > watermark)
+        if self._lateness_ms:
+            kept = kept.with_columns(has_passed.alias(FIRED))
+        self._keep(kept)
         return due
 
+    def fire_again(self, key: pl.DataFrame, time: int) -> pl.DataFrame:
+        """The session of a key that a row at `time` has joined; it has fired now.
+
+        Args:
+            key: one row with the columns of the key.
+        """
+        of_key = self._sessions.with_row_index(_NUMBER).join(key, on=self._plan.keys, how="semi", nulls_equal=True)
+        session = of_key.filter((pl.col(START) <= time) & (pl.col(END) > time))
+        rows = session.drop_in_place(_NUMBER)
+        self._keep(self._sessions.with_columns(pl.col(FIRED) | pl.int_range(pl.len()).is_in(rows.implode())))
+        return session
+
     def _joined(self, sessions: pl.DataFrame) -> pl.DataFrame:
-        keys = self._plan.keys
         by_start = sessions.sort(START)
         end_before = pl.col(END).cum_max().shift(1)
         is_first = (pl.col(START) > end_before).fill_null(True)
-        by_start = by_start.with_columns(is_first.cast(pl.Int64).cum_sum().over(keys).alias(_NUMBER))
-        merged = by_start.group_by([*keys, _NUMBER]).agg([*self._plan.of_partials, *_BOUNDS])
-        return merged.select(self.empty.columns)
+        by_start = by_start.with_columns(is_first.cast(pl.Int64).cum_sum().over(self._plan.keys).alias(_NUMBER))
+        return self._plan.merged(by_start, [_NUMBER], _BOUNDS).select(self.empty.columns)
 
     def _keep(self, sessions: pl.DataFrame) -> None:
-        self._open = sessions
-        lowest = sessions.get_column(END).min()
+        self._sessions = sessions
+        ends = pl.when(pl.col(FIRED)).then(pl.col(END) + self._lateness_ms).otherwise(pl.col(END))
+        lowest = sessions.select(ends.min()).item()
         self.next_end = lowest if isinstance(lowest, int) else NEVER

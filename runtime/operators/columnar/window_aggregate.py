@@ -10,136 +10,88 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from polars.exceptions import PolarsError
 
-from runtime.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TypeInformation
+from runtime.common.typeinfo import RowTypeInfo
 from runtime.core.batch import Mark, RecordBatch
-from runtime.core.column_keys import ColumnKeys
-from runtime.core.elements import MIN_WATERMARK, Watermark
-from runtime.operators.columnar.aggregates import ROWS, WINDOW_END, WINDOW_START, AggregatePlan, AggregateSpec
-from runtime.operators.columnar.frame_collector import FrameCollector
-from runtime.operators.columnar.frames import FrameReader
-from runtime.operators.columnar.input_checks import check_inserts, event_times
-from runtime.operators.columnar.late_rows import LateRows
+from runtime.core.elements import MIN_WATERMARK
+from runtime.operators.columnar.aggregates import ROWS, WINDOW_END, WINDOW_START
+from runtime.operators.columnar.input_checks import event_times
 from runtime.operators.columnar.panes import NEVER, Panes, Times
 from runtime.operators.columnar.row_buffer import RowBuffer
-from runtime.operators.columnar.segments import PANE, Header, PaneId, SegmentStore, keyed_snapshot, restored_frames
+from runtime.operators.columnar.segments import PANE, Header, PaneId, SegmentStore
 from runtime.operators.columnar.watermarks_at import moved_marks, watermarks_at
-from runtime.operators.errors import user_function_error
-from runtime.operators.operator import OneInputOperator, OperatorContext
-from runtime.operators.output import Output
+from runtime.operators.columnar.window_plan import PlanSpec
+from runtime.operators.columnar.windows import LONG, ColumnarWindowOperator, WindowSpec
 from runtime.operators.output_tag import OutputTag
 from runtime.state.snapshot import OperatorSnapshot
 
 STATE_NAME = "window-segments"
-_LONG = BasicTypeInfo(BasicType.LONG)
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class WindowAggregateSpec:
+class WindowAggregateSpec(WindowSpec):
     """What a window aggregate does.
 
     Args:
-        aggregates: what is made of the rows.
         panes: of the windows.
-        allowed_lateness_ms: how far the watermark may have passed a window that still takes rows.
-        late_data_tag: side output of rows that are late for all their windows; None = they are dropped.
-        takes_partials: whether the input is what a LocalAggregateOperator made.
+        aggregates, allowed_lateness_ms, late_data_tag, takes_partials: see WindowSpec.
     """
 
-    aggregates: AggregateSpec
+    aggregates: PlanSpec
     panes: Panes
     allowed_lateness_ms: int = 0
     late_data_tag: OutputTag | None = None
     takes_partials: bool = False
 
-    @cached_property
-    def plan(self) -> AggregatePlan:
-        return AggregatePlan(self.aggregates)
-
-    def __getstate__(self) -> dict[str, object]:
-        # expressions are made anew from their texts
-        return {name: value for name, value in self.__dict__.items() if name != "plan"}
-
     @property
     def partial_type(self) -> RowTypeInfo:
-        """Type of what a LocalAggregateOperator makes: the pane's start, the keys, the partials."""
+        """The pane's start, the keys, the partials."""
         kept = self.plan.partial_type
-        return RowTypeInfo([_LONG, *kept.field_types], [PANE, *kept.field_names])
+        return RowTypeInfo([LONG, *kept.field_types], [PANE, *kept.field_names])
 
 
-class WindowAggregateOperator(OneInputOperator):
-    """Windows of a stream that is keyed by columns."""
+class WindowAggregateOperator(ColumnarWindowOperator):
+    """Windows that are made of panes."""
 
     def __init__(self, spec: WindowAggregateSpec) -> None:
-        self._spec = spec
-        self._plan = plan = spec.plan
+        super().__init__(spec, STATE_NAME)
+        plan = self._plan
         self._panes = spec.panes
-        self._lateness_ms = spec.allowed_lateness_ms
-        self._input_type: TypeInformation = spec.partial_type if spec.takes_partials else spec.aggregates.input_type
-        self._reader = FrameReader(self._input_type)
         self._columns = list(plan.empty_partials.schema) if spec.takes_partials else plan.input_columns
-        self._keys = ColumnKeys(plan.keys, self._input_type)
         self._buffer = RowBuffer(plan, spec.panes, spec.takes_partials)
         self._store = SegmentStore(plan)
-        self._watermark = MIN_WATERMARK
         #: the end of the first window that may fire
         self._next_end = NEVER
-        self._num_fired = 0
 
-    def setup(self, context: OperatorContext, output: Output) -> None:
-        super().setup(context, output)
-        self._late = LateRows(context, output, self._spec.late_data_tag, self._input_type)
-        self._collector = FrameCollector(output, self._plan.output_type)
+    # --- state --------------------------------------------------------------------------------------------------------
 
     def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
-        if snapshot is None:
-            return
-        self._watermark = snapshot.watermark
-        if snapshot.keyed is not None:
-            schema = [*self._plan.empty_partials.schema.items(), (PANE, pl.Int64())]
-            for header, frame in restored_frames(STATE_NAME, self._spec.partial_type, schema, snapshot.keyed):
-                fired_until = header.watermark if header.watermark > self._watermark else MIN_WATERMARK
-                self._store.add_all(frame, fired_until)
-                self._buffer.sequence = max(self._buffer.sequence, header.sequence)
+        super().initialize_state(snapshot)
         self._find_next_end()
 
-    def snapshot_state(self) -> OperatorSnapshot:
+    def state_schema(self) -> Sequence[tuple[str, pl.DataType]]:
+        return [*self._plan.empty_partials.schema.items(), (PANE, pl.Int64())]
+
+    def kept(self) -> tuple[pl.DataFrame, int]:
         self._empty_buffer()
-        header = Header(self._watermark, self._buffer.sequence)
-        segments = self._store.all_segments()
-        keyed = keyed_snapshot(
-            STATE_NAME, segments, self._spec.partial_type, self._keys, self.context.max_parallelism, header
-        )
-        return OperatorSnapshot(keyed, watermark=self._watermark)
+        return self._store.all_segments(), self._buffer.sequence
 
-    def num_fired_timers(self) -> int:
-        return self._num_fired
+    def restore(self, header: Header, frame: pl.DataFrame) -> None:
+        fired_until = header.watermark if header.watermark > self._watermark else MIN_WATERMARK
+        self._store.add_all(frame, fired_until)
+        self._buffer.sequence = max(self._buffer.sequence, header.sequence)
 
-    def process_watermark(self, watermark: Watermark) -> None:
-        self.process_batch(RecordBatch.of_values([], [], (Mark(0, watermark.timestamp),)))
-
-    def process_batch(self, batch: RecordBatch) -> None:
-        marks = [mark for mark in batch.marks if mark.watermark >= self._watermark]
-        try:
-            if batch.num_rows:
-                self._process_rows(batch, marks)
-            elif marks:
-                self._advance(marks[-1].watermark)
-        except PolarsError as error:
-            raise user_function_error(self.context, error, during="aggregating columns") from error
-        self._collector.flush()
+    def advance(self, marks: Sequence[Mark]) -> None:
+        self._advance(marks[-1].watermark)
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def _process_rows(self, batch: RecordBatch, marks: list[Mark]) -> None:
-        check_inserts(self.context, batch)
+    def process_rows(self, batch: RecordBatch, marks: list[Mark]) -> None:
         times = self._times_of(batch)
         frame = self._reader.read(batch, self._columns)
         watermarks = watermarks_at(self._watermark, marks, batch.num_rows)
@@ -152,7 +104,7 @@ class WindowAggregateOperator(OneInputOperator):
             return
         in_window, late = self._find_late(times, watermarks)
         if late.any():
-            counts = frame.get_column(ROWS).filter(pl.Series(late)) if self._spec.takes_partials else late
+            counts = frame.get_column(ROWS).filter(pl.Series(late)) if self._takes_partials else late
             self._late.put_aside(batch, late, marks, int(counts.sum()))
         kept = in_window & ~late
         if not kept.all():
@@ -165,7 +117,7 @@ class WindowAggregateOperator(OneInputOperator):
             self._add_sections(frame, times, self._panes.first_open_ends(times, watermarks), marks)
 
     def _times_of(self, batch: RecordBatch) -> Times:
-        if self._spec.takes_partials:
+        if self._takes_partials:
             panes: Times = batch.arrow().column(0).to_numpy()
             return panes
         return event_times(self.context, batch)

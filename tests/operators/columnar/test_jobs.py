@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from runtime.common import Row, Types
+from runtime.common import Row, RowKind, Types
 from runtime.common.time import Duration, Time
 from runtime.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
-from runtime.datastream import DataStream, OutputTag, StreamExecutionEnvironment
+from runtime.datastream import DataStream, KeyedStream, OutputTag, StreamExecutionEnvironment
 from runtime.datastream.window import (
     EventTimeSessionWindows,
     EventTimeTrigger,
@@ -75,11 +75,14 @@ def test_two_phases_are_built_only_where_nothing_visible_changes() -> None:
     late = keyed.window(windows).side_output_late_data(OutputTag("late", BIDS)).aggregate_columns("count(*) AS n")
     keyed.window(windows).allowed_lateness(5).aggregate_columns("count(*) AS n")
     keyed.window(windows).aggregate_columns("first(price) AS first")
-    keyed.window(EventTimeSessionWindows.with_gap(Time.seconds(1))).aggregate_columns("count(*) AS n")
+    sessions = EventTimeSessionWindows.with_gap(Time.seconds(1))
+    keyed.window(sessions).allowed_lateness(5).aggregate_columns("count(*) AS n")
     bids(env).rebalance().key_by_columns("auction").window(windows).aggregate_columns("count(*) AS n")
     assert operators_of(late) == 0
     keyed.window(windows).aggregate_columns("avg(price) AS mean")
     assert operators_of(late) == 1
+    keyed.window(sessions).aggregate_columns("avg(price) AS mean")
+    assert operators_of(late) == 2
 
 
 def test_sessions_and_functions_on_a_stream_keyed_by_columns() -> None:
@@ -100,9 +103,6 @@ def test_what_columns_cannot_do_is_refused_while_the_program_is_built() -> None:
     with pytest.raises(TypeError, match="event time"):
         processing = TumblingProcessingTimeWindows.of(Time.seconds(1))
         stream.key_by_columns("auction").window(processing).aggregate_columns("count(*) AS n")
-    with pytest.raises(TypeError, match="lateness"):
-        sessions = EventTimeSessionWindows.with_gap(Time.seconds(1))
-        stream.key_by_columns("auction").window(sessions).allowed_lateness(5).aggregate_columns("count(*) AS n")
     with pytest.raises(TypeError, match="declared type"):
         stream.map(lambda row: row).where("price > 1")
     with pytest.raises(ValueError, match="nope"):
@@ -127,3 +127,86 @@ def test_deduplicate_and_unnest_from_end_to_end(parallelism: int) -> None:
     rows = [Row(id=1, items=["a", "ü"]), Row(id=2, items=[]), Row(id=3, items=["c"])]
     items = environment(parallelism).from_collection(rows, listed).unnest("items", "item").where("item <> 'c'")
     assert sorted(row["item"] for row in values_of(items)) == ["a", "ü"]
+
+
+@at_each_parallelism
+def test_the_best_rows_from_end_to_end(parallelism: int) -> None:
+    keyed = bids(environment(parallelism)).key_by_columns("auction")
+    changes = values_of(keyed.top_n(2, by="price % 50", descending=True, rank="rank"))
+    best = {(row["auction"], row["rank"]): row["price"] for row in changes if row.get_row_kind() is not RowKind.DELETE}
+    assert best == {("ä", 1): 48, ("ä", 2): 98, ("b", 1): 49, ("b", 2): 99}
+    windows = TumblingEventTimeWindows.of(Time.seconds(1))
+    counted = (
+        bids(environment(parallelism)).key_by_columns("auction").window(windows).aggregate_columns("max(price) AS top")
+    )
+    best_of_all = counted.with_columns("1 AS one").key_by_columns("one").window(windows).top_n(1, "top", True)
+    assert sorted(row["top"] for row in values_of(best_of_all)) == list(range(9, 100, 10))
+
+
+@at_each_parallelism
+def test_joins_from_end_to_end(parallelism: int) -> None:
+    def streams() -> tuple[KeyedStream, KeyedStream]:
+        env = environment(parallelism)
+        left = bids(env).where("price % 2 = 0").key_by_columns("price")
+        right = bids(env).select("price - price % 4 AS price", "at").key_by_columns("price")
+        return left, right
+
+    left, right = streams()
+    joined = left.interval_join(right).between(0, 300).lower_bound_exclusive().upper_bound_exclusive().columns()
+    assert sorted((row["price"], row["at_right"] - row["at"]) for row in values_of(joined)) == [
+        (price, after) for price in range(0, 100, 4) for after in (100, 200)
+    ]
+    left, right = streams()
+    windows = TumblingEventTimeWindows.of(Time.seconds(1))
+    found = values_of(left.window_join(right, windows, "left", suffix="_r", with_window=True))
+    pairs = [(row["price"], row["at_r"]) for row in found]
+    expected = [
+        (price, at if matched else None)
+        for price in range(0, 100, 2)
+        for matched in [price % 4 == 0]
+        for at in ([a * 100 for a in range(price, price + 4) if a // 10 == price // 10] if matched else [0])
+    ]
+    assert sorted(pairs, key=repr) == sorted(expected, key=repr)
+
+
+def test_joins_and_best_rows_that_cannot_be_made_are_refused_while_the_program_is_built() -> None:
+    stream = bids(environment())
+    keyed = stream.key_by_columns("auction")
+    sessions = EventTimeSessionWindows.with_gap(Time.seconds(1))
+    with pytest.raises(TypeError, match="key_by_columns"):
+        stream.key_by(lambda row: row["auction"]).top_n(1, "price")
+    with pytest.raises(TypeError, match="tumbling"):
+        keyed.window(sessions).top_n(1, "price")
+    with pytest.raises(TypeError, match="tumbling"):
+        keyed.window_join(keyed, sessions)
+    with pytest.raises(TypeError, match="keyed stream"):
+        keyed.window_join(stream, TumblingEventTimeWindows.of(Time.seconds(1)))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="key_by_columns"):
+        keyed.interval_join(stream.key_by(lambda row: row["auction"])).between(0, 1).columns()
+
+
+@at_each_parallelism
+def test_a_union_of_streams_is_aggregated_as_one(parallelism: int) -> None:
+    env = environment(parallelism)
+    both = bids(env).where("price < 50").union(bids(env).where("price >= 50"), bids(env))
+    windows = TumblingEventTimeWindows.of(Time.seconds(1))
+    counted = (
+        both.key_by_columns("auction").window(windows).aggregate_columns("count(*) AS n", "count(DISTINCT price) AS d")
+    )
+    results = values_of(counted)
+    assert {(row["n"], row["d"]) for row in results} == {(10, 5)}
+    assert len(results) == 20
+
+
+@at_each_parallelism
+def test_sessions_in_two_phases_from_end_to_end(parallelism: int) -> None:
+    results = []
+    for phases in ("AUTO", "ONE_PHASE"):
+        env = environment(parallelism, {"table.optimizer.agg-phase-strategy": phases})
+        apart = bids(env).where("price % 10 < 6").key_by_columns("auction")
+        sessions = apart.window(EventTimeSessionWindows.with_gap(Time.milliseconds(300)))
+        results.append(
+            sorted(map(repr, values_of(sessions.aggregate_columns("count(*) AS n", "window_start AS since"))))
+        )
+    assert results[0] == results[1]
+    assert len(results[0]) == 20

@@ -31,7 +31,7 @@ def selected(rows: list[Row], record_type: RowTypeInfo, *texts: str, **named: st
         return harness.values
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(run=runs(), cut=st.booleans(), as_columns=st.booleans())
 def test_select_gives_what_a_map_gives(run: Run, cut: bool, as_columns: bool) -> None:
     def double(row: Row) -> Row:
@@ -45,7 +45,7 @@ def test_select_gives_what_a_map_gives(run: Run, cut: bool, as_columns: bool) ->
     assert played(ProjectOperatorFactory(projection), run, cut, as_columns) == expected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(run=runs(), cut=st.booleans(), as_columns=st.booleans())
 def test_where_gives_what_a_filter_gives(run: Run, cut: bool, as_columns: bool) -> None:
     def keep(row: Row) -> bool:
@@ -165,3 +165,11 @@ def test_names_must_differ() -> None:
 def test_a_value_that_an_expression_fails_on_fails_the_operator_with_the_expression() -> None:
     with pytest.raises(UserFunctionError, match="CAST"):
         selected([Row(key="x", number=1, text="no number", amount=None)], ROWS, n="CAST(text AS INT)")
+
+
+def test_a_column_may_be_called_as_a_word_of_sql_and_a_literal_is_no_column() -> None:
+    record_type = Types.ROW_NAMED(["top", "end"], [Types.LONG(), Types.LONG()])
+    rows = [Row(top=1, end=2)]
+    assert selected(rows, record_type, "end", "top AS first") == [Row(end=2, first=1)]
+    assert selected(rows, record_type, "true AS yes") == [Row(yes=True)]
+    assert selected(rows, record_type, "5 AS five") == [Row(five=5)]

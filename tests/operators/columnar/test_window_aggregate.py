@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,10 +33,10 @@ from runtime.operators.windowing.cumulative_windows import CumulativeEventTimeWi
 from runtime.operators.windowing.factory import WindowOperatorFactory
 from runtime.operators.windowing.session_windows import EventTimeSessionWindows
 from runtime.state.errors import StateMigrationError
-from runtime.state.key_groups import key_group_of, operator_index_for_key_group
+from runtime.state.key_groups import key_group_of
 from runtime.state.snapshot import OperatorSnapshot
-from runtime.testing.clock import ManualClock
-from runtime.testing.harness import OneInputHarness, assert_same_when_rescaled, run_rescaling
+from runtime.testing.harness import OneInputHarness
+from tests.operators.columnar.rescaling import assert_columns_survive_rescaling
 from tests.operators.columnar.runs import (
     AGGREGATES,
     BY_ORDER,
@@ -44,7 +45,6 @@ from tests.operators.columnar.runs import (
     AggregateInPython,
     Run,
     batch_of,
-    feed,
     key_of,
     played,
     runs,
@@ -67,7 +67,9 @@ def by_column(
 ) -> OperatorFactory:
     aggregates = aggregate_spec(ROWS, ["key"], [*AGGREGATES, *(BY_ORDER if in_order else ())], {})
     if isinstance(assigner, EventTimeSessionWindows):
-        return SessionAggregateOperatorFactory(SessionAggregateSpec(aggregates, assigner.session_gap_ms, tag))
+        return SessionAggregateOperatorFactory(
+            SessionAggregateSpec(aggregates, assigner.session_gap_ms, lateness_ms, tag)
+        )
     panes = panes_of(assigner)
     assert panes is not None
     return WindowAggregateOperatorFactory(WindowAggregateSpec(aggregates, panes, lateness_ms, tag))
@@ -82,7 +84,7 @@ def by_record(
 
 
 @pytest.mark.parametrize("assigner", ASSIGNERS, ids=repr)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(run=runs(), cut=st.booleans(), tag=st.sampled_from([None, LATE]), as_columns=st.booleans())
 def test_windows_give_what_a_function_for_each_record_gives(
     assigner: WindowAssigner[Any, Any], run: Run, cut: bool, tag: OutputTag | None, as_columns: bool
@@ -93,14 +95,15 @@ def test_windows_give_what_a_function_for_each_record_gives(
     assert played(by_column(assigner, tag, 0, in_order), run, cut, as_columns) == expected
 
 
-@pytest.mark.parametrize("assigner", ASSIGNERS[:-1], ids=repr)
-@settings(max_examples=10, deadline=None)
+@pytest.mark.parametrize("assigner", ASSIGNERS, ids=repr)
+@settings(max_examples=6, deadline=None)
 @given(run=runs(10), cut=st.booleans(), tag=st.sampled_from([None, LATE]), lateness_ms=st.sampled_from([1, 6, 30]))
 def test_windows_that_have_fired_fire_again_for_rows_within_the_allowed_lateness(
     assigner: WindowAssigner[Any, Any], run: Run, cut: bool, tag: OutputTag | None, lateness_ms: int
 ) -> None:
-    expected = played(by_record(assigner, tag, lateness_ms), run, cut)
-    assert played(by_column(assigner, tag, lateness_ms), run, cut) == expected
+    in_order = not isinstance(assigner, EventTimeSessionWindows)
+    expected = played(by_record(assigner, tag, lateness_ms, in_order), run, cut)
+    assert played(by_column(assigner, tag, lateness_ms, in_order), run, cut) == expected
 
 
 def row(key: str | None, number: int | None = None, text: str | None = None) -> Row:
@@ -108,33 +111,11 @@ def row(key: str | None, number: int | None = None, text: str | None = None) -> 
 
 
 @pytest.mark.parametrize("assigner", ASSIGNERS, ids=repr)
-@settings(max_examples=5, deadline=None)
-@given(parts=st.lists(runs(8), min_size=3, max_size=3))
-def test_windows_survive_rescaling(assigner: WindowAssigner[Any, Any], parts: list[Run]) -> None:
-    lifted = 0
-    stages: list[Run] = []
-    for rows, times, marks in parts:
-        # each stage goes on in event time where the one before stopped
-        stages.append((rows, [t + lifted for t in times], [Mark(o, w + lifted) for o, w in marks]))
-        lifted += 20
-    factory = by_column(assigner, LATE, 0, in_order=not isinstance(assigner, EventTimeSessionWindows))
-
-    def create(
-        parallelism: int, subtask: int, clock: ManualClock, snapshot: OperatorSnapshot | None
-    ) -> OneInputHarness:
-        return OneInputHarness(factory, None, parallelism, subtask, clock=clock, snapshot=snapshot, input_type=ROWS)
-
-    def feed_all(harnesses: Any, stage: Run) -> None:
-        rows, times, marks = stage
-        owners = [
-            operator_index_for_key_group(128, len(harnesses), key_group_of(encode_key(r["key"]), 128)) for r in rows
-        ]
-        for index, harness in enumerate(harnesses):
-            mine = [place for place, owner in enumerate(owners) if owner == index]
-            own_marks = [Mark(sum(place < offset for place in mine), watermark) for offset, watermark in marks]
-            feed(harness, ([rows[i] for i in mine], [times[i] for i in mine], own_marks), cut=False)
-
-    assert_same_when_rescaled(3, lambda parallelisms: run_rescaling(stages, parallelisms, 128, create, feed_all))
+@settings(max_examples=3, deadline=None)
+@given(parts=st.lists(runs(8), min_size=3, max_size=3), lateness_ms=st.sampled_from([0, 0, 6]))
+def test_windows_survive_rescaling(assigner: WindowAssigner[Any, Any], parts: list[Run], lateness_ms: int) -> None:
+    factory = by_column(assigner, LATE, lateness_ms, in_order=not isinstance(assigner, EventTimeSessionWindows))
+    assert_columns_survive_rescaling(factory, parts)
 
 
 def test_a_window_that_has_fired_does_not_fire_again_if_a_restore_takes_event_time_back() -> None:
@@ -234,3 +215,33 @@ def test_aggregates_that_cannot_be_used_are_refused_with_the_reason(text: str, r
     with pytest.raises(ColumnExpressionError) as refused:
         aggregate_spec(ROWS, ["key"], [text], {})
     assert reason in str(refused.value)
+
+
+def test_a_constant_beside_aggregates_and_bounds_of_windows_alone() -> None:
+    for texts in (["5 AS five", "count(*) AS n"], ["window_end", "count(*) AS n", "window_end AS again"]):
+        aggregates = aggregate_spec(ROWS, ["key"], texts, {})
+        panes = panes_of(TumblingEventTimeWindows(10))
+        assert panes is not None
+        factory = WindowAggregateOperatorFactory(WindowAggregateSpec(aggregates, panes))
+        with OneInputHarness(factory, input_type=ROWS) as harness:
+            harness.process([row("a")], [1])
+            harness.process_watermark(9)
+            (value,) = harness.values
+        assert value["n"] == 1
+        assert value.as_dict().get("five", 5) == 5
+        assert value.as_dict().get("again", 10) == 10
+
+
+@given(
+    assigner=st.sampled_from(ASSIGNERS[:-1]),
+    pane=st.integers(-(2**40), 2**40),
+    after=st.one_of(st.integers(-50, 50), st.sampled_from([-(2**63), 2**63 - 1])),
+)
+@settings(max_examples=30, deadline=None)
+def test_ends_of_one_pane_are_those_of_many(assigner: WindowAssigner[Any, Any], pane: int, after: int) -> None:
+    panes = panes_of(assigner)
+    assert panes is not None
+    watermark = after if abs(after) > 2**50 else pane + after
+    many = np.array([pane, pane + 1], dtype=np.int64)
+    assert panes.first_end(pane, watermark) == panes.first_open_ends(many, watermark)[0]
+    assert panes.last_end(pane) == panes.last_ends(many)[0]

@@ -1,0 +1,276 @@
+"""Interval join by column: pairs of rows with equal keys whose event times are at most so far apart.
+
+The rows of a batch meet the buffered ones of the other side all at once: these are sorted by key and time, and a binary
+search finds for each row where those begin and end that it meets; no pair is made that is not wanted. Watermarks inside
+a batch only decide which rows are late and which have expired. Gives what `runtime.operators.interval_join` gives, null
+keys included, which are equal to each other. Used by the task's thread.
+Source: Flink, IntervalJoinOperator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from polars.exceptions import PolarsError
+
+from runtime.common.typeinfo import RowTypeInfo
+from runtime.core.batch import Mark, RecordBatch
+from runtime.core.column_keys import ColumnKeys
+from runtime.core.elements import MIN_WATERMARK
+from runtime.operators.columnar.frame_collector import FrameCollector
+from runtime.operators.columnar.frames import FrameReader
+from runtime.operators.columnar.input_checks import check_inserts, event_times
+from runtime.operators.columnar.join_buffer import EXPIRES, TIME, JoinBuffer
+from runtime.operators.columnar.join_columns import JoinSides
+from runtime.operators.columnar.keyed_rows import in_ranges
+from runtime.operators.columnar.late_rows import LateRows
+from runtime.operators.columnar.panes import Times
+from runtime.operators.columnar.segments import Header, keyed_snapshot, restored_frames, together
+from runtime.operators.columnar.watermarks_at import moved_marks, watermarks_at
+from runtime.operators.columnar.windows import LONG
+from runtime.operators.errors import user_function_error
+from runtime.operators.operator import OperatorContext
+from runtime.operators.output import Output
+from runtime.operators.output_tag import OutputTag
+from runtime.operators.two_input import TwoInputBatchOperator
+from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
+
+STATE_NAMES = ("left-rows", "right-rows")
+MAX_PAIRS = 1 << 16
+"""Pairs that are made at once. Fewer, and the fixed cost of a frame shows; more only takes memory."""
+_KEY = "__key"
+_FAR = 2**62
+
+
+@dataclass(frozen=True)
+class ColumnIntervalJoinSpec:
+    """What an interval join by column does.
+
+    Args:
+        sides: what is joined.
+        lower_ms: least difference right - left in event time, inclusive.
+        upper_ms: greatest difference, inclusive; below `lower_ms` there are no pairs.
+        late_tags: side outputs of the late rows of either side; None = they are dropped.
+    """
+
+    sides: JoinSides
+    lower_ms: int
+    upper_ms: int
+    late_tags: tuple[OutputTag | None, OutputTag | None] = (None, None)
+
+    def buffered_type(self, side: int) -> RowTypeInfo:
+        """Type of what is kept of a side."""
+        names = [*self.sides.output_names(side), TIME, EXPIRES]
+        return RowTypeInfo([*self.sides.types[side].field_types, LONG, LONG], names)
+
+
+class _Rows(NamedTuple):
+    """Rows of one side that are not late."""
+
+    frame: pl.DataFrame
+    times: Times
+    watermarks: Times
+    """At each row."""
+
+
+class ColumnIntervalJoinOperator(TwoInputBatchOperator):
+    """Input 0 is the left side, input 1 the right one."""
+
+    def __init__(self, spec: ColumnIntervalJoinSpec) -> None:
+        super().__init__()
+        self._spec = spec
+        sides = spec.sides
+        self._readers = [FrameReader(type_info) for type_info in sides.types]
+        self._renamed = [sides.renamed(side) for side in (0, 1)]
+        self._key_names = [sides.key_names(side) for side in (0, 1)]
+        self._output_names = list(sides.output_type.field_names)
+        #: by side: what lies between a row's own time and the other side's, from and to
+        self._bounds = ((spec.lower_ms, spec.upper_ms), (-spec.upper_ms, -spec.lower_ms))
+        bounds = [(TIME, pl.Int64()), (EXPIRES, pl.Int64())]
+        self._schemas = [
+            [*((new, self._readers[side].schema[old]) for old, new in self._renamed[side].items()), *bounds]
+            for side in (0, 1)
+        ]
+        self._buffers = [JoinBuffer(pl.DataFrame(schema=self._schemas[s]), self._key_names[s]) for s in (0, 1)]
+        self._watermark = MIN_WATERMARK
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        sides = zip(self._spec.late_tags, self._spec.sides.types, strict=True)
+        self._late = [LateRows(context, output, tag, type_info) for tag, type_info in sides]
+        self._collector = FrameCollector(output, self._spec.sides.output_type)
+
+    # --- state --------------------------------------------------------------------------------------------------------
+
+    def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
+        if snapshot is None:
+            return
+        self._watermark = snapshot.watermark
+        if snapshot.keyed is not None:
+            for side, name in enumerate(STATE_NAMES):
+                kept = self._spec.buffered_type(side)
+                for _, rows in restored_frames(name, kept, self._schemas[side], snapshot.keyed, STATE_NAMES):
+                    self._buffers[side].add(rows)
+
+    def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
+        header, max_parallelism = Header(self._watermark, 0), self.context.max_parallelism
+        saved = []
+        for side, name in enumerate(STATE_NAMES):
+            kept = self._spec.buffered_type(side)
+            keys = ColumnKeys(self._key_names[side], kept)
+            saved.append(keyed_snapshot(name, self._buffers[side].all_rows(), kept, keys, max_parallelism, header))
+        return OperatorSnapshot(together(saved), watermark=self._watermark)
+
+    # --- input --------------------------------------------------------------------------------------------------------
+
+    def process_batch(self, index: int, batch: RecordBatch) -> None:
+        check_inserts(self.context, batch)
+        marks = []
+        for offset, watermark in batch.marks:
+            risen = self.combined.on_watermark(index, watermark)
+            if risen is not None and risen >= self._watermark:
+                marks.append(Mark(offset, risen))
+        num_marked = 0
+        try:
+            if batch.num_rows:
+                num_marked = self._process_rows(index, batch, marks)
+        except PolarsError as error:
+            raise user_function_error(self.context, error, during="joining columns") from error
+        if marks:
+            self._rise(marks[-1].watermark)
+            if num_marked < len(marks):
+                self._collector.mark(marks[-1].watermark)
+        self.end_step()
+
+    def advance_watermark(self, watermark: int) -> None:
+        if watermark >= self._watermark:
+            self._rise(watermark)
+            self._collector.mark(watermark)
+
+    def _rise(self, watermark: int) -> None:
+        self._watermark = watermark
+        for buffer in self._buffers:
+            buffer.expire(watermark)
+
+    def end_step(self) -> None:
+        self._collector.flush()
+
+    # --- joining ------------------------------------------------------------------------------------------------------
+
+    def _process_rows(self, side: int, batch: RecordBatch, marks: list[Mark]) -> int:
+        """Take in rows; returns how many of the marks have been put between the results."""
+        times = event_times(self.context, batch)
+        frame = self._readers[side].read(batch).rename(self._renamed[side])
+        watermarks = watermarks_at(self._watermark, marks, batch.num_rows)
+        if isinstance(watermarks, int):
+            watermarks = np.full(batch.num_rows, watermarks, dtype=np.int64)
+        late = times < watermarks
+        if late.any():
+            self._late[side].put_aside(batch, late, marks, int(late.sum()))
+            kept = np.flatnonzero(~late)
+            frame, times, watermarks, marks = frame[kept], times[kept], watermarks[kept], moved_marks(marks, kept)
+        if not frame.height:
+            return 0
+        num_marked = self._emit(side, _Rows(frame, times, watermarks), marks)
+        # a row that is expired when it comes, by the watermark's own time, goes when the watermark rises
+        reach = max(self._bounds[side][1], 0)
+        expires = np.maximum(_shifted(times, reach), _shifted(watermarks, 1))
+        self._buffers[side].add(frame.with_columns(pl.Series(TIME, times), pl.Series(EXPIRES, expires)))
+        return num_marked
+
+    def _emit(self, side: int, rows: _Rows, marks: Sequence[Mark]) -> int:
+        """Emit the pairs of rows of one side with what is buffered of the other, with the marks between them."""
+        next_mark = 0
+        for causes, frame, times in self._pairs(side, rows):
+            start = 0
+            while next_mark < len(marks) and marks[next_mark].offset <= causes[-1]:
+                stop = int(np.searchsorted(causes, marks[next_mark].offset))
+                self._collector.add(frame.slice(start, stop - start), times[start:stop])
+                self._collector.mark(marks[next_mark].watermark)
+                start, next_mark = stop, next_mark + 1
+            self._collector.add(frame.slice(start), times[start:])
+            if self._collector.num_rows >= MAX_PAIRS:
+                self._collector.flush()
+        return next_mark
+
+    def _pairs(self, side: int, rows: _Rows) -> Iterator[tuple[Times, pl.DataFrame, Times]]:
+        """Pairs in the order of the rows, each row's by the other's time: (row, columns, event time of the result)."""
+        lower, upper = self._bounds[side]
+        firsts, lasts = _shifted(rows.times, lower), _shifted(rows.times, upper)
+        buffer, keys = self._buffers[1 - side], rows.frame.select(self._key_names[side])
+        others = buffer.find(buffer.hashes(keys), int(firsts.min()), int(lasts.max()))
+        if not others.height:
+            return
+        numbers, other_numbers = self._numbered(side, keys, others)
+        order = np.lexsort((others.get_column(TIME).to_numpy(), other_numbers))
+        order = order[np.searchsorted(other_numbers[order], 0) :]
+        others, other_numbers = others[order], other_numbers[order]
+        other_times = others.get_column(TIME).to_numpy()
+        # key and time as one number: times count by their rank among those that are there, so nothing can overflow
+        ranks = np.unique(other_times)
+        width = len(ranks) + 1
+        places = other_numbers * width + np.searchsorted(ranks, other_times)
+        starts = np.searchsorted(places, numbers * width + np.searchsorted(ranks, firsts))
+        stops = np.searchsorted(places, numbers * width + np.searchsorted(ranks, lasts, side="right"))
+        counts = np.maximum(stops - starts, 0)
+        others_expire = others.get_column(EXPIRES).to_numpy()
+        others = others.drop(TIME, EXPIRES)
+        for first, last in _chunks(counts):
+            causes = np.repeat(np.arange(first, last), counts[first:last])
+            met = in_ranges(starts[first:last], starts[first:last] + counts[first:last])
+            is_there = others_expire[met] > rows.watermarks[causes]
+            if not is_there.all():
+                causes, met = causes[is_there], met[is_there]
+            if len(causes):
+                frame = pl.concat([rows.frame[causes], others[met]], how="horizontal").select(self._output_names)
+                yield causes, frame, np.maximum(rows.times[causes], other_times[met])
+
+    def _numbered(self, side: int, keys: pl.DataFrame, others: pl.DataFrame) -> tuple[Times, Times]:
+        """The numbers of the keys of a side's rows, and of the other side's, where -1 stands for another key."""
+        own, theirs = self._key_names[side], self._key_names[1 - side]
+        different = keys.unique().with_row_index(_KEY)
+        number = pl.col(_KEY).cast(pl.Int64).fill_null(-1)
+
+        def numbers(frame: pl.DataFrame, names: list[str]) -> Times:
+            joined = frame.select(names).join(
+                different, left_on=names, right_on=own, how="left", nulls_equal=True, maintain_order="left"
+            )
+            found: Times = joined.select(number).to_series().to_numpy()
+            return found
+
+        return numbers(keys, own), numbers(others, theirs)
+
+
+def _shifted(times: Times, by: int) -> Times:
+    """`times + by`, without an overflow at either end of time."""
+    shifted: Times = np.clip(times, -_FAR, _FAR) + by
+    return shifted
+
+
+def _chunks(counts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Ranges of rows with about MAX_PAIRS pairs each, without the rows that have none at the end."""
+    ends = np.cumsum(counts)
+    start = 0
+    while start < len(counts) and (before := int(ends[start - 1]) if start else 0) < ends[-1]:
+        stop = max(int(np.searchsorted(ends, before + MAX_PAIRS, side="right")), start + 1)
+        yield start, stop
+        start = stop
+
+
+@dataclass(frozen=True)
+class ColumnIntervalJoinOperatorFactory:
+    """Interval join by column; see ColumnIntervalJoinSpec."""
+
+    spec: ColumnIntervalJoinSpec
+
+    @property
+    def output_type(self) -> RowTypeInfo:
+        return self.spec.sides.output_type
+
+    def create(self) -> ColumnIntervalJoinOperator:
+        return ColumnIntervalJoinOperator(self.spec)

@@ -1,0 +1,102 @@
+"""KeyedRows: rows of many keys, found by key without looking at the others, and replaced key by key.
+
+A log-structured merge tree of frames in memory: what is written is a segment, sorted by the hash of its keys; a key's
+newest segment has all its rows. Segments are merged when a newer one is half as long as the one before, so there are
+few of them and a row is copied a logarithmic number of times. The hash is Polars' own and never leaves the process.
+Used by the task's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+Hashes = npt.NDArray[np.uint64]
+
+
+class _Segment(NamedTuple):
+    hashes: Hashes
+    """Ascending."""
+    rows: pl.DataFrame
+
+
+class KeyedRows:
+    """Rows by key.
+
+    Args:
+        empty: a frame without rows, for its schema.
+        keys: columns of the key.
+    """
+
+    def __init__(self, empty: pl.DataFrame, keys: Sequence[str]) -> None:
+        self._empty = empty
+        self._keys = list(keys)
+        #: oldest and longest first
+        self._segments: list[_Segment] = []
+
+    def find(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """The rows of some keys, those of a key in the order in which they were written.
+
+        Args:
+            keys: different keys, in the columns of the key.
+        """
+        found = [self._empty]
+        for segment in reversed(self._segments):
+            rows = segment.rows[places_of(segment.hashes, self._hashes(keys))]
+            # different keys may have the same hash
+            rows = rows.join(keys, on=self._keys, how="semi", nulls_equal=True, maintain_order="left")
+            if rows.height:
+                found.append(rows)
+                keys = keys.join(rows, on=self._keys, how="anti", nulls_equal=True)
+                if not keys.height:
+                    break
+        return pl.concat(found)
+
+    def replace(self, rows: pl.DataFrame) -> None:
+        """Forget all rows of these rows' keys, and keep these instead."""
+        if not rows.height:
+            return
+        self._segments.append(self._segment(rows.select(self._empty.columns)))
+        while len(self._segments) > 1 and 2 * self._segments[-1].rows.height >= self._segments[-2].rows.height:
+            newer, older = self._segments.pop(), self._segments.pop()
+            self._segments.append(self._merged(older, newer))
+
+    def all_rows(self) -> pl.DataFrame:
+        """Everything; merges all segments."""
+        while len(self._segments) > 1:
+            newer, older = self._segments.pop(), self._segments.pop()
+            self._segments.append(self._merged(older, newer))
+        return self._segments[0].rows if self._segments else self._empty
+
+    def _merged(self, older: _Segment, newer: _Segment) -> _Segment:
+        still = older.rows.join(newer.rows, on=self._keys, how="anti", nulls_equal=True, maintain_order="left")
+        return self._segment(pl.concat([still, newer.rows]))
+
+    def _segment(self, rows: pl.DataFrame) -> _Segment:
+        hashes = self._hashes(rows)
+        order = np.argsort(hashes, kind="stable")
+        return _Segment(hashes[order], rows[order])
+
+    def _hashes(self, frame: pl.DataFrame) -> Hashes:
+        hashes: Hashes = frame.select(self._keys).hash_rows().to_numpy()
+        return hashes
+
+
+def places_of(ascending: Hashes, wanted: Hashes) -> npt.NDArray[np.int64]:
+    """The places of an ascending array at which one of the wanted values stands, each once."""
+    wanted = np.unique(wanted)
+    return in_ranges(np.searchsorted(ascending, wanted), np.searchsorted(ascending, wanted, side="right"))
+
+
+def in_ranges(starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """All numbers of some ranges, one range after the other."""
+    counts = stops - starts
+    ends = np.cumsum(counts)
+    if not len(ends) or not ends[-1]:
+        return np.empty(0, dtype=np.int64)
+    places: npt.NDArray[np.int64] = np.arange(ends[-1], dtype=np.int64) + np.repeat(starts - (ends - counts), counts)
+    return places

@@ -1,0 +1,130 @@
+"""The first of two phases for sessions: rows of a key that follow each other become one partial before the exchange.
+
+A row may be late by itself and still belong to a session, by its neighbours, so rows that could be late go on one by
+one, in order. The others wait, and leave before the first watermark that could make a session fire which they make
+longer: behind the exchange everything is as if the rows themselves had come. No watermark is held back.
+Used by the task's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from runtime.common.typeinfo import RowTypeInfo
+from runtime.core.batch import Mark
+from runtime.core.elements import Watermark
+from runtime.operators.columnar.local_aggregate import LocalOperator
+from runtime.operators.columnar.panes import NEVER, Times
+from runtime.operators.columnar.row_buffer import MAX_ROWS
+from runtime.operators.columnar.session_aggregate import SessionAggregateSpec
+from runtime.operators.columnar.sessions import END, START, sessions_of_rows
+from runtime.operators.columnar.watermarks_at import watermarks_at
+
+_ROW = "__row"
+
+
+class LocalSessionOperator(LocalOperator):
+    """Aggregates rows into sessions for a SessionAggregateOperator that takes partials."""
+
+    def __init__(self, spec: SessionAggregateSpec) -> None:
+        super().__init__(spec.plan, spec.aggregates.input_type, spec.partial_type)
+        self._aggregates = spec.aggregates.plan()
+        self._gap_ms = spec.gap_ms
+        self._frames: list[pl.DataFrame] = []
+        self._times: list[Times] = []
+        self._waiting = 0
+        #: event time of the earliest row that waits
+        self._earliest = NEVER
+        #: the latest watermark of a batch, until the batch ends or rows leave
+        self._held_back: int | None = None
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        self._rise(watermark.timestamp)
+        self._pass_on_watermark()
+        self._watermark = watermark.timestamp
+
+    def process_rows(self, frame: pl.DataFrame, times: Times, marks: Sequence[Mark]) -> None:
+        may_be_late = times + (self._gap_ms - 1) <= watermarks_at(self._watermark, marks, frame.height)
+        start = 0
+        for stop, watermark in marks:
+            self._take_in(frame, times, may_be_late, start, stop)
+            self._rise(watermark)
+            start = stop
+        self._take_in(frame, times, may_be_late, start, frame.height)
+        if marks:
+            self._watermark = marks[-1].watermark
+        self._pass_on_watermark()
+        if self._waiting >= MAX_ROWS:
+            self.flush(None)
+
+    def _rise(self, watermark: int) -> None:
+        """Event time advances."""
+        if self._is_due(watermark):
+            self._pass_on_watermark()
+            self.flush(watermark)
+        else:
+            self._held_back = watermark
+
+    def _pass_on_watermark(self) -> None:
+        """Emit the watermark that no row had to leave for: before any row that came behind it."""
+        if self._held_back is not None:
+            self.output.emit_watermark(Watermark(self._held_back))
+            self._held_back = None
+
+    def _is_due(self, watermark: int) -> bool:
+        """Whether a watermark may make a session fire which a row that waits would make longer."""
+        # a session that a row touches ends at the row's own time at the earliest, and fires a millisecond before
+        return bool(self._kept) or watermark >= self._earliest - 1
+
+    def _take_in(
+        self, frame: pl.DataFrame, times: Times, may_be_late: npt.NDArray[np.bool_], start: int, stop: int
+    ) -> None:
+        if start == stop:
+            return
+        rows, times = frame.slice(start, stop - start), times[start:stop]
+        if may_be_late[start:stop].any():
+            # the order is what tells which rows are late
+            self._pass_on_watermark()
+            self.flush(None)
+            self.emit(self._one_by_one(rows, times), ())
+            return
+        self._frames.append(rows)
+        self._times.append(times)
+        self._waiting += rows.height
+        self._earliest = min(self._earliest, int(times.min()))
+
+    def _one_by_one(self, rows: pl.DataFrame, times: Times) -> pl.DataFrame:
+        """A partial for each row, in order."""
+        numbered = self._aggregates.rows(rows, 0).with_row_index(_ROW)
+        partials = self._aggregates.aggregated(numbered, [_ROW]).sort(_ROW)
+        return partials.with_columns(pl.Series(START, times), pl.Series(END, times + self._gap_ms))
+
+    def taken(self) -> list[pl.DataFrame]:
+        if not self._waiting:
+            return []
+        rows, times = self._aggregates.rows(pl.concat(self._frames), 0), np.concatenate(self._times)
+        self._frames, self._times, self._waiting, self._earliest = [], [], 0, NEVER
+        return [sessions_of_rows(self._aggregates, rows, times, self._gap_ms)]
+
+
+@dataclass(frozen=True)
+class LocalSessionOperatorFactory:
+    """The first phase of a session aggregate.
+
+    Args:
+        spec: of the aggregate.
+    """
+
+    spec: SessionAggregateSpec
+
+    @property
+    def output_type(self) -> RowTypeInfo:
+        return self.spec.partial_type
+
+    def create(self) -> LocalSessionOperator:
+        return LocalSessionOperator(self.spec)

@@ -1,0 +1,209 @@
+"""top_n: the best n rows of each key so far, as a changelog of who comes in and who drops out.
+
+Without ranks a row that comes in is an INSERT, behind the DELETE of the one that it pushes out. With ranks every place
+from that of the new row on changes hands: UPDATE_BEFORE and UPDATE_AFTER for each, INSERT for a place that is new.
+Rows are ordered once per batch by Polars; what is followed row by row is only the order of those that may come in.
+Used by the task's thread. Source: Flink SQL, AppendOnlyTopNFunction (golden: tests/operators/columnar/goldens).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from polars.exceptions import PolarsError
+
+from runtime.common.typeinfo import RowTypeInfo
+from runtime.common.types import RowKind
+from runtime.core.batch import DEFAULT_BATCH_ROWS, Mark, RecordBatch
+from runtime.core.column_keys import ColumnKeys
+from runtime.core.elements import MIN_WATERMARK, Watermark
+from runtime.operators.columnar.frames import FrameReader, batch_of, with_kinds
+from runtime.operators.columnar.input_checks import check_inserts
+from runtime.operators.columnar.keyed_rows import KeyedRows
+from runtime.operators.columnar.segments import Header, keyed_snapshot, restored_frames
+from runtime.operators.columnar.top_n_plan import TopNSpec
+from runtime.operators.errors import user_function_error
+from runtime.operators.operator import OneInputOperator
+from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
+
+STATE_NAME = "top-rows"
+_KEY = "__key"
+_INSERT, _DELETE = RowKind.INSERT, RowKind.DELETE
+Numbers = npt.NDArray[np.int64]
+_BEFORE, _AFTER = RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER
+
+
+@dataclass
+class _Changes:
+    """What a batch changes: lists as long as there are changes."""
+
+    places: list[int] = field(default_factory=list)
+    """Of the rows, in their common order."""
+    kinds: list[RowKind] = field(default_factory=list)
+    ranks: list[int] = field(default_factory=list)
+    causes: list[int] = field(default_factory=list)
+    """Rows of the batch, ascending."""
+
+    def add(self, place: int, kind: RowKind, rank: int, cause: int) -> None:
+        self.places.append(place)
+        self.kinds.append(kind)
+        self.ranks.append(rank)
+        self.causes.append(cause)
+
+    def enter(self, top: list[int], place: int, n: int, cause: int) -> None:
+        """A row joins those of its key, of which it is better than the worst, or one of the first n; without ranks."""
+        if len(top) == n:
+            self.add(top.pop(), _DELETE, 0, cause)
+        top.insert(bisect(top, place), place)
+        self.add(place, _INSERT, 0, cause)
+
+    def enter_ranked(self, top: list[int], place: int, n: int, cause: int) -> None:
+        """As `enter`, with ranks."""
+        rank = bisect(top, place)
+        top.insert(rank, place)
+        for moved in range(rank, min(len(top) - 1, n)):
+            self.add(top[moved + 1], _BEFORE, moved + 1, cause)
+            self.add(top[moved], _AFTER, moved + 1, cause)
+        if len(top) > n:
+            top.pop()
+        else:
+            self.add(top[-1], _INSERT, len(top), cause)
+
+
+class TopNOperator(OneInputOperator):
+    """The best rows of a stream that is keyed by columns."""
+
+    def __init__(self, spec: TopNSpec) -> None:
+        self._plan = plan = spec.plan()
+        self._is_ranked = bool(spec.rank)
+        self._reader = FrameReader(spec.input_type)
+        self._keys = ColumnKeys(plan.keys, spec.input_type)
+        self._store = KeyedRows(plan.empty_partials, plan.keys)
+        #: of each key that has all its rows, what its worst row is ordered by; follows from the store
+        self._worst = KeyedRows(plan.empty_partials.select(plan.order_columns), plan.keys)
+        self._sequence = 0
+
+    def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
+        if snapshot is None or snapshot.keyed is None:
+            return
+        schema = list(self._plan.empty_partials.schema.items())
+        for header, rows in restored_frames(STATE_NAME, self._plan.partial_type, schema, snapshot.keyed):
+            self._store.replace(rows)
+            self._worst.replace(self._plan.worst_of_full(rows))
+            self._sequence = max(self._sequence, header.sequence)
+
+    def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
+        header = Header(MIN_WATERMARK, self._sequence)
+        rows, max_parallelism = self._store.all_rows(), self.context.max_parallelism
+        return OperatorSnapshot(
+            keyed_snapshot(STATE_NAME, rows, self._plan.partial_type, self._keys, max_parallelism, header)
+        )
+
+    def process_batch(self, batch: RecordBatch) -> None:
+        check_inserts(self.context, batch)
+        changed = None
+        if batch.num_rows:
+            try:
+                changed = self._changed(batch)
+            except PolarsError as error:
+                raise user_function_error(self.context, error, during="ordering rows") from error
+        if changed is not None:
+            for start in range(0, changed.num_rows, DEFAULT_BATCH_ROWS):
+                self.output.collect(changed.slice(start, min(start + DEFAULT_BATCH_ROWS, changed.num_rows)))
+        elif batch.marks:
+            self.output.emit_watermark(Watermark(batch.marks[-1].watermark))
+
+    def _changed(self, batch: RecordBatch) -> RecordBatch | None:
+        """What comes out for the rows of a batch; None if nothing changes."""
+        rows = self._plan.rows(self._reader.read(batch), self._sequence)
+        self._sequence += rows.height
+        causes = self._may_enter(rows)
+        if not len(causes):
+            return None
+        rows, changes = self._entered(rows[causes])
+        if not changes.places:
+            return None
+        frame = self._plan.changes(rows, changes.ranks)
+        causes, times = causes[changes.causes], batch.timestamps_array()
+        offsets = np.searchsorted(causes, [mark.offset for mark in batch.marks]).tolist()
+        # of several marks at one place the last one stays: nothing lies between them
+        moved = dict(zip(offsets, (mark.watermark for mark in batch.marks), strict=True))
+        marks = [Mark(offset, watermark) for offset, watermark in moved.items()]
+        made = batch_of(frame, self._plan.output_type, None if times is None else times[causes], marks)
+        return made if all(kind is _INSERT for kind in changes.kinds) else with_kinds(made, changes.kinds)
+
+    def _may_enter(self, rows: pl.DataFrame) -> Numbers:
+        """The rows that are better than the worst of their key, or whose key has room: after a while these are few."""
+        keys = rows.select(self._plan.keys).unique().with_row_index(_KEY)
+        worst = self._worst.find(keys.select(self._plan.keys))
+        if not worst.height:
+            return np.arange(rows.height)
+        both = pl.concat([worst, rows.select(worst.columns)])
+        numbers = self._numbers(both, keys)
+        place_of = _inverse(self._plan.in_order(both))
+        worst_of = np.full(keys.height, both.height)
+        worst_of[numbers[: worst.height]] = place_of[: worst.height]
+        return np.flatnonzero(place_of[worst.height :] < worst_of[numbers[worst.height :]])
+
+    def _entered(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, _Changes]:
+        """Let rows join those of their keys, one by one; returns the row of each change, and the changes."""
+        plan = self._plan
+        keys = rows.select(plan.keys).unique().with_row_index(_KEY)
+        kept = self._store.find(keys.select(plan.keys))
+        rows = pl.concat([kept, rows])
+        numbers = self._numbers(rows, keys)
+        in_order = plan.in_order(rows)
+        tops: list[list[int]] = [[] for _ in range(keys.height)]
+        is_kept = in_order < kept.height
+        for place, number in zip(np.flatnonzero(is_kept).tolist(), numbers[in_order[is_kept]].tolist(), strict=True):
+            tops[number].append(place)
+        changes = _Changes()
+        enter = changes.enter_ranked if self._is_ranked else changes.enter
+        changed: set[int] = set()
+        places = _inverse(in_order)[kept.height :].tolist()
+        for row, (place, number) in enumerate(zip(places, numbers[kept.height :].tolist(), strict=True)):
+            top = tops[number]
+            if len(top) < plan.n or place < top[-1]:
+                enter(top, place, plan.n, row)
+                changed.add(number)
+        if changed:
+            self._store.replace(rows[in_order[[place for number in changed for place in tops[number]]]])
+            worst = [tops[number][-1] for number in changed if len(tops[number]) == plan.n]
+            self._worst.replace(rows[in_order[worst]].select(plan.order_columns))
+        return rows[in_order[changes.places]], changes
+
+    def _numbers(self, rows: pl.DataFrame, keys: pl.DataFrame) -> Numbers:
+        """The number of each row's key."""
+        names = self._plan.keys
+        joined = rows.select(names).join(keys, on=names, how="left", nulls_equal=True, maintain_order="left")
+        numbers: Numbers = joined.get_column(_KEY).to_numpy().astype(np.int64)
+        return numbers
+
+
+def _inverse(in_order: Numbers) -> Numbers:
+    """The place of each row, given the rows in their order."""
+    places = np.empty(len(in_order), dtype=np.int64)
+    places[in_order] = np.arange(len(in_order))
+    return places
+
+
+@dataclass(frozen=True)
+class TopNOperatorFactory:
+    """Top-N.
+
+    Args:
+        spec: checked by `top_n_spec`.
+    """
+
+    spec: TopNSpec
+
+    @property
+    def output_type(self) -> RowTypeInfo:
+        return self.spec.plan().output_type
+
+    def create(self) -> TopNOperator:
+        return TopNOperator(self.spec)

@@ -1,0 +1,178 @@
+"""Window joins by column: the pairs of rows with equal keys in a window, and what has no partner if that is wanted.
+
+As in Flink's JoinedStreams, both streams are made alike (a side's columns are null in the other's rows), united, keyed
+and cut into windows; a window keeps the rows of both sides and joins them when it fires. Null keys are equal to each
+other, as they are to every operator that is keyed. Pure, but for the operator that makes the streams alike, which is
+used by the task's thread.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from runtime.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo
+from runtime.core.batch import RecordBatch
+from runtime.core.elements import Watermark
+from runtime.operators.columnar.aggregates import WINDOW_COLUMNS
+from runtime.operators.columnar.expressions import ColumnExpressionError
+from runtime.operators.columnar.frames import FrameReader, batch_of
+from runtime.operators.columnar.input_checks import check_inserts
+from runtime.operators.columnar.join_columns import JoinSides
+from runtime.operators.columnar.windows import LONG
+from runtime.operators.operator import OneInputOperator
+
+How = Literal["inner", "left", "right", "full"]
+HOWS = ("inner", "left", "right", "full")
+SIDE = "__side"
+_KEY = "__k"
+_THERE = ("__left", "__right")
+
+
+@dataclass(frozen=True)
+class WindowJoinSpec:
+    """What a window join does; a PlanSpec.
+
+    Args:
+        sides: what is joined.
+        how: "inner" gives pairs; "left", "right" and "full" also rows of that side, or of both, without a partner.
+        with_window: whether the results have window_start and window_end.
+
+    Raises:
+        ColumnExpressionError: a column of these names is there already.
+        ValueError: `how` is something else.
+    """
+
+    sides: JoinSides
+    how: How = "inner"
+    with_window: bool = False
+
+    def __post_init__(self) -> None:
+        if self.how not in HOWS:
+            raise ValueError(f"a window join is one of {', '.join(HOWS)}, not {self.how!r}")
+        if self.with_window:
+            for name in WINDOW_COLUMNS:
+                if name in self.sides.output_type.field_names:
+                    raise ColumnExpressionError(name, "there is a column of this name already")
+
+    @property
+    def key_columns(self) -> list[str]:
+        """The key's columns in `input_type`."""
+        return [f"{_KEY}{number}" for number in range(len(self.sides.keys[0]))]
+
+    def values(self, side: int) -> dict[str, str]:
+        """The columns of a side that are no part of its key → columns of the results."""
+        return {old: new for old, new in self.sides.renamed(side).items() if old not in self.sides.keys[side]}
+
+    @property
+    def input_type(self) -> RowTypeInfo:
+        """Of the united rows: the side, the key, the left columns, the right ones."""
+        fields = {SIDE: BasicTypeInfo(BasicType.BYTE), **dict(zip(self.key_columns, self.sides.key_types, strict=True))}
+        for side, type_info in enumerate(self.sides.types):
+            known = dict(zip(type_info.field_names, type_info.field_types, strict=True))
+            fields |= {new: known[old] for old, new in self.values(side).items()}
+        return RowTypeInfo(list(fields.values()), list(fields))
+
+    def plan(self) -> WindowJoinPlan:
+        """How it is done; the same object for equal specs."""
+        return _plan_of(self)
+
+
+class WindowJoinPlan:
+    """Keeps all rows, and joins them at the end; a WindowPlan."""
+
+    needs_order = False
+    merges_anywhere = False
+
+    def __init__(self, spec: WindowJoinSpec) -> None:
+        self._spec = spec
+        self.keys = spec.key_columns
+        self.partial_type = spec.input_type
+        self.empty_partials = FrameReader(spec.input_type).empty
+        self.input_columns = list(self.empty_partials.columns)
+        output_type = spec.sides.output_type
+        self._context = list(WINDOW_COLUMNS) if spec.with_window else []
+        self._output = [*output_type.field_names, *self._context]
+        types = [*output_type.field_types, *[LONG] * len(self._context)]
+        self.output_type = RowTypeInfo(types, self._output)
+        self._sides = [[*self.keys, *spec.values(side).values(), pl.lit(True).alias(_THERE[side])] for side in (0, 1)]
+        #: what the key's columns are called on either side; null where that side is not there
+        self._key_columns = [
+            pl.when(_THERE[side]).then(key).alias(name)
+            for side in (0, 1)
+            for key, name in zip(self.keys, spec.sides.key_names(side), strict=True)
+        ]
+
+    def rows(self, frame: pl.DataFrame, sequence: int) -> pl.DataFrame:
+        """The rows as they are."""
+        return frame
+
+    def aggregated(self, rows: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame:
+        """The rows as they are."""
+        return rows
+
+    def merged(self, partials: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame:
+        """The rows as they are."""
+        return partials
+
+    def results(self, merged: pl.DataFrame, **context: int) -> pl.DataFrame:
+        """The join of the rows of both sides."""
+        left, right = (merged.filter(pl.col(SIDE) == side).select(self._sides[side]) for side in (0, 1))
+        joined = left.join(
+            right, on=self.keys, how=self._spec.how, nulls_equal=True, coalesce=True, maintain_order="left_right"
+        )
+        bounds = [pl.lit(context[name], pl.Int64).alias(name) for name in self._context]
+        return joined.with_columns(*self._key_columns, *bounds).select(self._output)
+
+
+class AlikeOperator(OneInputOperator):
+    """Makes the rows of one side those of `WindowJoinSpec.input_type`."""
+
+    def __init__(self, spec: WindowJoinSpec, side: int) -> None:
+        self._reader = FrameReader(spec.sides.types[side])
+        self._output_type = spec.input_type
+        keys = zip(spec.sides.keys[side], spec.key_columns, strict=True)
+        own = {new: pl.col(old).alias(new) for old, new in [*keys, *spec.values(side).items()]}
+        schema = FrameReader(spec.input_type).schema
+        blank = {name: pl.lit(None, dtype).alias(name) for name, dtype in schema.items()}
+        made = blank | own | {SIDE: pl.lit(side, pl.Int8).alias(SIDE)}
+        self._columns = [made[name] for name in schema]
+        self._names = list(schema)
+
+    def process_batch(self, batch: RecordBatch) -> None:
+        if not batch.num_rows:
+            if batch.marks:
+                self.output.emit_watermark(Watermark(batch.marks[-1].watermark))
+            return
+        check_inserts(self.context, batch)
+        frame = self._reader.read(batch).select(self._columns)
+        self.output.collect(batch_of(frame, self._output_type, batch.timestamps_array(), batch.marks))
+
+
+@dataclass(frozen=True)
+class AlikeOperatorFactory:
+    """Makes one side's rows and the other's alike.
+
+    Args:
+        spec: of the join.
+        side: 0 or 1.
+    """
+
+    spec: WindowJoinSpec
+    side: int
+
+    @property
+    def output_type(self) -> RowTypeInfo:
+        return self.spec.input_type
+
+    def create(self) -> AlikeOperator:
+        return AlikeOperator(self.spec, self.side)
+
+
+@functools.lru_cache(maxsize=64)
+def _plan_of(spec: WindowJoinSpec) -> WindowJoinPlan:
+    return WindowJoinPlan(spec)

@@ -1,0 +1,79 @@
+"""WindowPlan: what a columnar window keeps of its rows, how that merges, and what comes out when the window fires.
+
+Aggregates keep partials, top-N its best rows, a join all rows of both sides; panes, segments, sessions, lateness and
+snapshots are the same for all of them. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import polars as pl
+
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation
+
+
+class WindowPlan(Protocol):
+    """Frames in, frames out; a *partial* is a row of what is kept, of which a key may have several."""
+
+    @property
+    def keys(self) -> list[str]:
+        """Columns of the key."""
+
+    @property
+    def input_columns(self) -> list[str]:
+        """Columns of the records that are needed."""
+
+    @property
+    def needs_order(self) -> bool:
+        """Whether rows carry their place in the order of arrival."""
+
+    @property
+    def merges_anywhere(self) -> bool:
+        """Whether partials may be made before the exchange."""
+
+    @property
+    def empty_partials(self) -> pl.DataFrame:
+        """No partials, for their schema."""
+
+    @property
+    def partial_type(self) -> RowTypeInfo:
+        """Type of partials with their keys, as they travel and are saved."""
+
+    @property
+    def output_type(self) -> RowTypeInfo:
+        """Type of the results."""
+
+    def rows(self, frame: pl.DataFrame, sequence: int) -> pl.DataFrame:
+        """What is needed of rows.
+
+        Args:
+            frame: has `input_columns`.
+            sequence: how many rows came before.
+        """
+
+    def aggregated(self, rows: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame:
+        """Partials of rows, for each key, in no order of keys.
+
+        Args:
+            rows: as `rows` gives them.
+            within: columns that part rows of the same key.
+        """
+
+    def merged(self, partials: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame:
+        """Partials made of partials, likewise."""
+
+    def results(self, merged: pl.DataFrame, **context: int) -> pl.DataFrame:
+        """What comes out for merged partials; `context` has what a window knows of itself."""
+
+
+class PlanSpec(Protocol):
+    """Describes a plan; travels to the slots, where the plan is made anew."""
+
+    @property
+    def input_type(self) -> TypeInformation:
+        """Of the records."""
+
+    def plan(self) -> WindowPlan:
+        """The plan."""

@@ -1,0 +1,149 @@
+"""What all columnar operators with windows of event time have in common: late rows, marks, errors and their state.
+
+A subclass takes rows in, and lets event time advance mark by mark. Used by the task's thread.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+
+import polars as pl
+from polars.exceptions import PolarsError
+
+from runtime.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TypeInformation
+from runtime.core.batch import Mark, RecordBatch
+from runtime.core.column_keys import ColumnKeys
+from runtime.core.elements import MIN_WATERMARK, Watermark
+from runtime.operators.columnar.frame_collector import FrameCollector
+from runtime.operators.columnar.frames import FrameReader
+from runtime.operators.columnar.input_checks import check_inserts
+from runtime.operators.columnar.late_rows import LateRows
+from runtime.operators.columnar.segments import Header, keyed_snapshot, restored_frames
+from runtime.operators.columnar.window_plan import PlanSpec, WindowPlan
+from runtime.operators.errors import user_function_error
+from runtime.operators.operator import OneInputOperator, OperatorContext
+from runtime.operators.output import Output
+from runtime.operators.output_tag import OutputTag
+from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
+
+LONG = BasicTypeInfo(BasicType.LONG)
+
+
+class WindowSpec(ABC):
+    """What a columnar window operator does; subclasses are frozen dataclasses.
+
+    Attributes:
+        aggregates: what is made of the rows.
+        allowed_lateness_ms: how far the watermark may have passed a window that still takes rows.
+        late_data_tag: side output of rows that are late for all their windows; None = they are dropped.
+        takes_partials: whether the input is what a first phase made before the exchange.
+    """
+
+    aggregates: PlanSpec
+    allowed_lateness_ms: int
+    late_data_tag: OutputTag | None
+    takes_partials: bool
+
+    @cached_property
+    def plan(self) -> WindowPlan:
+        return self.aggregates.plan()
+
+    def __getstate__(self) -> dict[str, object]:
+        # expressions are made anew from their texts
+        return {name: value for name, value in self.__dict__.items() if name != "plan"}
+
+    @property
+    @abstractmethod
+    def partial_type(self) -> RowTypeInfo:
+        """Type of what is kept, and of what a first phase makes: partials and where they belong in time."""
+
+    @property
+    def state_type(self) -> RowTypeInfo:
+        """Type of what is saved."""
+        return self.partial_type
+
+    @property
+    def input_type(self) -> TypeInformation:
+        """Type of the operator's input."""
+        return self.partial_type if self.takes_partials else self.aggregates.input_type
+
+
+class ColumnarWindowOperator(OneInputOperator, ABC):
+    """Windows of a stream that is keyed by columns.
+
+    Args:
+        spec: what it does.
+        state_name: of what it keeps.
+    """
+
+    def __init__(self, spec: WindowSpec, state_name: str) -> None:
+        self._plan = plan = spec.plan
+        self._lateness_ms = spec.allowed_lateness_ms
+        self._takes_partials = spec.takes_partials
+        self._reader = FrameReader(spec.input_type)
+        self._keys = ColumnKeys(plan.keys, spec.input_type)
+        self._watermark = MIN_WATERMARK
+        self._num_fired = 0
+        self._base_spec = spec
+        self._state_name = state_name
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._late = LateRows(context, output, self._base_spec.late_data_tag, self._base_spec.input_type)
+        self._collector = FrameCollector(output, self._plan.output_type)
+
+    def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
+        if snapshot is None:
+            return
+        self._watermark = snapshot.watermark
+        if snapshot.keyed is not None:
+            state_type = self._base_spec.state_type
+            for header, frame in restored_frames(self._state_name, state_type, self.state_schema(), snapshot.keyed):
+                self.restore(header, frame)
+
+    def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
+        frame, sequence = self.kept()
+        header = Header(self._watermark, sequence)
+        state_type, max_parallelism = self._base_spec.state_type, self.context.max_parallelism
+        keyed = keyed_snapshot(self._state_name, frame, state_type, self._keys, max_parallelism, header)
+        return OperatorSnapshot(keyed, watermark=self._watermark)
+
+    def num_fired_timers(self) -> int:
+        return self._num_fired
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        self.process_batch(RecordBatch.of_values([], [], (Mark(0, watermark.timestamp),)))
+
+    def process_batch(self, batch: RecordBatch) -> None:
+        marks = [mark for mark in batch.marks if mark.watermark >= self._watermark]
+        try:
+            if batch.num_rows:
+                check_inserts(self.context, batch)
+                self.process_rows(batch, marks)
+            elif marks:
+                self.advance(marks)
+        except PolarsError as error:
+            raise user_function_error(self.context, error, during="aggregating columns") from error
+        self._collector.flush()
+
+    @abstractmethod
+    def state_schema(self) -> Sequence[tuple[str, pl.DataType]]:
+        """Of the frames that `kept` gives."""
+
+    @abstractmethod
+    def kept(self) -> tuple[pl.DataFrame, int]:
+        """Everything that is kept, and how many rows have come."""
+
+    @abstractmethod
+    def restore(self, header: Header, frame: pl.DataFrame) -> None:
+        """Take in what `kept` gave, or a part of it."""
+
+    @abstractmethod
+    def process_rows(self, batch: RecordBatch, marks: list[Mark]) -> None:
+        """Take in the rows of a batch that has some, and let event time advance at `marks`."""
+
+    @abstractmethod
+    def advance(self, marks: Sequence[Mark]) -> None:
+        """Event time advances mark by mark, at least one, with no rows between."""

@@ -1,0 +1,289 @@
+"""TwoPhaseCommitSink: exactly-once output into any system that has transactions, from a handful of functions.
+
+A transaction takes the records between two checkpoints of one subtask. It is pre-committed in the snapshot, committed
+once the checkpoint is complete, and committed again, which must do no harm, by whoever restores that checkpoint. Its id
+says which attempt of which job's sink began it, so that each attempt can abort what older ones left behind, even what
+an old process that was frozen prepares later. Source: Flink, TwoPhaseCommitSinkFunction.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Self, TypeVar
+
+from runtime.common import options
+from runtime.common.configuration import Configuration
+from runtime.common.time import Duration
+from runtime.core.batch import RecordBatch
+from runtime.operators.sink import (
+    Committer,
+    Sink,
+    SinkSetupError,
+    SinkWriter,
+    Sweeper,
+    WriterContext,
+)
+
+T = TypeVar("T")
+
+DEFAULT_ALLOWED_DOWNTIME = Duration.of_hours(1)
+"""How long a job may be down before it commits what it prepared; more asks for a longer transaction timeout."""
+_SCHEME = "tidemark"
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionId:
+    """Names one transaction. As text, `tidemark-<job>-<operator>-<attempt>-<subtask>-<number>`: at most 120 characters
+    of ASCII letters, digits and hyphens."""
+
+    job_id: str
+    operator_id: str
+    attempt: int
+    subtask_index: int
+    number: int
+    """Counts the transactions of one subtask in one attempt."""
+
+    def __str__(self) -> str:
+        prefix = transaction_prefix(self.job_id, self.operator_id)
+        return f"{prefix}{self.attempt}-{self.subtask_index}-{self.number}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """The id that a text is; None if it is none."""
+        parts = text.split("-")
+        if len(parts) != 6 or parts[0] != _SCHEME or not all(part.isdecimal() for part in parts[3:]):
+            return None
+        return cls(parts[1], parts[2], int(parts[3]), int(parts[4]), int(parts[5]))
+
+
+def transaction_prefix(job_id: str, operator_id: str) -> str:
+    """What the ids of all transactions of a sink begin with, of every attempt and subtask."""
+    return f"{_SCHEME}-{job_id}-{operator_id}-"
+
+
+def is_leftover(transaction_id: str, context: WriterContext) -> bool:
+    """Whether a transaction is one of this sink's that an older attempt began."""
+    known = TransactionId.parse(transaction_id)
+    return (
+        known is not None
+        and (known.job_id, known.operator_id) == (context.job_id, context.operator_id)
+        and known.attempt < context.attempt
+    )
+
+
+class TransactionIds:
+    """Makes the ids of one writer's transactions."""
+
+    def __init__(self, context: WriterContext) -> None:
+        self._context = context
+        self._number = 0
+
+    def next(self) -> TransactionId:
+        """One that there was never before."""
+        context = self._context
+        self._number += 1
+        return TransactionId(context.job_id, context.operator_id, context.attempt, context.subtask_index, self._number)
+
+
+def check_transaction_timeout(
+    timeout: Duration | None, allowed_downtime: Duration, configuration: Configuration
+) -> None:
+    """Refuse a timeout after which a transaction could be gone that a completed checkpoint relies on.
+
+    Args:
+        timeout: after which the system aborts a transaction by itself; None = never.
+        allowed_downtime: how long the job may be down.
+        configuration: of the job.
+
+    Raises:
+        SinkSetupError: the timeout is shorter than the checkpoint interval and the allowed downtime together.
+    """
+    interval = configuration.get(options.CHECKPOINTING_INTERVAL)
+    interval_ms = 0 if interval is None else interval.to_millis()
+    downtime_ms = allowed_downtime.to_millis()
+    if timeout is not None and timeout.to_millis() < interval_ms + downtime_ms:
+        raise SinkSetupError(
+            f"transactions would time out after {timeout.to_millis() / 1000:g} s, before they are committed: that must "
+            f"not be less than the checkpoint interval and the allowed downtime together, {interval_ms / 1000:g} s + "
+            f"{downtime_ms / 1000:g} s; make transaction_timeout longer or allowed_downtime shorter"
+        )
+
+
+class TwoPhaseCommitFunction(ABC, Generic[T]):
+    """What a system with transactions has to offer.
+
+    A transaction is a value of one's own that JSON can express (a dict, a text): whatever it takes to find the
+    transaction again from another process. Everything is called by the task's thread; what takes long holds up the
+    task. `commit`, `abort` and the two `recover_…` are idempotent: each may be called again, in another process, for a
+    transaction that was committed, was aborted or never came to be.
+    """
+
+    def open(self, context: WriterContext) -> None:
+        """Connect. Called once in the process that runs the subtask, before everything else."""
+
+    @abstractmethod
+    def begin(self, transaction_id: str) -> T:
+        """Begin a transaction; called when there is a first record for it.
+
+        Args:
+            transaction_id: unique; see TransactionId. It should be part of the transaction's name in the system.
+        """
+
+    @abstractmethod
+    def write(self, transaction: T, batch: RecordBatch) -> None:
+        """Take records into the transaction."""
+
+    @abstractmethod
+    def pre_commit(self, transaction: T) -> None:
+        """Make everything durable that was written, so that `commit` cannot fail for what is in it; nothing more is
+        written. The transaction's value goes into the snapshot as it is after this."""
+
+    @abstractmethod
+    def commit(self, transaction: T) -> None:
+        """Make it visible. Nothing happens if that is so already.
+
+        Raises:
+            Exception: it is not sure to be visible; the job restarts and tries again.
+        """
+
+    @abstractmethod
+    def abort(self, transaction: T) -> None:
+        """Drop what was written. Nothing happens if there is nothing."""
+
+    def recover_and_commit(self, transaction: T) -> None:
+        """As `commit`, of a transaction that another process pre-committed and that may be visible already."""
+        self.commit(transaction)
+
+    def recover_and_abort(self, transaction: T) -> None:
+        """As `abort`, of a transaction that an older attempt left behind."""
+        self.abort(transaction)
+
+    @abstractmethod
+    def list_unfinished(self, prefix: str) -> Mapping[str, T]:
+        """Transactions that the system holds neither committed nor aborted, whoever began them, by transaction id.
+
+        Those that older attempts began and that no checkpoint holds are then aborted. Empty if the system aborts by
+        itself what nobody commits.
+
+        Args:
+            prefix: of the ids of this sink's transactions.
+        """
+
+    def close(self) -> None:
+        """Disconnect; idempotent, also called after a failure."""
+
+
+class TwoPhaseCommitSink(Sink):
+    """Writes with transactions. Without checkpoints there is one per subtask, committed when the job has finished.
+
+    Args:
+        function: what to do; picklable, each subtask has its own copy.
+        transaction_timeout: after which the system aborts a transaction by itself; None = never.
+        allowed_downtime: how long the job may be down and still commit what it has prepared.
+    """
+
+    def __init__(
+        self,
+        function: TwoPhaseCommitFunction[Any],
+        transaction_timeout: Duration | None = None,
+        allowed_downtime: Duration = DEFAULT_ALLOWED_DOWNTIME,
+    ) -> None:
+        self._function = function
+        self._timeout = transaction_timeout
+        self._downtime = allowed_downtime
+        #: ids of what this subtask has pre-committed and not committed; empty until there is a writer
+        self._prepared: set[str] = set()
+
+    def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
+        check_transaction_timeout(self._timeout, self._downtime, context.configuration)
+        self._function.open(context)
+        return _TransactionWriter(self._function, context, self._prepared)
+
+    def create_committer(self) -> Committer:
+        return _TransactionCommitter(self._function, self._prepared)
+
+    def create_sweeper(self, context: WriterContext) -> Sweeper:
+        return _TransactionSweeper(self._function, context)
+
+
+class _TransactionWriter(SinkWriter):
+    """Its committables are {"id": the transaction's id, "transaction": the function's own value}."""
+
+    def __init__(self, function: TwoPhaseCommitFunction[Any], context: WriterContext, prepared: set[str]) -> None:
+        self._function = function
+        self._ids = TransactionIds(context)
+        self._prepared = prepared
+        self._current: tuple[str, Any] | None = None
+        #: pre-committed by `finish`, so in no snapshot yet
+        self._unheld: list[Any] = []
+        self._has_ended = False
+
+    def write(self, batch: RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        if self._current is None:
+            transaction_id = str(self._ids.next())
+            self._current = transaction_id, self._function.begin(transaction_id)
+        self._function.write(self._current[1], batch)
+
+    def flush(self, end_of_input: bool) -> None:
+        self._has_ended = end_of_input
+
+    def prepare_commit(self) -> Sequence[Any]:
+        if self._current is None:
+            return ()
+        transaction_id, transaction = self._current
+        # first: what fails here is aborted by `close`
+        self._function.pre_commit(transaction)
+        self._current = None
+        self._prepared.add(transaction_id)
+        if self._has_ended:
+            self._unheld.append(transaction)
+        return [{"id": transaction_id, "transaction": transaction}]
+
+    def snapshot_state(self) -> Sequence[Any]:
+        self._unheld = []
+        return ()
+
+    def committed(self, committables: Sequence[Any]) -> None:
+        self._unheld = []
+
+    def close(self) -> None:
+        given_up = [*self._unheld, *(() if self._current is None else (self._current[1],))]
+        self._unheld, self._current = [], None
+        try:
+            for transaction in given_up:
+                self._function.abort(transaction)
+        finally:
+            self._function.close()
+
+
+class _TransactionCommitter(Committer):
+    def __init__(self, function: TwoPhaseCommitFunction[Any], prepared: set[str]) -> None:
+        self._function = function
+        self._prepared = prepared
+
+    def commit(self, committables: Sequence[Any]) -> None:
+        for committable in committables:
+            transaction_id, transaction = committable["id"], committable["transaction"]
+            if transaction_id in self._prepared:
+                self._function.commit(transaction)
+                self._prepared.discard(transaction_id)
+            else:
+                # another process prepared it, or committing it has failed before
+                self._function.recover_and_commit(transaction)
+
+
+class _TransactionSweeper(Sweeper):
+    def __init__(self, function: TwoPhaseCommitFunction[Any], context: WriterContext) -> None:
+        self._function = function
+        self._context = context
+
+    def sweep(self, held: Sequence[Any]) -> None:
+        spared = {item["id"] for item in held}
+        prefix = transaction_prefix(self._context.job_id, self._context.operator_id)
+        for transaction_id, transaction in self._function.list_unfinished(prefix).items():
+            if is_leftover(transaction_id, self._context) and transaction_id not in spared:
+                self._function.recover_and_abort(transaction)
