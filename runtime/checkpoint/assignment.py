@@ -283,23 +283,17 @@ def _deal_channels(
 ) -> dict[TaskId, tuple[list[ChannelState], bool]]:
     """What each consumer takes in, and whether it comes from another parallelism."""
     by_id = {v.vertex_id: v for v in graph.vertices}
-    moved = {
-        edge_id: any(
-            saved[operator_id].parallelism != by_id[vertex_id].parallelism
-            for operator_id, vertex_id in (
-                (metadata.edges[edge_id].source, e.source),
-                (metadata.edges[edge_id].target, e.target),
-            )
-        )
-        for edge_id, e in edges.items()
-    }
     dealt: dict[TaskId, tuple[list[ChannelState], bool]] = {}
     # per channel in order: what the consumer had received is older than what the producer still held
     for channel in sorted(metadata.channels, key=lambda c: (c.edge_id, c.producer, c.consumer, c.is_output)):
         edge = edges.get(channel.edge_id)
         if edge is None:
             continue
-        is_mixed = moved[channel.edge_id]
+        identity = metadata.edges[channel.edge_id]
+        is_mixed = (
+            saved[identity.source].parallelism != by_id[edge.source].parallelism
+            or saved[identity.target].parallelism != by_id[edge.target].parallelism
+        )
         channel = replace(channel, edge_id=edge.edge_id)
         for consumer in _consumers(channel, edge, by_id[edge.target].parallelism, is_mixed):
             in_flight, mixed = dealt.get(TaskId(edge.target, consumer), ([], False))

@@ -210,9 +210,9 @@ class BarrierHandler:
             return []
         self._aborted.add(checkpoint_id)
         pending = self._pending.pop(checkpoint_id, None)
+        self._announced.pop(checkpoint_id, None)
         if pending is None:
-            self._announced.pop(checkpoint_id, None)
-            return []
+            return self._heed_announcements(now_ms)
         return self._abandon(pending) + self._go_on(now_ms)
 
     # --- exactly once -------------------------------------------------------------------------------------------------

@@ -99,6 +99,11 @@ class _Pending:
         # behind a savepoint that stops the job sinks commit, so nothing older may be gone back to
         return not self.options.is_savepoint or self.options.after is not AfterSnapshot.GO_ON
 
+    @property
+    def has_drained(self) -> bool:
+        """Whether sources may have ended their input for it."""
+        return self.options.after is AfterSnapshot.DRAIN and self.stage is not Stage.SOURCES
+
     def files(self) -> list[FileHandle]:
         return [file for state in self.states.values() for file in state.files()]
 
@@ -524,8 +529,7 @@ class CheckpointCoordinator:
         self._aborted[pending.checkpoint_id] = None
         if len(self._aborted) > REMEMBERED_ABORTS:
             del self._aborted[next(iter(self._aborted))]
-        if pending.is_last and (pending.options.after is AfterSnapshot.GO_ON or pending.stage is Stage.SOURCES):
-            # else sources have stopped already: only another attempt brings them back
+        if pending.is_last and not pending.has_drained:
             self._is_sealed = False
         self._statistics.failed(pending.checkpoint_id, cause, self._wall_ms)
         if self._running is not None and self._running.attempt == pending.attempt:
@@ -554,9 +558,8 @@ class CheckpointCoordinator:
     def _answer(self, pending: _Pending, error: str | None) -> None:
         if pending.request is not None:
             location = pending.options.directory if error is None else None
-            was_triggered = pending.stage is not Stage.SOURCES
             self._actions.append(
-                RequestDone(pending.request.request_id, pending.checkpoint_id, location, error, was_triggered)
+                RequestDone(pending.request.request_id, pending.checkpoint_id, location, error, pending.has_drained)
             )
 
     # --- the job ------------------------------------------------------------------------------------------------------

@@ -243,8 +243,8 @@ class RequestDone:
     location: str | None
     """URI of the completed snapshot's directory; None: it failed."""
     error: str | None
-    was_triggered: bool = False
-    """Whether tasks may have acted on it: one that was to stop the job then has stopped sources."""
+    has_drained: bool = False
+    """Whether sources may have ended their input for it: then only another attempt brings them back."""
 
 
 CoordinatorAction = (

@@ -7,24 +7,31 @@ the JobMaster. A MiniCluster job that is waited for runs in the waiting thread i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from typing import TypeVar
 
+from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
 from runtime.common.configuration import Configuration
+from runtime.core.checkpointing import SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK, Clock
-from runtime.core.ids import Attempt, JobId
+from runtime.core.ids import Attempt, JobId, VertexId
 from runtime.execution.continuous import SparkSlots
 from runtime.execution.errors import JobCanceledError, JobExecutionError, UnknownTargetError
 from runtime.execution.mini_cluster import MiniCluster
-from runtime.execution.spark_session import acquire_context
+from runtime.execution.spark_session import acquire_context, is_local
 from runtime.graph.job_graph import JobGraph
+from runtime.jobmaster.actions import RequestAnswered
+from runtime.jobmaster.checkpoint_storage import CheckpointHome
 from runtime.jobmaster.client_outputs import ClientOutputs, CollectedBatches
 from runtime.jobmaster.driver import JobMasterDriver
-from runtime.jobmaster.events import JobMasterEvent
+from runtime.jobmaster.events import AfterSavepoint, JobMasterEvent
 from runtime.jobmaster.execution_graph import ExecutionGraph
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.status import JobStatusSnapshot
+
+T = TypeVar("T")
 
 
 class JobHandle:
@@ -64,6 +71,61 @@ class JobHandle:
         """Ask the job to stop; `wait` tells when it has."""
         self._cancel()
 
+    def trigger_savepoint(
+        self, target_directory: str | None = None, *, kind: SnapshotKind = SnapshotKind.CANONICAL
+    ) -> Future[str]:
+        """Take a savepoint; the job goes on.
+
+        Args:
+            target_directory: the savepoint becomes a directory in it; None = execution.checkpointing.savepoint-dir.
+            kind: CANONICAL, or FULL for the state backend's own form.
+
+        Returns:
+            The savepoint's URI. Fails with JobRequestError, the message says why.
+        """
+        return _location(self._driver.trigger_savepoint(target_directory, kind=kind))
+
+    def stop_with_savepoint(
+        self,
+        target_directory: str | None = None,
+        *,
+        drain: bool = False,
+        kind: SnapshotKind = SnapshotKind.CANONICAL,
+    ) -> Future[str]:
+        """Stop the job behind a savepoint; the result comes when it has FINISHED.
+
+        Args:
+            target_directory: as in `trigger_savepoint`.
+            drain: whether the end of the input goes through first, so that windows fire; such a savepoint is no point
+                to resume the same input from.
+            kind: as in `trigger_savepoint`.
+
+        Returns:
+            As `trigger_savepoint`. If it fails, the job goes on, from its newest checkpoint if need be.
+        """
+        after = AfterSavepoint.DRAIN if drain else AfterSavepoint.SUSPEND
+        return _location(self._driver.trigger_savepoint(target_directory, after=after, kind=kind))
+
+    def cancel_with_savepoint(self, target_directory: str | None = None) -> Future[str]:
+        """Take a savepoint and cancel the job once it is complete: as `trigger_savepoint`. Sinks do not commit what
+        came after their last checkpoint; `stop_with_savepoint` has them do so."""
+        return _location(self._driver.trigger_savepoint(target_directory, after=AfterSavepoint.CANCEL))
+
+    def trigger_checkpoint(self, kind: SnapshotKind | None = None) -> Future[int]:
+        """Take a checkpoint now: FULL, INCREMENTAL, or as configured. Its number, or JobRequestError."""
+        return _mapped(self._driver.trigger_checkpoint(kind), lambda answer: answer.checkpoint_id or 0)
+
+    def rescale(self, parallelism: Mapping[VertexId, int]) -> Future[None]:
+        """Go on with other parallelisms, from a checkpoint; completes when the job runs with them.
+
+        Args:
+            parallelism: of the vertices that are to change.
+
+        Returns:
+            Fails with JobRequestError; the job then goes on as it was.
+        """
+        return _mapped(self._driver.rescale(parallelism), lambda _: None)
+
     def collected(self, collect_id: str) -> CollectedBatches:
         """What the collect sink of that id sends."""
         return self._outputs.collector(collect_id)
@@ -99,6 +161,24 @@ class JobHandle:
             self.result.set_result(finished(self._driver.status()))
         except JobExecutionError as error:
             self.result.set_exception(error)
+
+
+def _location(answer: Future[RequestAnswered]) -> Future[str]:
+    return _mapped(answer, lambda answered: answered.location or "")
+
+
+def _mapped(future: Future[RequestAnswered], result: Callable[[RequestAnswered], T]) -> Future[T]:
+    mapped: Future[T] = Future()
+
+    def complete(done: Future[RequestAnswered]) -> None:
+        error = done.exception()
+        if error is None:
+            mapped.set_result(result(done.result()))
+        else:
+            mapped.set_exception(error)
+
+    future.add_done_callback(complete)
+    return mapped
 
 
 def finished(snapshot: JobStatusSnapshot) -> JobStatusSnapshot:
@@ -144,9 +224,17 @@ def submit(
         slots = ExecutionGraph(graph, Attempt(0)).slot_count
         context = acquire_context(configuration, slots)
 
+        home = CheckpointHome.of(
+            CheckpointSettings.from_configuration(configuration),
+            graph.job_id,
+            slots_are_local=is_local(context.master),
+        )
+
         def create_provider(post: Callable[[JobMasterEvent], None]) -> SparkSlots:
             return SparkSlots(context, graph.job_id, configuration, post)
 
-        driver = JobMasterDriver(graph, create_provider, outputs, SYSTEM_CLOCK)
+        driver = JobMasterDriver(
+            graph, create_provider, outputs, SYSTEM_CLOCK, home=home, max_slots=context.defaultParallelism
+        )
         return JobHandle(graph, driver, outputs, driver.run, driver.cancel, in_caller=False)
     raise UnknownTargetError(f"execution.target {target!r}: known are 'spark' and 'mini-cluster'")

@@ -13,12 +13,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
+from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import SlotProcess
+from runtime.jobmaster.checkpoint_storage import CheckpointHome
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import JobMasterEvent, SlotLost, SlotMessageReceived
@@ -26,6 +28,7 @@ from runtime.jobmaster.execution_graph import Region
 from runtime.network.local import LocalNetwork
 from runtime.task.messages import Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage
 from runtime.task.slot import MAX_WAIT_MS, Slot
+from runtime.task.uploads import InlineUploads
 
 
 class _LocalControlLink:
@@ -80,7 +83,7 @@ class _LocalSlots:
             for slot in region.slots:
                 link = _LocalControlLink(slot, attempt, self._post)
                 environment = network.environment(slot)
-                new_slot = Slot(slot, attempt, "localhost", environment, link, self._clock)
+                new_slot = Slot(slot, attempt, "localhost", environment, link, self._clock, InlineUploads())
                 new_slot.on_wake(self._wake)
                 self.slots[slot, attempt] = (new_slot, link)
 
@@ -142,27 +145,36 @@ class MiniCluster:
         graph: the job.
         outputs: takes what the job prints and collects.
         clock: a clock with a method `advance(ms)` is moved to the next deadline instead of waiting for it.
+        home: where the job's checkpoints are; None = where its configuration says, else in a private directory.
     """
 
-    def __init__(self, graph: JobGraph, outputs: ClientOutputs, clock: Clock) -> None:
+    def __init__(
+        self, graph: JobGraph, outputs: ClientOutputs, clock: Clock, home: CheckpointHome | None = None
+    ) -> None:
         self._clock = clock
         self._advance: Callable[[int], None] | None = getattr(clock, "advance", None)
         self._woken = threading.Event()
         providers: list[_LocalSlots] = []
 
-        window_bytes = Configuration.from_dict(dict(graph.configuration)).get(options.CHANNEL_WINDOW_BYTES)
+        configuration = Configuration.from_dict(dict(graph.configuration))
+        window_bytes = configuration.get(options.CHANNEL_WINDOW_BYTES)
+        if home is None:
+            settings = CheckpointSettings.from_configuration(configuration)
+            home = CheckpointHome.of(settings, graph.job_id, slots_are_local=True)
 
         def create_provider(post: Callable[[JobMasterEvent], None]) -> _LocalSlots:
             providers.append(_LocalSlots(post, clock, self._woken.set, window_bytes))
             return providers[0]
 
-        self.driver = JobMasterDriver(without_heartbeat_timeout(graph), create_provider, outputs, clock)
+        self.driver = JobMasterDriver(
+            without_heartbeat_timeout(graph), create_provider, outputs, clock, home=home, is_inline=True
+        )
+        self.driver.on_post = self._woken.set
         self._slots = providers[0]
 
     def cancel(self) -> None:
         """Ask the job to stop; any thread."""
         self.driver.cancel()
-        self._woken.set()
 
     def run(self) -> None:
         """Run the job to its end."""

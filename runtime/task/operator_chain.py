@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from runtime.core.elements import END_OF_INPUT, MIN_WATERMARK, LatencyMarker, StreamElement
-from runtime.core.ids import OperatorId
+from runtime.core.ids import CheckpointId, OperatorId
 from runtime.graph.job_graph import ChainEdge, JobVertex
 from runtime.metrics import Counter
 from runtime.network.record_writer import RecordWriter
@@ -24,7 +24,7 @@ from runtime.operators.outputs import (
     RecordWriterOutput,
     TaggedOutput,
 )
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
 
 
 class ExitOutput:
@@ -176,8 +176,11 @@ class OperatorChain:
         """That input of the head has ended."""
         self.head.end_input(input_index)
 
-    def finish(self) -> bool:
+    def finish(self, keep_open: bool = False) -> bool:
         """All inputs have ended: finish the operators first to last, flush, and say END on every channel.
+
+        Args:
+            keep_open: leave the operators open, so that checkpoints can still take their final state.
 
         Returns:
             False if an operator still waits for results: to be called again once mail or a timer has come.
@@ -194,7 +197,8 @@ class OperatorChain:
             operator.finish()
             self._finished += 1
         # before END: what a user's close() raises must still fail the task
-        self._close(index for index, operator in enumerate(self.operators) if not operator.commits_at_the_end)
+        if not keep_open:
+            self._close(index for index, operator in enumerate(self.operators) if not operator.commits_at_the_end)
         self.broadcast(END_OF_INPUT)
         return True
 
@@ -203,12 +207,42 @@ class OperatorChain:
         for leaving in self.exits:
             leaving.writer.broadcast(element)
 
-    def snapshot(self) -> dict[OperatorId, OperatorSnapshot]:
-        """State of every operator, between two steps."""
-        return {
-            chained.operator_id: operator.snapshot_state()
-            for chained, operator in zip(self._vertex.operators, self.operators, strict=True)
-        }
+    @property
+    def is_open(self) -> bool:
+        """Whether every operator is still open, so that its state can be taken."""
+        return not self._closed
+
+    def prepare_snapshot(self, checkpoint_id: CheckpointId) -> None:
+        """A barrier is about to go out: let every operator, first to last, emit what belongs before it."""
+        for operator in self.operators:
+            operator.prepare_snapshot_pre_barrier(checkpoint_id)
+
+    def snapshot(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> dict[OperatorId, OperatorSnapshot]:
+        """State of every operator, between two steps.
+
+        Raises:
+            Exception: whatever an operator raised; what others have begun is given up.
+        """
+        snapshots: dict[OperatorId, OperatorSnapshot] = {}
+        try:
+            for chained, operator in zip(self._vertex.operators, self.operators, strict=True):
+                snapshots[chained.operator_id] = operator.snapshot_state(request)
+        except BaseException:
+            for snapshot in snapshots.values():
+                if snapshot.pending is not None:
+                    snapshot.pending.discard()
+            raise
+        return snapshots
+
+    def notify_checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
+        """Tell every operator that a checkpoint is complete."""
+        for operator in self.operators:
+            operator.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: CheckpointId) -> None:
+        """Tell every operator that a checkpoint was given up."""
+        for operator in self.operators:
+            operator.notify_checkpoint_aborted(checkpoint_id)
 
     def commit_finished(self) -> None:
         """Make visible what the operators hold back until the whole job has finished."""

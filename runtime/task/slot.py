@@ -11,31 +11,45 @@ import pickle
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from runtime.checkpoint.file_system import CheckpointFileSystem
+from runtime.checkpoint.handles import CheckpointMetrics, TaskStateHandle
+from runtime.checkpoint.settings import CheckpointSettings
+from runtime.checkpoint.storage import DEFAULT_RETRIES, Retries, TaskStateReader, TaskStateWriter, default_file_system
 from runtime.common import options
 from runtime.common.configuration import Configuration
+from runtime.core.checkpointing import CheckpointOptions
 from runtime.core.clock import Clock
-from runtime.core.ids import Attempt, OperatorId, SlotId, TaskId
+from runtime.core.elements import CheckpointBarrier
+from runtime.core.ids import Attempt, CheckpointId, OperatorId, SlotId, TaskId
 from runtime.graph.job_graph import JobVertex
 from runtime.network.channel import NetworkEnvironment
 from runtime.operators.operator import OperatorFactory
 from runtime.operators.source_operator import SourceCoordinator, SourceOperatorFactory
 from runtime.operators.watermark_alignment import AlignmentGroup
+from runtime.state.errors import RedistributionError, StateMigrationError
+from runtime.state.handles import DamagedSnapshotError
 from runtime.task.client_output import SlotClientChannel
 from runtime.task.messages import (
+    AcknowledgeCheckpoint,
     CancelTasks,
     ClientAck,
     ClientOutput,
     CommitFinished,
+    CoordinatorsSnapshotted,
+    DeclineCheckpoint,
     DeliverOperatorEvent,
     Deploy,
     FailureInfo,
     Heartbeat,
     HeartbeatRequest,
     JobMasterMessage,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
     OperatorEvent,
     RegisterSlot,
     ReleaseSlot,
@@ -43,14 +57,18 @@ from runtime.task.messages import (
     SlotFailed,
     SlotLeaving,
     SlotMessage,
+    SnapshotCoordinators,
     Start,
     TaskDeployment,
     TaskState,
     TaskStateChanged,
+    TriggerCheckpoint,
 )
 from runtime.task.processing_time import TimerQueue
 from runtime.task.task import Task
 from runtime.task.time_accounting import Activity
+from runtime.task.uploads import Uploads, UploadThreads
+from runtime.task.working_directory import WorkingDirectory
 
 #: the loop looks up at least this often, whatever it is told; bounds the harm of a lost wake-up
 MAX_WAIT_MS = 200.0
@@ -85,10 +103,25 @@ class ControlLostError(Exception):
 
 
 class Slot:
-    """One slot of one attempt of a job."""
+    """One slot of one attempt of a job.
+
+    Args:
+        uploads: writes snapshots to storage; None = threads of its own.
+        files: where snapshots are; None = the real file systems.
+        retries: of what the storage refuses.
+    """
 
     def __init__(
-        self, slot: SlotId, attempt: Attempt, host: str, network: NetworkEnvironment, control: ControlLink, clock: Clock
+        self,
+        slot: SlotId,
+        attempt: Attempt,
+        host: str,
+        network: NetworkEnvironment,
+        control: ControlLink,
+        clock: Clock,
+        uploads: Uploads | None = None,
+        files: CheckpointFileSystem | None = None,
+        retries: Retries = DEFAULT_RETRIES,
     ) -> None:
         self.slot_id = slot
         self.attempt = attempt
@@ -98,6 +131,15 @@ class Slot:
         self.configuration = Configuration()
         self.job_parameters: dict[str, str] = {}
         self.client = SlotClientChannel(self._send_client_output)
+        self.uploads: Uploads = UploadThreads(f"uploads-{slot}") if uploads is None else uploads
+        self.state_compression = "none"
+        self.keeps_finished_open = False
+        self.job_id = ""
+        self._files = files
+        self._retries = retries
+        self._directory = WorkingDirectory(self.configuration, "", slot)
+        #: what other threads have for the loop's thread to do; anyone appends, the loop takes
+        self._posted: deque[Callable[[], None]] = deque()
         self._control = control
         self._tasks: list[Task] = []
         #: tasks that were never made because the slot failed before
@@ -134,7 +176,7 @@ class Slot:
 
     def awaits_mail(self) -> bool:
         """Whether a thread is at work for one of the tasks and will post mail."""
-        return any(task.awaits_mail() for task in self._tasks)
+        return any(task.awaits_mail() or task.checkpoints.is_uploading for task in self._tasks)
 
     def run(self) -> None:
         """Step until released.
@@ -151,6 +193,7 @@ class Slot:
         except ControlLostError:
             # whatever may have taken our place: leave nothing half-written behind
             self._close_all()
+            self._directory.close()
             raise
 
     def step(self) -> bool:
@@ -158,9 +201,12 @@ class Slot:
         busy = self._take_messages()
         if self._released:
             return True
+        busy = self._run_posted() or busy
         busy = self._fire_timers() or busy
         congested = not self.client.is_available()
         for task in self._tasks:
+            if task.checkpoints.is_active:
+                busy = self._advance_checkpoints(task) or busy
             if task.state is not TaskState.RUNNING:
                 continue
             if congested:
@@ -175,6 +221,8 @@ class Slot:
     def idle_ms(self) -> float:
         """How long `step` will have nothing to do if nothing arrives; at most MAX_WAIT_MS."""
         if any(task.has_work() for task in self._tasks) and self.client.is_available():
+            return 0.0
+        if self._posted or any(task.checkpoints.has_work() for task in self._tasks):
             return 0.0
         wait = MAX_WAIT_MS
         timer_ms = self.timers.next_ms()
@@ -195,6 +243,21 @@ class Slot:
         if task.state is TaskState.FINISHED:
             self._report(task)
         return worked
+
+    def _advance_checkpoints(self, task: Task) -> bool:
+        try:
+            return task.advance_checkpoints()
+        except Exception as error:
+            self.task_failed(task, error)
+            return True
+
+    def _run_posted(self) -> bool:
+        ran = False
+        # those that are there now: what they bring about comes in the next step
+        for _ in range(len(self._posted)):
+            self._posted.popleft()()
+            ran = True
+        return ran
 
     def _fire_timers(self) -> bool:
         fired = False
@@ -247,6 +310,14 @@ class Slot:
                 self._start(message)
             case CancelTasks():
                 self._cancel()
+            case SnapshotCoordinators(checkpoint_id):
+                self._snapshot_coordinators(checkpoint_id)
+            case TriggerCheckpoint(checkpoint_id, timestamp_ms, checkpoint_options):
+                self._trigger(CheckpointBarrier(checkpoint_id, timestamp_ms, checkpoint_options))
+            case NotifyCheckpointComplete(checkpoint_id):
+                self._notify(lambda task: task.checkpoint_complete(checkpoint_id))
+            case NotifyCheckpointAborted(checkpoint_id):
+                self._notify(lambda task: task.checkpoint_aborted(checkpoint_id))
             case CommitFinished():
                 self._commit()
             case ReleaseSlot():
@@ -261,7 +332,14 @@ class Slot:
     def _deploy(self, deploy: Deploy) -> None:
         self.configuration = Configuration.from_dict(dict(deploy.configuration))
         self.job_parameters = dict(deploy.job_parameters)
+        self.job_id = deploy.job_id
         add_to_python_path((self.configuration.get(options.PYTHON_FILES) or "").split(","))
+        self._directory = WorkingDirectory(
+            self.configuration, f"{deploy.job_id[:8]}-{self.attempt}-{self.slot_id}", self.slot_id
+        )
+        settings = CheckpointSettings.from_configuration(self.configuration)
+        self.keeps_finished_open = settings.is_enabled and settings.after_tasks_finish
+        self.state_compression = "zstd" if self.configuration.get(options.SNAPSHOT_COMPRESSION) else "none"
         self._sources = list(deploy.coordinator_slots)
         try:
             for operator_id, slot in deploy.coordinator_slots.items():
@@ -297,7 +375,8 @@ class Slot:
             raise TypeError(f"operator {vertex.head.name} is no source and has no coordinator")
         strategy = factory.watermark_strategy
         group = None if strategy.alignment is None else AlignmentGroup(strategy.alignment, operator_id)
-        coordinator = SourceCoordinator(factory.source, vertex.parallelism, None, group)
+        restored = deploy.coordinator_states.get(operator_id)
+        coordinator = SourceCoordinator(factory.source, vertex.parallelism, restored, group)
         self._coordinators[operator_id] = coordinator
         self._schedule_discovery(coordinator)
 
@@ -388,6 +467,81 @@ class Slot:
     def _send_client_output(self, channel: str, payload: bytes) -> None:
         self._control.send(ClientOutput(self.slot_id, self.attempt, channel, payload))
 
+    # --- checkpoints --------------------------------------------------------------------------------------------------
+
+    def _snapshot_coordinators(self, checkpoint_id: CheckpointId) -> None:
+        try:
+            states = {operator_id: coordinator.snapshot() for operator_id, coordinator in self._coordinators.items()}
+        except Exception as error:
+            info = describe_failure(error, slot=self.slot_id)
+            self._control.send(DeclineCheckpoint(self.slot_id, self.attempt, None, checkpoint_id, info))
+            return
+        self._control.send(CoordinatorsSnapshotted(self.slot_id, self.attempt, checkpoint_id, states))
+
+    def _trigger(self, barrier: CheckpointBarrier) -> None:
+        for task in self._tasks:
+            was_finished = task.state is TaskState.FINISHED
+            try:
+                task.trigger_checkpoint(barrier)
+            except Exception as error:
+                if was_finished:
+                    self.decline(task.task_id, barrier.checkpoint_id, error)
+                else:
+                    self.task_failed(task, error)
+                continue
+            if task.state is TaskState.FINISHED and not was_finished:
+                self._report(task)
+        for not_made in self._not_made:
+            never = RuntimeError("the task was never made")
+            self.decline(not_made, barrier.checkpoint_id, never, counts_as_failure=False)
+
+    def _notify(self, tell: Callable[[Task], None]) -> None:
+        for task in self._tasks:
+            try:
+                tell(task)
+            except Exception as error:
+                if task.state is TaskState.FINISHED:
+                    info = describe_failure(error, task=task.task_id, task_name=task.name, slot=self.slot_id)
+                    self._control.send(SlotFailed(self.slot_id, self.attempt, info))
+                else:
+                    self.task_failed(task, error)
+
+    def acknowledge(
+        self, task: TaskId, checkpoint_id: CheckpointId, state: TaskStateHandle, metrics: CheckpointMetrics
+    ) -> None:
+        """Tell the JobMaster that a task's part of a checkpoint is stored."""
+        self._control.send(AcknowledgeCheckpoint(self.slot_id, self.attempt, task, checkpoint_id, state, metrics))
+
+    def decline(
+        self, task: TaskId, checkpoint_id: CheckpointId, error: Exception, counts_as_failure: bool = True
+    ) -> None:
+        """Tell the JobMaster that a task takes no part in a checkpoint."""
+        name = next((known.name for known in self._tasks if known.task_id == task), "")
+        info = describe_failure(error, task=task, task_name=name, slot=self.slot_id)
+        self._control.send(DeclineCheckpoint(self.slot_id, self.attempt, task, checkpoint_id, info, counts_as_failure))
+
+    def post(self, action: Callable[[], None]) -> None:
+        """Have the loop's thread run `action` in its next turn; any thread."""
+        self._posted.append(action)
+        self.wake()
+
+    def state_writer(self, options: CheckpointOptions, checkpoint_id: CheckpointId, task: str) -> TaskStateWriter:
+        """Writes a task's files of a checkpoint."""
+        return TaskStateWriter(self._file_system(), options, checkpoint_id, task, self._retries)
+
+    def state_reader(self) -> TaskStateReader:
+        """Reads and verifies files of checkpoints."""
+        return TaskStateReader(self._file_system(), self._retries)
+
+    def working_directory(self) -> Path:
+        """Local; for as long as the slot lives."""
+        return self._directory.path()
+
+    def _file_system(self) -> CheckpointFileSystem:
+        if self._files is None:
+            self._files = default_file_system()
+        return self._files
+
     # --- ending -------------------------------------------------------------------------------------------------------
 
     def task_failed(self, task: Task, error: Exception) -> None:
@@ -420,6 +574,7 @@ class Slot:
             return
         self._released = True
         self._close_all()
+        self._directory.close()
         self.network.close()
         for action in self._on_release:
             action()
@@ -427,6 +582,7 @@ class Slot:
         self._control.close()
 
     def _close_all(self) -> None:
+        self.uploads.close()
         for task in self._tasks:
             # a task that failed or was cancelled is closed already; one that finished still holds its operators
             if task.state in (TaskState.FINISHED, TaskState.RUNNING, TaskState.INITIALIZING):
@@ -459,7 +615,28 @@ def describe_failure(
     name = type(error).__name__
     message = text if getattr(error, "is_self_explanatory", False) else f"{name}: {text}" if text else name
     where = f"task {task_name}: " if task_name and not getattr(error, "is_self_explanatory", False) else ""
-    return FailureInfo(where + message, "".join(traceback.format_exception(error)).rstrip(), task, task_name, slot)
+    causes = list(_causes(error))
+    return FailureInfo(
+        where + message,
+        "".join(traceback.format_exception(error)).rstrip(),
+        task,
+        task_name,
+        slot,
+        is_damaged_snapshot=any(isinstance(cause, DamagedSnapshotError) for cause in causes),
+        # state that does not fit the program will not fit it the next time either
+        is_fatal=any(
+            isinstance(cause, RedistributionError | StateMigrationError) or getattr(cause, "is_fatal", False)
+            for cause in causes
+        ),
+    )
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 __all__ = ["ControlLink", "ControlLostError", "Slot", "describe_failure"]

@@ -1,8 +1,8 @@
 """Task: one subtask of a chain, run step by step by its slot's loop.
 
 A step takes a slice of records (about 20 ms of work) from the input through the whole chain, or lets the source emit
-one. It runs only if its input has something and its output has room, so that operator code never blocks. Used by the
-loop's thread only.
+one. It runs only if its input has something and its output has room, so that operator code never blocks. Checkpoints
+are taken between steps (see runtime.task.checkpoints). Used by the loop's thread only.
 """
 
 from __future__ import annotations
@@ -10,15 +10,26 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
+from runtime.checkpoint.storage import TaskStateReader
 from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.core.batch import RecordBatch
-from runtime.core.clock import Clock
-from runtime.core.elements import EndOfInput, LatencyMarker, Watermark, WatermarkStatus
-from runtime.core.ids import Attempt, OperatorId, SlotId
+from runtime.core.checkpointing import AfterSnapshot
+from runtime.core.elements import (
+    END_OF_INPUT,
+    MAX_WATERMARK,
+    CheckpointBarrier,
+    EndOfInput,
+    LatencyMarker,
+    Watermark,
+    WatermarkStatus,
+)
+from runtime.core.ids import CheckpointId, OperatorId, SlotId
 from runtime.graph.job_graph import JobEdge
+from runtime.graph.partitioning import Partitioning
 from runtime.metrics import MetricRegistry
 from runtime.metrics.histogram import Histogram
 from runtime.network.channel import ChannelId, InputChannel, NetworkEnvironment, OutputChannel
@@ -27,15 +38,24 @@ from runtime.network.record_writer import RecordWriter
 from runtime.operators.operator import ClientChannel, OperatorContext
 from runtime.operators.source_operator import EmitStatus, SourceOperator
 from runtime.state.backend import KeyedStateBackend
-from runtime.state.hashmap.backend import HashMapKeyedStateBackend
+from runtime.state.backends import create_keyed_backend
 from runtime.state.key_groups import key_group_range
+from runtime.task.channel_restore import restored_elements
+from runtime.task.checkpoints import (
+    CheckpointGivenUp,
+    CheckpointServices,
+    TaskCheckpoints,
+    TaskOutput,
+    UnreadBatch,
+)
 from runtime.task.input_gate import GateElement, InputGate
 from runtime.task.io_metrics import io_totals, queue_metrics
 from runtime.task.latency import LatencyStatistics
 from runtime.task.messages import TaskDeployment, TaskState
 from runtime.task.operator_chain import ExitOutput, OperatorChain
-from runtime.task.processing_time import TaskTimers, TimerQueue
+from runtime.task.processing_time import TaskTimers
 from runtime.task.rates import Rates
+from runtime.task.state_writing import operator_snapshots
 from runtime.task.time_accounting import Activity, TimeAccounting
 
 #: Shorter slices cost more per record, longer ones delay timers, cancellation and barriers.
@@ -52,15 +72,20 @@ _RATED = (".numRecordsIn", ".numRecordsOut", ".numRecordsSend", LATE_RECORDS)
 MAX_SLICE_ROWS = 1 << 16
 
 
-class SlotServices(Protocol):
+class SlotServices(CheckpointServices, Protocol):
     """What a task needs of its slot."""
 
-    attempt: Attempt
-    clock: Clock
     configuration: Configuration
     job_parameters: dict[str, str]
     network: NetworkEnvironment
-    timers: TimerQueue
+    job_id: str
+    keeps_finished_open: bool
+    """Whether the state of tasks that have finished is asked for."""
+
+    def state_reader(self) -> TaskStateReader: ...
+
+    def working_directory(self) -> Path:
+        """Local; for as long as the slot lives."""
 
     @property
     def client(self) -> ClientChannel: ...
@@ -106,16 +131,39 @@ class Task:
         self._inputs: list[InputChannel] = []
         self._outputs: list[OutputChannel] = []
         self._writers: list[RecordWriter] = []
+        #: the snapshot after which the task leaves, without finishing its operators
+        self._leaves = False
+        restore = deployment.restore
+        #: whether the task had ended its output in what it goes on from
+        self._was_finished = restore is not None and restore.is_finished
+        allows_unaligned = services.configuration.get(options.FORCE_UNALIGNED_CHECKPOINTS) or all(
+            map(_allows_unaligned, deployment.in_edges)
+        )
+        self.checkpoints = TaskCheckpoints(
+            self.task_id, self.name, vertex, services, allows_unaligned, self._run_for_checkpoint, self._unread
+        )
         self._gates = self._create_gates()
         exits = [ExitOutput(e.source_operator, e.side_output_tag, self._create_writer(e)) for e in deployment.out_edges]
         self._latency = LatencyStatistics(services.configuration, self.task_id.subtask_index, services.clock)
         reuse = services.configuration.get(options.OBJECT_REUSE)
         self.chain = OperatorChain(vertex, exits, self._context_of, reuse, self._latency.arrived)
+        self.checkpoints.connect(
+            self.chain,
+            self._gates,
+            {edge.edge_id: edge.record_type for edge in deployment.in_edges},
+            [
+                TaskOutput(
+                    writer, services.configuration.get(options.FORCE_UNALIGNED_CHECKPOINTS) or _allows_unaligned(e)
+                )
+                for writer, e in zip(self._writers, deployment.out_edges, strict=True)
+            ],
+        )
         head = self.chain.head
         self._source = head if isinstance(head, SourceOperator) else None
         self._slice_rows = INITIAL_SLICE_ROWS
         #: the batch that is being worked off in slices, and how far it has got
         self._batch: RecordBatch | None = None
+        self._batch_gate = 0
         self._batch_input = 0
         self._batch_offset = 0
         self._next_gate = 0
@@ -130,6 +178,7 @@ class Task:
         #: when a sample of the mailbox's latency was begun; None = there is none
         self._probed_ms: float | None = None
         self._initialization_ms = 0.0
+        self._is_open = False
 
     # --- building -----------------------------------------------------------------------------------------------------
 
@@ -141,7 +190,10 @@ class Task:
                 channel = self._services.network.create_input_channel(channel_id, slot, edge.record_type)
                 by_input.setdefault(edge.input_index, []).append(channel)
                 self._inputs.append(channel)
-        return [InputGate(index, channels) for index, channels in sorted(by_input.items())]
+        gates: list[InputGate] = []
+        for index, channels in sorted(by_input.items()):
+            gates.append(InputGate(index, channels, self.checkpoints, sum(len(gate.channels) for gate in gates)))
+        return gates
 
     def _create_writer(self, edge: JobEdge) -> RecordWriter:
         subtask = self.task_id.subtask_index
@@ -167,11 +219,14 @@ class Task:
         chained = vertex.operators[index]
         subtask = self.task_id.subtask_index
 
-        def create_keyed_backend() -> KeyedStateBackend:
-            return HashMapKeyedStateBackend(
+        def create_backend() -> KeyedStateBackend:
+            return create_keyed_backend(
+                self._services.configuration,
                 key_group_range(vertex.max_parallelism, vertex.parallelism, subtask),
                 vertex.max_parallelism,
                 self._clock,
+                self._working_directory(chained.operator_id),
+                chained.name,
             )
 
         return OperatorContext(
@@ -188,18 +243,43 @@ class Task:
             metrics=self._task_group.add_group(chained.name),
             client=self._services.client,
             events=_CoordinatorGateway(self._services, chained.operator_id, subtask),
-            create_keyed_backend=create_keyed_backend,
+            create_keyed_backend=create_backend,
             job_parameters=self._services.job_parameters,
             mailbox=self._post_mail,
+            job_id=self._services.job_id,
         )
 
+    def _working_directory(self, operator_id: str) -> Path:
+        return self._services.working_directory() / f"{operator_id}-{self.task_id.subtask_index}"
+
     def initialize(self) -> None:
-        """Restore and open the operators."""
+        """Restore and open the operators, and take in what was in flight.
+
+        Raises:
+            DamagedSnapshotError: a file of the snapshot is missing or not what was written.
+            Exception: whatever an operator raised.
+        """
         started = self._clock.monotonic_ms()
-        self.chain.initialize_state({})
+        restore = self.deployment.restore
+        files = self._services.state_reader()
+        self.chain.initialize_state(
+            operator_snapshots(restore, self.deployment.vertex, self.task_id, files, self._working_directory)
+        )
         self.chain.open()
+        self._is_open = True
+        if restore is not None and restore.channels:
+            for channel_id, elements in restored_elements(restore, self.deployment, files):
+                self._take_in(channel_id, elements)
         self._initialization_ms = self._clock.monotonic_ms() - started
         self.state = TaskState.INITIALIZING
+
+    def _take_in(self, channel_id: ChannelId, elements: list[RecordBatch | Watermark]) -> None:
+        for gate in self._gates:
+            for index, channel in enumerate(gate.channels):
+                if channel.channel_id == channel_id:
+                    gate.take_in(index, elements)
+                    return
+        raise LookupError(f"task {self.name} has no {channel_id} to restore")
 
     # --- running ------------------------------------------------------------------------------------------------------
 
@@ -212,6 +292,8 @@ class Task:
         if self._probed_ms is not None:
             self._mail_latency.update(self._clock.monotonic_ms() - self._probed_ms)
             self._probed_ms = None
+        if self.is_suspended:
+            return self._step_suspended()
         worked = bool(self._mails)
         if worked:
             self._run_mails()
@@ -222,7 +304,26 @@ class Task:
             return worked
         return self._step_input() or worked
 
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the task emits nothing, for its savepoint is the last thing that it does."""
+        return self._leaves or self.checkpoints.suspended_by is not None
+
+    def _step_suspended(self) -> bool:
+        self.time.switch(Activity.IDLE)
+        if not self._leaves:
+            return False
+        self.chain.broadcast(END_OF_INPUT)
+        self._end()
+        return True
+
     def _step_input(self) -> bool:
+        if self._was_finished:
+            # all producers had ended as well, and say nothing but that
+            self.chain.broadcast(Watermark(MAX_WATERMARK))
+            self.chain.broadcast(END_OF_INPUT)
+            self._end()
+            return True
         if self._source is not None:
             return self._step_source(self._source)
         if self._batch is None:
@@ -276,6 +377,7 @@ class Task:
             element = self._gates[index].poll()
             if element is not None:
                 self._next_gate = (index + 1) % count
+                self._batch_gate = index
                 self._batch_input = self._gates[index].input_index
                 return element
         return None
@@ -325,13 +427,20 @@ class Task:
 
     def _go_on_finishing(self) -> bool:
         """Finish the operators as far as none of them has results pending; returns whether that was all."""
-        if not self.chain.finish():
+        keep_open = self._services.keeps_finished_open or self.checkpoints.has_triggered
+        if not self.chain.finish(keep_open):
             self.time.switch(Activity.IDLE)
             return False
+        self._end()
+        return True
+
+    def _end(self) -> None:
+        """The output has ended."""
         self._timers.stop()
+        # while it can still fail
+        self.checkpoints.on_end()
         self.state = TaskState.FINISHED
         self.time.switch(Activity.IDLE)
-        return True
 
     def _post_mail(self, mail: Callable[[], None]) -> None:
         self._mails.append(mail)
@@ -352,7 +461,9 @@ class Task:
         """Whether a step would do something now."""
         if self.state is not TaskState.RUNNING:
             return False
-        if self._mails:
+        if self.is_suspended:
+            return self._leaves
+        if self._mails or self._was_finished:
             return True
         if self._is_finishing or not self.chain.is_available():
             return False
@@ -370,8 +481,9 @@ class Task:
         return min((at for at in (w.next_flush_ms for w in self._writers) if at is not None), default=None)
 
     def _run_timer(self, action: Callable[[], None]) -> None:
-        if self.state is TaskState.INITIALIZING:
-            # other slots are still being deployed: what is due waits, and periodic timers must not break off
+        if self.state is TaskState.INITIALIZING or (self.state is TaskState.RUNNING and self.is_suspended):
+            # other slots are still being deployed, or a savepoint completed: what is due waits, and periodic timers
+            # must not break off
             self._mails.append(action)
             return
         if self.state is not TaskState.RUNNING:
@@ -394,6 +506,88 @@ class Task:
         self._source.handle_event(event)
         self.wake_source()
 
+    # --- checkpoints --------------------------------------------------------------------------------------------------
+
+    def trigger_checkpoint(self, barrier: CheckpointBarrier) -> None:
+        """The JobMaster has begun a checkpoint: a source emits the barrier, others wait for it.
+
+        Raises:
+            Exception: an operator cannot take its snapshot, and the task must be failed.
+        """
+        checkpoint_id = barrier.checkpoint_id
+        if self.checkpoints.is_over(checkpoint_id):
+            return
+        if self.state is TaskState.FINISHED:
+            if self.chain.is_open:
+                self.checkpoints.take_final(barrier)
+            else:
+                self._decline(
+                    checkpoint_id, "it had finished, and its state was not kept: checkpointing is not enabled"
+                )
+        elif self.state is not TaskState.RUNNING:
+            if not self.state.is_terminal:
+                self._decline(checkpoint_id, "it is not running yet")
+        elif self.is_suspended:
+            self._decline(checkpoint_id, "it has stopped for a savepoint")
+        elif self._source is None or self._is_finishing or self._was_finished:
+            self.checkpoints.trigger(barrier)
+        elif barrier.options.after is AfterSnapshot.DRAIN:
+            self.checkpoints.trigger(barrier)
+            self._source.drain()
+            self._finish()
+        else:
+            self.checkpoints.take(barrier)
+
+    def checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
+        """All parts of a checkpoint are stored: sinks commit; a task that was suspended for it ends in its next step.
+
+        Raises:
+            Exception: an operator failed, a commit for example.
+        """
+        if self.state not in (TaskState.RUNNING, TaskState.FINISHED):
+            return
+        self.checkpoints.on_complete(checkpoint_id)
+        if self.chain.is_open:
+            self.chain.notify_checkpoint_complete(checkpoint_id)
+        if self.checkpoints.suspended_by == checkpoint_id:
+            self._leaves = True
+
+    def checkpoint_aborted(self, checkpoint_id: CheckpointId) -> None:
+        """A checkpoint was given up."""
+        if self.state not in (TaskState.RUNNING, TaskState.FINISHED):
+            return
+        self.checkpoints.on_aborted(checkpoint_id)
+        if self.chain.is_open:
+            self.chain.notify_checkpoint_aborted(checkpoint_id)
+
+    def advance_checkpoints(self) -> bool:
+        """Go on with checkpoints, between two steps; returns whether anything was done.
+
+        Raises:
+            Exception: the snapshot cannot be taken, and the task must be failed.
+        """
+        if self.state is not TaskState.RUNNING and self.state is not TaskState.FINISHED:
+            return False
+        return self.checkpoints.advance()
+
+    def _decline(self, checkpoint_id: CheckpointId, why: str) -> None:
+        error = CheckpointGivenUp(f"task {self.name} takes no part in checkpoint {checkpoint_id}: {why}")
+        self._services.decline(self.task_id, checkpoint_id, error, counts_as_failure=False)
+
+    def _run_for_checkpoint(self, action: Callable[[], None]) -> None:
+        if self.state is TaskState.RUNNING or self.state is TaskState.FINISHED:
+            try:
+                action()
+            except Exception as error:
+                self._services.task_failed(self, error)
+
+    def _unread(self) -> UnreadBatch | None:
+        if self._batch is None:
+            return None
+        gate = self._gates[self._batch_gate]
+        rest = self._batch.slice(self._batch_offset, self._batch.num_rows)
+        return UnreadBatch(gate.first_channel + gate.last_channel, rest)
+
     # --- ending -------------------------------------------------------------------------------------------------------
 
     def close(self, after_failure: bool) -> None:
@@ -402,6 +596,7 @@ class Task:
         if self._source_wakeup is not None:
             self._source_wakeup()
         self._mails.clear()
+        self.checkpoints.close()
         self.chain.close(after_failure)
 
     def metrics(self) -> dict[str, object]:
@@ -413,7 +608,7 @@ class Task:
         totals = {
             "numRecordsIn": self._records_received(),
             "numRecordsOut": self.chain.records_sent,
-            "numFiredTimers": sum(operator.num_fired_timers() for operator in self.chain.operators),
+            "numFiredTimers": self._num_fired_timers(),
             **io_totals(received, sent),
         }
         watermarks = [gate.valve.watermark for gate in self._gates]
@@ -431,6 +626,9 @@ class Task:
             "currentOutputWatermark": self.chain.output_watermark,
             "isBackPressured": not self.chain.is_available(),
             "initializationTime": self._initialization_ms,
+            # nanoseconds, as Flink's
+            "checkpointAlignmentTime": int(self.checkpoints.alignment_ms * 1_000_000),
+            "checkpointStartDelayNanos": int(self.checkpoints.start_delay_ms * 1_000_000),
         }
         if self._gates:
             values["currentInputWatermark"] = min(watermarks)
@@ -438,6 +636,12 @@ class Task:
             for gate in self._gates:
                 values[f"currentInput{gate.input_index + 1}Watermark"] = gate.valve.watermark
         return values | self.time.metrics()
+
+    def _num_fired_timers(self) -> int:
+        if not self._is_open:
+            # operators that could not be restored have no timers yet
+            return 0
+        return sum(operator.num_fired_timers() for operator in self.chain.operators)
 
     def _mail_metrics(self) -> dict[str, object]:
         """Of the mailbox; its latency is sampled: how long a mail that comes now would wait for the next step."""
@@ -453,3 +657,8 @@ class Task:
         if self._source is not None:
             return self.chain.records_out[0].get_count()
         return self._records_in.get_count()
+
+
+def _allows_unaligned(edge: JobEdge) -> bool:
+    """Whether barriers may overtake on an edge, so that what they overtake can be dealt out at another parallelism."""
+    return not edge.partitioning.is_pointwise and edge.partitioning is not Partitioning.BROADCAST

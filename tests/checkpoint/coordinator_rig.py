@@ -218,7 +218,7 @@ class Rig:
 
 def completed(checkpoint_id: int, rig: Rig, *, is_owned: bool = True) -> CompletedCheckpoint:
     """What an earlier run has left: a checkpoint with one file."""
-    other = Rig(CheckpointSettings(interval_ms=1_000))
+    other = Rig(CheckpointSettings(interval_ms=1_000, is_incremental=True), written=1_000)
     other.start()
     for _ in range(checkpoint_id):
         other.complete_checkpoint()

@@ -203,6 +203,14 @@ def test_an_overtaking_barrier_waits_for_an_older_savepoint() -> None:
     assert actions[4:] == [TakeBarrier(0, CheckpointId(2)), EndRecording(0)]
 
 
+def test_an_overtaking_barrier_goes_ahead_when_the_savepoint_before_it_is_given_up() -> None:
+    handler = BarrierHandler(2)
+    two = barrier(2, Alignment.UNALIGNED)
+    assert handler.on_announced(0, barrier(1), 0) == []
+    assert handler.on_announced(0, two, 1) == []
+    assert handler.on_aborted(CheckpointId(1), 2)[0] == TakeSnapshot(two, 0, (0, 1))
+
+
 def test_recording_is_dropped_when_the_checkpoint_is() -> None:
     handler = BarrierHandler(2)
     one = barrier(1, Alignment.UNALIGNED)

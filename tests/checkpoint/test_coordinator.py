@@ -458,16 +458,25 @@ def test_a_stop_that_fails_before_the_sources_hear_of_it_changes_nothing() -> No
     rig = running()
     rig.request("r", is_savepoint=True, target_directory="file:///saved", after=AfterSnapshot.SUSPEND, is_last=True)
     rig.do(Declined(Attempt(0), CheckpointId(1), "no"))
-    assert not rig.done["r"].was_triggered
+    assert not rig.done["r"].has_drained
     rig.complete_checkpoint()
 
 
-def test_a_stop_that_fails_later_says_that_sources_have_stopped() -> None:
+def test_tasks_that_were_suspended_go_on_when_the_stop_fails() -> None:
     rig = running()
     rig.request("r", is_savepoint=True, target_directory="file:///saved", after=AfterSnapshot.SUSPEND, is_last=True)
     rig.answer_sources(1)
     rig.do(Declined(Attempt(0), CheckpointId(1), "no"))
-    assert rig.done["r"].was_triggered
+    assert rig.of_kind(NotifyAborted) == [NotifyAborted(CheckpointId(1))]
+    rig.complete_checkpoint()
+
+
+def test_a_drain_that_fails_says_that_sources_have_ended() -> None:
+    rig = running()
+    rig.request("r", is_savepoint=True, target_directory="file:///saved", after=AfterSnapshot.DRAIN, is_last=True)
+    rig.answer_sources(1)
+    rig.do(Declined(Attempt(0), CheckpointId(1), "no"))
+    assert rig.done["r"].has_drained
     rig.advance(10_000)
     assert rig.begun() == [1], "their barriers would never come"
 

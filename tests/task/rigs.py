@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from runtime.checkpoint.assignment import Assignment
 from runtime.common.configuration import Configuration
 from runtime.core.ids import Attempt, SlotId
 from runtime.datastream import StreamExecutionEnvironment
 from runtime.jobmaster.execution_graph import ExecutionGraph
+from runtime.network.channel import NetworkEnvironment
 from runtime.network.local import LocalNetwork
 from runtime.task.messages import (
     DeliverOperatorEvent,
@@ -25,6 +27,7 @@ from runtime.task.messages import (
 )
 from runtime.task.slot import ControlLostError, Slot
 from runtime.task.task import Task
+from runtime.task.uploads import InlineUploads
 from runtime.testing.clock import ManualClock
 
 ATTEMPT = Attempt(3)
@@ -77,18 +80,25 @@ class SlotRig:
     Args:
         env: has the program; its configuration is the job's.
         window_bytes: of each channel.
+        network: makes the environment of a slot; None = all slots are of one process.
     """
 
-    def __init__(self, env: StreamExecutionEnvironment, window_bytes: int = 1 << 20) -> None:
+    def __init__(
+        self,
+        env: StreamExecutionEnvironment,
+        window_bytes: int = 1 << 20,
+        network: Callable[[SlotId], NetworkEnvironment] | None = None,
+    ) -> None:
         self.graph = env.create_job_graph("job")
         self.execution = ExecutionGraph(self.graph, ATTEMPT)
         self.clock = ManualClock(1_000_000)
-        network = LocalNetwork(window_bytes)
+        network = network or LocalNetwork(window_bytes).environment
         self.links = {slot: FakeControlLink() for slot in self.execution.slots}
         self.slots = {
-            slot: Slot(slot, ATTEMPT, "localhost", network.environment(slot), link, self.clock)
+            slot: Slot(slot, ATTEMPT, "localhost", network(slot), link, self.clock, InlineUploads())
             for slot, link in self.links.items()
         }
+        self.assignment: Assignment | None = None
         self._routed = dict.fromkeys(self.slots, 0)
 
     @property
@@ -114,6 +124,7 @@ class SlotRig:
 
     def deploy(self) -> SlotRig:
         for slot in self.slots:
+            restore = () if self.assignment is None else (self.assignment.tasks,)
             self.links[slot].inbox.append(
                 Deploy(
                     job_id=self.graph.job_id,
@@ -121,8 +132,9 @@ class SlotRig:
                     attempt=ATTEMPT,
                     configuration=self.graph.configuration,
                     job_parameters=self.graph.job_parameters,
-                    tasks=self.execution.deployments(slot),
+                    tasks=self.execution.deployments(slot, *restore),
                     coordinator_slots=self.execution.coordinator_slots,
+                    coordinator_states={} if self.assignment is None else self.assignment.coordinators,
                 )
             )
             self.slots[slot]._take_messages()
@@ -130,7 +142,7 @@ class SlotRig:
 
     def start(self) -> SlotRig:
         self.deploy()
-        self.tell(Start(dict.fromkeys(self.slots, "")))
+        self.tell(Start({slot: running.network.address for slot, running in self.slots.items()}))
         return self
 
     def step(self) -> bool:

@@ -18,7 +18,7 @@ from runtime.core.elements import (
     WatermarkStatus,
 )
 from runtime.core.ids import CheckpointId, OperatorId
-from runtime.network.channel import ChannelId, ChannelStatistics, InputChannel
+from runtime.network.channel import BarrierListener, ChannelId, ChannelStatistics, Frame, InputChannel
 from runtime.task.input_gate import InputGate, UnexpectedElementError
 
 
@@ -34,6 +34,18 @@ class ScriptedChannel(InputChannel):
 
     def has_data(self) -> bool:
         return bool(self.elements)
+
+    def set_barrier_listener(self, on_barrier: BarrierListener) -> None:
+        pass
+
+    def start_recording(self) -> None:
+        raise AssertionError("nothing is recorded here")
+
+    def take_barrier(self, checkpoint_id: CheckpointId) -> None:
+        raise AssertionError("nothing is recorded here")
+
+    def stop_recording(self) -> list[Frame]:
+        return []
 
     def statistics(self) -> ChannelStatistics:
         return ChannelStatistics(0, 0, 0, 0, remote=False)

@@ -1,0 +1,597 @@
+"""TaskCheckpoints: a task's part in checkpoints, from the first barrier to the acknowledgement.
+
+What barriers mean is decided by a BarrierHandler; here its actions are done. A snapshot has a synchronous part between
+two slices, then a few milliseconds between later slices for as long as state has to be gathered, then an upload in
+another thread. Each checkpoint is acknowledged or declined once. Loop's thread only, but for what says otherwise.
+Source: Flink, SubtaskCheckpointCoordinatorImpl, AsyncCheckpointRunnable.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from runtime.checkpoint.barrier_handler import (
+    BarrierAction,
+    BarrierHandler,
+    Block,
+    ChannelStateComplete,
+    DropChannelState,
+    EndRecording,
+    GiveUp,
+    SetTimer,
+    TakeBarrier,
+    TakeSnapshot,
+    UnblockAll,
+)
+from runtime.checkpoint.channel_state import ChannelPart
+from runtime.checkpoint.handles import CheckpointMetrics, TaskStateHandle
+from runtime.checkpoint.storage import TaskStateWriter
+from runtime.common.typeinfo import TypeInformation
+from runtime.core.batch import RecordBatch
+from runtime.core.checkpointing import AfterSnapshot, Alignment, CheckpointOptions
+from runtime.core.clock import Clock
+from runtime.core.elements import CheckpointBarrier, StreamElement, Watermark
+from runtime.core.ids import Attempt, CheckpointId, OperatorId, TaskId
+from runtime.core.serializers import SerializationError
+from runtime.graph.job_graph import JobVertex
+from runtime.network.channel import Frame, InputChannel, OutputChannel
+from runtime.network.credit import DEFAULT_WINDOW_BYTES
+from runtime.network.frames import FrameEncoder, FrameError
+from runtime.network.record_writer import RecordWriter
+from runtime.state.handles import PendingKeyedState
+from runtime.state.key_groups import key_group_range
+from runtime.state.snapshot import OperatorSnapshot, SnapshotRequest
+from runtime.task.input_gate import InputGate
+from runtime.task.operator_chain import OperatorChain
+from runtime.task.processing_time import TimerQueue
+from runtime.task.state_writing import TaskState, size_of, write_task_state
+from runtime.task.uploads import Uploads
+
+ADVANCE_MS = 3.0
+"""How long state is gathered between two slices. More is felt as latency, less makes a checkpoint take longer: slices
+of records are about 20 ms."""
+
+
+class CheckpointServices(Protocol):
+    """What a task needs of its slot to take part in checkpoints."""
+
+    attempt: Attempt
+    clock: Clock
+    timers: TimerQueue
+    uploads: Uploads
+    state_compression: str
+
+    def state_writer(self, options: CheckpointOptions, checkpoint_id: CheckpointId, task: str) -> TaskStateWriter: ...
+
+    def acknowledge(
+        self, task: TaskId, checkpoint_id: CheckpointId, state: TaskStateHandle, metrics: CheckpointMetrics
+    ) -> None: ...
+
+    def decline(
+        self, task: TaskId, checkpoint_id: CheckpointId, error: Exception, counts_as_failure: bool = True
+    ) -> None: ...
+
+    def post(self, action: Callable[[], None]) -> None:
+        """Have the loop's thread run it; any thread."""
+
+
+class CheckpointGivenUp(Exception):
+    """Why a task does not take part in a checkpoint, where nothing has failed."""
+
+    #: reports add neither the task nor this class
+    is_self_explanatory = True
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutput:
+    """One edge that the task writes to."""
+
+    writer: RecordWriter
+    allows_unaligned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadBatch:
+    """What is left of a batch that the task is working off."""
+
+    channel: int
+    """Among all of the task."""
+    rest: RecordBatch
+
+
+@dataclass(slots=True)
+class _Ongoing:
+    """A snapshot that was taken and is not acknowledged."""
+
+    barrier: CheckpointBarrier
+    snapshots: dict[OperatorId, OperatorSnapshot]
+    metrics: CheckpointMetrics
+    ended_ms: float
+    """When the synchronous part was over, monotonic."""
+    is_finished: bool
+    gathering: list[PendingKeyedState]
+    parts: list[ChannelPart] = field(default_factory=list)
+    is_recording: bool = False
+    holding: list[OutputChannel] = field(default_factory=list)
+    """Outputs that the barrier has not left, and may still have to overtake."""
+    is_uploading: bool = False
+    is_given_up: bool = False
+    """Read by the upload thread too."""
+
+    @property
+    def checkpoint_id(self) -> CheckpointId:
+        return self.barrier.checkpoint_id
+
+    @property
+    def is_ready(self) -> bool:
+        return not (self.gathering or self.is_recording or self.holding or self.is_uploading or self.is_given_up)
+
+
+class TaskCheckpoints:
+    """Checkpoints of one task. Implements GateListener.
+
+    Args:
+        task, name: of the task.
+        vertex: what it runs.
+        services: its slot.
+        allows_unaligned: whether all its inputs let barriers overtake.
+        run: executes an action as part of the task, failing it if it raises.
+        unread: what the task is in the middle of.
+    """
+
+    def __init__(
+        self,
+        task: TaskId,
+        name: str,
+        vertex: JobVertex,
+        services: CheckpointServices,
+        allows_unaligned: bool,
+        run: Callable[[Callable[[], None]], None],
+        unread: Callable[[], UnreadBatch | None],
+    ) -> None:
+        self._task = task
+        self._name = name
+        self._vertex = vertex
+        self._services = services
+        self._clock = services.clock
+        self._allows_unaligned = allows_unaligned
+        self._run = run
+        self._unread = unread
+        self._handler = BarrierHandler(0, allows_unaligned)
+        self._gates: Sequence[InputGate] = ()
+        self._channels: list[tuple[InputGate, int, InputChannel]] = []
+        self._record_types: dict[int, TypeInformation | None] = {}
+        self._outputs: Sequence[TaskOutput] = ()
+        #: barriers that have come into a channel's queue; any thread appends
+        self._announced: deque[tuple[int, CheckpointBarrier]] = deque()
+        #: told of by the JobMaster, no barrier was acted on yet
+        self._triggered: list[CheckpointBarrier] = []
+        self._ongoing: list[_Ongoing] = []
+        #: newest that was acted on; older ones are over
+        self._newest = CheckpointId(0)
+        #: by pending checkpoint: ms from the barrier's birth to its arrival, and bytes taken in until then
+        self._begun: dict[CheckpointId, tuple[float, int]] = {}
+        #: what belongs before what a channel records, by channel
+        self._prefixes: dict[int, list[Frame]] = {}
+        self._recorded: list[ChannelPart] = []
+        #: elements in flight that have no form in which they could be stored
+        self._recording_error: FrameError | None = None
+        #: the snapshot behind which the task emits nothing until it is complete or given up
+        self.suspended_by: CheckpointId | None = None
+        self.alignment_ms = 0.0
+        self.start_delay_ms = 0.0
+
+    def connect(
+        self,
+        chain: OperatorChain,
+        gates: Sequence[InputGate],
+        record_types: dict[int, TypeInformation | None],
+        outputs: Sequence[TaskOutput],
+    ) -> None:
+        """Hand over what the task consists of; before anything else.
+
+        Args:
+            chain: its operators.
+            gates: its inputs; their channels are numbered through.
+            record_types: by edge, of the inputs.
+            outputs: its edges.
+        """
+        self._chain = chain
+        self._gates = gates
+        self._outputs = outputs
+        self._record_types = record_types
+        self._channels = [(gate, i, channel) for gate in gates for i, channel in enumerate(gate.channels)]
+        self._handler = BarrierHandler(len(self._channels), self._allows_unaligned)
+        if self._allows_unaligned:
+            for index, (_, _, channel) in enumerate(self._channels):
+                channel.set_barrier_listener(partial(self._announce, index))
+
+    # --- what the loop asks -------------------------------------------------------------------------------------------
+
+    @property
+    def is_active(self) -> bool:
+        """Whether `advance` may have something to do."""
+        return bool(self._announced or self._ongoing)
+
+    def has_work(self) -> bool:
+        """Whether `advance` has something to do now."""
+        return bool(self._announced) or any(ongoing.gathering for ongoing in self._ongoing)
+
+    @property
+    def is_uploading(self) -> bool:
+        """Whether another thread is at work."""
+        return any(ongoing.is_uploading for ongoing in self._ongoing)
+
+    @property
+    def has_triggered(self) -> bool:
+        """Whether the task's end has checkpoints to acknowledge."""
+        return bool(self._triggered)
+
+    def advance(self) -> bool:
+        """Act on announced barriers, and go on with what was begun; between two slices.
+
+        Raises:
+            Exception: the task cannot take its snapshot, and must be failed.
+        """
+        worked = False
+        while self._announced:
+            worked = True
+            channel, barrier = self._announced.popleft()
+            self._handle(barrier, self._handler.on_announced(channel, barrier, self._clock.monotonic_ms()))
+        for ongoing in list(self._ongoing):
+            if ongoing.gathering:
+                worked = True
+                self._gather(ongoing)
+            if ongoing.holding:
+                ongoing.holding = [c for c in ongoing.holding if c.holds_barrier(ongoing.checkpoint_id)]
+            self._upload_if_ready(ongoing)
+        return worked
+
+    # --- what the JobMaster says --------------------------------------------------------------------------------------
+
+    def trigger(self, barrier: CheckpointBarrier) -> None:
+        """Remember a checkpoint that was begun: if the task ends before its barriers come it is acknowledged then."""
+        if barrier.checkpoint_id > self._newest:
+            self._triggered.append(barrier)
+
+    def is_over(self, checkpoint_id: CheckpointId) -> bool:
+        """Whether the task has acted on it, or on a newer one."""
+        return checkpoint_id <= self._newest
+
+    def take(self, barrier: CheckpointBarrier) -> None:
+        """Pass a source's barrier on and take the snapshot.
+
+        Raises:
+            Exception: an operator cannot; the task must be failed.
+        """
+        self._begin(barrier)
+        self._take(TakeSnapshot(barrier, 0.0))
+
+    def take_final(self, barrier: CheckpointBarrier) -> None:
+        """Take the state of a task that has ended its output: no barrier goes out.
+
+        Raises:
+            Exception: an operator cannot.
+        """
+        self._begin(barrier)
+        self._snapshot(barrier, 0.0, is_finished=True)
+
+    def on_end(self) -> None:
+        """The task has ended its output: acknowledge what was triggered and not acted on.
+
+        Raises:
+            Exception: an operator cannot tell its state.
+        """
+        triggered, self._triggered = self._triggered, []
+        for barrier in triggered:
+            self.take_final(barrier)
+
+    def on_aborted(self, checkpoint_id: CheckpointId) -> None:
+        """A checkpoint was given up by the JobMaster."""
+        self._triggered = [barrier for barrier in self._triggered if barrier.checkpoint_id != checkpoint_id]
+        for ongoing in list(self._ongoing):
+            if ongoing.checkpoint_id == checkpoint_id:
+                self._drop(ongoing)
+        self._perform(self._handler.on_aborted(checkpoint_id, self._clock.monotonic_ms()))
+        if self.suspended_by == checkpoint_id:
+            self.suspended_by = None
+
+    def on_complete(self, checkpoint_id: CheckpointId) -> None:
+        """A checkpoint is complete: those before it can no longer become so."""
+        self._triggered = [barrier for barrier in self._triggered if barrier.checkpoint_id > checkpoint_id]
+
+    def close(self) -> None:
+        """Give up what is under way; nothing is said about it."""
+        for ongoing in list(self._ongoing):
+            self._drop(ongoing)
+        self._triggered = []
+        self._announced.clear()
+
+    # --- what the channels say ----------------------------------------------------------------------------------------
+
+    def on_barrier(self, channel: int, barrier: CheckpointBarrier) -> None:
+        """A channel has been read up to its barrier.
+
+        Raises:
+            Exception: the task cannot take its snapshot, and must be failed.
+        """
+        self._handle(barrier, self._handler.on_barrier(channel, barrier, self._clock.monotonic_ms()))
+
+    def on_channel_ended(self, channel: int) -> None:
+        """A channel has been read up to its end.
+
+        Raises:
+            Exception: as `on_barrier`.
+        """
+        self._perform(self._handler.on_channel_ended(channel, self._clock.monotonic_ms()))
+
+    def _announce(self, channel: int, barrier: CheckpointBarrier) -> None:
+        # any thread
+        if barrier.options.alignment is not Alignment.AT_LEAST_ONCE:
+            self._announced.append((channel, barrier))
+
+    def _handle(self, barrier: CheckpointBarrier, actions: Sequence[BarrierAction]) -> None:
+        if actions:
+            self._begin(barrier)
+        self._perform(actions)
+
+    def _begin(self, barrier: CheckpointBarrier) -> None:
+        """Note when a checkpoint has reached the task, and how much the task had taken in by then."""
+        if barrier.checkpoint_id > self._newest and barrier.checkpoint_id not in self._begun:
+            self.start_delay_ms = float(max(0, self._clock.now_ms() - barrier.timestamp_ms))
+            self._begun[barrier.checkpoint_id] = (self.start_delay_ms, self._taken_bytes())
+
+    def _taken_bytes(self) -> int:
+        statistics = (channel.statistics() for _, _, channel in self._channels)
+        return sum(s.bytes - s.queued_bytes for s in statistics)
+
+    # --- what the handler decides -------------------------------------------------------------------------------------
+
+    def _perform(self, actions: Sequence[BarrierAction]) -> None:
+        for action in actions:
+            match action:
+                case Block(channel):
+                    gate, index, _ = self._channels[channel]
+                    gate.block(index)
+                case UnblockAll():
+                    for gate in self._gates:
+                        gate.unblock_all()
+                case TakeSnapshot():
+                    self._take(action)
+                case TakeBarrier(channel, checkpoint_id):
+                    self._channels[channel][2].take_barrier(checkpoint_id)
+                case EndRecording(channel):
+                    self._end_recording(channel)
+                case ChannelStateComplete(checkpoint_id):
+                    self._channel_state_complete(checkpoint_id)
+                case DropChannelState():
+                    self._drop_channel_state()
+                case GiveUp(checkpoint_id, newer):
+                    self._give_up(checkpoint_id, f"checkpoint {newer} has begun before all its barriers had come")
+                case SetTimer(checkpoint_id, at_ms):
+                    self._services.timers.register_timer(at_ms, partial(self._on_timeout, checkpoint_id))
+
+    def _on_timeout(self, checkpoint_id: CheckpointId, _: int) -> None:
+        self._run(lambda: self._perform(self._handler.on_timeout(checkpoint_id, self._clock.monotonic_ms())))
+
+    def _give_up(self, checkpoint_id: CheckpointId, why: str) -> None:
+        self._triggered = [barrier for barrier in self._triggered if barrier.checkpoint_id != checkpoint_id]
+        self._begun.pop(checkpoint_id, None)
+        error = CheckpointGivenUp(f"task {self._name} has given up checkpoint {checkpoint_id}: {why}")
+        self._services.decline(self._task, checkpoint_id, error, counts_as_failure=False)
+
+    # --- the synchronous part -----------------------------------------------------------------------------------------
+
+    def _take(self, action: TakeSnapshot) -> None:
+        barrier = action.barrier
+        self._start_recording(action.recorded)
+        self._chain.prepare_snapshot(barrier.checkpoint_id)
+        parts = self._pass_on(barrier)
+        ongoing = self._snapshot(barrier, action.alignment_ms, is_finished=False)
+        if ongoing is None:
+            self._drop_channel_state()
+            return
+        ongoing.parts = parts
+        ongoing.is_recording = bool(action.recorded)
+        self._await_outputs(ongoing)
+        if barrier.options.after is AfterSnapshot.SUSPEND:
+            self.suspended_by = barrier.checkpoint_id
+        self._upload_if_ready(ongoing)
+
+    def _pass_on(self, barrier: CheckpointBarrier) -> list[ChannelPart]:
+        parts: list[ChannelPart] = []
+        for output in self._outputs:
+            if barrier.options.alignment is Alignment.UNALIGNED and output.allows_unaligned:
+                overtaken = output.writer.broadcast_overtaking(barrier)
+                parts += [ChannelPart(channel.channel_id, frames, is_output=True) for channel, frames in overtaken]
+            else:
+                output.writer.broadcast(barrier)
+        return parts
+
+    def _snapshot(self, barrier: CheckpointBarrier, alignment_ms: float, is_finished: bool) -> _Ongoing | None:
+        """Take the operators' state; None if some of it has no form in which it could be stored."""
+        checkpoint_id = barrier.checkpoint_id
+        for older in [t.checkpoint_id for t in self._triggered if t.checkpoint_id < checkpoint_id]:
+            self._give_up(older, f"checkpoint {checkpoint_id} has overtaken it")
+        self._triggered = [t for t in self._triggered if t.checkpoint_id > checkpoint_id]
+        self._newest = max(self._newest, checkpoint_id)
+        delay_ms, taken_before = self._begun.pop(checkpoint_id, (self.start_delay_ms, self._taken_bytes()))
+        self._begun = {known: value for known, value in self._begun.items() if known > checkpoint_id}
+        self.alignment_ms = alignment_ms
+        started_ms = self._clock.monotonic_ms()
+        try:
+            is_last = barrier.options.after is not AfterSnapshot.GO_ON
+            snapshots = self._chain.snapshot(SnapshotRequest(barrier.options.kind, checkpoint_id, is_last))
+        except SerializationError as error:
+            # the state is as it was, so only this checkpoint has failed; after any other error that is not sure
+            self._services.decline(self._task, checkpoint_id, error)
+            return None
+        ended_ms = self._clock.monotonic_ms()
+        metrics = CheckpointMetrics(
+            sync_ms=ended_ms - started_ms,
+            alignment_ms=alignment_ms,
+            start_delay_ms=delay_ms,
+            processed_bytes=max(0, self._taken_bytes() - taken_before),
+            is_unaligned=barrier.options.alignment is Alignment.UNALIGNED,
+        )
+        gathering = [snapshot.pending for snapshot in snapshots.values() if snapshot.pending is not None]
+        ongoing = _Ongoing(barrier, snapshots, metrics, ended_ms, is_finished, gathering)
+        self._ongoing.append(ongoing)
+        if is_finished:
+            self._upload_if_ready(ongoing)
+        return ongoing
+
+    # --- channel state ------------------------------------------------------------------------------------------------
+
+    def _start_recording(self, channels: Sequence[int]) -> None:
+        unread = self._unread() if channels else None
+        self._prefixes, self._recorded, self._recording_error = {}, [], None
+        for index in channels:
+            gate, in_gate, channel = self._channels[index]
+            elements: list[StreamElement] = gate.restored_of(in_gate)
+            if unread is not None and unread.channel == index:
+                elements.insert(0, unread.rest)
+            channel.start_recording()
+            try:
+                # at once: what is read on may be changed by who is given it
+                self._prefixes[index] = self._encoded(channel, elements)
+            except FrameError as error:
+                self._recording_error = error
+
+    def _encoded(self, channel: InputChannel, elements: Sequence[StreamElement]) -> list[Frame]:
+        if not elements:
+            return []
+        channel_id = channel.channel_id
+        encoder = FrameEncoder(channel_id, self._services.attempt, self._record_types[channel_id.edge_id])
+        frames: list[Frame] = []
+        for element in elements:
+            if isinstance(element, RecordBatch):
+                frames.extend(encoder.encode_sliced(element, DEFAULT_WINDOW_BYTES))
+            elif isinstance(element, Watermark):
+                frames.append(encoder.encode(element))
+        return frames
+
+    def _end_recording(self, index: int) -> None:
+        channel = self._channels[index][2]
+        try:
+            frames = [*self._prefixes.pop(index, ()), *channel.stop_recording()]
+        except FrameError as error:
+            self._recording_error = error
+            return
+        if frames:
+            self._recorded.append(ChannelPart(channel.channel_id, frames, is_output=False))
+
+    def _channel_state_complete(self, checkpoint_id: CheckpointId) -> None:
+        recorded, self._recorded = self._recorded, []
+        for ongoing in list(self._ongoing):
+            if ongoing.checkpoint_id == checkpoint_id:
+                if self._recording_error is not None:
+                    self._fail(ongoing, self._recording_error)
+                    return
+                # a consumer takes in first what it had received
+                ongoing.parts = [*recorded, *ongoing.parts]
+                ongoing.is_recording = False
+                self._upload_if_ready(ongoing)
+
+    def _drop_channel_state(self) -> None:
+        self._prefixes, self._recorded = {}, []
+        for _, _, channel in self._channels:
+            with suppress(FrameError):
+                channel.stop_recording()
+
+    def _await_outputs(self, ongoing: _Ongoing) -> None:
+        """See to it that an aligned barrier which is stuck in an output overtakes, once its time has come."""
+        barrier = ongoing.barrier
+        timeout_ms = barrier.options.aligned_timeout_ms
+        if timeout_ms is None or barrier.options.alignment is not Alignment.ALIGNED:
+            return
+        channels = [c for output in self._outputs if output.allows_unaligned for c in output.writer.channels]
+        ongoing.holding = [channel for channel in channels if channel.holds_barrier(ongoing.checkpoint_id)]
+        if ongoing.holding:
+            at_ms = barrier.timestamp_ms + timeout_ms
+            self._services.timers.register_timer(at_ms, lambda _: self._run(lambda: self._expedite(ongoing)))
+
+    def _expedite(self, ongoing: _Ongoing) -> None:
+        options = dataclasses.replace(ongoing.barrier.options, alignment=Alignment.UNALIGNED, aligned_timeout_ms=None)
+        barrier = dataclasses.replace(ongoing.barrier, options=options)
+        holding, ongoing.holding = ongoing.holding, []
+        for channel in holding:
+            frames = channel.expedite(barrier)
+            if frames:
+                ongoing.parts.append(ChannelPart(channel.channel_id, frames, is_output=True))
+                ongoing.metrics = dataclasses.replace(ongoing.metrics, is_unaligned=True)
+        self._upload_if_ready(ongoing)
+
+    # --- the asynchronous part ----------------------------------------------------------------------------------------
+
+    def _gather(self, ongoing: _Ongoing) -> None:
+        try:
+            if ongoing.gathering[0].advance(ADVANCE_MS):
+                del ongoing.gathering[0]
+        except Exception as error:
+            self._fail(ongoing, error)
+
+    def _upload_if_ready(self, ongoing: _Ongoing) -> None:
+        if not ongoing.is_ready:
+            return
+        ongoing.is_uploading = True
+        services, vertex = self._services, self._vertex
+        writer = services.state_writer(ongoing.barrier.options, ongoing.checkpoint_id, self._name)
+        key_groups = key_group_range(vertex.max_parallelism, vertex.parallelism, self._task.subtask_index)
+        state = TaskState(
+            ongoing.snapshots,
+            ongoing.parts,
+            ongoing.is_finished,
+            key_groups,
+            vertex.max_parallelism,
+            services.state_compression,
+        )
+        services.uploads.submit(lambda: self._upload(ongoing, state, writer))
+
+    def _upload(self, ongoing: _Ongoing, state: TaskState, writer: TaskStateWriter) -> None:
+        # in an upload thread
+        if ongoing.is_given_up:
+            return
+        try:
+            handle = write_task_state(state, writer)
+        except Exception as error:
+            writer.discard()
+            failure = error
+            self._services.post(lambda: self._fail(ongoing, failure))
+            return
+        self._services.post(lambda: self._uploaded(ongoing, handle, writer))
+
+    def _uploaded(self, ongoing: _Ongoing, handle: TaskStateHandle, writer: TaskStateWriter) -> None:
+        if ongoing.is_given_up:
+            self._services.uploads.submit(writer.discard)
+            return
+        self._ongoing.remove(ongoing)
+        metrics = dataclasses.replace(
+            ongoing.metrics,
+            async_ms=self._clock.monotonic_ms() - ongoing.ended_ms,
+            persisted_bytes=sum(part.size for part in ongoing.parts),
+            checkpointed_bytes=writer.written_bytes,
+            state_bytes=size_of(handle),
+        )
+        self._services.acknowledge(self._task, ongoing.checkpoint_id, handle, metrics)
+
+    def _fail(self, ongoing: _Ongoing, error: Exception) -> None:
+        if not ongoing.is_given_up:
+            self._drop(ongoing)
+            self._services.decline(self._task, ongoing.checkpoint_id, error)
+
+    def _drop(self, ongoing: _Ongoing) -> None:
+        ongoing.is_given_up = True
+        self._ongoing.remove(ongoing)
+        for snapshot in ongoing.snapshots.values():
+            if snapshot.pending is not None:
+                snapshot.pending.discard()
+
+
+__all__ = ["CheckpointGivenUp", "CheckpointServices", "TaskCheckpoints", "TaskOutput", "UnreadBatch"]

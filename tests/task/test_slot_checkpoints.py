@@ -1,0 +1,274 @@
+"""What a slot answers to the messages about checkpoints when something is in the way."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.checkpoint.file_system import ArrowFileSystem
+from runtime.common import Types, WatermarkStrategy
+from runtime.connectors import NumberSequenceSource
+from runtime.core.ids import CheckpointId
+from runtime.core.serializers import SerializationError
+from runtime.datastream import CheckpointedFunction, MapFunction, StreamExecutionEnvironment
+from runtime.operators.sink import Committer, Sink, SinkWriter, WriterContext
+from runtime.operators.sink_operator import SinkOperator
+from runtime.task.messages import (
+    AcknowledgeCheckpoint,
+    CoordinatorsSnapshotted,
+    DeclineCheckpoint,
+    SlotFailed,
+    TaskState,
+    TriggerCheckpoint,
+)
+from runtime.task.uploads import UploadThreads
+from tests.support.waiting import wait_until
+from tests.task import test_checkpoints as jobs
+from tests.task.checkpoint_rig import CheckpointRig
+from tests.task.rigs import environment
+
+#: what the job's functions do when they are called; set by the test
+HOOKS: dict[str, Callable[[], None]] = {}
+STORY: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    HOOKS.clear()
+    STORY.clear()
+    yield
+    HOOKS.clear()
+
+
+class Remembering(MapFunction, CheckpointedFunction):
+    """Has state of its own."""
+
+    def initialize_state(self, context: Any) -> None:
+        STORY.append(f"restored {context.is_restored()}")
+
+    def map(self, value: Any) -> Any:
+        return value
+
+    def snapshot_state(self, context: Any) -> None:
+        HOOKS.get("snapshot", lambda: None)()
+
+    def close(self) -> None:
+        STORY.append("closed")
+
+
+class HookedSink(Sink):
+    """Tells what it prepares and commits."""
+
+    def create_writer(self, context: WriterContext, restored: Any) -> SinkWriter:
+        return _Writer()
+
+    def create_committer(self) -> Committer:
+        return _Committer()
+
+
+class _Writer(SinkWriter):
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def write(self, batch: Any) -> None:
+        self.rows += batch.num_rows
+
+    def prepare_commit(self) -> list[Any]:
+        rows, self.rows = self.rows, 0
+        return [rows] if rows else []
+
+
+class _Committer(Committer):
+    def commit(self, committables: Any) -> None:
+        HOOKS.get("commit", lambda: None)()
+        STORY.append(f"committed {sum(committables)}")
+
+
+def program(count: int = 100_000, interval: str = "1 h") -> StreamExecutionEnvironment:
+    env = environment(1, {"execution.checkpointing.interval": interval})
+    numbers = env.from_source(NumberSequenceSource(1, count), WatermarkStrategy.no_watermarks(), "numbers")
+    numbers.rebalance().map(Remembering(), Types.LONG()).uid("map").sink_to(HookedSink()).uid("out")
+    return env
+
+
+def running(tmp_path: Path, **arguments: Any) -> CheckpointRig:
+    rig = CheckpointRig(program(**arguments), tmp_path).start()
+    for _ in range(3):
+        rig.step()
+    return rig
+
+
+class BrokenFiles(ArrowFileSystem):
+    """Refuses to write."""
+
+    def write_new(self, uri: str, data: bytes | Iterable[bytes]) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+
+def fail(error: Exception) -> Callable[..., None]:
+    def raising(*_: object) -> None:
+        raise error
+
+    return raising
+
+
+def test_coordinators_are_asked_first_and_answer_with_their_state(tmp_path: Path) -> None:
+    rig = running(tmp_path)
+    rig.checkpoint(7)
+    [answer] = rig.link.all(CoordinatorsSnapshotted)
+    assert answer.checkpoint_id == 7
+    assert list(answer.states) == list(rig.execution.coordinator_slots)
+    assert rig.link.sent.index(answer) < rig.link.sent.index(rig.link.all(AcknowledgeCheckpoint)[0])
+    rig.release()
+
+
+def test_a_coordinator_that_cannot_tell_its_state_declines(tmp_path: Path) -> None:
+    rig = running(tmp_path)
+    [coordinator] = rig.slot._coordinators.values()
+    coordinator.snapshot = fail(RuntimeError("lost the list"))  # type: ignore[method-assign,assignment]
+    rig.trigger(1)
+    declined = rig.link.all(DeclineCheckpoint)[0]
+    assert declined.task is None and "lost the list" in declined.cause.message
+    rig.release()
+
+
+def test_a_checkpoint_that_comes_before_the_start_is_declined_and_is_no_failure(tmp_path: Path) -> None:
+    rig = CheckpointRig(program(), tmp_path).deploy()
+    rig.tell(TriggerCheckpoint(CheckpointId(1), 5, rig.options_of(1)))
+    assert [message.counts_as_failure for message in rig.declined(1)] == [False, False]
+    assert "not running yet" in rig.declined(1)[0].cause.message
+    rig.release()
+
+
+def test_storage_that_refuses_fails_the_checkpoint_and_not_the_task(tmp_path: Path) -> None:
+    rig = CheckpointRig(jobs.counting(20_000, parallelism=1), tmp_path, window_bytes=4_096).start()
+    for _ in range(8):
+        rig.step()
+    rig.slot._files = BrokenFiles()
+    rig.trigger(1)
+    rig.step_until(lambda: len(rig.acknowledged(1)) + len(rig.declined(1)) == 2)
+    [declined] = rig.declined(1)
+    assert "no space left" in declined.cause.message
+    assert declined.counts_as_failure
+    rig.abort(1)
+    rig.slot._files = ArrowFileSystem()
+    rig.checkpoint(2)
+    rig.release()
+
+
+def test_a_function_that_fails_while_state_is_taken_fails_its_task(tmp_path: Path) -> None:
+    rig = running(tmp_path)
+    HOOKS["snapshot"] = fail(ValueError("half way"))
+    rig.trigger(1)
+    for _ in range(50):
+        rig.step()
+    assert TaskState.FAILED in rig.states()
+    assert "half way" in rig.failure()
+    rig.release()
+
+
+def test_state_that_has_no_stored_form_fails_the_checkpoint_only(tmp_path: Path) -> None:
+    rig = running(tmp_path)
+    task = rig.task(1)
+    taken = task.chain.snapshot
+    task.chain.snapshot = fail(SerializationError("pickle", "a socket"))  # type: ignore[method-assign,assignment]
+    rig.trigger(1)
+    rig.step_until(lambda: len(rig.declined(1)) == 1)
+    assert rig.declined(1)[0].counts_as_failure
+    task.chain.snapshot = taken  # type: ignore[method-assign]
+    rig.checkpoint(2)
+    rig.release()
+
+
+def test_a_failing_commit_fails_its_task(tmp_path: Path) -> None:
+    rig = running(tmp_path)
+    rig.checkpoint(1)
+    operator = rig.task(1).chain.operators[-1]
+    assert isinstance(operator, SinkOperator)
+    operator.notify_checkpoint_complete = fail(OSError("gone"))  # type: ignore[method-assign]
+    rig.complete(1)
+    assert "gone" in rig.failure()
+    assert rig.states()[-1] is TaskState.FAILED
+    rig.release()
+
+
+def test_a_commit_that_fails_behind_the_end_is_told_too(tmp_path: Path) -> None:
+    rig = running(tmp_path, count=100)
+    rig.step_until(rig.all_finished)
+    rig.checkpoint(1)
+    rig.task(1).chain.operators[-1].notify_checkpoint_complete = fail(OSError("gone"))  # type: ignore[method-assign]
+    rig.complete(1)
+    [failed] = rig.link.all(SlotFailed)
+    assert "gone" in failed.failure.message
+    rig.release()
+
+
+def test_operators_stay_open_behind_the_end_as_long_as_checkpoints_are_taken(tmp_path: Path) -> None:
+    rig = running(tmp_path, count=100)
+    rig.step_until(rig.all_finished)
+    assert "closed" not in STORY
+    rig.release()
+    assert STORY.count("closed") == 1
+
+    STORY.clear()
+    rig = running(tmp_path, count=100, interval="0 ms")
+    rig.step_until(rig.all_finished)
+    assert STORY.count("closed") == 1
+    rig.release()
+    assert STORY.count("closed") == 1
+
+
+def test_functions_are_told_whether_they_go_on_from_a_snapshot(tmp_path: Path) -> None:
+    rig = running(tmp_path)
+    metadata = rig.checkpoint(1)
+    rig.release()
+    again = CheckpointRig(program(), tmp_path, metadata).deploy()
+    again.release()
+    assert [line for line in STORY if line.startswith("restored")] == ["restored False", "restored True"]
+
+
+def test_uploads_in_threads_are_acknowledged_by_the_loop(tmp_path: Path) -> None:
+    rig = CheckpointRig(program(), tmp_path)
+    rig.slot.uploads = UploadThreads("uploads-test")
+    rig.start()
+    for _ in range(3):
+        rig.step()
+    rig.trigger(1)
+
+    def stepped() -> bool:
+        rig.step()
+        return rig.is_acknowledged(1)
+
+    wait_until(stepped, 20, "the acknowledgements")
+    assert all(message.metrics.async_ms >= 0 for message in rig.acknowledged(1))
+    rig.release()
+
+
+def test_a_checkpoint_that_was_given_up_during_its_upload_is_not_acknowledged(tmp_path: Path) -> None:
+    rig = CheckpointRig(program(), tmp_path)
+    held: list[Callable[[], None]] = []
+
+    class Held:
+        def submit(self, action: Callable[[], None]) -> None:
+            held.append(action)
+
+        def close(self) -> None:
+            held.clear()
+
+    rig.slot.uploads = Held()
+    rig.start()
+    for _ in range(3):
+        rig.step()
+    rig.trigger(1)
+    rig.step_until(lambda: len(held) == 2)
+    assert rig.slot.awaits_mail()
+    rig.abort(1)
+    for action in list(held):
+        action()
+    rig.step()
+    assert not rig.acknowledged(1) and not rig.declined(1)
+    rig.release()
