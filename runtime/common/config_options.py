@@ -59,9 +59,10 @@ class ConfigOption(Generic[T]):
         accepted: the text forms, for error messages.
         minimum: smallest value allowed, if there is one.
         doc: what the option decides.
+        deprecated_keys: former keys; the first that is set counts where `key` is not.
     """
 
-    __slots__ = ("accepted", "default", "doc", "key", "minimum", "parse")
+    __slots__ = ("accepted", "default", "deprecated_keys", "doc", "key", "minimum", "parse")
 
     def __init__(
         self,
@@ -71,8 +72,10 @@ class ConfigOption(Generic[T]):
         accepted: str,
         minimum: Any = None,
         doc: str = "",
+        deprecated_keys: tuple[str, ...] = (),
     ) -> None:
         self.key = key
+        self.deprecated_keys = deprecated_keys
         self.parse = parse
         self.default = default
         self.accepted = accepted if minimum is None else f"{accepted}, at least {minimum}"
@@ -151,7 +154,7 @@ class OptionBuilder:
 class TypedConfigOptionBuilder(Generic[T]):
     """Last step: the default."""
 
-    __slots__ = ("_accepted", "_doc", "_key", "_minimum", "_parse")
+    __slots__ = ("_accepted", "_deprecated_keys", "_doc", "_key", "_minimum", "_parse")
 
     def __init__(self, key: str, parse: Callable[[str], T], accepted: str) -> None:
         self._key = key
@@ -159,6 +162,7 @@ class TypedConfigOptionBuilder(Generic[T]):
         self._accepted = accepted
         self._minimum: T | None = None
         self._doc = ""
+        self._deprecated_keys: tuple[str, ...] = ()
 
     def at_least(self, minimum: T) -> TypedConfigOptionBuilder[T]:
         """Refuse smaller values."""
@@ -170,11 +174,20 @@ class TypedConfigOptionBuilder(Generic[T]):
         self._doc = doc
         return self
 
+    def with_deprecated_keys(self, *keys: str) -> TypedConfigOptionBuilder[T]:
+        """Former keys of the option, which are read where it is not set itself."""
+        self._deprecated_keys = keys
+        return self
+
     def default_value(self, value: T) -> ConfigOption[T]:
-        return ConfigOption(self._key, self._parse, value, self._accepted, self._minimum, self._doc)
+        return ConfigOption(
+            self._key, self._parse, value, self._accepted, self._minimum, self._doc, self._deprecated_keys
+        )
 
     def no_default_value(self) -> ConfigOption[T | None]:
-        return ConfigOption[T | None](self._key, self._parse, None, self._accepted, self._minimum, self._doc)
+        return ConfigOption[T | None](
+            self._key, self._parse, None, self._accepted, self._minimum, self._doc, self._deprecated_keys
+        )
 
 
 # inside the class, the nested name hides the module's

@@ -46,7 +46,10 @@ class Configuration:
         Raises:
             ConfigurationError: the value that is set cannot be read; the message says which forms can.
         """
-        return option.read(self._options.get(option.key))
+        text = self._options.get(option.key)
+        if text is None and option.deprecated_keys:
+            text = next((self._options[key] for key in option.deprecated_keys if key in self._options), None)
+        return option.read(text)
 
     def set(self, option: ConfigOption[Any] | str, value: Any) -> Configuration:
         """Set an option.

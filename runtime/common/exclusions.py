@@ -88,10 +88,9 @@ EXCLUSIONS: tuple[tuple[str, str], ...] = (
     ),
     # state in RocksDB
     (
-        "pyflink.datastream*.EmbeddedRocksDBStateBackend*",
-        "there is no rocksdb state backend yet; hashmap keeps state in the slots' memory",
+        "pyflink.datastream.state_backend.EmbeddedRocksDBStateBackend.*et_options",
+        "an options factory is a Java class; set the options state.backend.rocksdb.* instead",
     ),
-    ("pyflink.datastream*.PredefinedOptions*", "there is no rocksdb state backend yet"),
     # connectors and formats
     ("pyflink.common.*Row*erializationSchema", "it stands in its format's module, as in PyFlink: datastream.formats"),
     ("pyflink.datastream.connectors.*Kafka*", _JAR),

@@ -66,7 +66,7 @@ EXECUTION_TARGET: ConfigOption[str] = (
 )
 """Where the job's slots live: Spark tasks, or this process. Tidemark's own values."""
 
-RESTART_STRATEGY: ConfigOption[str] = (
+RESTART_STRATEGY: ConfigOption[str | None] = (
     ConfigOptions.key("restart-strategy.type")
     .choice_type(
         "none",
@@ -79,9 +79,10 @@ RESTART_STRATEGY: ConfigOption[str] = (
         "failure-rate",
         "failurerate",
     )
-    .default_value("none")
+    .no_default_value()
 )
-"""What follows a failure. none, off and disable are the same, and so are the spellings of the others."""
+"""What follows a failure. none, off and disable are the same, and so are the spellings of the others. Not set:
+exponential-delay for a job that takes checkpoints, none for one that does not."""
 
 RESTART_FIXED_DELAY_ATTEMPTS: ConfigOption[int] = (
     ConfigOptions.key("restart-strategy.fixed-delay.attempts").int_type().at_least(0).default_value(1)
@@ -228,7 +229,7 @@ RUNTIME_MODE: ConfigOption[str] = (
 STATE_BACKEND: ConfigOption[str] = (
     ConfigOptions.key("state.backend.type").choice_type("hashmap", "rocksdb").default_value("hashmap")
 )
-"""Where keyed state is kept; only hashmap, in the slots' memory, can be used."""
+"""Where keyed state is kept: as objects in the slots' memory, or as rows of RocksDB on their local disks."""
 
 AUTO_GENERATE_UIDS: ConfigOption[bool] = (
     ConfigOptions.key("pipeline.auto-generate-uids").boolean_type().default_value(True)
@@ -293,7 +294,10 @@ CHECKPOINT_RETENTION: ConfigOption[str] = (
 """What becomes of the last checkpoint of a job that was cancelled."""
 
 UNALIGNED_CHECKPOINTS: ConfigOption[bool] = (
-    ConfigOptions.key("execution.checkpointing.unaligned.enabled").boolean_type().default_value(False)
+    ConfigOptions.key("execution.checkpointing.unaligned.enabled")
+    .boolean_type()
+    .with_deprecated_keys("execution.checkpointing.unaligned")
+    .default_value(False)
 )
 """Whether barriers overtake records under way."""
 
@@ -306,6 +310,7 @@ ALIGNED_CHECKPOINT_TIMEOUT: ConfigOption[Duration] = (
     ConfigOptions.key("execution.checkpointing.aligned-checkpoint-timeout")
     .duration_type()
     .at_least(Duration(0))
+    .with_deprecated_keys("execution.checkpointing.alignment-timeout")
     .default_value(Duration(0))
 )
 """After so long of alignment an unaligned checkpoint takes over; 0 = unaligned from the start, if enabled."""
@@ -316,6 +321,90 @@ SNAPSHOT_COMPRESSION: ConfigOption[bool] = (
 """Whether state is compressed in snapshots."""
 
 SAVEPOINT_DIRECTORY: ConfigOption[str | None] = (
-    ConfigOptions.key("execution.checkpointing.savepoint-dir").string_type().no_default_value()
+    ConfigOptions.key("execution.checkpointing.savepoint-dir")
+    .string_type()
+    .with_deprecated_keys("state.savepoints.dir")
+    .no_default_value()
 )
 """Where savepoints go that name no directory."""
+
+CHECKPOINT_DIRECTORY: ConfigOption[str | None] = (
+    ConfigOptions.key("execution.checkpointing.dir")
+    .string_type()
+    .with_deprecated_keys("state.checkpoints.dir", "state.backend.fs.checkpointdir")
+    .no_default_value()
+)
+"""URI of the directory that checkpoints go to, each job's into its own. Not set: a temporary one that goes away with the
+JobMaster; slots on other machines could not reach that, so a cluster needs one."""
+
+CHECKPOINT_STORAGE: ConfigOption[str | None] = (
+    ConfigOptions.key("execution.checkpointing.storage")
+    .choice_type("jobmanager", "filesystem")
+    .with_deprecated_keys("state.checkpoint-storage")
+    .no_default_value()
+)
+"""jobmanager: a temporary directory of the JobMaster, whatever execution.checkpointing.dir says; filesystem: that
+directory, which must then be set. Not set: what execution.checkpointing.dir asks for."""
+
+INCREMENTAL_CHECKPOINTS: ConfigOption[bool] = (
+    ConfigOptions.key("execution.checkpointing.incremental")
+    .boolean_type()
+    .with_deprecated_keys("state.backend.incremental")
+    .default_value(False)
+)
+"""Whether a checkpoint refers to files of the ones before it instead of writing all state again."""
+
+RETAINED_CHECKPOINTS: ConfigOption[int] = (
+    ConfigOptions.key("execution.checkpointing.num-retained")
+    .int_type()
+    .at_least(1)
+    .with_deprecated_keys("state.checkpoints.num-retained")
+    .default_value(1)
+)
+"""How many completed checkpoints are kept; the next one removes the oldest."""
+
+CHECKPOINTS_AFTER_TASKS_FINISH: ConfigOption[bool] = (
+    ConfigOptions.key("execution.checkpointing.checkpoints-after-tasks-finish")
+    .boolean_type()
+    .with_deprecated_keys("execution.checkpointing.checkpoints-after-tasks-finish.enabled")
+    .default_value(True)
+)
+"""Whether checkpoints go on when some tasks have reached the end of their input."""
+
+RECOVERY_PATH: ConfigOption[str | None] = (
+    ConfigOptions.key("execution.state-recovery.path")
+    .string_type()
+    .with_deprecated_keys("execution.savepoint.path")
+    .no_default_value()
+)
+"""Directory of the savepoint or checkpoint that the job starts from."""
+
+RECOVERY_CLAIM_MODE: ConfigOption[str] = (
+    ConfigOptions.key("execution.state-recovery.claim-mode")
+    .choice_type("claim", "no_claim")
+    .with_deprecated_keys("execution.savepoint-restore-mode")
+    .default_value("no_claim")
+)
+"""claim: what is restored becomes the job's own and is deleted when newer checkpoints take its place. no_claim: it stays
+as it is, and the first checkpoint is complete in itself."""
+
+IGNORE_UNCLAIMED_STATE: ConfigOption[bool] = (
+    ConfigOptions.key("execution.state-recovery.ignore-unclaimed-state")
+    .boolean_type()
+    .with_deprecated_keys("execution.savepoint.ignore-unclaimed-state")
+    .default_value(False)
+)
+"""Whether a job may start from a savepoint that holds state of operators that it does not have."""
+
+RESCALE_COOLDOWN: ConfigOption[Duration] = (
+    ConfigOptions.key("jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling")
+    .duration_type()
+    .at_least(Duration(0))
+    .with_deprecated_keys("jobmanager.adaptive-scheduler.scaling-interval.min")
+    .default_value(Duration.of_seconds(30))
+)
+"""Least time from one change of a job's parallelism to the next; a request that comes sooner waits."""
+
+TMP_DIRECTORIES: ConfigOption[str | None] = ConfigOptions.key("io.tmp.dirs").string_type().no_default_value()
+"""Where slots keep working files, state that is larger than memory among them; several are joined by commas or the
+system's path separator. Not set: the system's directory for temporary files."""

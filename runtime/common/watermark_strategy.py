@@ -64,6 +64,7 @@ class WatermarkStrategy:
         generator_factory: makes the generator that is the rule; None if another rule holds. With neither, no watermark
             is ever emitted.
         timestamp_assigner: (value, record timestamp) -> event time, ms; None = records keep the event time they have.
+        timestamp_column: name of the column that holds event times, in place of an assigner.
         idleness_ms: an input without records for that long is left out; None = never.
         alignment: the group of sources that wait for each other; None = none.
     """
@@ -73,6 +74,7 @@ class WatermarkStrategy:
     timestamp_assigner: Callable[[Any, int], int] | None = None
     idleness_ms: int | None = None
     alignment: WatermarkAlignment | None = None
+    timestamp_column: str | None = None
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
@@ -111,10 +113,17 @@ class WatermarkStrategy:
             TypeError: it is neither.
         """
         if isinstance(assigner, TimestampAssigner):
-            return dataclasses.replace(self, timestamp_assigner=assigner.extract_timestamp)
+            return dataclasses.replace(self, timestamp_assigner=assigner.extract_timestamp, timestamp_column=None)
         if not callable(assigner):
             raise TypeError(f"with_timestamp_assigner: a TimestampAssigner or a function is needed, not {assigner!r}")
-        return dataclasses.replace(self, timestamp_assigner=assigner)
+        return dataclasses.replace(self, timestamp_assigner=assigner, timestamp_column=None)
+
+    def with_timestamp_column(self, column: str) -> WatermarkStrategy:
+        """Find event times in a column of the records, without making Python objects of them (not in PyFlink).
+
+        The records need a declared type; the column is a LONG (ms since the epoch), a SQL_TIMESTAMP or an INSTANT.
+        """
+        return dataclasses.replace(self, timestamp_column=column, timestamp_assigner=None)
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
         """Leave inputs out that have had no records for that long.

@@ -62,7 +62,9 @@ from runtime.datastream.joined_streams import TemporalJoin as TemporalJoin
 from runtime.datastream.output_tag import OutputTag as OutputTag
 from runtime.datastream.slot_sharing_group import MemorySize as MemorySize
 from runtime.datastream.slot_sharing_group import SlotSharingGroup as SlotSharingGroup
+from runtime.datastream.state_backend import EmbeddedRocksDBStateBackend as EmbeddedRocksDBStateBackend
 from runtime.datastream.state_backend import HashMapStateBackend as HashMapStateBackend
+from runtime.datastream.state_backend import PredefinedOptions as PredefinedOptions
 from runtime.datastream.state_backend import StateBackend as StateBackend
 from runtime.datastream.stream_execution_environment import StreamExecutionEnvironment as StreamExecutionEnvironment
 from runtime.datastream.time_domain import TimeDomain as TimeDomain

@@ -44,20 +44,33 @@ class JobClient(AnyJobClient):
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
-        """Refused: there are no savepoints.
+        """Stop the job behind a savepoint.
 
-        Raises:
-            NotImplementedError: always.
+        Args:
+            advance_to_end_of_event_time: whether the end of the input goes through first, so that windows fire.
+            savepoint_directory: the savepoint becomes a directory in it; None = execution.checkpointing.savepoint-dir.
+
+        Returns:
+            The savepoint's URI, when the job has FINISHED. Fails with JobRequestError; the job then goes on.
         """
-        raise NotImplementedError("jobs cannot take savepoints yet; cancel() stops the job without one")
+        return CompletableFuture(
+            self.handle.stop_with_savepoint(savepoint_directory, drain=advance_to_end_of_event_time)
+        )
+
+    def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
+        """Take a savepoint, then cancel the job; see `JobHandle.cancel_with_savepoint`."""
+        return CompletableFuture(self.handle.cancel_with_savepoint(savepoint_directory))
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Refused: there are no savepoints.
+        """Take a savepoint; the job goes on.
 
-        Raises:
-            NotImplementedError: always.
+        Args:
+            savepoint_directory: the savepoint becomes a directory in it; None = execution.checkpointing.savepoint-dir.
+
+        Returns:
+            The savepoint's URI. Fails with JobRequestError.
         """
-        raise NotImplementedError("jobs cannot take savepoints yet")
+        return CompletableFuture(self.handle.trigger_savepoint(savepoint_directory))
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """The result of the job once it has finished; JobExecutionError if it does not."""

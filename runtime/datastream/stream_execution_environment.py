@@ -7,6 +7,7 @@ form TIDEMARK_CONF_<KEY> (upper case, `_` for `.` and `__` for `-`), so that a p
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -22,6 +23,7 @@ from runtime.common.time import Duration
 from runtime.common.typeinfo import TypeInformation
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors.collection import CollectionSource
+from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import new_job_id
 from runtime.datastream.cached_stream import Caches
 from runtime.datastream.checkpoint_config import CheckpointConfig
@@ -40,6 +42,8 @@ from runtime.graph.plan import execution_plan
 from runtime.graph.stream_graph import StreamGraph, StreamNode
 from runtime.operators.source import Source
 from runtime.operators.source_operator import SourceOperatorFactory
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_JOB_NAME = "Flink Streaming Job"
 ENVIRONMENT_PREFIX = "TIDEMARK_CONF_"
@@ -278,8 +282,15 @@ class StreamExecutionEnvironment:
         self.caches.join()
         return execution_result(snapshot)
 
-    def execute_async(self, job_name: str | None = None, *, collect_ids: tuple[str, ...] = ()) -> JobClient:
+    def execute_async(
+        self, job_name: str | None = None, *, collect_ids: tuple[str, ...] = (), clock: Clock = SYSTEM_CLOCK
+    ) -> JobClient:
         """Run what has been added since the last execution in the background.
+
+        Args:
+            job_name: name of the job.
+            collect_ids: of the collect sinks whose output the caller will take.
+            clock: for a MiniCluster, see there; Spark's slots use the machine's.
 
         Raises:
             GraphError, ExecutionError: as `execute`, as far as the start is concerned.
@@ -292,10 +303,15 @@ class StreamExecutionEnvironment:
                     "job starts: let the job write them with print() or sink_to(), or run the program by itself"
                 )
             extraction.executed(self._checked(self.create_stream_graph(job_name)))
-        return JobClient(self._submit(job_name, collect_ids=collect_ids))
+        return JobClient(self._submit(job_name, collect_ids=collect_ids, clock=clock))
 
     def _submit(
-        self, job_name: str | None, *, collect_ids: tuple[str, ...] = (), wait_in_caller: bool = False
+        self,
+        job_name: str | None,
+        *,
+        collect_ids: tuple[str, ...] = (),
+        wait_in_caller: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> JobHandle:
         graph = self._checked(self.create_stream_graph(job_name))
         sinks = self.caches.add_sinks(graph)
@@ -304,6 +320,7 @@ class StreamExecutionEnvironment:
             collect_ids=(*collect_ids, *sinks),
             # whoever waits must not also have to take what the job sends
             wait_in_caller=wait_in_caller and not sinks,
+            clock=clock,
         )
         self.program.pending.clear()
         self.caches.fill(handle, sinks)
@@ -322,20 +339,14 @@ class StreamExecutionEnvironment:
                 f"{options.RUNTIME_MODE.key}: {mode.upper()} cannot be executed, only STREAMING, which reads bounded "
                 "sources to their end too: leave out set_runtime_mode()"
             )
-        if self._checkpoint_config.is_checkpointing_enabled():
-            raise DataStreamError(
-                f"{options.CHECKPOINTING_INTERVAL.key}: jobs cannot take checkpoints yet, and would restart without "
-                "their state: leave out enable_checkpointing()"
+        missing = [node.display_name for node in graph.nodes.values() if node.is_stateful and node.uid is None]
+        if missing and not configuration.get(options.AUTO_GENERATE_UIDS):
+            raise DataStreamError(f"auto-generated uids are disabled, and these have none: {', '.join(missing)}")
+        if missing and self._checkpoint_config.is_checkpointing_enabled():
+            logger.warning(
+                "state of %s is found again only while the program above stays the same: give these operators a uid()",
+                ", ".join(missing),
             )
-        backend = configuration.get(options.STATE_BACKEND)
-        if backend != "hashmap":
-            raise DataStreamError(
-                f"{options.STATE_BACKEND.key}: there is no state backend {backend!r} yet; use hashmap"
-            )
-        if not configuration.get(options.AUTO_GENERATE_UIDS):
-            missing = [node.display_name for node in graph.nodes.values() if node.is_stateful and node.uid is None]
-            if missing:
-                raise DataStreamError(f"auto-generated uids are disabled, and these have none: {', '.join(missing)}")
         return graph
 
     def get_execution_plan(self) -> str:

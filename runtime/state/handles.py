@@ -108,6 +108,9 @@ class PendingKeyedState(ABC):
     `advance` until it returns True, then `write` once; or `discard` at any time before.
     """
 
+    compression = "none"
+    """Of block files, none | zstd | lz4; to be set before `write`."""
+
     @abstractmethod
     def advance(self, budget_ms: float) -> bool:
         """Task's thread: work for about that long; True when nothing is left for this thread to do.

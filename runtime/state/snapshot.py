@@ -101,6 +101,8 @@ class SnapshotRequest:
 
     kind: SnapshotKind
     checkpoint_id: CheckpointId
+    is_last: bool = False
+    """Whether the job stops behind it: nothing more will be processed."""
 
 
 CANONICAL_SNAPSHOT = SnapshotRequest(SnapshotKind.CANONICAL, CheckpointId(0))

@@ -23,6 +23,7 @@ from runtime.datastream import (
     SlotSharingGroup,
     StreamExecutionEnvironment,
 )
+from runtime.jobmaster.driver import JobRequestError
 from tests.datastream.running import environment, values_of
 
 
@@ -36,22 +37,14 @@ def test_other_modes_than_streaming_are_refused_when_the_program_is_executed(mod
     assert values_of(env.from_collection([1])) == [1]
 
 
-def test_checkpoints_are_refused_when_the_program_is_executed() -> None:
+def test_a_program_that_takes_checkpoints_is_told_which_operators_have_no_uid(caplog: pytest.LogCaptureFixture) -> None:
     env = environment().enable_checkpointing(1000, CheckpointingMode.AT_LEAST_ONCE)
-    env.from_collection([1]).print()
     assert env.get_checkpoint_interval() == 1000
     assert env.get_checkpointing_consistency_mode() is CheckpointingMode.AT_LEAST_ONCE
-    with pytest.raises(DataStreamError, match="cannot take checkpoints yet"):
-        env.execute()
-    with pytest.raises(DataStreamError, match="cannot take checkpoints yet"):
-        env.execute_async()
-
-
-def test_a_state_backend_that_is_not_there_is_refused() -> None:
-    env = environment(options={"state.backend.type": "rocksdb"})
-    env.from_collection([1]).print()
-    with pytest.raises(DataStreamError, match="no state backend 'rocksdb' yet; use hashmap"):
-        env.execute()
+    numbers = env.from_collection([1, 2], Types.LONG()).uid("numbers").key_by(lambda n: n)
+    assert sorted(values_of(numbers.process(Same(), Types.LONG()).name("same"))) == [1, 2]
+    assert "state of same" in caplog.text
+    assert "numbers" not in caplog.text
 
 
 class Same(KeyedProcessFunction):
@@ -180,10 +173,8 @@ def test_users_metrics_are_in_the_jobs_status() -> None:
     client.get_job_execution_result().result(30)
     metrics = [dict(task.metrics) for task in client.get_status().tasks]
     assert [found["counted.mine.seen"] for found in metrics if "counted.mine.seen" in found] == [3]
-    with pytest.raises(NotImplementedError, match="savepoints"):
-        client.trigger_savepoint()
-    with pytest.raises(NotImplementedError, match="cancel"):
-        client.stop_with_savepoint(True)
+    with pytest.raises(JobRequestError, match="the job has ended"):
+        client.trigger_savepoint("file:///nowhere").result(30)
     assert client.get_accumulators().result(1) == {}
 
 

@@ -94,7 +94,6 @@ def test_an_excluded_method_is_refused_with_its_reason() -> None:
         ("runtime.datastream.connectors.kafka", "KafkaSource", "comes with a connector of Tidemark's own"),
         ("runtime.datastream.connectors", "KafkaSource", "comes with a connector of Tidemark's own"),
         ("runtime.datastream.formats.orc", "OrcBulkWriters", "no ORC format"),
-        ("runtime.datastream", "EmbeddedRocksDBStateBackend", "no rocksdb state backend"),
         ("runtime.datastream.functions", "SinkFunction", "use from_source"),
         ("runtime.common", "InputDependencyConstraint", "ignores it"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -44,5 +43,5 @@ class DirectoryFiles:
     def download(self, file: FileHandle, path: Path) -> None:
         path.write_bytes(self.read(file))
 
-    def remove_all(self) -> None:
-        shutil.rmtree(self._directory, ignore_errors=True)
+    def read_range(self, file: FileHandle, offset: int, length: int) -> bytes:
+        return self.read(file)[offset : offset + length]

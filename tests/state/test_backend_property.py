@@ -223,4 +223,4 @@ def _test_case(name: str, examples: int) -> Any:
 
 
 TestHashMapBackendAgainstDicts = _test_case("hashmap", 40)
-TestRocksDBBackendAgainstDicts = _test_case("rocksdb", 10)
+TestRocksDBBackendAgainstDicts = _test_case("rocksdb", 5)

@@ -1,17 +1,27 @@
-"""What only the hashmap backend has to do: not grow with keys that hold nothing any more."""
+"""What only the hashmap backend has to do: forget keys that hold nothing any more, and write what has changed."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runtime.common.typeinfo import Types
+from runtime.core.checkpointing import SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK
-from runtime.state.descriptors import ValueStateDescriptor
+from runtime.core.ids import CheckpointId
+from runtime.state.descriptors import StateTtlConfig, ValueStateDescriptor
 from runtime.state.errors import StateError
+from runtime.state.handles import DamagedSnapshotError, KeyedStateHandle, PendingKeyedState
+from runtime.state.hashmap import changes
 from runtime.state.hashmap.backend import HashMapKeyedStateBackend
 from runtime.state.key_groups import KeyGroupRange
-from tests.state.backends import ignore
+from runtime.state.readers import load_keyed_state
+from runtime.state.snapshot import SnapshotRequest
+from tests.state.backends import SettableClock, ignore
+from tests.state.files import DirectoryFiles
 
 
 @pytest.fixture
@@ -24,6 +34,22 @@ def visit(backend: HashMapKeyedStateBackend, state: Any, keys: list[Any]) -> Non
         backend.set_current_key(key)
         state.update(1)
         state.clear()
+
+
+def take(
+    backend: HashMapKeyedStateBackend,
+    files: DirectoryFiles,
+    number: int,
+    kind: SnapshotKind = SnapshotKind.INCREMENTAL,
+) -> KeyedStateHandle:
+    """A checkpoint, completed."""
+    pending = backend.snapshot(SnapshotRequest(kind, CheckpointId(number)))
+    assert isinstance(pending, PendingKeyedState)
+    while not pending.advance(1000):
+        pass
+    handle = pending.write(files)
+    backend.notify_checkpoint_complete(CheckpointId(number))
+    return handle
 
 
 @pytest.mark.parametrize("make_key", [int, str, float, lambda n: (n, "x"), lambda n: (float(n),), lambda n: (0,) * n])
@@ -70,3 +96,140 @@ def test_a_failed_key_is_not_remembered() -> None:
             refused += 1
     assert backend.num_entries == len(backend.entries()) == 200 - refused
     assert refused > 150
+
+
+def test_a_key_that_makes_the_backend_tidy_up_is_kept() -> None:
+    """The first key of a shape of tuples, and the only one that is left of a shape, while dead keys are dropped."""
+    backend = HashMapKeyedStateBackend(KeyGroupRange(0, 127), 128, SYSTEM_CLOCK)
+    state = backend.get_state(ValueStateDescriptor("s"))
+    for first in ((1, 2, 3), ("a", 1)):
+        passing: list[Any] = [("passing", 0)]
+        while backend.num_entries < backend._sweep_at:
+            visit(backend, state, passing)
+            passing = [("passing", passing[0][1] + 1)]
+        backend.set_current_key(first)
+        state.update("kept")
+        backend.set_current_key("another")
+        backend.set_current_key(first)
+        assert state.value() == "kept"
+
+
+def test_checkpoints_refer_to_a_base_and_the_changes_since(tmp_path: Path) -> None:
+    backend = HashMapKeyedStateBackend(KeyGroupRange(0, 127), 128, SYSTEM_CLOCK)
+    state = backend.get_state(ValueStateDescriptor("s"))
+    files = DirectoryFiles(tmp_path)
+    for key in range(1000):
+        backend.set_current_key(key)
+        state.update(key)
+    first = take(backend, files, 1)
+    assert [file.is_shared for file in first.files.values()] == [True]
+    backend.set_current_key(1)
+    second = take(backend, files, 2)
+    assert len(second.files) == 2
+    assert second.files.items() > first.files.items()
+    base, changed = second.files.values()
+    assert changed.size < base.size / 10
+    full = take(backend, files, 3, SnapshotKind.FULL)
+    assert [file.is_shared for file in full.files.values()] == [False]
+    # what came before a full checkpoint may have been deleted
+    fourth = take(backend, files, 4)
+    assert not {file.uri for file in fourth.files.values()} & {
+        file.uri for handle in (second, full) for file in handle.files.values()
+    }
+
+
+def test_a_base_is_made_anew_when_there_are_many_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "MAX_CHANGE_FILES", 3)
+    backend = HashMapKeyedStateBackend(KeyGroupRange(0, 127), 128, SYSTEM_CLOCK)
+    state = backend.get_state(ValueStateDescriptor("s"))
+    files, numbers = DirectoryFiles(tmp_path), []
+    for number in range(1, 10):
+        backend.set_current_key(number)
+        state.update(number)
+        numbers.append(len(take(backend, files, number).files))
+    assert numbers == [1, 2, 3, 4, 1, 2, 3, 4, 1]
+
+
+def test_a_snapshot_waits_for_nothing_however_many_keys_there_are() -> None:
+    backend = HashMapKeyedStateBackend(KeyGroupRange(0, 127), 128, SYSTEM_CLOCK)
+    state = backend.get_state(ValueStateDescriptor("s"))
+    for key in range(20_000):
+        backend.set_current_key(key)
+        state.update([key])
+    pending = backend.snapshot(SnapshotRequest(SnapshotKind.INCREMENTAL, CheckpointId(1)))
+    assert isinstance(pending, PendingKeyedState)
+    steps = 0
+    while not pending.advance(0):
+        steps += 1
+    assert steps >= 19_999  # one key a step: nothing was encoded before
+
+
+def test_a_value_that_cannot_be_saved_fails_the_snapshot_not_the_function_that_touches_it() -> None:
+    backend = HashMapKeyedStateBackend(KeyGroupRange(0, 127), 128, SYSTEM_CLOCK)
+    state = backend.get_state(ValueStateDescriptor("s", Types.LONG()))
+    backend.set_current_key("a")
+    state.update("text")
+    backend.set_current_key("b")
+    pending = backend.snapshot(SnapshotRequest(SnapshotKind.INCREMENTAL, CheckpointId(1)))
+    assert isinstance(pending, PendingKeyedState)
+    backend.set_current_key("a")
+    state.update(1)
+    with pytest.raises(StateError, match="'s' of key 'a' cannot be saved"):
+        pending.advance(1000)
+
+
+def test_expired_state_that_is_cleaned_up_beside_goes_into_the_next_changes(tmp_path: Path) -> None:
+    clock = SettableClock()
+    backend = HashMapKeyedStateBackend(KeyGroupRange(0, 127), 128, clock)
+    descriptor = ValueStateDescriptor("s", Types.LONG())
+    descriptor.enable_time_to_live(StateTtlConfig.new_builder(1000).cleanup_incrementally(100).build())
+    state, files = backend.get_state(descriptor), DirectoryFiles(tmp_path)
+    for key in range(10):
+        backend.set_current_key(key)
+        state.update(key)
+    take(backend, files, 1)
+    clock.time_ms += 1000
+    for _ in range(3):
+        backend.set_current_key(99)
+        state.update(1)  # visits the others
+    handle = take(backend, files, 2)
+    snapshot = load_keyed_state([handle], KeyGroupRange(0, 127), 128, files, tmp_path / "work")
+    assert sum(len(group.states.get("s", ())) for group in snapshot.groups.values()) == 1
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_damaged_file_of_changes_is_found(tmp_path: Path, which: int) -> None:
+    backend = HashMapKeyedStateBackend(KeyGroupRange(0, 127), 128, SYSTEM_CLOCK)
+    state, files = backend.get_state(ValueStateDescriptor("s")), DirectoryFiles(tmp_path)
+    for number in (1, 2):
+        backend.set_current_key(number)
+        state.update(number)
+        handle = take(backend, files, number)
+    name, file = sorted(handle.files.items())[which]
+    fewer = replace(handle, files={other: saved for other, saved in handle.files.items() if other != name})
+    swapped = replace(handle, files=dict.fromkeys(handle.files, file))
+    content = Path(file.uri).read_bytes()
+    Path(file.uri).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    for damaged in (handle, swapped) if which else (handle, swapped, fewer):
+        with pytest.raises(DamagedSnapshotError):
+            load_keyed_state([damaged], KeyGroupRange(0, 127), 128, files, tmp_path / "work")
+
+
+@pytest.mark.parametrize("kind", SnapshotKind)
+def test_files_are_compressed_where_asked_for(tmp_path: Path, kind: SnapshotKind) -> None:
+    backend = HashMapKeyedStateBackend(KeyGroupRange(0, 1), 2, SYSTEM_CLOCK)
+    state, sizes = backend.get_state(ValueStateDescriptor("s")), []
+    for key in range(200):
+        backend.set_current_key(key)
+        state.update("again and " * 100)
+    for number, compression in enumerate(("none", "zstd"), 1):
+        files = DirectoryFiles(tmp_path)
+        pending = backend.snapshot(SnapshotRequest(kind, CheckpointId(number)))
+        assert isinstance(pending, PendingKeyedState)
+        pending.compression = compression
+        assert pending.advance(1000)
+        handle = pending.write(files)
+        sizes.append(files.written_bytes)
+        snapshot = load_keyed_state([handle], KeyGroupRange(0, 1), 2, files, tmp_path / "work")
+        assert sum(len(group.states["s"]) for group in snapshot.groups.values()) == 200
+    assert sizes[1] < sizes[0] / 10

@@ -166,7 +166,7 @@ def _test_case(name: str, examples: int, steps: int) -> Any:
     return test_case
 
 
-TestHashMapSnapshotsAgainstDicts = _test_case("hashmap", 25, 30)
-TestRocksDBSnapshotsAgainstDicts = _test_case("rocksdb", 10, 30)
+TestHashMapSnapshotsAgainstDicts = _test_case("hashmap", 20, 30)
+TestRocksDBSnapshotsAgainstDicts = _test_case("rocksdb", 6, 30)
 TestManyHashMapSnapshotsAgainstDicts = pytest.mark.slow(_test_case("hashmap", 500, 60))
 TestManyRocksDBSnapshotsAgainstDicts = pytest.mark.slow(_test_case("rocksdb", 200, 60))

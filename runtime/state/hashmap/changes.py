@@ -255,7 +255,7 @@ class PendingHashMapState(PendingKeyedState):
         self.kind = request.kind
         self.epoch = epoch
         self.base_epoch = -1 if base is None else base.epoch
-        #: the files of the handle, once written
+        #: the files of the handle, once written, if the next snapshot may build on them
         self.files: Mapping[str, FileHandle] | None = None
         self._log = log
         self._base = base
@@ -384,15 +384,16 @@ class PendingHashMapState(PendingKeyedState):
         if self.kind is SnapshotKind.CANONICAL:
             drafts = GroupDrafts(self._groups, metas, services)
             snapshot = KeyedSnapshot(self._max_parallelism, {meta.name: meta for meta in metas}, drafts)
-            written = {CANONICAL_FILE: files.write("keyed-state", encode_canonical(snapshot))}
+            written = {CANONICAL_FILE: files.write("keyed-state", encode_canonical(snapshot, self.compression))}
             handle_format = CANONICAL_FORMAT
         else:
-            content = encode_file(metas, services, self._groups, self._base is None)
+            content = encode_file(metas, services, self._groups, self._base is None, self.compression)
             written = {} if self._base is None else dict(self._base.files)
             name = f"{len(written):04d}-{'base' if self._base is None else 'changes'}"
             written[name] = files.write("keyed-state", content, shared=self.kind is SnapshotKind.INCREMENTAL)
             handle_format = HASHMAP_FORMAT
-            self.files = written
+            # what lies in the directory of one checkpoint or savepoint goes with it: nothing may build on that
+            self.files = written if all(file.is_shared for file in written.values()) else None
         self._groups = {}
         return KeyedStateHandle(handle_format, self._key_groups, self._max_parallelism, written)
 

@@ -70,7 +70,11 @@ class GroupDraft:
 
 
 def encode_file(
-    metas: Iterable[StateMeta], services: Iterable[str], groups: Mapping[int, GroupDraft], is_base: bool
+    metas: Iterable[StateMeta],
+    services: Iterable[str],
+    groups: Mapping[int, GroupDraft],
+    is_base: bool,
+    compression: str,
 ) -> BlockStream:
     """The bytes of a file, made while they are iterated, one key group at a time.
 
@@ -79,6 +83,7 @@ def encode_file(
         services: names of the timer services, likewise.
         groups: by key group.
         is_base: whether there is nothing that the file builds on.
+        compression: of each block: none | zstd | lz4.
     """
     header = {
         "format": HASHMAP_FORMAT,
@@ -86,7 +91,7 @@ def encode_file(
         "services": list(services),
         "is_base": is_base,
     }
-    return BlockStream(header, _Blocks(groups))
+    return BlockStream(header, _Blocks(groups), compression)
 
 
 class GroupDrafts(Mapping[KeyGroup, KeyGroupSnapshot]):
@@ -138,7 +143,8 @@ def read_hashmap_state(handle: KeyedStateHandle, key_groups: range, files: State
     metas: dict[str, StateMeta] = {}
     for position, name in enumerate(sorted(handle.files)):
         file = BlockFile.of_bytes(files.read(handle.files[name]), handle.files[name].uri)
-        if file.header.get("format") != HASHMAP_FORMAT or file.header["is_base"] is not (position == 0):
+        is_expected = file.header.get("format") == HASHMAP_FORMAT and file.header["is_base"] is (position == 0)
+        if not is_expected or not name.startswith(f"{position:04d}-"):
             raise DamagedSnapshotError(file.name, "it is another file than the handle says")
         states = [meta_from_json(saved) for saved in file.header["states"]]
         metas.update({meta.name: meta for meta in states})

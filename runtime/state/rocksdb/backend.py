@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from runtime.core.checkpointing import SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import CheckpointId, KeyGroup
 from runtime.core.keys import decode_key, encode_key
@@ -118,7 +119,10 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._settings = settings or RocksDBSettings()
         name = "".join(c if c.isalnum() else "-" for c in operator_name)[:40]
         # never used before: two processes, or two attempts, must not meet in a database
-        self._directory = (working_directory or Path()) / f"rocksdb-{name}-{uuid.uuid4().hex}"
+        number = uuid.uuid4()
+        local = self._settings.local_directories
+        parent = Path(local[number.int % len(local)]) if local else working_directory or Path()
+        self._directory = parent / f"rocksdb-{name}-{number.hex}"
         self._directory.mkdir(parents=True)
         self._opened: RocksDBInstance | None = None
         self._tables: Any = KeyTables(self._make_entry)  # type: ignore[arg-type]
@@ -191,7 +195,6 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
 
         Raises:
             StateError: a value cannot be written, or the disk refuses; the changes stay in the cache.
-            OSError: the disk refuses the snapshot.
         """
         for pending in self._awaiting:
             pending.take()
@@ -253,7 +256,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._undecided = {other: p for other, p in self._undecided.items() if other > checkpoint_id}
         if pending.shared_files is not None:
             self._shared_files = dict(pending.shared_files)
-        elif pending.kind.name == "FULL":
+        elif pending.kind is SnapshotKind.FULL:
             # files of checkpoints before it may be deleted now
             self._shared_files = {}
 

@@ -142,18 +142,17 @@ class Column(ABC):
             self._slot_saved(slot)
             return
         for namespace in slot.changed:
-            if slot[namespace] is None:
+            if self._slot_saved(slot[namespace]):
                 # fired windows must not pile up
                 del slot[namespace]
-            else:
-                self._slot_saved(slot[namespace])
         slot.changed.clear()
 
     @abstractmethod
     def _save_slot(self, row: bytes, slot: Any, batch: WriteBatch) -> None: ...
 
-    def _slot_saved(self, slot: Any) -> None:
-        """As `saved`, of one key and namespace."""
+    def _slot_saved(self, slot: Any) -> bool:
+        """As `saved`, of one key and namespace; whether nothing is there."""
+        return slot is None
 
 
 class ValueColumn(Column):
@@ -248,8 +247,6 @@ class MapColumn(Column):
         return any(map_key(decode_key(found[len(row) :])) not in slot.known for found, _ in rows)
 
     def _save_slot(self, row: bytes, slot: Any, batch: WriteBatch) -> None:
-        if slot is None:
-            return
         for known_by in slot.changed:
             value = slot.known[known_by]
             if value is ABSENT:
@@ -260,9 +257,7 @@ class MapColumn(Column):
                 self.num_values += 1
                 batch.put(row + _encoded_map_key(known_by), data, self._handle)
 
-    def _slot_saved(self, slot: Any) -> None:
-        if slot is None:
-            return
+    def _slot_saved(self, slot: Any) -> bool:
         if slot.is_complete:
             for known_by in slot.changed:
                 if slot.known[known_by] is ABSENT:
@@ -270,6 +265,7 @@ class MapColumn(Column):
         slot.changed.clear()
         if len(slot.known) >= MAX_KNOWN // 2:
             self.trim(slot)
+        return not slot.known
 
 
 __all__ = [

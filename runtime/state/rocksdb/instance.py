@@ -43,6 +43,9 @@ _COMPRESSIONS = {
     "BZLIB2_COMPRESSION": DBCompressionType.bz2,
 }
 _NUM_LEVELS = 7
+_FLUSHES_TO_COMPACT = 8
+"""Files of level 0 at which they are merged into level 1. Each checkpoint makes one, and what a merge writes has to be
+uploaded: fewer (RocksDB has 4) and checkpoints upload more, more and reads look into more files."""
 _STYLES = {
     "level": DBCompactionStyle.level,
     "universal": DBCompactionStyle.universal,
@@ -187,7 +190,8 @@ class RocksDBInstance:
         """Whether nothing waits to go to a file."""
         return all(
             (column.property_int_value("rocksdb.num-immutable-mem-table") or 0) == 0
-            for column in self._columns.values()
+            # a copy: the task's thread may make another one meanwhile
+            for column in list(self._columns.values())
         )
 
     def checkpoint(self, path: Path) -> None:
@@ -261,6 +265,7 @@ class RocksDBInstance:
         options.set_write_buffer_size(settings.write_buffer_size)
         options.set_max_write_buffer_number(settings.write_buffer_count)
         options.set_min_write_buffer_number_to_merge(settings.write_buffers_to_merge)
+        options.set_level_zero_file_num_compaction_trigger(_FLUSHES_TO_COMPACT)
         blocks = BlockBasedOptions()
         blocks.set_block_size(settings.block_size)
         blocks.set_metadata_block_size(settings.metadata_block_size)

@@ -58,6 +58,14 @@ CACHE_MEMORY: ConfigOption[int] = (
 """Bytes, as estimated, that the decoded values of one operator subtask may take. Tidemark's own: values are read and
 written through a cache of Python objects in front of RocksDB. Less, and more reads go to RocksDB (some 5 µs each)."""
 
+LOCAL_DIRECTORIES: ConfigOption[str | None] = ConfigOptions.key(f"{_PREFIX}localdir").string_type().no_default_value()
+"""Local directories, joined by commas, in which databases are made, in turn. Not set: the task's working directory."""
+
+TRANSFER_THREADS: ConfigOption[int] = (
+    ConfigOptions.key(f"{_PREFIX}checkpoint.transfer.thread.num").int_type().at_least(1).default_value(4)
+)
+"""How many files of a snapshot are uploaded at a time."""
+
 WRITE_BATCH_SIZE: ConfigOption[int] = (
     ConfigOptions.key(f"{_PREFIX}write-batch-size").memory_type().at_least(0).default_value(2 << 20)
 )
@@ -139,6 +147,8 @@ class RocksDBSettings:
     write_buffer_ratio: float = 0.5
     cache_memory: int = 256 << 20
     write_batch_size: int = 2 << 20
+    local_directories: tuple[str, ...] = ()
+    transfer_threads: int = 4
 
     @classmethod
     def of(cls, configuration: Configuration) -> RocksDBSettings:
@@ -162,6 +172,10 @@ class RocksDBSettings:
             write_buffer_ratio=configuration.get(WRITE_BUFFER_RATIO),
             cache_memory=configuration.get(CACHE_MEMORY),
             write_batch_size=configuration.get(WRITE_BATCH_SIZE),
+            local_directories=tuple(
+                path.strip() for path in (configuration.get(LOCAL_DIRECTORIES) or "").split(",") if path.strip()
+            ),
+            transfer_threads=configuration.get(TRANSFER_THREADS),
         )
         unknown = [name for name in settings.compressions if name not in COMPRESSIONS]
         if unknown:

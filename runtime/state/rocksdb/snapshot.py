@@ -11,6 +11,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -73,6 +74,7 @@ class PendingRocksDBState(PendingKeyedState):
         self._max_parallelism = max_parallelism
         self._shared = shared
         self._keep = keep
+        self._error: OSError | None = None
         self._lock = threading.Lock()
 
     def advance(self, budget_ms: float) -> bool:
@@ -81,18 +83,22 @@ class PendingRocksDBState(PendingKeyedState):
     def take(self) -> None:
         """Make the checkpoint now, unless it was made, or the snapshot was discarded; any thread.
 
-        Raises:
-            OSError: the disk refuses.
+        If the disk refuses, `write` says so: whoever else needs the checkpoint to be made is not to blame.
         """
         with self._lock:
             if not self.is_taken and self._db is not None:
-                self._db.checkpoint(self._path)
+                try:
+                    self._db.checkpoint(self._path)
+                except OSError as error:
+                    self._error = error
             self.is_taken = True
             self._db = None
 
     def write(self, files: StateFileWriter) -> KeyedStateHandle:
         self._wait_for_flush()
         self.take()
+        if self._error is not None:
+            raise self._error
         if not self._path.is_dir():
             raise OSError("the snapshot was discarded")
         try:
@@ -118,16 +124,24 @@ class PendingRocksDBState(PendingKeyedState):
 
     def _upload(self, files: StateFileWriter) -> KeyedStateHandle:
         is_incremental = self.kind is SnapshotKind.INCREMENTAL
-        uploaded: dict[str, FileHandle] = {}
-        for path in sorted(self._path.iterdir()):
+
+        def upload(path: Path) -> FileHandle:
             is_table = path.suffix == _TABLE_SUFFIX
             known = self._shared.get(path.name) if is_table and is_incremental else None
             if known is not None and known.size == path.stat().st_size:
-                uploaded[path.name] = known
-            elif is_table or path.stat().st_size or path.name == "CURRENT":
-                uploaded[path.name] = files.upload("keyed-state", path, shared=is_table and is_incremental)
+                return known
+            return files.upload("keyed-state", path, shared=is_table and is_incremental)
+
+        # the write-ahead log is off, and its file empty
+        paths = [path for path in sorted(self._path.iterdir()) if path.stat().st_size]
+        if self._settings.transfer_threads == 1:
+            handles = list(map(upload, paths))
+        else:
+            with ThreadPoolExecutor(self._settings.transfer_threads, "state-upload") as pool:
+                handles = list(pool.map(upload, paths))
+        uploaded = {path.name: handle for path, handle in zip(paths, handles, strict=True)}
         if is_incremental:
-            self.shared_files = {name: file for name, file in uploaded.items() if name.endswith(_TABLE_SUFFIX)}
+            self.shared_files = {name: file for name, file in uploaded.items() if file.is_shared}
         return KeyedStateHandle(
             ROCKSDB_FORMAT, self._key_groups, self._max_parallelism, uploaded, states_to_json(self._states)
         )
@@ -137,7 +151,7 @@ class PendingRocksDBState(PendingKeyedState):
             groups = StoredGroups([(db, self._states, self._key_groups)], self._keep)
             metas = {state.meta.name: state.meta for state in self._states}
             snapshot = KeyedSnapshot(self._max_parallelism, metas, groups)
-            file = files.write("keyed-state", encode_canonical(snapshot))
+            file = files.write("keyed-state", encode_canonical(snapshot, self.compression))
         return KeyedStateHandle(CANONICAL_FORMAT, self._key_groups, self._max_parallelism, {CANONICAL_FILE: file})
 
 

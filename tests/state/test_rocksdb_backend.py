@@ -1,0 +1,430 @@
+"""What only the rocksdb backend has to do: its cache, its files, timers beyond memory, and damage that is found."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.common.configuration import Configuration
+from runtime.common.typeinfo import Types
+from runtime.core.checkpointing import SnapshotKind
+from runtime.core.ids import CheckpointId
+from runtime.core.keys import KeyEncodingError
+from runtime.state import backends
+from runtime.state.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from runtime.state.handles import DamagedSnapshotError, KeyedStateHandle, PendingKeyedState
+from runtime.state.key_groups import KeyGroupRange, key_group_range
+from runtime.state.readers import load_keyed_state
+from runtime.state.rocksdb import backend as backend_module
+from runtime.state.rocksdb import cache, timers
+from runtime.state.rocksdb.backend import RocksDBKeyedStateBackend
+from runtime.state.rocksdb.instance import RocksDBInstance
+from runtime.state.rocksdb.options import RocksDBSettings
+from runtime.state.snapshot import SnapshotRequest
+from tests.state.backends import (
+    MAX_PARALLELISM,
+    TEMPORARY,
+    SettableClock,
+    ignore,
+    rescaled,
+    rocksdb_backend,
+    whole_range,
+)
+from tests.state.files import DirectoryFiles
+
+ALL = KeyGroupRange(0, MAX_PARALLELISM - 1)
+COUNT = ValueStateDescriptor("count", Types.LONG())
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    path = TEMPORARY / "files"
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def files(directory: Path) -> DirectoryFiles:
+    return DirectoryFiles(directory / "checkpoints")
+
+
+def take(
+    backend: RocksDBKeyedStateBackend,
+    files: DirectoryFiles,
+    number: int,
+    kind: SnapshotKind = SnapshotKind.INCREMENTAL,
+) -> KeyedStateHandle:
+    """A checkpoint, completed."""
+    pending = begin(backend, number, kind)
+    handle = pending.write(files)
+    backend.notify_checkpoint_complete(CheckpointId(number))
+    return handle
+
+
+def begin(backend: RocksDBKeyedStateBackend, number: int, kind: SnapshotKind) -> PendingKeyedState:
+    pending = backend.snapshot(SnapshotRequest(kind, CheckpointId(number)))
+    assert isinstance(pending, PendingKeyedState)
+    assert pending.advance(0)
+    return pending
+
+
+def restored(
+    handles: list[KeyedStateHandle], files: DirectoryFiles, directory: Path, key_groups: KeyGroupRange = ALL
+) -> RocksDBKeyedStateBackend:
+    snapshot = load_keyed_state(handles, key_groups, MAX_PARALLELISM, files, directory / "work")
+    backend = rocksdb_backend(key_groups, MAX_PARALLELISM, SettableClock())
+    backend.restore(snapshot)
+    return backend
+
+
+def write(backend: RocksDBKeyedStateBackend, values: dict[int, int]) -> None:
+    state = backend.get_state(COUNT)
+    for key, value in values.items():
+        backend.set_current_key(key)
+        state.update(value)
+
+
+def read(backend: RocksDBKeyedStateBackend) -> dict[int, int]:
+    state, found = backend.get_state(COUNT), {}
+    for key in list(backend.keys("count")):
+        backend.set_current_key(key)
+        found[key] = state.value()
+    return found
+
+
+@pytest.mark.parametrize("make_key", [int, str, lambda n: (n, "x"), float])
+def test_state_is_right_when_the_cache_holds_a_small_part_of_it(make_key: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend_module, "_FIRST_LOOK", 50)
+    monkeypatch.setattr(backend_module, "MAX_CHANGED", 20)
+    settings = RocksDBSettings(cache_memory=1)
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock(), settings)
+    count = backend.get_state(COUNT)
+    items = backend.get_state(ListStateDescriptor("items", Types.LONG()))
+    windows = backend.get_namespaced_state(ListStateDescriptor("windows", Types.LONG()))
+    pairs = backend.get_state(MapStateDescriptor("pairs", Types.STRING(), Types.LONG()))
+    for step in range(2_000):
+        key = step * 7919 % 400
+        backend.set_current_key(make_key(key))
+        count.update((count.value() or 0) + 1)
+        items.add(step)
+        windows.set_current_namespace((step % 3, 3))
+        windows.add(step)
+        pairs.put(str(step % 4), step)
+        assert backend.num_entries <= 60
+    steps_of: dict[int, list[int]] = {}
+    for step in range(2_000):
+        steps_of.setdefault(step * 7919 % 400, []).append(step)
+    for key, steps in steps_of.items():
+        backend.set_current_key(make_key(key))
+        assert count.value() == len(steps)
+        assert items.get() == steps
+        assert dict(pairs.items()) == {str(step % 4): step for step in steps}
+        for window in range(3):
+            windows.set_current_namespace((window, 3))
+            assert windows.get() == [step for step in steps if step % 3 == window]
+
+
+def test_a_map_larger_than_the_cache_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "MAX_KNOWN", 32)
+    monkeypatch.setattr("runtime.state.rocksdb.states.MAX_KNOWN", 32)
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+    state = backend.get_state(MapStateDescriptor("pairs", Types.LONG(), Types.LONG()))
+    backend.set_current_key("a")
+    for n in range(500):
+        assert not state.contains(n)
+        state.put(n, -n)
+    for n in range(0, 500, 2):
+        state.remove(n)
+    for n in range(500):
+        assert state.get(n) == (None if n % 2 == 0 else -n)
+    assert dict(state.items()) == {n: -n for n in range(1, 500, 2)}
+    assert not state.is_empty()
+    state.clear()
+    assert state.is_empty()
+    assert state.items() == []
+    assert list(backend.keys("pairs")) == []
+
+
+def test_a_map_key_without_encoding_is_refused() -> None:
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+    state = backend.get_state(MapStateDescriptor("pairs"))
+    backend.set_current_key("a")
+    with pytest.raises(KeyEncodingError):
+        state.put(frozenset([1]), 1)
+
+
+def test_timers_beyond_memory_fire_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timers, "MAX_TIMERS", 64)
+    monkeypatch.setattr(timers, "_CHUNK", 4)
+    monkeypatch.setattr(timers, "_MAX_UNWRITTEN", 100)
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+    fired: list[tuple[int, int]] = []
+    service = backend.get_timer_service("t", lambda timer: fired.append((timer.timestamp, timer.key)), ignore)
+    expected = set()
+    for step in range(1_500):
+        key, timestamp = step % 40, step * 7919 % 1_000
+        backend.set_current_key(key)
+        service.register_event_time_timer(timestamp)
+        expected.add((timestamp, key))
+        if step % 5 == 0:
+            service.delete_event_time_timer(timestamp)
+            expected.discard((timestamp, key))
+    assert len(service.event.live) <= 65  # type: ignore[attr-defined]
+    assert service.event_time_namespaces() == {None}
+    for watermark in range(0, 600, 50):
+        service.advance_watermark(watermark)
+        due = {timer for timer in expected if timer[0] <= watermark}
+        assert set(fired) == due
+        assert len(fired) == len(due)
+        assert [timestamp for timestamp, _ in fired] == sorted(timestamp for timestamp, _ in fired)
+        backend.set_current_key(1)
+        service.register_event_time_timer(watermark + 7)
+        expected.add((watermark + 7, 1))
+    again = rescaled(rocksdb_backend, [backend], 1, SettableClock())[0]
+    service = again.get_timer_service("t", lambda timer: fired.append((timer.timestamp, timer.key)), ignore)
+    service.advance_watermark(2_000)
+    assert set(fired) == expected
+    assert len(fired) == len(expected)
+
+
+def test_files_of_completed_checkpoints_are_not_uploaded_again(files: DirectoryFiles) -> None:
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+    write(backend, {n: n for n in range(5_000)})
+    first = take(backend, files, 1)
+    tables = {name for name in first.files if name.endswith(".sst")}
+    assert tables
+    assert all(first.files[name].is_shared == (name in tables) for name in first.files)
+    write(backend, {1: 11})
+    aborted = begin(backend, 2, SnapshotKind.INCREMENTAL).write(files)
+    backend.notify_checkpoint_aborted(CheckpointId(2))
+    write(backend, {2: 12})
+    third = take(backend, files, 3)
+    assert all(third.files[name] == first.files[name] for name in tables)
+    new = {name for name in third.files if name.endswith(".sst")} - tables
+    # that of the aborted checkpoint may have been deleted: it is uploaded again
+    assert not {third.files[name].uri for name in new} & {file.uri for file in aborted.files.values()}
+    full = take(backend, files, 4, SnapshotKind.FULL)
+    assert not any(file.is_shared for file in full.files.values())
+    assert not {file.uri for file in full.files.values()} & {file.uri for file in third.files.values()}
+    fifth = take(backend, files, 5)
+    assert not {file.uri for file in fifth.files.values()} & {file.uri for file in third.files.values()}
+
+
+def test_after_a_restore_in_place_files_are_still_shared(files: DirectoryFiles, directory: Path) -> None:
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+    write(backend, {n: n for n in range(2_000)})
+    handle = take(backend, files, 1)
+    again = restored([handle], files, directory)
+    write(again, {1: -1})
+    next_handle = take(again, files, 2)
+    assert {name for name, file in handle.files.items() if file.is_shared} <= {
+        name for name, file in next_handle.files.items() if file in handle.files.values()
+    }
+    assert read(restored([next_handle], files, directory)) == {n: n if n != 1 else -1 for n in range(2_000)}
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_ranges_are_taken_over_from_several_databases(files: DirectoryFiles, directory: Path, parallelism: int) -> None:
+    whole = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+    write(whole, {n: n for n in range(1_000)})
+    handles = [take(whole, files, 1)]
+    for now in (3, 2, parallelism):
+        parts = [
+            restored(handles, files, directory, key_group_range(MAX_PARALLELISM, now, index)) for index in range(now)
+        ]
+        found: dict[int, int] = {}
+        for part in parts:
+            mine = read(part)
+            assert not mine.keys() & found.keys()
+            found |= mine
+        assert found == {n: n for n in range(1_000)}
+        handles = [take(part, files, 2) for part in parts]
+
+
+def test_what_is_changed_while_a_snapshot_is_written_is_not_in_it(
+    files: DirectoryFiles, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend_module, "MAX_CHANGED", 16)
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+    write(backend, {n: n for n in range(200)})
+    pending = begin(backend, 1, SnapshotKind.INCREMENTAL)
+    write(backend, {n: -n for n in range(200)})
+    assert read(restored([pending.write(files)], files, directory)) == {n: n for n in range(200)}
+    assert read(backend) == {n: -n for n in range(200)}
+
+
+def test_a_discarded_snapshot_leaves_nothing(files: DirectoryFiles, directory: Path) -> None:
+    working_directory = directory / "working"
+    backend = RocksDBKeyedStateBackend(ALL, MAX_PARALLELISM, SettableClock(), None, working_directory, "my op/1")
+    write(backend, {1: 1})
+    begin(backend, 1, SnapshotKind.INCREMENTAL).discard()
+    late = begin(backend, 2, SnapshotKind.FULL)
+    backend.notify_checkpoint_aborted(CheckpointId(2))
+    with pytest.raises(OSError, match="discarded"):
+        late.write(files)
+    unwritten = begin(backend, 3, SnapshotKind.CANONICAL)
+    backend.dispose()
+    backend.dispose()
+    with pytest.raises(OSError, match="discarded"):
+        unwritten.write(files)
+    assert list(working_directory.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", SnapshotKind)
+def test_every_damaged_file_is_found_before_anything_is_read(
+    files: DirectoryFiles, directory: Path, kind: SnapshotKind
+) -> None:
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+    write(backend, {n: n for n in range(500)})
+    handle = take(backend, files, 1, kind)
+    for file in handle.files.values():
+        path = Path(file.uri)
+        content = path.read_bytes()
+        for damaged in (bytes([content[0] ^ 1]) + content[1:], content[:-1], None):
+            if damaged is None:
+                path.unlink()
+            else:
+                path.write_bytes(damaged)
+            with pytest.raises(DamagedSnapshotError):
+                load_keyed_state([handle], ALL, MAX_PARALLELISM, files, directory / "work")
+        path.write_bytes(content)
+    load_keyed_state([handle], ALL, MAX_PARALLELISM, files, directory / "work")
+
+
+def test_a_handle_with_too_few_files_or_without_metadata_is_damaged(files: DirectoryFiles, directory: Path) -> None:
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+    write(backend, {1: 1})
+    handle = take(backend, files, 1)
+    with pytest.raises(DamagedSnapshotError, match="does not say"):
+        load_keyed_state([replace(handle, metadata=b"{}")], ALL, MAX_PARALLELISM, files, directory / "work")
+    for name in handle.files:
+        if name.endswith(".sst") or name == "CURRENT" or name.startswith("MANIFEST"):
+            fewer = {other: file for other, file in handle.files.items() if other != name}
+            with pytest.raises(DamagedSnapshotError):
+                restored([replace(handle, files=fewer)], files, directory)
+    outside = {"../escaped": next(iter(handle.files.values()))}
+    with pytest.raises(DamagedSnapshotError, match="escaped"):
+        load_keyed_state([replace(handle, files=outside)], ALL, MAX_PARALLELISM, files, directory / "work")
+
+
+def test_a_damaged_block_ends_iteration_with_an_error(directory: Path) -> None:
+    directory.mkdir(parents=True)
+    settings = RocksDBSettings(compression="NO_COMPRESSION")
+    db = RocksDBInstance(directory / "db", settings, is_new=True)
+    batch, handle = db.batch(), db.handle("state:s")
+    for n in range(20_000):
+        batch.put(n.to_bytes(4, "big"), bytes(20), handle)
+    db.write(batch)
+    db.checkpoint(directory / "copy")
+    db.close()
+    table = max((directory / "copy").glob("*.sst"), key=lambda path: path.stat().st_size)
+    content = bytearray(table.read_bytes())
+    content[len(content) // 2] ^= 1
+    table.unlink()  # a hard link: the database has the same file
+    table.write_bytes(content)
+    with (
+        RocksDBInstance(directory / "copy", settings, is_new=False, is_read_only=True) as copy,
+        pytest.raises(DamagedSnapshotError),
+    ):
+        list(copy.scan("state:s", b""))
+
+
+def test_expired_rows_are_deleted_although_nobody_reads_them() -> None:
+    clock = SettableClock()
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, clock)
+    config = StateTtlConfig.new_builder(1_000).build()
+    descriptors: list[StateDescriptor] = [
+        ValueStateDescriptor("v", Types.LONG()),
+        ListStateDescriptor("l", Types.LONG()),
+        MapStateDescriptor("m", Types.STRING(), Types.LONG()),
+    ]
+    states = []
+    for descriptor in descriptors:
+        descriptor.enable_time_to_live(config)
+        states.append(backend.get_state(descriptor))
+    for key in range(100):
+        backend.set_current_key(key)
+        states[0].update(1)
+        states[1].add_all([1, 2])
+        states[2].put("a", 1)
+        if key == 49:
+            clock.time_ms += 600
+    clock.time_ms += 500
+    backend.flush()
+    for descriptor in descriptors:
+        assert sorted(backend.keys(descriptor.name)) == list(range(50, 100))
+    clock.time_ms += 1_000
+    backend.flush()
+    assert not any(list(backend.keys(descriptor.name)) for descriptor in descriptors)
+
+
+def test_a_value_that_cannot_be_written_fails_the_snapshot_and_stays(files: DirectoryFiles) -> None:
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+    write(backend, {n: n for n in range(10)})
+    backend.set_current_key(3)
+    backend.get_state(COUNT).update("text")
+    for _ in range(2):
+        with pytest.raises(Exception, match="'count' of key 3 cannot be saved"):
+            begin(backend, 1, SnapshotKind.INCREMENTAL)
+    backend.get_state(COUNT).update(3)
+    take(backend, files, 2)
+    assert read(backend) == {n: n for n in range(10)}
+
+
+def test_flinks_options_and_predefined_sets() -> None:
+    configuration = Configuration()
+    assert RocksDBSettings.of(configuration) == RocksDBSettings()
+    configuration.set_string("state.backend.rocksdb.predefined-options", "SPINNING_DISK_OPTIMIZED_HIGH_MEM")
+    configuration.set_string("state.backend.rocksdb.writebuffer.count", "7")
+    configuration.set_string("state.backend.rocksdb.compression.per.level", "NO_COMPRESSION;ZSTD_COMPRESSION")
+    settings = RocksDBSettings.of(configuration)
+    assert (settings.write_buffer_count, settings.write_buffers_to_merge, settings.block_size) == (7, 3, 128 << 10)
+    assert settings.uses_bloom_filter
+    assert settings.dynamic_level_size
+    assert settings.compressions == ["NO_COMPRESSION", "ZSTD_COMPRESSION"]
+    configuration.set_string("state.backend.rocksdb.compression.per.level", "RAR")
+    with pytest.raises(ValueError, match=r"compression.per.level: no such compression: RAR"):
+        RocksDBSettings.of(configuration)
+    configuration.set_string("state.backend.rocksdb.predefined-options", "TAPE")
+    with pytest.raises(ValueError, match="no set 'TAPE'"):
+        RocksDBSettings.of(configuration)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        RocksDBSettings(memory_is_managed=False, uses_bloom_filter=True, partitions_index=True),
+        RocksDBSettings(compression="NO_COMPRESSION;LZ4_COMPRESSION", compaction_style="universal"),
+        RocksDBSettings(dynamic_level_size=True, write_batch_size=100, transfer_threads=1),
+    ],
+)
+def test_databases_are_opened_as_the_settings_say(
+    settings: RocksDBSettings, files: DirectoryFiles, directory: Path
+) -> None:
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock(), settings)
+    write(backend, {n: n for n in range(300)})
+    assert read(restored([take(backend, files, 1)], files, directory)) == {n: n for n in range(300)}
+
+
+def test_the_configured_backend_is_made(directory: Path) -> None:
+    configuration = Configuration()
+    made = backends.create_keyed_backend(configuration, ALL, MAX_PARALLELISM, SettableClock(), directory, "op")
+    assert type(made) is type(whole_range(backends.HashMapKeyedStateBackend))
+    configuration.set_string("state.backend.type", "rocksdb")
+    configuration.set_string("state.backend.rocksdb.localdir", f"{directory}/disk 1, {directory}/disk 2")
+    made = backends.create_keyed_backend(configuration, ALL, MAX_PARALLELISM, SettableClock(), directory, "op")
+    assert isinstance(made, RocksDBKeyedStateBackend)
+    write(made, {1: 1})
+    assert [path.parent.name for path in directory.glob("disk */rocksdb-op-*")] in (["disk 1"], ["disk 2"])
+    made.dispose()
