@@ -53,5 +53,5 @@ fmt: setup ## Format the code and mend what can be mended
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
-bench: setup ## Measure against reference loops; writes docs/performance.md (BENCH_ARGS="--rows 100000" for a quick one)
-	$(PYTHON_IN_VENV) -m benchmarks.bench $(BENCH_ARGS)
+bench: setup ## Measure beside reference loops, 20 minutes (BENCH_ARGS="--quick", "ndjson --repeats 3", "--list", "--peers")
+	$(PYTHON_IN_VENV) -m benchmarks $(BENCH_ARGS)

@@ -1,26 +1,33 @@
-"""Generates the bids that `make bench` reads: NDJSON, about 100 bytes a record, the same for the same seed.
+"""Generates the bids that the works read, as NDJSON (about 100 bytes a record) and as Parquet; the same for one seed.
 
-Shaped after Nexmark's bids: a few auctions get many of them, most get some. Generated once per (rows, seed) and kept.
+Shaped after Nexmark's bids: a few auctions get many of them, most get some. Event time has 10,000 bids a second.
+Generated once per size and seed, and kept. Imports nothing of the engine.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 
 AUCTIONS = 10_000
 BIDDERS = 100_000
 CHANNELS = ("apple", "baidu", "facebook", "google")
 FIRST_TS = 1_700_000_000_000
+BIDS_PER_MS = 10
 #: Rows generated at a time: bounds memory to some 100 MB; the content does not depend on the machine.
 CHUNK_ROWS = 500_000
+#: What readers decode at a time, and where the file can be cut for processes that share it.
+ROW_GROUP_ROWS = 1 << 17
 
 
 def chunk(first: int, rows: int, seed: int) -> pl.DataFrame:
-    """Bids number `first` to `first + rows`: auction, bidder, price (cents), channel, url, ts (ms, 1,000 a second)."""
+    """Bids number `first` to `first + rows`: auction, bidder, price (cents), channel, url, ts (ms)."""
     random = np.random.default_rng((seed, first))
     # squaring a uniform number favours low auction numbers: the busiest gets about 1 % of all bids
     auction = (random.random(rows) ** 2 * AUCTIONS).astype(np.int64)
@@ -30,7 +37,7 @@ def chunk(first: int, rows: int, seed: int) -> pl.DataFrame:
             "bidder": random.integers(0, BIDDERS, rows),
             "price": random.integers(100, 100_000, rows),
             "channel": np.array(CHANNELS)[random.integers(0, len(CHANNELS), rows)],
-            "ts": FIRST_TS + np.arange(first, first + rows),
+            "ts": FIRST_TS + np.arange(first, first + rows) // BIDS_PER_MS,
         }
     ).select(
         "auction",
@@ -42,17 +49,44 @@ def chunk(first: int, rows: int, seed: int) -> pl.DataFrame:
     )
 
 
-def bids_file(directory: Path, rows: int, seed: int) -> Path:
-    """The file of that many bids, generated if it is not there yet."""
-    path = directory / f"bids-{rows}-{seed}.ndjson"
+def ndjson_bids(directory: Path, rows: int, seed: int = 1) -> Path:
+    """The NDJSON file of that many bids, generated if it is not there yet."""
+
+    def write(file: IO[bytes]) -> None:
+        for first in range(0, rows, CHUNK_ROWS):
+            chunk(first, min(CHUNK_ROWS, rows - first), seed).write_ndjson(file)
+
+    return made_once(directory / f"bids-{rows}-{seed}.ndjson", write)
+
+
+def parquet_bids(directory: Path, rows: int, seed: int = 1) -> Path:
+    """The same as Parquet, in row groups of 131,072 rows."""
+
+    def write(file: IO[bytes]) -> None:
+        writer: pq.ParquetWriter | None = None
+        rest = chunk(0, 0, seed)
+        for first in range(0, rows, CHUNK_ROWS):
+            rest = pl.concat([rest, chunk(first, min(CHUNK_ROWS, rows - first), seed)])
+            whole = rest.height if first + CHUNK_ROWS >= rows else rest.height // ROW_GROUP_ROWS * ROW_GROUP_ROWS
+            table = rest.head(whole).rechunk().to_arrow()
+            writer = writer or pq.ParquetWriter(file, table.schema, compression="zstd")
+            writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+            rest = rest.slice(whole)
+        if writer is not None:
+            writer.close()
+
+    return made_once(directory / f"bids-{rows}-{seed}.parquet", write)
+
+
+def made_once(path: Path, write: Callable[[IO[bytes]], None]) -> Path:
+    """A file with what `write` writes; not written again if it is there."""
     if path.exists():
         return path
-    directory.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
     try:
         with unfinished.open("wb") as file:
-            for first in range(0, rows, CHUNK_ROWS):
-                chunk(first, min(CHUNK_ROWS, rows - first), seed).write_ndjson(file)
+            write(file)
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)

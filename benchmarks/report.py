@@ -1,4 +1,4 @@
-"""What a run of `make bench` found: as a table for people, as JSON for programs."""
+"""What a run of the benchmark found: as a table for people, as JSON for programs."""
 
 from __future__ import annotations
 
@@ -6,32 +6,16 @@ import os
 import platform
 import subprocess
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import psutil
 
+from benchmarks.measure import CPU, Measured, Options, Target, Verdict
+
 PACKAGES = ("pyspark", "pyarrow", "polars", "numpy", "cloudpickle")
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One loop or job over the whole file."""
-
-    case: str
-    """filter | count"""
-    subject: str
-    """tidemark | python | polars"""
-    rows_in: int
-    rows_out: int
-    seconds: float
-    start_seconds: float = 0.0
-    """Time before the first and after the last record that is not in `seconds`; the engine's only."""
-
-    @property
-    def rows_per_second(self) -> float:
-        return self.rows_in / self.seconds
 
 
 def machine() -> dict[str, Any]:
@@ -44,60 +28,111 @@ def machine() -> dict[str, Any]:
     )
     return {
         "cpus": os.cpu_count(),
+        "processor": _processor(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
-        "system": platform.system() + " " + platform.machine(),
+        "load_before": round(os.getloadavg()[0], 2),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
-        "packages": {name: version(name) for name in PACKAGES},
+        "packages": {name: _version(name) for name in PACKAGES},
         "commit": commit.stdout.strip() or None,
     }
 
 
-def ratio(measurements: Sequence[Measurement], case: str, reference: str) -> float:
-    """The engine's rows per second over the reference's."""
-    of = {m.subject: m.rows_per_second for m in measurements if m.case == case}
-    return of["tidemark"] / of[reference]
-
-
-def table(measurements: Sequence[Measurement]) -> str:
-    """The measurements as a Markdown table."""
-    lines = [
-        "| case | loop | rows out | seconds | rows/s | Tidemark / loop |",
-        "|---|---|--:|--:|--:|--:|",
-    ]
-    for m in measurements:
-        share = "" if m.subject == "tidemark" else f"{ratio(measurements, m.case, m.subject):.2f}"
-        lines.append(
-            f"| {m.case} | {m.subject} | {m.rows_out:,} | {m.seconds:.2f} | {m.rows_per_second:,.0f} | {share} |"
-        )
-    return "\n".join(lines)
-
-
-def document(measurements: Sequence[Measurement], rows: int, slots: int, execution: str) -> dict[str, Any]:
-    """The run as a JSON-serializable value."""
+def document(machine_before: dict[str, Any], options: Options, measured: Sequence[Measured]) -> dict[str, Any]:
+    """The run as a JSON-serializable value, with every repeat."""
     return {
-        "rows": rows,
-        "slots": slots,
-        "execution": execution,
-        "machine": machine(),
-        "measurements": [asdict(m) | {"rows_per_second": round(m.rows_per_second)} for m in measurements],
+        "machine": machine_before,
+        "slots": options.slots,
+        "execution": options.execution,
+        "repeats": options.repeats,
+        "scale": options.scale,
+        "quick": options.quick,
+        "works": [_work(found) for found in measured],
     }
 
 
-def page(run: dict[str, Any], measurements: Sequence[Measurement]) -> str:
-    """docs/performance.md."""
-    where = run["machine"]
-    packages = ", ".join(f"{name} {number}" for name, number in where["packages"].items())
-    starts = ", ".join(f"{m.case} {m.start_seconds:.1f} s" for m in measurements if m.subject == "tidemark")
-    return f"""# Performance
+def table(measured: Sequence[Measured], with_targets: bool = True) -> str:
+    """The medians as a Markdown table: a line per contestant, then the targets.
 
-Written by `make bench`; the README says what is measured and what is not.
+    Args:
+        measured: at least one work.
+        with_targets: whether they mean something: not for tiny sizes.
+    """
+    lines = ["| work | contestant | rows | seconds | spread | CPU s | rows/s |", "|---|---|--:|--:|--:|--:|--:|"]
+    for found in measured:
+        for name, outcomes in found.outcomes.items():
+            seconds = sorted(outcome.seconds for outcome in outcomes)
+            cpu = f"{found.detail(name, CPU):.2f}" if CPU in outcomes[0].details else ""
+            lines.append(
+                f"| {found.work.name} | {name} | {outcomes[0].rows_in:,} | {found.median_seconds(name):.3f} | "
+                f"{seconds[0]:.2f}–{seconds[-1]:.2f} | {cpu} | {found.rows_per_second(name):,.0f} |"
+            )
+    verdicts = [(found.work.name, verdict) for found in measured for verdict in found.verdicts()]
+    if verdicts and with_targets:
+        lines += ["", "| work | figure | target | measured | |", "|---|---|--:|--:|---|"]
+        lines += [
+            f"| {work} | {figure_text(verdict.target)} | {target_text(verdict.target)} | {_number(verdict.measured)} | "
+            f"{'reached' if verdict.reached else '**missed**'} |"
+            for work, verdict in verdicts
+        ]
+    return "\n".join(lines)
 
-{run["rows"]:,} NDJSON bids, {run["slots"]} slots on {run["execution"]}; reference loops in {run["slots"]} processes.
-{where["cpus"]} CPUs, {where["memory_gib"]} GiB, {where["system"]}; Python {where["python"]}, {packages};
-commit {where["commit"]}.
 
-{table(measurements)}
+def figure_text(target: Target) -> str:
+    """What is judged: "tidemark / polars by hand", for example."""
+    if target.figure == "ratio":
+        return f"{target.subject} / {target.against}"
+    return f"{target.subject}: {target.figure.replace('_', ' ')}"
 
-Seconds are wall-clock time: of a job its net runtime as it reports it (`get_net_runtime`), of a loop without the start
-of its processes. The rest of `execute()`, not counted: {starts}.
-"""
+
+def target_text(target: Target) -> str:
+    """The bound: "≥ 0.85", for example."""
+    return f"≥ {_number(target.at_least)}" if target.at_least is not None else f"≤ {_number(target.at_most or 0.0)}"
+
+
+def _work(found: Measured) -> dict[str, Any]:
+    return {
+        "name": found.work.name,
+        "text": found.work.text,
+        "compared": found.work.compared,
+        "contestants": {
+            name: {
+                "median_seconds": found.median_seconds(name),
+                "rows_per_second": round(found.rows_per_second(name)),
+                "repeats": [
+                    {
+                        "seconds": outcome.seconds,
+                        "beside_seconds": outcome.beside_seconds,
+                        "rows": outcome.rows_in,
+                        **outcome.details,
+                    }
+                    for outcome in outcomes
+                ],
+            }
+            for name, outcomes in found.outcomes.items()
+        },
+        "targets": [_verdict(verdict) for verdict in found.verdicts()],
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {**asdict(verdict.target), "measured": verdict.measured, "reached": verdict.reached}
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
+
+
+def _processor() -> str:
+    try:
+        with Path("/proc/cpuinfo").open(encoding="utf-8") as lines:
+            return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

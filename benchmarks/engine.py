@@ -1,0 +1,72 @@
+"""Runs one of our jobs to its end, and says how long it took.
+
+What counts is the time from the moment at which every task runs to the end of the job, sinks committed; asking for
+slots, starting their processes and importing there is told beside it, as it is for the processes of the loops.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from runtime.common import Configuration
+from runtime.connectors.blackhole import BlackHoleSink
+from runtime.datastream import StreamExecutionEnvironment
+from runtime.jobmaster.job_state import JobState
+
+Define = Callable[[StreamExecutionEnvironment, Path], None]
+"""Adds a job to an environment; its sinks leave their results in the directory."""
+
+
+class JobRun(NamedTuple):
+    """One run of a job."""
+
+    seconds: float
+    """From every task running to the end of the job."""
+    beside_seconds: float
+    """What `execute` took beside that."""
+    submitted: float
+    """When it was handed over, s since the epoch."""
+
+
+@contextmanager
+def results_directory() -> Iterator[Path]:
+    """A directory for the results of one run."""
+    path = Path(tempfile.mkdtemp(prefix="tidemark-bench-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def environment(slots: int, execution: str, options: Mapping[str, str] | None = None) -> StreamExecutionEnvironment:
+    """An environment with that many slots on "spark" or "mini-cluster"."""
+    config = Configuration()
+    config.set_integer("parallelism.default", slots)
+    config.set_string("execution.target", execution)
+    for key, value in (options or {}).items():
+        config.set_string(key, value)
+    return StreamExecutionEnvironment.get_execution_environment(config)
+
+
+def run_job(env: StreamExecutionEnvironment, name: str) -> JobRun:
+    """Run what was added to the environment to its end."""
+    submitted, started = time.time(), time.monotonic()
+    client = env.execute_async(f"bench {name}")
+    client.get_job_execution_result().result()
+    elapsed = time.monotonic() - started
+    since = client.get_status().state_since_ms
+    seconds = (since[JobState.FINISHED] - since[JobState.RUNNING]) / 1000.0
+    return JobRun(seconds, elapsed - seconds, submitted)
+
+
+def warm_up(slots: int, execution: str) -> None:
+    """Run a job of nothing: the first job of a process also pays for the start of the JVM."""
+    env = environment(slots, execution)
+    env.from_collection([1, 2, 3]).sink_to(BlackHoleSink())
+    run_job(env, "warm-up")
