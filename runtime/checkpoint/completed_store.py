@@ -60,7 +60,14 @@ class CompletedCheckpointStore(Protocol):
         """The completed checkpoints that have not been removed, oldest first."""
 
     def remove(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
-        """Let `retained` give these no more; what is gone already is no error."""
+        """Let `retained` give these no more; what is gone already is no error.
+
+        Their files may be deleted only after this has returned.
+
+        Raises:
+            FencedError: another JobMaster has taken over, and nothing was changed.
+            Exception: it is not known whether they are forgotten; call again.
+        """
 
 
 class CheckpointFiles(Protocol):

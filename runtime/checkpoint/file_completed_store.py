@@ -141,16 +141,19 @@ class FileCompletedStore:
         return list(self.last_entry().retained)
 
     def remove(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
-        """Let `retained` give these no more; what is gone already is no error, nor is that another has taken over.
+        """Let `retained` give these no more; what is gone already is no error.
 
         Raises:
-            OSError: the storage cannot be reached.
+            FencedError: another JobMaster has taken over, and nothing was changed.
+            OSError: it is not known whether they are forgotten; call again.
         """
         gone = set(checkpoint_ids)
         last = self.last_entry()
         kept = tuple(pointer for pointer in last.retained if pointer.checkpoint_id not in gone)
-        if last.owner == self._owner and kept != last.retained:
-            self._append(last, kept)
+        if last.owner != self._owner:
+            raise FencedError(self._directory, self._leader_epoch, last.leader_epoch)
+        if kept != last.retained and not self._append(last, kept):
+            raise FencedError(self._directory, self._leader_epoch, self.last_entry().leader_epoch)
 
     def last_entry(self) -> LogEntry:
         """The newest entry of the log; one with the number -1 if there is none.

@@ -22,7 +22,7 @@ from runtime.client.jobs import (
     table,
     time_text,
 )
-from runtime.client.rest import RequestRefusedError, RestClient
+from runtime.client.rest import RequestRefusedError, RestClient, RestoreRequest
 from runtime.client.watch import POLL_S, LogChoice, LogFollower, Terminal, follow_logs, watch_job
 
 SUCCESS = 0
@@ -34,8 +34,11 @@ CANCEL_WAIT_S = 60.0
 def run(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
     """Upload a program, start its job and, unless detached, watch it to its end."""
     program_id = client.upload(Path(options.file))
+    restore = None
+    if options.from_savepoint is not None:
+        restore = RestoreRequest(options.from_savepoint, options.allow_non_restored_state, options.claim_mode)
     job_id = client.run(
-        program_id, options.program_args, _configuration(options.option), options.parallelism, options.entry
+        program_id, options.program_args, _configuration(options.option), options.parallelism, options.entry, restore
     )
     terminal.line(f"Job has been submitted with JobID {job_id}")
     terminal.line(f"{client.server.url}/ui/jobs/{job_id}")

@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any
@@ -38,6 +39,15 @@ class RequestRefusedError(ClientError):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreRequest:
+    """What a job is to start from."""
+
+    path: str
+    allow_non_restored_state: bool = False
+    claim_mode: str = "NO_CLAIM"
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -94,6 +104,7 @@ class RestClient:
         configuration: Mapping[str, str],
         parallelism: int | None,
         entry: str | None,
+        restore: RestoreRequest | None = None,
     ) -> str:
         """Start an uploaded program; returns the job's id."""
         request = {
@@ -102,6 +113,12 @@ class RestClient:
             "parallelism": parallelism,
             "flinkConfiguration": dict(configuration),
         }
+        if restore is not None:
+            request |= {
+                "savepointPath": restore.path,
+                "allowNonRestoredState": restore.allow_non_restored_state,
+                "claimMode": restore.claim_mode,
+            }
         body = json.dumps({key: value for key, value in request.items() if value is not None}).encode()
         answer = self._call("POST", f"/v1/jars/{quote(program_id, safe='')}/run", body, timeout_s=SUBMIT_TIMEOUT_S)
         return str(answer["jobid"])
@@ -110,11 +127,46 @@ class RestClient:
         """Ask for the end of a job; it ends a little later."""
         self._call("PATCH", f"/v1/jobs/{job_id}?mode=cancel")
 
+    def checkpoints(self, job_id: str) -> dict[str, Any]:
+        """/jobs/:jobid/checkpoints."""
+        return self._call("GET", f"/v1/jobs/{job_id}/checkpoints")
+
+    def trigger_savepoint(
+        self, job_id: str, directory: str | None, format_type: str, *, cancel_job: bool = False
+    ) -> str:
+        """Ask for a savepoint; the request's id."""
+        body = {"target-directory": directory, "cancel-job": cancel_job, "formatType": format_type}
+        return self._trigger(f"/v1/jobs/{job_id}/savepoints", body)
+
+    def stop(self, job_id: str, directory: str | None, format_type: str, *, drain: bool) -> str:
+        """Ask for the job's stop behind a savepoint; the request's id, to be asked for as a savepoint's."""
+        body = {"targetDirectory": directory, "drain": drain, "formatType": format_type}
+        return self._trigger(f"/v1/jobs/{job_id}/stop", body)
+
+    def trigger_checkpoint(self, job_id: str, checkpoint_type: str) -> str:
+        """Ask for a checkpoint; the request's id."""
+        return self._trigger(f"/v1/jobs/{job_id}/checkpoints", {"checkpointType": checkpoint_type})
+
+    def rescale(self, job_id: str, parallelism: Mapping[str, int]) -> str:
+        """Ask for other parallelisms, by vertex; the request's id."""
+        bounds = {v: {"parallelism": {"lowerBound": 1, "upperBound": n}} for v, n in parallelism.items()}
+        answer = self._call("PUT", f"/v1/jobs/{job_id}/resource-requirements", json.dumps(bounds).encode())
+        return str(answer["request-id"])
+
+    def _trigger(self, path: str, body: Mapping[str, Any]) -> str:
+        # of its own: if the answer is lost and the request is sent again, it is the same one
+        request = {**body, "triggerId": uuid.uuid4().hex}
+        return str(self._call("POST", path, json.dumps(request).encode())["request-id"])
+
     # --- Tidemark's own -----------------------------------------------------------------------------------------------
 
     def live(self, job_id: str) -> dict[str, Any]:
         """The job's live document."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/live")
+
+    def operation(self, job_id: str, request_id: str) -> dict[str, Any]:
+        """What has become of a request: state, and once it is COMPLETED, result."""
+        return self._call("GET", f"/api/v1/jobs/{job_id}/operations/{request_id}")
 
     def log_files(self, job_id: str) -> list[dict[str, Any]]:
         """The log files of a job: name, attempt, slot, kind, size, mtime."""

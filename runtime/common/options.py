@@ -334,8 +334,8 @@ CHECKPOINT_DIRECTORY: ConfigOption[str | None] = (
     .with_deprecated_keys("state.checkpoints.dir", "state.backend.fs.checkpointdir")
     .no_default_value()
 )
-"""URI of the directory that checkpoints go to, each job's into its own. Not set: a temporary one that goes away with the
-JobMaster; slots on other machines could not reach that, so a cluster needs one."""
+"""URI of the directory that checkpoints go to, each job's into its own. Not set: a temporary one that goes away with
+the JobMaster; slots on other machines could not reach that, so a cluster needs one."""
 
 CHECKPOINT_STORAGE: ConfigOption[str | None] = (
     ConfigOptions.key("execution.checkpointing.storage")
@@ -385,8 +385,8 @@ RECOVERY_CLAIM_MODE: ConfigOption[str] = (
     .with_deprecated_keys("execution.savepoint-restore-mode")
     .default_value("no_claim")
 )
-"""claim: what is restored becomes the job's own and is deleted when newer checkpoints take its place. no_claim: it stays
-as it is, and the first checkpoint is complete in itself."""
+"""claim: what is restored becomes the job's own and is deleted when newer checkpoints take its place. no_claim: it
+stays as it is, and the first checkpoint is complete in itself."""
 
 IGNORE_UNCLAIMED_STATE: ConfigOption[bool] = (
     ConfigOptions.key("execution.state-recovery.ignore-unclaimed-state")

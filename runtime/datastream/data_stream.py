@@ -126,7 +126,7 @@ class DataStream:
 
     def force_non_parallel(self) -> DataStream:
         """Run the operator as one subtask, whatever the environment says."""
-        self._node().parallelism = 1
+        self._node().parallelism = self._node().max_parallelism = 1
         self._env.mark_non_parallel(self._node().node_id)
         return self
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runtime.core.ids import Attempt, SlotId
+from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, StoreCheckpoint, SweepOrphans
+from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.job_state import JobState
 from runtime.task.messages import FailureInfo, JobMasterMessage
@@ -86,6 +87,32 @@ class DeliverClientOutput:
     payload: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class RequestAnswered:
+    """The end of a SavepointRequested, CheckpointRequested or RescaleRequested."""
+
+    request_id: str
+    location: str | None = None
+    """URI of the savepoint or checkpoint that was asked for."""
+    checkpoint_id: CheckpointId | None = None
+    error: str | None = None
+    """None: it was done."""
+
+
+StorageAction = StoreCheckpoint | ForgetCheckpoints | DeleteFiles | SweepOrphans
+"""To be performed in order, off the machine's thread; only the first is answered, by StorageAnswered."""
+
 JobMasterAction = (
-    RequestSlots | SendToSlot | RefuseSlot | KillSlots | ReleaseAttempt | JobStateChanged | DeliverClientOutput
+    RequestSlots
+    | SendToSlot
+    | RefuseSlot
+    | KillSlots
+    | ReleaseAttempt
+    | JobStateChanged
+    | DeliverClientOutput
+    | RequestAnswered
+    | StoreCheckpoint
+    | ForgetCheckpoints
+    | DeleteFiles
+    | SweepOrphans
 )

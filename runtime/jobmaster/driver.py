@@ -1,6 +1,7 @@
 """JobMasterDriver: feeds a job's machine with events and performs its actions. All decisions are the machine's.
 
-`step` is called by one thread; `post` by any. Runs on a thread of its own (Spark) or in the loop of a MiniCluster.
+`step` is called by one thread; `post` and requests by any. Runs on a thread of its own (Spark) or in the loop of a
+MiniCluster. What the storage of checkpoints has to do is done elsewhere, see checkpoint_storage.
 """
 
 from __future__ import annotations
@@ -8,11 +9,18 @@ from __future__ import annotations
 import queue
 import random
 import threading
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 
+from runtime.checkpoint.coordinator import CheckpointCoordinator
+from runtime.checkpoint.errors import CheckpointStorageError
+from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, StoreCheckpoint, SweepOrphans
+from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common.configuration import Configuration
+from runtime.core.checkpointing import SnapshotKind
 from runtime.core.clock import Clock
-from runtime.core.ids import Attempt, SlotId
+from runtime.core.ids import Attempt, SlotId, VertexId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import (
     DeliverClientOutput,
@@ -21,17 +29,34 @@ from runtime.jobmaster.actions import (
     KillSlots,
     RefuseSlot,
     ReleaseAttempt,
+    RequestAnswered,
     RequestSlots,
     SendToSlot,
 )
+from runtime.jobmaster.checkpoint_storage import CheckpointHome, StorageWorker
 from runtime.jobmaster.client_outputs import Outputs
-from runtime.jobmaster.events import CancelRequested, JobMasterEvent, Submitted, Tick
+from runtime.jobmaster.events import (
+    AfterSavepoint,
+    CancelRequested,
+    CheckpointRequested,
+    JobMasterEvent,
+    RescaleRequested,
+    SavepointRequested,
+    Tick,
+)
 from runtime.jobmaster.life_cycle import FIRST_ATTEMPT, JobMasterMachine
 from runtime.jobmaster.options import JobMasterOptions
 from runtime.jobmaster.restart_strategy import create_restart_strategy
 from runtime.jobmaster.slot_provider import SlotProvider
 from runtime.jobmaster.status import JobStatusSnapshot
 from runtime.task.messages import ClientAck
+
+#: after the job's end, for the storage to delete what is to be deleted; what is left then is an orphan
+STORAGE_CLOSE_TIMEOUT_MS = 30_000.0
+
+
+class JobRequestError(Exception):
+    """A savepoint, checkpoint or rescaling that was asked for was not done; the message says why."""
 
 
 class JobMasterDriver:
@@ -43,6 +68,12 @@ class JobMasterDriver:
         outputs: takes what slots send for the client.
         clock: for all deadlines.
         first_attempt: number of the first attempt; attempts of an earlier JobMaster of the job had lower ones.
+        home: where the job's checkpoints are; None = where its configuration says, for slots that may be anywhere.
+        is_inline: whether `step` does the work of the storage, instead of a thread.
+        max_slots: how many slots there can be at most, where that is known.
+
+    Raises:
+        ConfigurationError: an option of the job cannot be read, or it needs a checkpoint directory and names none.
     """
 
     def __init__(
@@ -52,39 +83,120 @@ class JobMasterDriver:
         outputs: Outputs,
         clock: Clock,
         first_attempt: Attempt = FIRST_ATTEMPT,
+        home: CheckpointHome | None = None,
+        is_inline: bool = False,
+        max_slots: int | None = None,
     ) -> None:
         self._clock = clock
         self._outputs = outputs
+        #: called after each `post`, by its thread: for a loop that waits elsewhere
+        self.on_post: Callable[[], None] = lambda: None
         self._events: queue.SimpleQueue[JobMasterEvent] = queue.SimpleQueue()
         configuration = Configuration.from_dict(dict(graph.configuration))
+        settings = CheckpointSettings.from_configuration(configuration)
+        if home is None:
+            home = CheckpointHome.of(settings, graph.job_id, slots_are_local=False)
+        self._home = home
         self._machine = JobMasterMachine(
             graph,
             JobMasterOptions.from_configuration(configuration),
             create_restart_strategy(configuration, random.random),
             first_attempt,
+            CheckpointCoordinator(settings, graph.job_id, home.root, home.leader_epoch, home.new_name),
+            max_slots,
         )
+        self._storage = StorageWorker(home, settings, graph.job_id, clock, self.post, is_inline)
         self._provider = create_provider(self.post)
         self._lock = threading.Lock()
-        self._closed = False
+        self._begun = self._closed = False
+        self._close_at_ms: float | None = None
         self.ended = threading.Event()
-        self.post(Submitted())
+        self._requests_lock = threading.Lock()
+        #: by request id, guarded by the lock; None: the job has ended, no more are taken
+        self._requests: dict[str, Future[RequestAnswered]] | None = {}
+
+    # --- any thread ---------------------------------------------------------------------------------------------------
 
     def post(self, event: JobMasterEvent) -> None:
-        """Queue an event; any thread."""
+        """Queue an event."""
         self._events.put(event)
+        self.on_post()
 
     def cancel(self) -> None:
-        """Ask the job to stop; any thread, any number of times."""
+        """Ask the job to stop; any number of times."""
         self.post(CancelRequested())
+
+    def abandon(self) -> None:
+        """Ask the job to stop here, because another JobMaster will go on with it: its checkpoints stay."""
+        self._storage.freeze()
+        self.cancel()
+
+    def trigger_savepoint(
+        self,
+        target_directory: str | None = None,
+        *,
+        after: AfterSavepoint = AfterSavepoint.GO_ON,
+        kind: SnapshotKind = SnapshotKind.CANONICAL,
+    ) -> Future[RequestAnswered]:
+        """Take a savepoint.
+
+        Args:
+            target_directory: the savepoint becomes a directory in it; None = execution.checkpointing.savepoint-dir.
+            after: what the job does behind it. SUSPEND, DRAIN: the result comes when the job has FINISHED.
+            kind: CANONICAL, or FULL for the state backend's own form.
+
+        Returns:
+            Has the savepoint's URI as `location`. Fails with JobRequestError, or with a CheckpointStorageError for a
+            directory that is not allowed.
+        """
+        target = None
+        try:
+            if target_directory is not None:
+                target = self._home.allowed.check(target_directory)
+        except CheckpointStorageError as error:
+            refused: Future[RequestAnswered] = Future()
+            refused.set_exception(error)
+            return refused
+        return self._request(lambda request_id: SavepointRequested(request_id, target, kind, after))
+
+    def trigger_checkpoint(self, kind: SnapshotKind | None = None) -> Future[RequestAnswered]:
+        """Take a checkpoint now; FULL, INCREMENTAL, or as configured. Fails with JobRequestError."""
+        return self._request(lambda request_id: CheckpointRequested(request_id, kind))
+
+    def rescale(self, parallelism: Mapping[VertexId, int]) -> Future[RequestAnswered]:
+        """Go on with other parallelisms, from a checkpoint; the result comes when the job runs with them.
+
+        Args:
+            parallelism: of the vertices that are to change.
+
+        Returns:
+            Fails with JobRequestError; the job then runs on as it was.
+        """
+        return self._request(lambda request_id: RescaleRequested(request_id, parallelism))
+
+    def _request(self, event: Callable[[str], JobMasterEvent]) -> Future[RequestAnswered]:
+        future: Future[RequestAnswered] = Future()
+        future.set_running_or_notify_cancel()
+        request_id = uuid.uuid4().hex
+        with self._requests_lock:
+            if self._requests is not None:
+                self._requests[request_id] = future
+        if self._requests is None:
+            future.set_exception(JobRequestError("the job has ended"))
+        else:
+            self.post(event(request_id))
+        return future
 
     def status(self) -> JobStatusSnapshot:
         """The job as it is now; any thread."""
         with self._lock:
             return self._machine.status()
 
+    # --- the driver's thread ------------------------------------------------------------------------------------------
+
     def step(self) -> bool:
         """Handle what has been posted and what is due; returns whether there was anything."""
-        handled = False
+        handled = self._begin()
         while True:
             try:
                 event = self._events.get_nowait()
@@ -95,12 +207,14 @@ class JobMasterDriver:
         if self._wait_ms() <= 0.0:
             self._handle(Tick())
             handled = True
-        if self._machine.state.is_terminal and not self._closed:
-            self._close()
+        handled = self._storage.step() or handled
+        if self._machine.state.is_terminal and self._events.empty():
+            self._close_when_idle()
         return handled
 
     def run(self) -> None:
         """Step until the job has ended and nothing of it is left."""
+        self.step()
         while not self._closed:
             try:
                 event = self._events.get(timeout=self._wait_ms() / 1000.0)
@@ -111,17 +225,28 @@ class JobMasterDriver:
 
     def next_deadline_ms(self) -> float | None:
         """Monotonic ms at which `step` has something to do even if nothing is posted."""
-        return None if self._closed else self._machine.next_deadline_ms()
+        if self._closed:
+            return None
+        deadlines = (self._machine.next_deadline_ms(), self._storage.next_ms(), self._close_at_ms)
+        return min((d for d in deadlines if d is not None), default=None)
 
     def _wait_ms(self) -> float:
-        deadline = self._machine.next_deadline_ms()
+        deadline = self.next_deadline_ms()
         if deadline is None:
             return 60_000.0
         return max(0.0, deadline - self._clock.monotonic_ms())
 
+    def _begin(self) -> bool:
+        """Submit the job, with what it goes on from, before anything else happens to it."""
+        if self._begun:
+            return False
+        self._begun = True
+        self._handle(self._storage.recover())
+        return True
+
     def _handle(self, event: JobMasterEvent) -> None:
         with self._lock:
-            actions = self._machine.handle(event, self._clock.monotonic_ms())
+            actions = self._machine.handle(event, self._clock.monotonic_ms(), self._clock.now_ms())
         for action in actions:
             self._perform(action)
 
@@ -139,14 +264,41 @@ class JobMasterDriver:
                 self._provider.refuse(slot, attempt, cause)
             case ReleaseAttempt(attempt):
                 self._provider.release_attempt(attempt)
+            case StoreCheckpoint() | ForgetCheckpoints() | DeleteFiles() | SweepOrphans():
+                self._storage.put(action)
+            case RequestAnswered():
+                self._answer(action)
             case JobStateChanged():
                 pass
+
+    def _answer(self, answer: RequestAnswered) -> None:
+        with self._requests_lock:
+            future = self._requests.pop(answer.request_id, None) if self._requests is not None else None
+        if future is None:
+            return
+        if answer.error is None:
+            future.set_result(answer)
+        else:
+            future.set_exception(JobRequestError(answer.error))
 
     def _acknowledger(self, slot: SlotId, attempt: Attempt) -> Callable[[int], None]:
         return lambda size: self._provider.send(slot, attempt, ClientAck(size))
 
+    def _close_when_idle(self) -> None:
+        """Close once the storage has done what it was asked for, or has had its time."""
+        now_ms = self._clock.monotonic_ms()
+        if self._close_at_ms is None:
+            self._close_at_ms = now_ms + STORAGE_CLOSE_TIMEOUT_MS
+        if not self._closed and (self._storage.is_idle or now_ms >= self._close_at_ms):
+            self._close()
+
     def _close(self) -> None:
         self._closed = True
         self._provider.close()
+        self._storage.close()
+        with self._requests_lock:
+            left, self._requests = self._requests or {}, None
+        for future in left.values():
+            future.set_exception(JobRequestError("the job has ended"))
         self._outputs.close()
         self.ended.set()

@@ -19,7 +19,7 @@ class JobState(enum.Enum):
     CANCELED = "CANCELED"
     FINISHED = "FINISHED"
     RESTARTING = "RESTARTING"
-    """The failed attempt is over; the next one waits for its delay."""
+    """The failed attempt is over; the next one waits for its delay. Or: the job is being redeployed on purpose."""
 
     @property
     def is_terminal(self) -> bool:
@@ -28,7 +28,7 @@ class JobState(enum.Enum):
 
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     JobState.CREATED: frozenset({JobState.RUNNING, JobState.FAILING, JobState.CANCELLING}),
-    JobState.RUNNING: frozenset({JobState.FINISHED, JobState.FAILING, JobState.CANCELLING}),
+    JobState.RUNNING: frozenset({JobState.FINISHED, JobState.FAILING, JobState.CANCELLING, JobState.RESTARTING}),
     JobState.FAILING: frozenset({JobState.RESTARTING, JobState.FAILED, JobState.CANCELLING}),
     JobState.CANCELLING: frozenset({JobState.CANCELED}),
     JobState.RESTARTING: frozenset({JobState.CREATED, JobState.CANCELLING}),

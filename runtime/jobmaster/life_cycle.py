@@ -1,20 +1,23 @@
 """JobMasterMachine: the life of one job. Events in, actions out; no thread, socket, clock or Spark.
 
 One attempt goes: request slots → all registered → Deploy → all tasks INITIALIZING → Start → all RUNNING → all FINISHED
-→ CommitFinished → all committed → ReleaseSlot → all left. Any failure or a cancellation turns into the teardown: cancel
-tasks → release slots → kill what did not leave; then the restart strategy decides. There is at most one attempt at a
-time, and what an older one says is refused and counted. Times are monotonic milliseconds.
+→ (with checkpoints: a last one) → CommitFinished → all committed → ReleaseSlot → all left. Any failure or cancellation
+turns into the teardown: cancel tasks → release slots → kill what did not leave; then the restart strategy decides.
+There is at most one attempt at a time, and what an older one says is refused and counted. Checkpoints are the business
+of JobCheckpoints, whose decisions are taken after each event. Times are monotonic milliseconds.
 Source: Flink, JobMaster, DefaultScheduler, states of the AdaptiveScheduler.
 """
 
 from __future__ import annotations
 
-import enum
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 
+from runtime.checkpoint.assignment import Assignment, StateAssignmentError
+from runtime.checkpoint.coordinator import CheckpointCoordinator
+from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common.configuration import Configuration
 from runtime.core.ids import Attempt, SlotId
 from runtime.graph.job_graph import JobGraph
@@ -25,29 +28,48 @@ from runtime.jobmaster.actions import (
     KillSlots,
     RefuseSlot,
     ReleaseAttempt,
+    RequestAnswered,
     RequestSlots,
     SendToSlot,
     SlotProcess,
 )
+from runtime.jobmaster.checkpointing import (
+    CancelJob,
+    CommitJob,
+    Decision,
+    FailAttempt,
+    JobCheckpoints,
+    RedeployJob,
+    RestorePointKnown,
+)
 from runtime.jobmaster.events import (
     CancelRequested,
+    CheckpointRequested,
     JobMasterEvent,
+    RescaleRequested,
+    SavepointRequested,
     SlotLost,
     SlotMessageReceived,
     StageEnded,
+    StorageAnswered,
     Submitted,
     Tick,
 )
 from runtime.jobmaster.execution_graph import ExecutionGraph
 from runtime.jobmaster.job_state import TRANSITIONS, JobState
 from runtime.jobmaster.options import JobMasterOptions
+from runtime.jobmaster.phases import DEPLOYED, PHASE_STATES, RUNNING, TEARDOWN, IllegalTransitionError, Phase
+from runtime.jobmaster.rescaling import RescaleError, rescaled
 from runtime.jobmaster.restart_strategy import RestartStrategy, create_restart_strategy
 from runtime.jobmaster.slot_registry import SlotEntry, SlotRegistry
 from runtime.jobmaster.status import ExceptionHistory, JobStatusSnapshot, SlotSnapshot, TaskSnapshot
 from runtime.task.messages import (
+    AcknowledgeCheckpoint,
     CancelTasks,
     ClientOutput,
     CommitFinished,
+    CoordinatorsSnapshotted,
+    DeclineCheckpoint,
     DeliverOperatorEvent,
     Deploy,
     FailureInfo,
@@ -71,43 +93,6 @@ STORY_LENGTH = 200
 """Entries of the story that are kept: the deployment and the end of a job of some 50 tasks."""
 
 
-class Phase(enum.Enum):
-    """Where the current attempt stands."""
-
-    IDLE = "no attempt"
-    REQUESTING = "waiting for slots to register"
-    DEPLOYING = "waiting for tasks to be made"
-    STARTED = "tasks run"
-    COMMITTING = "waiting for sinks to commit"
-    CANCELLING_TASKS = "waiting for tasks to stop"
-    LEAVING = "waiting for slots to leave"
-
-
-#: job states that go with each phase
-PHASE_STATES: dict[Phase, frozenset[JobState]] = {
-    Phase.IDLE: frozenset(
-        {JobState.CREATED, JobState.RESTARTING, JobState.FAILED, JobState.CANCELED, JobState.FINISHED}
-    ),
-    Phase.REQUESTING: frozenset({JobState.CREATED}),
-    Phase.DEPLOYING: frozenset({JobState.CREATED}),
-    Phase.STARTED: frozenset({JobState.CREATED, JobState.RUNNING}),
-    Phase.COMMITTING: frozenset({JobState.RUNNING}),
-    Phase.CANCELLING_TASKS: frozenset({JobState.FAILING, JobState.CANCELLING}),
-    Phase.LEAVING: frozenset({JobState.FAILING, JobState.CANCELLING, JobState.RUNNING}),
-}
-_TEARDOWN = (Phase.CANCELLING_TASKS, Phase.LEAVING)
-_DEPLOYED = (TaskState.INITIALIZING, TaskState.RUNNING, TaskState.FINISHED)
-_RUNNING = (TaskState.RUNNING, TaskState.FINISHED)
-
-
-class IllegalTransitionError(Exception):
-    """The machine was asked for something that its state forbids: a bug in it or in its driver."""
-
-    def __init__(self, message: str, story: Iterable[str]) -> None:
-        self.story = tuple(story)
-        super().__init__("\n  ".join((message, *self.story)))
-
-
 class JobMasterMachine:
     """The life of one job.
 
@@ -119,6 +104,8 @@ class JobMasterMachine:
         options: timeouts; None = as the job's configuration says.
         restart_strategy: None = as the job's configuration says, with jitter seeded by the job's id.
         first_attempt: number of the first attempt; those of an earlier machine of the job were lower.
+        coordinator: of the job's checkpoints; None = there is no directory for them, only savepoints can be taken.
+        max_slots: how many slots there can be at most, where that is known.
 
     Raises:
         ConfigurationError: an option of the job cannot be read.
@@ -130,8 +117,13 @@ class JobMasterMachine:
         options: JobMasterOptions | None = None,
         restart_strategy: RestartStrategy | None = None,
         first_attempt: Attempt = FIRST_ATTEMPT,
+        coordinator: CheckpointCoordinator | None = None,
+        max_slots: int | None = None,
     ) -> None:
         configuration = Configuration.from_dict(graph.configuration)
+        if coordinator is None:
+            settings = CheckpointSettings.from_configuration(configuration)
+            coordinator = CheckpointCoordinator(settings, graph.job_id, None)
         if restart_strategy is None:
             restart_strategy = create_restart_strategy(configuration, Random(graph.job_id).random)
         self.graph = graph
@@ -142,6 +134,12 @@ class JobMasterMachine:
         self.restarts = 0
         self.refused_messages = 0
         self._restart_strategy = restart_strategy
+        self._max_slots = max_slots
+        self._checkpoints = JobCheckpoints(coordinator, self._send_checkpoint_message, self._act, self._tell)
+        #: what the current attempt goes on from; None = it starts empty
+        self._assignment: Assignment | None = None
+        #: whether the next attempt is no consequence of a failure
+        self._is_planned = False
         self._exceptions = ExceptionHistory()
         self._submitted = False
         #: of the current attempt, or the last one; None before the first
@@ -149,6 +147,8 @@ class JobMasterMachine:
         self._slots = SlotRegistry(())
         self._committed: set[SlotId] = set()
         self._killed: set[SlotId] = set()
+        #: whether every task of the attempt has finished
+        self._has_ended = False
         self._cancel_after_commit = False
         #: when the current phase, or the wait for a restart, is over at the latest
         self._deadline_ms: float | None = None
@@ -163,18 +163,20 @@ class JobMasterMachine:
 
     # --- what the driver calls ----------------------------------------------------------------------------------------
 
-    def handle(self, event: JobMasterEvent, now_ms: float) -> list[JobMasterAction]:
+    def handle(self, event: JobMasterEvent, now_ms: float, wall_ms: int | None = None) -> list[JobMasterAction]:
         """Take an event; what is to be done, in order.
 
         Args:
             event: anything but a second Submitted.
             now_ms: monotonic; a time before that of the last event counts as that one's.
+            wall_ms: since the epoch, for what people see; None = the same as `now_ms`.
 
         Raises:
             IllegalTransitionError: the driver broke the protocol; the message tells the job's recent story.
         """
         self._now_ms = max(self._now_ms, now_ms)
         self._actions = []
+        self._checkpoints.at(self._now_ms, int(now_ms) if wall_ms is None else wall_ms)
         match event:
             case Tick():
                 self._on_tick()
@@ -190,14 +192,28 @@ class JobMasterMachine:
             case CancelRequested():
                 self._tell("CancelRequested")
                 self._on_cancel()
+            case StorageAnswered(answer):
+                self._tell(f"{answer}")
+                self._checkpoints.stored(answer)
+            case SavepointRequested():
+                self._tell(f"{event}")
+                self._checkpoints.request_savepoint(event)
+            case CheckpointRequested():
+                self._tell(f"{event}")
+                self._checkpoints.request_checkpoint(event)
+            case RescaleRequested():
+                self._tell(f"{event}")
+                self._on_rescale(event)
             case Submitted():
                 self._tell("Submitted")
-                self._on_submitted()
+                self._on_submitted(event)
+        while self._checkpoints.decisions:
+            self._follow(self._checkpoints.decisions.popleft())
         return self._actions
 
     def next_deadline_ms(self) -> float | None:
         """When the next Tick is due; None = not before another event."""
-        deadlines = [self._deadline_ms]
+        deadlines = [self._deadline_ms, self._checkpoints.next_deadline_ms()]
         if self.phase is not Phase.IDLE and self._slots.live():
             deadlines.append(self._next_heartbeat_ms)
             if self._judges_silence:
@@ -218,6 +234,9 @@ class JobMasterMachine:
             exceptions=self._exceptions.entries(),
             state_since_ms=dict(self._state_since_ms),
             refused_messages=self.refused_messages,
+            checkpoints=self._checkpoints.statistics(),
+            parallelism={v.vertex_id: v.parallelism for v in self.graph.vertices},
+            restored_from=self._checkpoints.report,
         )
 
     def story(self) -> tuple[str, ...]:
@@ -232,6 +251,8 @@ class JobMasterMachine:
                 raise IllegalTransitionError(f"invariant broken: {what}", self._story)
 
         require(self.state in PHASE_STATES[self.phase], f"{self.state} in phase {self.phase}")
+        require(not self._checkpoints.decisions, "a decision was not followed")
+        self._checkpoints.check_invariants()
         require(not self.state.is_terminal or self._deadline_ms is None, "a deadline after the end")
         if self.phase is Phase.IDLE:
             require((self._deadline_ms is not None) == (self.state is JobState.RESTARTING), "restart without a time")
@@ -244,19 +265,24 @@ class JobMasterMachine:
         if self.phase is Phase.COMMITTING:
             require(execution.all_in((TaskState.FINISHED,)), "commit before the end")
             require(len(self._committed) < len(self._slots), "all have committed")
-        if self.phase in _TEARDOWN:
+        if self.phase in TEARDOWN:
             require(self._deadline_ms is not None, "teardown without a deadline")
         if self.phase is Phase.LEAVING:
             require(bool(self._slots.live()), "nobody is left to leave")
 
     # --- events -------------------------------------------------------------------------------------------------------
 
-    def _on_submitted(self) -> None:
+    def _on_submitted(self, event: Submitted) -> None:
         if self._submitted:
             raise IllegalTransitionError("the job was submitted twice", self._story)
         self._submitted = True
-        if self.state is JobState.CREATED:
-            self._start_attempt()
+        if self.state is not JobState.CREATED:
+            return
+        if event.refusal is not None:
+            self._refuse_start(event.refusal)
+            return
+        self._checkpoints.recover(event.retained, event.initial)
+        self._start_attempt()
 
     def _on_cancel(self) -> None:
         match self.phase, self.state:
@@ -270,7 +296,7 @@ class JobMasterMachine:
                 # some output may be visible already: let the rest follow, but not for ever
                 self._cancel_after_commit = True
                 self._deadline_ms = self._now_ms + self.options.cancellation_timeout_ms
-            case _, JobState.FAILING:
+            case _, JobState.FAILING | JobState.RESTARTING:
                 self._set_state(JobState.CANCELLING)
             case Phase.LEAVING, _:
                 pass  # all is committed: the job has finished
@@ -285,7 +311,7 @@ class JobMasterMachine:
         for slot in stranded:
             # a stage that returned has no process left; one that failed may have (Spark reaps them seconds later)
             self._give_up(slot, left=event.error is None)
-        if stranded and (event.error is not None or self.phase not in _TEARDOWN):
+        if stranded and (event.error is not None or self.phase not in TEARDOWN):
             why = event.error or "it returned although its slots were in use"
             self._fail(FailureInfo(f"the stage of region {event.region} ended: {why}", slot=stranded[0]))
         self._advance_teardown()
@@ -301,6 +327,7 @@ class JobMasterMachine:
                 self._lose(slot, f"no heartbeat for {self.options.heartbeat_timeout_ms / 1000:g} s")
         if self._deadline_ms is not None and self._now_ms >= self._deadline_ms:
             self._on_deadline()
+        self._checkpoints.tick()
         if self.phase is not Phase.IDLE and self._now_ms >= self._next_heartbeat_ms:
             self._next_heartbeat_ms = self._now_ms + self.options.heartbeat_interval_ms
             self._heartbeat_sequence += 1
@@ -311,6 +338,8 @@ class JobMasterMachine:
         match self.phase:
             case Phase.IDLE:
                 self._start_attempt()
+            case Phase.REQUESTING if self._slots.all_live():
+                self._fail(FailureInfo("the storage did not say whether the newest checkpoint is complete"))
             case Phase.REQUESTING:
                 missing = self._slots.missing()
                 seconds = self.options.slot_request_timeout_ms / 1000
@@ -321,7 +350,7 @@ class JobMasterMachine:
                     )
                 )
             case Phase.DEPLOYING:
-                late = [t.name for t in self._run.tasks.values() if t.state not in _DEPLOYED]
+                late = [t.name for t in self._run.tasks.values() if t.state not in DEPLOYED]
                 self._fail(FailureInfo(f"{len(late)} tasks were not deployed in time: {', '.join(late[:10])}"))
             case Phase.COMMITTING:
                 self._set_state(JobState.CANCELLING)
@@ -344,6 +373,11 @@ class JobMasterMachine:
             sender = stream_slot
         else:
             sender = message.slot
+        if isinstance(message, AcknowledgeCheckpoint | DeclineCheckpoint | CoordinatorsSnapshotted):
+            # of whatever attempt: files of those that come too late are to be deleted
+            self._checkpoints.message(message)
+            if self._is_current(message.attempt):
+                return
         if not self._is_current(message.attempt):
             self._refuse(message, f"attempt {message.attempt} is over")
             return
@@ -361,12 +395,9 @@ class JobMasterMachine:
                         task.metrics = message.metrics[task.task]
             case ClientOutput(slot, attempt, channel, payload):
                 self._actions.append(DeliverClientOutput(slot, attempt, channel, payload))
-            case OperatorEvent(operator_id=operator_id, target_subtask=subtask):
-                target = self._run.operator_slot(operator_id, subtask)
-                if target is None or not self._slots.is_live(target):
-                    self._refuse(message, f"no live slot hosts subtask {subtask} of operator {operator_id}")
-                else:
-                    self._send((target,), DeliverOperatorEvent(message))
+            case OperatorEvent():
+                if not self._checkpoints.hold(message, self._deliver):
+                    self._deliver(message)
             case TaskStateChanged():
                 self._on_task_state(message)
             case SlotFailed(failure=failure):
@@ -377,9 +408,16 @@ class JobMasterMachine:
             case SlotLeaving():
                 self._tell(f"slot {message.slot} left")
                 self._give_up(message.slot, left=True)
-                if self.phase not in _TEARDOWN:
+                if self.phase not in TEARDOWN:
                     self._fail(FailureInfo(f"slot {message.slot} left although it was in use", slot=message.slot))
                 self._advance_teardown()
+
+    def _deliver(self, event: OperatorEvent) -> None:
+        target = self._run.operator_slot(event.operator_id, event.target_subtask)
+        if target is None or not self._slots.is_live(target):
+            self._refuse(event, f"no live slot hosts subtask {event.target_subtask} of operator {event.operator_id}")
+        else:
+            self._send((target,), DeliverOperatorEvent(event))
 
     def _on_register(self, message: RegisterSlot) -> None:
         slot = message.slot
@@ -387,7 +425,7 @@ class JobMasterMachine:
             self._refuse(message, f"slot {slot} is unknown, registered already, or given up")
             return
         self._tell(f"slot {slot} registered: pid {message.pid} on {message.host}")
-        if self.phase in _TEARDOWN:
+        if self.phase in TEARDOWN:
             self._send((slot,), ReleaseSlot())
         elif self._slots.all_live():
             self._deploy()
@@ -407,7 +445,9 @@ class JobMasterMachine:
             failure = message.failure or FailureInfo(f"{task.name} failed", task=task.task, task_name=task.name)
             task.failure = failure
             self._fail(failure)
-        elif message.state in (TaskState.CANCELING, TaskState.CANCELED) and self.phase not in _TEARDOWN:
+        elif message.state is TaskState.FINISHED and self.state is JobState.RUNNING:
+            self._checkpoints.task_finished(task.task)
+        elif message.state in (TaskState.CANCELING, TaskState.CANCELED) and self.phase not in TEARDOWN:
             self._fail(FailureInfo(f"{task.name} was cancelled by nobody", task=task.task, task_name=task.name))
         self._advance_start()
         self._advance_teardown()
@@ -421,16 +461,61 @@ class JobMasterMachine:
         if len(self._committed) == len(self._slots):
             self._release()
 
+    # --- what checkpoints bring about ---------------------------------------------------------------------------------
+
+    def _follow(self, decision: Decision) -> None:
+        is_up = self.phase is Phase.STARTED and self.state is JobState.RUNNING
+        match decision:
+            case RestorePointKnown():
+                self._deploy()
+            case FailAttempt(failure) if self.phase not in (*TEARDOWN, Phase.IDLE):
+                self._fail(failure)
+            case CommitJob() if is_up:
+                self._commit()
+            case CancelJob() if is_up:
+                self._on_cancel()
+            case RedeployJob(graph, cause) if is_up:
+                self._redeploy(graph or self.graph, cause)
+
+    def _on_rescale(self, event: RescaleRequested) -> None:
+        error: str | None = None
+        if self.phase is not Phase.STARTED or self.state is not JobState.RUNNING:
+            error = f"the job is {self.state.value}; only a running one can be rescaled"
+        else:
+            try:
+                graph = rescaled(self.graph, event.parallelism)
+            except RescaleError as refusal:
+                error = str(refusal)
+            else:
+                needed = ExecutionGraph(graph, self.attempt).slot_count
+                if self._max_slots is not None and needed > self._max_slots:
+                    error = f"the job would need {needed} slots, and there are {self._max_slots}"
+        if error is None and graph != self.graph:
+            self._checkpoints.request_rescale(event.request_id, graph, self.graph)
+        else:
+            self._act(RequestAnswered(event.request_id, error=error))
+
+    def _redeploy(self, graph: JobGraph, cause: str) -> None:
+        self._tell(f"the job is redeployed: {cause}")
+        self.graph = graph
+        self._restart_at_ms = self._now_ms
+        self._is_planned = True
+        self._set_state(JobState.RESTARTING)
+        self._tear_down(cause)
+
     # --- an attempt's way up ------------------------------------------------------------------------------------------
 
     def _start_attempt(self) -> None:
         self.attempt = Attempt(self.attempt + 1)
         if self.state is JobState.RESTARTING:
             self._set_state(JobState.CREATED)
-            self.restarts += 1
+            self.restarts += not self._is_planned
+        self._is_planned = False
+        if not self._assign():
+            return
         self._execution = ExecutionGraph(self.graph, self.attempt)
         self._slots = SlotRegistry(self._run.slots)
-        self._committed, self._killed = set(), set()
+        self._committed, self._killed, self._has_ended = set(), set(), False
         self._next_heartbeat_ms = self._now_ms + self.options.heartbeat_interval_ms
         for task in self._run.tasks:
             self._run.transition(task, TaskState.SCHEDULED)
@@ -438,7 +523,36 @@ class JobMasterMachine:
         self._state_since_ms[JobState.CREATED] = self._now_ms
         self._actions.append(RequestSlots(self.attempt, self._run.regions))
 
+    def _assign(self) -> bool:
+        """Decide what the attempt goes on from, as far as that can be known; False: the job cannot be restored."""
+        try:
+            self._assignment = self._checkpoints.assign(self.graph)
+        except StateAssignmentError as error:
+            self._refuse_start(str(error))
+            return False
+        if self._assignment is not None:
+            self.graph = self._assignment.graph
+        return True
+
+    def _refuse_start(self, cause: str) -> None:
+        """The job cannot begin, and never will."""
+        failure = FailureInfo(cause, is_fatal=True)
+        self._exceptions.add(self.attempt, self._now_ms, failure, is_symptom=False)
+        self._set_state(JobState.FAILING, failure)
+        if self.phase is Phase.IDLE:
+            self._set_state(JobState.FAILED, failure)
+        else:
+            self._restart_at_ms = None
+            self._tear_down(cause)
+
     def _deploy(self) -> None:
+        """Deploy, if all slots are there and it is known what from; else this is called again."""
+        if self.phase is not Phase.REQUESTING or not self._slots.all_live() or self._checkpoints.is_undecided:
+            return
+        if not self._assign():
+            return
+        assignment = self._assignment
+        self._checkpoints.deployed(assignment)
         # until the tasks are made, slots import user code and cannot answer: this deadline stands for heartbeats
         self._enter(Phase.DEPLOYING, self.options.slot_request_timeout_ms)
         for task in self._run.tasks:
@@ -450,22 +564,33 @@ class JobMasterMachine:
                 attempt=self.attempt,
                 configuration=self.graph.configuration,
                 job_parameters=self.graph.job_parameters,
-                tasks=self._run.deployments(slot),
+                tasks=self._run.deployments(slot, assignment.tasks if assignment is not None else None),
                 coordinator_slots=self._run.coordinator_slots,
+                coordinator_states=assignment.coordinators if assignment is not None else {},
             )
             self._send((slot,), deploy)
 
     def _advance_start(self) -> None:
         """Take every step that the tasks' states allow, up to the commit."""
-        if self.phase is Phase.DEPLOYING and self._run.all_in(_DEPLOYED):
+        if self.phase is Phase.DEPLOYING and self._run.all_in(DEPLOYED):
             self._enter(Phase.STARTED, None)
             self._slots.renew_all(self._now_ms)
             self._send(self._slots.live(), Start(self._slots.peers()))
-        if self.phase is Phase.STARTED and self.state is JobState.CREATED and self._run.all_in(_RUNNING):
+        if self.phase is Phase.STARTED and self.state is JobState.CREATED and self._run.all_in(RUNNING):
             self._set_state(JobState.RUNNING)
-        if self.phase is Phase.STARTED and self._run.all_in((TaskState.FINISHED,)):
-            self._enter(Phase.COMMITTING, None)
-            self._send(self._slots.live(), CommitFinished())
+            coordinator_slots = self._run.coordinator_slots.values()
+            self._checkpoints.attempt_running(self.attempt, self.graph, coordinator_slots)
+            for task in self._run.tasks.values():
+                if task.state is TaskState.FINISHED:
+                    self._checkpoints.task_finished(task.task)
+        if self.phase is Phase.STARTED and not self._has_ended and self._run.all_in((TaskState.FINISHED,)):
+            self._has_ended = True
+            if self._checkpoints.all_finished():
+                self._commit()
+
+    def _commit(self) -> None:
+        self._enter(Phase.COMMITTING, None)
+        self._send(self._slots.live(), CommitFinished())
 
     # --- an attempt's way down ----------------------------------------------------------------------------------------
 
@@ -485,15 +610,27 @@ class JobMasterMachine:
             self._tell(f"slot {slot} is lost")
             self._slots.mark_lost(slot)
         for task in self._run.tasks_in(slot):
-            self._run.transition(task.task, TaskState.CANCELED if self.phase in _TEARDOWN else TaskState.FAILED)
+            self._run.transition(task.task, TaskState.CANCELED if self.phase in TEARDOWN else TaskState.FAILED)
 
     def _fail(self, cause: FailureInfo, is_symptom: bool = False) -> None:
         """Something broke: begin the teardown, or note it if that is under way."""
-        if self.phase in _TEARDOWN:
+        if self.phase in TEARDOWN:
             if self.state is JobState.FAILING:
                 self._note_later_failure(cause, is_symptom)
             return
-        if self.phase is Phase.COMMITTING:
+        damage = self._checkpoints.take_damage(cause)
+        if damage is False:
+            cause = replace(cause, message=f"{cause.message} (there is no older checkpoint to go on from)")
+        if damage:
+            # not the job's own failure: the older checkpoint is tried at once, and the restart strategy is not asked
+            self._restart_at_ms = self._now_ms
+            self._is_planned = True
+        elif damage is False or cause.is_fatal:
+            self._restart_at_ms = None
+        elif self._goes_back(cause):
+            self._restart_at_ms = self._now_ms
+            self._is_planned = True
+        elif self.phase is Phase.COMMITTING and not self._checkpoints.may_commit_again:
             # what is committed is visible: running again would write it twice
             note = "while output was being committed, some of which is visible; the job is not restarted"
             cause = replace(cause, message=f"{cause.message} ({note})")
@@ -506,14 +643,22 @@ class JobMasterMachine:
             self._set_state(JobState.CANCELLING)
         else:
             self._set_state(JobState.FAILING, cause)
-        self._tear_down()
+        self._tear_down(cause.message)
+
+    def _goes_back(self, cause: FailureInfo) -> bool:
+        """Whether the slots for a new parallelism did not come, and the job runs with the old one instead."""
+        previous = self._checkpoints.give_up_rescale(cause.message) if self.phase is Phase.REQUESTING else None
+        if previous is not None:
+            self.graph = previous
+        return previous is not None
 
     def _note_later_failure(self, cause: FailureInfo, is_symptom: bool) -> None:
         # ends that the teardown itself brings about say nothing
         if self.phase is Phase.CANCELLING_TASKS:
             self._exceptions.add_suppressed(cause, is_symptom)
 
-    def _tear_down(self) -> None:
+    def _tear_down(self, cause: str = "the job was cancelled") -> None:
+        self._checkpoints.attempt_ended(cause)
         deployed = self.phase is not Phase.REQUESTING
         self._enter(Phase.CANCELLING_TASKS, self.options.cancellation_timeout_ms)
         for task in self._run.tasks:
@@ -542,6 +687,8 @@ class JobMasterMachine:
             self._set_state(JobState.FINISHED)
         elif self.state is JobState.CANCELLING:
             self._set_state(JobState.CANCELED)
+        elif self.state is JobState.RESTARTING:
+            self._start_attempt()
         elif self._restart_at_ms is None:
             self._set_state(JobState.FAILED, self._exceptions.latest)
         else:
@@ -584,6 +731,14 @@ class JobMasterMachine:
         self.state = state
         self._state_since_ms[state] = self._now_ms
         self._actions.append(JobStateChanged(state, self.attempt, cause))
+        if state.is_terminal:
+            self._checkpoints.job_ended(state)
+
+    def _act(self, action: JobMasterAction) -> None:
+        self._actions.append(action)
+
+    def _send_checkpoint_message(self, slots: Iterable[SlotId] | None, message: JobMasterMessage) -> None:
+        self._send(self._slots.live() if slots is None else slots, message)
 
     def _send(self, slots: Iterable[SlotId], message: JobMasterMessage) -> None:
         self._actions.extend(SendToSlot(slot, self.attempt, message) for slot in slots)

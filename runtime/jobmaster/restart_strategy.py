@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
 from runtime.common.configuration import Configuration
 
@@ -119,7 +120,9 @@ class FailureRate:
 
 
 def create_restart_strategy(configuration: Configuration, random: Callable[[], float]) -> RestartStrategy:
-    """The strategy that `restart-strategy.type` and its options ask for; none if nothing is set.
+    """The strategy that `restart-strategy.type` and its options ask for.
+
+    Where nothing is set, a job that takes checkpoints gets an exponential delay; one that does not is not restarted.
 
     Args:
         configuration: the job's.
@@ -128,7 +131,10 @@ def create_restart_strategy(configuration: Configuration, random: Callable[[], f
     Raises:
         ConfigurationError: unknown type, or a value that cannot be read.
     """
-    match configuration.get(options.RESTART_STRATEGY).replace("-", ""):
+    kind = configuration.get(options.RESTART_STRATEGY)
+    if kind is None:
+        kind = "exponential-delay" if CheckpointSettings.from_configuration(configuration).is_enabled else "none"
+    match kind.replace("-", ""):
         case "fixeddelay":
             return FixedDelay(
                 configuration.get(options.RESTART_FIXED_DELAY_ATTEMPTS),

@@ -9,7 +9,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from runtime.core.ids import Attempt, JobId, SlotId, TaskId
+from runtime.checkpoint.assignment import RestoreReport
+from runtime.checkpoint.settings import CheckpointSettings
+from runtime.checkpoint.statistics import CheckpointsSnapshot
+from runtime.core.ids import Attempt, JobId, SlotId, TaskId, VertexId
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.slot_registry import SlotStatus
 from runtime.task.messages import FailureInfo, TaskState
@@ -68,6 +71,12 @@ class JobStatusSnapshot:
     """When each state was last entered."""
     refused_messages: int
     """Messages of older attempts and of slots that had been given up."""
+    checkpoints: CheckpointsSnapshot = field(default_factory=lambda: CheckpointsSnapshot(CheckpointSettings()))
+    """Settings, counts, history and summaries; timestamps in it are wall-clock ms since the epoch."""
+    parallelism: Mapping[VertexId, int] = field(default_factory=dict)
+    """Of each vertex: that of the graph, until the job is rescaled."""
+    restored_from: RestoreReport | None = None
+    """What the state that the job started from was matched with; None: it started empty."""
 
 
 @dataclass(slots=True)

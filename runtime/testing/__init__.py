@@ -5,6 +5,7 @@ operators: `harness_of` and the harnesses, `ManualClock`, `assert_program_surviv
 """
 
 from runtime.execution.mini_cluster import MiniCluster as MiniCluster
+from runtime.testing.checkpoint_store import MemoryCheckpointStore as MemoryCheckpointStore
 from runtime.testing.clock import ManualClock as ManualClock
 from runtime.testing.collecting_sink import CollectingSink as CollectingSink
 from runtime.testing.harness import OneInputHarness as OneInputHarness

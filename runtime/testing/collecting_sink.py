@@ -7,6 +7,7 @@ So a result is there exactly once whatever happened to the job, on every kind of
 from __future__ import annotations
 
 import pickle
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,8 @@ class _Writer(SinkWriter):
     def __init__(self, directory: Path, prefix: str) -> None:
         self._directory = directory
         self._prefix = prefix
+        # another job that was started from a savepoint of this one may write to the same directory
+        self._token = uuid.uuid4().hex[:12]
         self._values: list[Any] = []
         self._files = 0
 
@@ -58,7 +61,7 @@ class _Writer(SinkWriter):
     def prepare_commit(self) -> Sequence[Any]:
         if not self._values:
             return ()
-        name = f"{self._prefix}-{self._files:08d}"
+        name = f"{self._prefix}-{self._files:08d}-{self._token}"
         # cloudpickle: records may be of classes of the test module
         (self._directory / f"{name}{_PENDING}").write_bytes(cloudpickle.dumps(self._values))
         self._files += 1

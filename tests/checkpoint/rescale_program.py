@@ -21,6 +21,7 @@ from runtime.datastream import (
     DataStream,
     FlatMapFunction,
     KeyedBroadcastProcessFunction,
+    KeyedProcessFunction,
     RuntimeContext,
     StreamExecutionEnvironment,
 )
@@ -34,7 +35,7 @@ from runtime.datastream.state import (
 from runtime.datastream.window import TumblingEventTimeWindows
 from runtime.testing import CollectingSink
 from runtime.testing.collecting_sink import collected_records
-from tests.checkpoint.running_jobs import START_MS, GatedSource, JobClock
+from tests.checkpoint.running_jobs import START_MS, GatedSource, JobClock, RunningJob
 
 Event = tuple[int, int]
 EVENT = Types.TUPLE([Types.LONG(), Types.LONG()])
@@ -63,15 +64,19 @@ class Largest(AggregateFunction):
         return max(a, b)
 
 
-class Slowness:
-    """How slow the function is that takes the events."""
+class Conduct:
+    """How the functions behave; slots are of this process."""
 
-    #: of each record, ms of the clock; more than a slice of 20 ms, and the rest of the batch waits
+    #: what each record takes, ms of `clock`; more than a slice of 20 ms, and the rest of the batch waits
     record_ms = 0.0
     clock: JobClock | None = None
+    #: the next record raises
+    crashes = False
+    #: asynchronous calls do not end
+    holds_answers = False
 
 
-class AllStates(KeyedBroadcastProcessFunction):
+class AllStates(KeyedProcessFunction):
     """Keeps each event in every kind of keyed state, sets a timer of each kind, and tells what it keeps."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -83,9 +88,12 @@ class AllStates(KeyedBroadcastProcessFunction):
         largest = AggregatingStateDescriptor("largest", Largest(), Types.LONG())
         self.largest = runtime_context.get_aggregating_state(largest)
 
-    def process_element(self, value: Event, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterator[Any]:
-        if Slowness.clock is not None and Slowness.record_ms:
-            Slowness.clock.spend(Slowness.record_ms)
+    def process_element(self, value: Event, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        if Conduct.clock is not None and Conduct.record_ms:
+            Conduct.clock.spend(Conduct.record_ms)
+        if Conduct.crashes:
+            Conduct.crashes = False
+            raise RuntimeError("power cut")
         key, number = value
         self.count.update((self.count.value() or 0) + 1)
         self.numbers.add(number)
@@ -97,14 +105,24 @@ class AllStates(KeyedBroadcastProcessFunction):
         assert timestamp is not None
         timers.register_event_time_timer(timestamp + EVENT_TIMER_MS)
         timers.register_processing_time_timer(PROCESSING_TIMER_AT_MS + 3_600_000 * number + key)
-        rule = ctx.get_broadcast_state(RULES).get(number % 3)
-        yield "state", key, self.count.value(), sum(self.numbers.get()), self.sum.get(), self.largest.get(), rule
+        yield "state", key, self.count.value(), sum(self.numbers.get()), self.sum.get(), self.largest.get()
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
+        yield "timer", ctx.time_domain().name, ctx.get_current_key(), timestamp
+
+
+class Ruled(KeyedBroadcastProcessFunction):
+    """Says which rule goes for an event, and how many events of its key there were."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Event, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterator[Any]:
+        self.count.update((self.count.value() or 0) + 1)
+        yield "ruled", value[0], self.count.value(), ctx.get_broadcast_state(RULES).get(value[1] % 3)
 
     def process_broadcast_element(self, value: tuple[int, str], ctx: KeyedBroadcastProcessFunction.Context) -> None:
         ctx.get_broadcast_state(RULES).put(*value)
-
-    def on_timer(self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext) -> Iterator[Any]:
-        yield "timer", ctx.time_domain().name, ctx.get_current_key(), timestamp
 
 
 class Buffer(FlatMapFunction, CheckpointedFunction):
@@ -132,15 +150,9 @@ class Buffer(FlatMapFunction, CheckpointedFunction):
         return ()
 
 
-class AsyncGate:
-    """Calls under way do not end while it is shut."""
-
-    is_shut = False
-
-
 class Asked(AsyncFunction):
     async def async_invoke(self, value: Event) -> list[Any]:
-        while AsyncGate.is_shut:
+        while Conduct.holds_answers:
             await asyncio.sleep(0.001)
         return [("asked", *value)]
 
@@ -156,7 +168,12 @@ class Everything:
     """
 
     def __init__(
-        self, directory: Path, num_splits: int = 4, keys_per_split: int = 3, events_per_split: int = 60, batch_rows: int = 8
+        self,
+        directory: Path,
+        num_splits: int = 4,
+        keys_per_split: int = 3,
+        events_per_split: int = 60,
+        batch_rows: int = 8,
     ) -> None:
         self.out = directory / "out"
         self.events = GatedSource(
@@ -177,9 +194,10 @@ class Everything:
         """Write the program."""
         events = env.from_source(self.events, NO_STRATEGY, "events").uid("events")
         rules = env.from_source(self.rules, NO_STRATEGY, "rules").uid("rules").set_parallelism(1)
-        states = events.key_by(lambda event: event[0], Types.LONG()).connect(rules.broadcast(RULES))
-        outputs: list[DataStream] = [states.process(AllStates()).uid("states").name("states")]
-        windows = events.key_by(lambda event: event[0]).window(TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS)))
+        keyed = events.key_by(lambda event: event[0], Types.LONG())
+        outputs: list[DataStream] = [keyed.process(AllStates()).uid("states").name("states")]
+        outputs.append(keyed.connect(rules.broadcast(RULES)).process(Ruled()).uid("ruled").name("ruled"))
+        windows = keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS)))
         sums = windows.reduce(lambda a, b: (a[0], a[1] + b[1])).uid("windows")
         outputs.append(sums.map(lambda pair: ("window", *pair)).uid("window output"))
         rows = events.map(lambda event: Row(key=event[0], number=event[1]), ROW).uid("rows")
@@ -213,7 +231,8 @@ class Everything:
         for key, numbers in self.by_key().items():
             for n, number in enumerate(numbers):
                 total = sum(numbers[: n + 1])
-                found["state", key, n + 1, total, total, number, f"rule {number % 3}"] += 1
+                found["state", key, n + 1, total, total, number] += 1
+                found["ruled", key, n + 1, f"rule {number % 3}"] += 1
         for (key, _), total in windows.items():
             found["window", key, total] += 1
             found["columns", key, total] += 1
@@ -222,6 +241,31 @@ class Everything:
     def delivered(self) -> Counter[Any]:
         """Everything that was."""
         return Counter(collected_records(self.out))
+
+
+def behave() -> None:
+    """Back to what is usual; after each test."""
+    Conduct.record_ms, Conduct.clock = 0.0, None
+    Conduct.crashes = Conduct.holds_answers = False
+
+
+def run_to_the_end(job: RunningJob, program: Everything) -> None:
+    """All that is left: the last events, the timers of processing time, the end of the input.
+
+    Raises:
+        AssertionError: what was delivered is not what the model delivers.
+    """
+    behave()
+    program.rules.let_through(len(RULE_VALUES))
+    program.events.let_through(10**6)
+    job.settle()
+    job.clock.advance(PROCESSING_TIMER_AT_MS + 10**9 - job.clock.now_ms())
+    job.settle()
+    program.events.end()
+    program.rules.end()
+    job.run()
+    wrong = difference(program.delivered(), program.expected())
+    assert not wrong, wrong
 
 
 def difference(found: Counter[Any], expected: Counter[Any]) -> str:

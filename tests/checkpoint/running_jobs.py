@@ -292,6 +292,18 @@ class RunningJob:
         return f"it is {status.state.name}, tasks {[(t.name, t.state.name) for t in status.tasks]}, failures {causes}"
 
 
+def options_of(directory: Path, backend: str = "hashmap", **more: str) -> dict[str, str]:
+    """Of a job that checkpoints when it is asked to, into directories of the test, which it leaves behind."""
+    return {
+        "state.backend.type": backend,
+        "execution.checkpointing.interval": "1 h",
+        "execution.checkpointing.dir": (directory / "checkpoints").as_uri(),
+        "execution.checkpointing.savepoint-dir": (directory / "savepoints").as_uri(),
+        **KEEP_CHECKPOINTS,
+        **more,
+    }
+
+
 def checkpoints_in(directory: Path) -> list[Path]:
     """Directories of completed checkpoints below a checkpoint directory, oldest first."""
     found = [path.parent for path in directory.glob("*/chk-*/_metadata")]

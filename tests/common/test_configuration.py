@@ -60,7 +60,7 @@ def test_options_have_flinks_defaults():
     assert empty.get(engine_options.BUFFER_TIMEOUT).to_millis() == 100
     assert empty.get(engine_options.OPERATOR_CHAINING) is True
     assert empty.get(engine_options.OBJECT_REUSE) is False
-    assert empty.get(engine_options.RESTART_STRATEGY) == "none"
+    assert empty.get(engine_options.RESTART_STRATEGY) is None
     assert empty.get(engine_options.CHANNEL_WINDOW_BYTES) == 1 << 20
     assert empty.get(engine_options.SPARK_MASTER) is None
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.common import Instant, Row, RowKind
-from runtime.core.keys import KeyDecodingError, KeyEncodingError, decode_key, encode_key, key_hash, mix_hashes
+from runtime.core.keys import KeyDecodingError, KeyEncodingError, decode_key, encode_key, key_end, key_hash, mix_hashes
 
 #: never change a line: snapshots hold these bytes, and key groups follow from these hashes
 VECTORS = [
@@ -204,3 +204,16 @@ def test_hashes_of_similar_keys_spread():
     for i in range(12_800):
         groups[key_hash(encode_key(i)) % 128] += 1
     assert 60 < min(groups) <= max(groups) < 150
+
+
+def test_encoded_keys_that_follow_each_other_are_told_apart() -> None:
+    keys = ["a", (1, "x" * 300), None, b"", 2**80]
+    encoded = b"".join(map(encode_key, keys))
+    found, start = [], 0
+    while start < len(encoded):
+        end = key_end(encoded, start)
+        found.append(decode_key(encoded[start:end]))
+        start = end
+    assert found == keys
+    with pytest.raises(KeyDecodingError):
+        key_end(encoded[:-1], len(encoded) - len(encode_key(keys[-1])))

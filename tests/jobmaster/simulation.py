@@ -5,33 +5,52 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from runtime.core.ids import Attempt, JobId, SlotId, TaskId
+from runtime.checkpoint.coordinator import CheckpointCoordinator
+from runtime.checkpoint.handles import CheckpointMetrics, OperatorSubtaskState, TaskStateHandle
+from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, NotStored, StoreCheckpoint, Stored
+from runtime.checkpoint.settings import CheckpointSettings
+from runtime.core.checkpointing import AfterSnapshot
+from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
 from runtime.graph.chaining import create_job_graph
 from runtime.graph.job_graph import JobGraph
 from runtime.graph.partitioning import Partitioning
 from runtime.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
-from runtime.jobmaster.actions import JobMasterAction, JobStateChanged, KillSlots, RequestSlots, SendToSlot
-from runtime.jobmaster.events import JobMasterEvent, SlotMessageReceived, Submitted, Tick
+from runtime.jobmaster.actions import (
+    JobMasterAction,
+    JobStateChanged,
+    KillSlots,
+    RequestAnswered,
+    RequestSlots,
+    SendToSlot,
+)
+from runtime.jobmaster.events import JobMasterEvent, SlotMessageReceived, StorageAnswered, Submitted, Tick
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.life_cycle import JobMasterMachine
 from runtime.jobmaster.options import JobMasterOptions
 from runtime.jobmaster.restart_strategy import NoRestart, RestartStrategy
+from runtime.state.handles import FileHandle, KeyedStateHandle
+from runtime.state.key_groups import KeyGroupRange
 from runtime.task.messages import (
+    AcknowledgeCheckpoint,
     CancelTasks,
     CommitFinished,
+    CoordinatorsSnapshotted,
     Deploy,
     FailureInfo,
     Heartbeat,
     HeartbeatRequest,
     JobMasterMessage,
+    NotifyCheckpointComplete,
     RegisterSlot,
     ReleaseSlot,
     SlotCommitted,
     SlotLeaving,
     SlotMessage,
+    SnapshotCoordinators,
     Start,
     TaskState,
     TaskStateChanged,
+    TriggerCheckpoint,
 )
 
 
@@ -55,6 +74,10 @@ class SimulatedSlot:
     tasks: list[TaskId] = field(default_factory=list)
     silent: bool = False
     gone: bool = False
+    #: whether checkpoints are acknowledged
+    acknowledges: bool = True
+    deploy: Deploy | None = None
+    suspended_by: CheckpointId | None = None
 
     def register(self) -> RegisterSlot:
         return RegisterSlot(self.slot, self.attempt, 1000 + self.slot, "host", f"grpc://host:{self.slot}")
@@ -67,12 +90,19 @@ class SimulatedSlot:
             return []
         match message:
             case Deploy(tasks=tasks):
+                self.deploy = message
                 self.tasks = [t.task for t in tasks]
                 return self.states(TaskState.INITIALIZING)
             case Start():
                 return self.states(TaskState.RUNNING)
             case CancelTasks():
                 return self.states(TaskState.CANCELED)
+            case SnapshotCoordinators(checkpoint_id):
+                return [CoordinatorsSnapshotted(self.slot, self.attempt, checkpoint_id, {})]
+            case TriggerCheckpoint():
+                return self.checkpoint(message) if self.acknowledges else []
+            case NotifyCheckpointComplete(checkpoint_id) if checkpoint_id == self.suspended_by:
+                return self.states(TaskState.FINISHED)
             case CommitFinished():
                 return [SlotCommitted(self.slot, self.attempt)]
             case ReleaseSlot():
@@ -82,16 +112,50 @@ class SimulatedSlot:
                 return [Heartbeat(self.slot, self.attempt, sequence, {})]
         return []
 
+    def checkpoint(self, trigger: TriggerCheckpoint) -> list[SlotMessage]:
+        """Every task acknowledges, with one file."""
+        drains = trigger.options.after is AfterSnapshot.DRAIN
+        if trigger.options.after is AfterSnapshot.SUSPEND:
+            self.suspended_by = trigger.checkpoint_id
+        return [*(self.states(TaskState.FINISHED) if drains else ()), *(self.ack(trigger, t) for t in self.tasks)]
+
+    def ack(self, trigger: TriggerCheckpoint, task: TaskId) -> AcknowledgeCheckpoint:
+        uri = f"{trigger.options.directory}/{task.vertex_id}-{task.subtask_index}"
+        handle = KeyedStateHandle("test", KeyGroupRange(0, 127), 128, {"keyed": FileHandle(uri, 1, "0" * 64)})
+        state = TaskStateHandle({OperatorId(task.vertex_id): OperatorSubtaskState(handle)})
+        return AcknowledgeCheckpoint(
+            self.slot, self.attempt, task, trigger.checkpoint_id, state, CheckpointMetrics(state_bytes=1)
+        )
+
 
 class Simulation:
-    """A machine, its slots and a clock.
+    """A machine, its slots, a storage and a clock.
 
     `deliver` hands in one event and queues what slots answer; `settle` goes on until nobody has anything to say.
     """
 
-    def __init__(self, graph: JobGraph | None = None, strategy: RestartStrategy | None = None) -> None:
+    def __init__(
+        self,
+        graph: JobGraph | None = None,
+        strategy: RestartStrategy | None = None,
+        settings: CheckpointSettings | None = None,
+        max_slots: int | None = None,
+    ) -> None:
         self.graph = graph or keyed_job()
-        self.machine = JobMasterMachine(self.graph, JobMasterOptions(), strategy or NoRestart())
+        names = iter(f"{i:012x}" for i in range(10**6))
+        coordinator = CheckpointCoordinator(
+            settings or CheckpointSettings(), self.graph.job_id, "file:///checkpoints", 0, lambda: next(names)
+        )
+        self.machine = JobMasterMachine(
+            self.graph, JobMasterOptions(), strategy or NoRestart(), coordinator=coordinator, max_slots=max_slots
+        )
+        #: checkpoints that recovery would find
+        self.completed: list[CheckpointId] = []
+        #: what the storage was asked and has not answered yet; it answers by itself unless it is slow
+        self.storing: list[StoreCheckpoint] = []
+        self.storage_is_slow = False
+        self.deleted: list[str] = []
+        self.answers: dict[str, RequestAnswered] = {}
         self.now_ms = 0.0
         self.slots: dict[tuple[Attempt, SlotId], SimulatedSlot] = {}
         self.queue: list[JobMasterEvent] = []
@@ -116,11 +180,33 @@ class Simulation:
                         self.slots[attempt, process.slot].gone = True
                 case JobStateChanged(state=state):
                     self.states.append(state)
+                case StoreCheckpoint():
+                    self.storing.append(action)
+                    if not self.storage_is_slow:
+                        self.answer_storage()
+                case ForgetCheckpoints(checkpoint_ids):
+                    self.completed = [n for n in self.completed if n not in checkpoint_ids]
+                case DeleteFiles(_, directories):
+                    self.deleted.extend(directories)
+                case RequestAnswered(request_id):
+                    assert request_id not in self.answers
+                    self.answers[request_id] = action
         self.actions.extend(actions)
         return actions
 
     def say(self, message: SlotMessage) -> list[JobMasterAction]:
         return self.deliver(SlotMessageReceived(message))
+
+    def answer_storage(self, error: str | None = None) -> None:
+        """Have the storage answer its oldest question; the answer is queued."""
+        action = self.storing.pop(0)
+        checkpoint_id = action.metadata.checkpoint_id
+        if error is not None:
+            self.queue.append(StorageAnswered(NotStored(checkpoint_id, error)))
+            return
+        if action.is_recorded:
+            self.completed.append(checkpoint_id)
+        self.queue.append(StorageAnswered(Stored(checkpoint_id)))
 
     def settle(self) -> None:
         while self.queue:
@@ -144,6 +230,10 @@ class Simulation:
         for slot in list(self.slots.values()):
             if slot.attempt == self.machine.attempt:
                 self.queue.extend(map(SlotMessageReceived, slot.states(TaskState.FINISHED)))
+
+    def deliver_registration(self, slot: int) -> None:
+        """A slot comes that was not to come by itself; what it answers is queued."""
+        self.say(self.current(slot).register())
 
     def fail_task(self, slot: int = 0, message: str = "ValueError: bad record") -> list[JobMasterAction]:
         failing = self.current(slot)

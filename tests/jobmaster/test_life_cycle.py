@@ -8,7 +8,7 @@ from runtime.core.ids import Attempt, OperatorId, SlotId
 from runtime.jobmaster.actions import DeliverClientOutput, RefuseSlot, ReleaseAttempt, RequestSlots, SendToSlot
 from runtime.jobmaster.events import CancelRequested, SlotLost, StageEnded, Submitted, Tick
 from runtime.jobmaster.job_state import TRANSITIONS, JobState
-from runtime.jobmaster.life_cycle import IllegalTransitionError, Phase
+from runtime.jobmaster.phases import IllegalTransitionError, Phase
 from runtime.jobmaster.restart_strategy import FixedDelay
 from runtime.jobmaster.slot_registry import SlotStatus
 from runtime.task.messages import (

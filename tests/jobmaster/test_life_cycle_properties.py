@@ -8,20 +8,26 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from runtime.core.ids import Attempt, OperatorId, SlotId, TaskId
+from runtime.checkpoint.settings import CheckpointSettings
+from runtime.core.ids import Attempt, CheckpointId, OperatorId, SlotId, TaskId
 from runtime.jobmaster.actions import JobMasterAction, ReleaseAttempt, RequestSlots, SendToSlot
 from runtime.jobmaster.events import (
+    AfterSavepoint,
     CancelRequested,
+    CheckpointRequested,
     JobMasterEvent,
+    RescaleRequested,
+    SavepointRequested,
     SlotLost,
     SlotMessageReceived,
     StageEnded,
     Submitted,
 )
-from runtime.jobmaster.life_cycle import Phase
+from runtime.jobmaster.phases import Phase
 from runtime.jobmaster.restart_strategy import FixedDelay
 from runtime.task.messages import (
     ClientOutput,
+    DeclineCheckpoint,
     FailureInfo,
     OperatorEvent,
     SlotCommitted,
@@ -35,6 +41,15 @@ from tests.jobmaster.simulation import Simulation, keyed_job
 
 GRAPH = keyed_job(2)
 TASKS = [TaskId(v.vertex_id, i) for v in GRAPH.vertices for i in range(v.parallelism)]
+SETTINGS = st.builds(
+    CheckpointSettings,
+    interval_ms=st.sampled_from([None, 400, 1_000]),
+    timeout_ms=st.sampled_from([600_000, 2_000]),
+    tolerable_failures=st.sampled_from([0, 1, 50]),
+    num_retained=st.integers(1, 2),
+    savepoint_directory=st.just("file:///saved"),
+    rescale_cooldown_ms=st.sampled_from([0, 2_000]),
+)
 SLOTS = st.sampled_from([0, 0, 0, 1, 1, 1, 2, -1]).map(SlotId)
 
 
@@ -49,10 +64,15 @@ class JobLife(RuleBasedStateMachine):
         attempts=st.integers(0, 3),
         delay_ms=st.sampled_from([0, 1_000, 20_000]),
         start=st.sampled_from(["submitted", "running", "committing", "leaving"]),
+        settings=SETTINGS,
+        storage_is_slow=st.booleans(),
     )
-    def submit(self, attempts: int, delay_ms: int, start: str) -> None:
+    def submit(
+        self, attempts: int, delay_ms: int, start: str, settings: CheckpointSettings, storage_is_slow: bool
+    ) -> None:
         """Begin anywhere on the way: few random walks would ever come to the commit."""
-        self.simulation = Simulation(GRAPH, FixedDelay(attempts, delay_ms))
+        self.simulation = Simulation(GRAPH, FixedDelay(attempts, delay_ms), settings, max_slots=6)
+        self.asked = 0
         deliver = self.simulation.deliver
 
         def checked(event: JobMasterEvent) -> list[JobMasterAction]:
@@ -70,6 +90,7 @@ class JobLife(RuleBasedStateMachine):
             self.simulation.finish_tasks()
         while self.simulation.machine.phase is not target:
             self.simulation.deliver(self.simulation.queue.pop(0))
+        self.simulation.storage_is_slow = storage_is_slow
 
     def check(self, actions: list[JobMasterAction]) -> None:
         """One attempt at a time, and nothing is said to another one."""
@@ -159,6 +180,41 @@ class JobLife(RuleBasedStateMachine):
         if is_old:
             assert (actions, machine.refused_messages) == ([], refused + 1)
 
+    @rule(after=st.sampled_from([AfterSavepoint.GO_ON, *AfterSavepoint]))
+    def ask_for_a_savepoint(self, after: AfterSavepoint) -> None:
+        self.simulation.deliver(SavepointRequested(self.request(), after=after))
+
+    @rule()
+    def ask_for_a_checkpoint(self) -> None:
+        self.simulation.deliver(CheckpointRequested(self.request()))
+
+    @rule(parallelism=st.integers(0, 7))
+    def ask_for_another_parallelism(self, parallelism: int) -> None:
+        wanted = {v.vertex_id: parallelism for v in GRAPH.vertices}
+        self.simulation.deliver(RescaleRequested(self.request(), wanted))
+
+    def request(self) -> str:
+        self.asked += 1
+        return str(self.asked)
+
+    @rule(error=st.none() | st.just("disk full"))
+    def answer_storage(self, error: str | None) -> None:
+        if self.simulation.storing:
+            self.simulation.answer_storage(error)
+
+    @rule(slot=st.integers(0, 1), acknowledges=st.booleans())
+    def acknowledge(self, slot: int, acknowledges: bool) -> None:
+        found = self.simulation.slots.get((self.attempt, SlotId(slot)))
+        if found is not None:
+            found.acknowledges = acknowledges
+
+    @rule(slot=SLOTS, age=st.integers(0, 1), behind=st.integers(0, 2), counts=st.booleans())
+    def decline(self, slot: SlotId, age: int, behind: int, counts: bool) -> None:
+        latest = self.simulation.machine.status().checkpoints.counts.total
+        checkpoint_id = CheckpointId(max(1, latest - behind))
+        message = DeclineCheckpoint(slot, self.attempts(age), None, checkpoint_id, FailureInfo("no"), counts)
+        self.simulation.deliver(SlotMessageReceived(message))
+
     @rule()
     def cancel(self) -> None:
         self.simulation.deliver(CancelRequested())
@@ -180,6 +236,12 @@ class JobLife(RuleBasedStateMachine):
         self.simulation.advance(10_000)
         assert self.simulation.machine.state.is_terminal
         assert self.simulation.machine.next_deadline_ms() is None
+        # a storage always answers in the end
+        while self.simulation.storing:
+            self.simulation.answer_storage()
+        self.simulation.settle()
+        assert len(self.simulation.answers) == self.asked, "somebody waits for ever"
+        assert self.simulation.completed == []
 
 
 TestJobLife = JobLife.TestCase

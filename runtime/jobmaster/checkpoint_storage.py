@@ -1,0 +1,401 @@
+"""Storage of a job's checkpoints, for its driver: what there is at the start, and the machine's storage actions.
+
+`CheckpointHome` says where checkpoints are; `StorageWorker` performs actions one after the other, on a thread of its
+own, or in the driver's loop where everything is to be deterministic. A slow storage holds up checkpoints and nothing
+else.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runtime.checkpoint.cleanup import find_orphans
+from runtime.checkpoint.completed_store import CompletedCheckpoint, CompletedCheckpointStore, MemoryCompletedStore
+from runtime.checkpoint.errors import CheckpointStorageError, FencedError
+from runtime.checkpoint.file_completed_store import FileCompletedStore
+from runtime.checkpoint.layout import (
+    COMPLETED,
+    SHARED,
+    job_directory,
+    shared_directory,
+    writer_of_directory,
+    writer_of_file,
+)
+from runtime.checkpoint.locations import EVERYWHERE, AllowedRoots, to_uri
+from runtime.checkpoint.messages import (
+    DeleteFiles,
+    ForgetCheckpoints,
+    NotStored,
+    StoreCheckpoint,
+    Stored,
+    SweepOrphans,
+)
+from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
+from runtime.checkpoint.snapshot_files import SnapshotFiles
+from runtime.checkpoint.storage import default_file_system
+from runtime.common import options
+from runtime.common.config_options import ConfigurationError
+from runtime.core.clock import Clock
+from runtime.core.ids import CheckpointId, JobId
+from runtime.jobmaster.actions import StorageAction
+from runtime.jobmaster.events import StorageAnswered, Submitted, Tick
+from runtime.state.handles import DamagedSnapshotError
+
+logger = logging.getLogger(__name__)
+
+RETRY_MS = 500.0
+"""Wait before a store is asked again that could not say whether a checkpoint is complete; doubled up to the next one.
+Until then no other checkpoint begins."""
+MAX_RETRY_MS = 10_000.0
+CLOSE_TIMEOUT_S = 2.0
+
+
+def _open_nothing() -> CompletedCheckpointStore:
+    return MemoryCompletedStore()
+
+
+@dataclass(frozen=True)
+class CheckpointHome:
+    """Where the checkpoints of one job are."""
+
+    root: str | None
+    """URI of the directory of all jobs' checkpoints; None: there is none, only savepoints can be taken."""
+    files: SnapshotFiles
+    open_store: Callable[[], CompletedCheckpointStore] = _open_nothing
+    """Takes over from an earlier JobMaster of the job; called once, on a thread that may wait."""
+    leader_epoch: int = 0
+    is_asked_always: bool = False
+    """Whether the store costs nothing to ask: also of a job that takes no checkpoints by itself, and may have stopped
+    behind a savepoint."""
+    allowed: AllowedRoots = EVERYWHERE
+    """Where savepoints may go."""
+    new_name: Callable[[], str] = field(default=lambda: secrets.token_hex(6))
+    private_directory: Path | None = None
+    """Goes away with the JobMaster."""
+
+    @classmethod
+    def of(
+        cls,
+        settings: CheckpointSettings,
+        job_id: JobId,
+        *,
+        slots_are_local: bool,
+        leader_epoch: int = 0,
+        files: SnapshotFiles | None = None,
+    ) -> CheckpointHome:
+        """What the settings ask for: a log of files in the directory that they name, or a private directory.
+
+        Args:
+            settings: the job's.
+            job_id: the job.
+            slots_are_local: whether all slots see this machine's files.
+            leader_epoch: of the JobMaster.
+            files: None = the real ones.
+
+        Raises:
+            ConfigurationError: the job takes checkpoints, its slots may be anywhere, and no directory is named.
+            UnknownFileSystemError: the directory can never be one.
+        """
+        files = files if files is not None else SnapshotFiles(default_file_system())
+        if settings.directory is not None:
+            root = to_uri(settings.directory)
+
+            def open_store() -> CompletedCheckpointStore:
+                return FileCompletedStore.open(root, job_id, leader_epoch, files.file_system)
+
+            return cls(root, files, open_store, leader_epoch)
+        if slots_are_local:
+            # made by whoever writes to it first: most jobs without checkpoints never need it
+            directory = Path(tempfile.gettempdir()) / f"tidemark-checkpoints-{job_id}"
+            if settings.is_enabled:
+                directory.mkdir(mode=0o700, exist_ok=True)
+            return cls(directory.as_uri(), files, leader_epoch=leader_epoch, private_directory=directory)
+        if settings.is_enabled:
+            raise ConfigurationError(
+                options.CHECKPOINT_DIRECTORY.key,
+                "",
+                "the URI of a directory that the slots of the cluster and this process share, for a job that takes "
+                "checkpoints",
+            )
+        return cls(None, files, leader_epoch=leader_epoch)
+
+
+class StorageWorker:
+    """Performs storage actions in order.
+
+    Args:
+        home: where.
+        settings: the job's.
+        job_id: the job.
+        clock: for retries.
+        post: takes answers, and a Tick when all is done, on the thread that does the work.
+        is_inline: whether the driver's loop does the work by calling `step`; else a thread does.
+    """
+
+    def __init__(
+        self,
+        home: CheckpointHome,
+        settings: CheckpointSettings,
+        job_id: JobId,
+        clock: Clock,
+        post: Callable[[StorageAnswered | Tick], None],
+        is_inline: bool,
+    ) -> None:
+        self._home = home
+        self._settings = settings
+        self._job_id = job_id
+        self._clock = clock
+        self._post = post
+        self._is_inline = is_inline
+        self._condition = threading.Condition()
+        #: guarded by the condition; the first one is being performed
+        self._actions: deque[StorageAction] = deque()
+        self._is_frozen = self._is_closed = False
+        self._thread: threading.Thread | None = None
+        # below: of whoever does the work
+        self._store: CompletedCheckpointStore | None = None
+        self._metadata_bytes: int | None = None
+        self._retry_at_ms = 0.0
+        self._retry_ms = RETRY_MS
+        self._is_fenced = False
+        #: whether any checkpoint may be recorded that was not forgotten: so as long as nothing is known
+        self._keeps = True
+        #: those that are to be forgotten and are not yet: their files stay until they are
+        self._unforgotten: set[CheckpointId] = set()
+        #: URIs of the directories of checkpoints that were recorded here and not deleted
+        self._directories: set[str] = set()
+
+    # --- the driver's thread ------------------------------------------------------------------------------------------
+
+    def recover(self) -> Submitted:
+        """What the job goes on from; may take a while. Before anything else."""
+        try:
+            return self._recover()
+        except (CheckpointStorageError, DamagedSnapshotError, OSError) as error:
+            text = str(error) if getattr(error, "is_self_explanatory", False) else f"{type(error).__name__}: {error}"
+            return Submitted(refusal=f"what the job is to go on from cannot be read: {text}")
+
+    def put(self, action: StorageAction) -> None:
+        """Queue an action."""
+        with self._condition:
+            if self._is_frozen and not isinstance(action, StoreCheckpoint):
+                return
+            self._actions.append(action)
+            if self._thread is None and not self._is_inline:
+                self._thread = threading.Thread(target=self._run, name=f"storage-{self._job_id[:8]}", daemon=True)
+                self._thread.start()
+            self._condition.notify()
+
+    def freeze(self) -> None:
+        """Delete and forget nothing from now on: another JobMaster will go on with what there is."""
+        with self._condition:
+            self._is_frozen = True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every action has been performed."""
+        with self._condition:
+            return not self._actions
+
+    def next_ms(self) -> float | None:
+        """Inline only: monotonic ms at which `step` has something to do."""
+        return self._retry_at_ms if self._is_inline and not self.is_idle else None
+
+    def step(self) -> bool:
+        """Inline only: perform what is due; returns whether there was anything."""
+        worked = False
+        while self._is_inline and not self.is_idle and self._clock.monotonic_ms() >= self._retry_at_ms:
+            self._perform_first()
+            worked = True
+        return worked
+
+    def close(self) -> None:
+        """The job is over: end the thread, and delete what is left of it; the queue should be empty."""
+        with self._condition:
+            self._is_closed = True
+            was_idle = not self._actions
+            self._condition.notify()
+        if self._thread is not None:
+            # one that hangs in the storage is left behind: it can do no more than what it was asked for
+            self._thread.join(CLOSE_TIMEOUT_S)
+        if self._home.private_directory is not None:
+            shutil.rmtree(self._home.private_directory, ignore_errors=True)
+        elif was_idle and not (self._is_frozen or self._is_fenced or self._keeps or self._directories):
+            self._remove_job_directory()
+
+    # --- the thread of the storage ------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                while not self._is_closed and (wait_ms := self._wait_ms()) != 0.0:
+                    self._condition.wait(None if wait_ms is None else wait_ms / 1000.0)
+                if self._is_closed:
+                    return
+            self._perform_first()
+
+    def _wait_ms(self) -> float | None:
+        """How long there is nothing to do; None = until something is put."""
+        if not self._actions:
+            return None
+        return max(0.0, self._retry_at_ms - self._clock.monotonic_ms())
+
+    def _perform_first(self) -> None:
+        with self._condition:
+            action = self._actions[0]
+            is_frozen = self._is_frozen
+        match action:
+            case ForgetCheckpoints() | DeleteFiles() | SweepOrphans() if is_frozen or self._is_fenced:
+                pass
+            case StoreCheckpoint():
+                answer = self._complete(action)
+                if answer is None:
+                    return
+                self._metadata_bytes, self._retry_ms, self._retry_at_ms = None, RETRY_MS, 0.0
+                # before it is done: whoever sees an idle worker has all answers
+                self._post(StorageAnswered(answer))
+            case ForgetCheckpoints(checkpoint_ids):
+                self._unforgotten.update(checkpoint_ids)
+                self._quietly(self._forget, f"forget checkpoints {checkpoint_ids}")
+            case DeleteFiles(files, directories):
+                self._quietly(lambda: self._delete(files, directories), f"delete {directories or files}")
+            case SweepOrphans():
+                self._quietly(lambda: self._sweep(action), "sweep what older attempts have left")
+        self._done()
+
+    def _done(self) -> None:
+        with self._condition:
+            self._actions.popleft()
+            is_idle = not self._actions
+        if is_idle:
+            self._post(Tick())
+
+    def _complete(self, action: StoreCheckpoint) -> Stored | NotStored | None:
+        """The answer; None: it is not known yet, and asked again later."""
+        metadata = action.metadata
+        checkpoint_id = metadata.checkpoint_id
+        if self._metadata_bytes is None:
+            try:
+                self._metadata_bytes = self._home.files.write_metadata(metadata)
+            except Exception as error:
+                return NotStored(checkpoint_id, f"its metadata could not be written: {type(error).__name__}: {error}")
+        if not action.is_recorded:
+            return Stored(checkpoint_id, self._metadata_bytes)
+        try:
+            is_complete = self._opened().complete(CompletedCheckpoint(metadata, action.is_owned))
+        except FencedError:
+            is_complete = False
+        except Exception:
+            # whether it is recorded decides what the job goes on from: there is no guessing
+            logger.warning("checkpoint %s of job %s is not recorded yet", checkpoint_id, self._job_id, exc_info=True)
+            self._retry_at_ms = self._clock.monotonic_ms() + self._retry_ms
+            self._retry_ms = min(2 * self._retry_ms, MAX_RETRY_MS)
+            return None
+        if not is_complete:
+            self._is_fenced = True
+            return NotStored(checkpoint_id, "another JobMaster has taken over", is_fenced=True)
+        self._keeps = True
+        if action.is_owned:
+            self._directories.add(metadata.options.directory)
+        return Stored(checkpoint_id, self._metadata_bytes)
+
+    def _quietly(self, work: Callable[[], None], what: str) -> None:
+        """What fails leaves something behind that the cleanup of orphans finds."""
+        try:
+            work()
+        except Exception:
+            logger.warning("could not %s of job %s", what, self._job_id, exc_info=True)
+
+    def _forget(self) -> None:
+        try:
+            store = self._opened()
+            store.remove(self._unforgotten)
+        except FencedError:
+            self._is_fenced = True
+            raise
+        self._unforgotten.clear()
+        self._keeps = bool(store.retained())
+
+    def _delete(self, files: Sequence[str], directories: Sequence[str]) -> None:
+        if self._unforgotten:
+            # some of it may be what recovery starts from, here or in the JobMaster that has taken over
+            self._forget()
+        self._home.files.delete(files, directories)
+        self._directories.difference_update(directories)
+
+    def _sweep(self, action: SweepOrphans) -> None:
+        assert self._home.root is not None
+        orphans = find_orphans(
+            self._home.files.file_system,
+            self._home.root,
+            self._job_id,
+            self._home.leader_epoch,
+            action.attempt,
+            action.retained,
+        )
+        if orphans.files or orphans.directories:
+            self._home.files.delete(orphans.files, orphans.directories)
+
+    def _opened(self) -> CompletedCheckpointStore:
+        if self._store is None:
+            self._store = self._home.open_store()
+        return self._store
+
+    def _recover(self) -> Submitted:
+        # a job that takes no checkpoints has none, and need not leave a log of them
+        is_asked = self._settings.is_enabled or self._home.is_asked_always
+        pointers = self._opened().retained() if is_asked else []
+        retained: list[CompletedCheckpoint] = []
+        damage = ""
+        for pointer in pointers:
+            try:
+                metadata = self._home.files.read_metadata(pointer.location)
+            except DamagedSnapshotError as error:
+                logger.error("checkpoint %s of job %s is left out: %s", pointer.checkpoint_id, self._job_id, error)
+                damage = str(error)
+                continue
+            retained.append(CompletedCheckpoint(metadata, pointer.is_owned))
+        if pointers and not retained:
+            return Submitted(refusal=f"none of the job's {len(pointers)} checkpoints can be read: {damage}")
+        self._keeps = bool(retained)
+        self._directories.update(checkpoint.location for checkpoint in retained if checkpoint.is_owned)
+        restore = self._settings.restore
+        if retained or restore is None:
+            return Submitted(tuple(retained))
+        metadata = self._home.files.load(restore.path)
+        return Submitted(initial=CompletedCheckpoint(metadata, restore.claim_mode is ClaimMode.CLAIM))
+
+    def _remove_job_directory(self) -> None:
+        if self._home.root is None:
+            return
+        directory = job_directory(self._home.root, self._job_id)
+
+        def remove() -> None:
+            files = self._home.files.file_system
+            names = [entry.name for entry in files.list(directory)]
+            is_ours = all(name in (SHARED, COMPLETED) or writer_of_directory(name) for name in names)
+            if is_ours and (names or files.exists(directory)) and not self._has_successor(names):
+                files.delete_directory(directory)
+
+        self._quietly(remove, "remove the directory")
+
+    def _has_successor(self, names: Sequence[str]) -> bool:
+        """Whether a JobMaster of a newer epoch has left a trace in the job's directory, given what is in it."""
+        assert self._home.root is not None
+        files, epoch = self._home.files.file_system, self._home.leader_epoch
+        shared = files.list(shared_directory(self._home.root, self._job_id)) if SHARED in names else ()
+        writers = [*map(writer_of_directory, names), *(writer_of_file(entry.name) for entry in shared)]
+        if any(writer is not None and writer.leader_epoch > epoch for writer in writers):
+            return True
+        if COMPLETED not in names:
+            return False
+        log = FileCompletedStore(self._home.root, self._job_id, epoch, files, "")
+        return log.last_entry().leader_epoch > epoch

@@ -1,0 +1,47 @@
+"""Other parallelisms for a job that runs: the same graph, its chains and uids unchanged. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from runtime.core.ids import VertexId
+from runtime.graph.job_graph import JobGraph
+from runtime.graph.partitioning import Partitioning
+
+
+class RescaleError(Exception):
+    """A job cannot run with the parallelisms asked for."""
+
+
+def rescaled(graph: JobGraph, parallelism: Mapping[VertexId, int]) -> JobGraph:
+    """The graph with other parallelisms; max parallelisms, and with them the key groups, stay.
+
+    Args:
+        graph: the job.
+        parallelism: of the vertices that are to change.
+
+    Raises:
+        RescaleError: there is no such vertex; a parallelism is outside of 1..max parallelism; a forward edge would join
+            unequal ones.
+    """
+    known = {v.vertex_id for v in graph.vertices}
+    unknown = sorted(set(parallelism) - known)
+    if unknown:
+        raise RescaleError(f"the job has no vertex {', '.join(unknown)}")
+    for vertex in graph.vertices:
+        wanted = parallelism.get(vertex.vertex_id, vertex.parallelism)
+        if not 1 <= wanted <= vertex.max_parallelism:
+            raise RescaleError(
+                f"{vertex.name}: parallelism {wanted} is not in 1..{vertex.max_parallelism}, its max parallelism"
+            )
+    vertices = tuple(replace(v, parallelism=parallelism.get(v.vertex_id, v.parallelism)) for v in graph.vertices)
+    by_id = {v.vertex_id: v for v in vertices}
+    for edge in graph.edges:
+        source, target = by_id[edge.source], by_id[edge.target]
+        if edge.partitioning is Partitioning.FORWARD and source.parallelism != target.parallelism:
+            raise RescaleError(
+                f"{source.name} and {target.name} are joined by a forward edge and must have the same parallelism, "
+                f"not {source.parallelism} and {target.parallelism}"
+            )
+    return replace(graph, vertices=vertices)

@@ -1,0 +1,251 @@
+"""What may change in a program between a savepoint and the job that starts from it, and what is refused and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.checkpoint.savepoint_reader import SavepointReader
+from runtime.common import Types
+from runtime.core.checkpointing import SnapshotKind
+from runtime.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+from runtime.datastream.state import ListStateDescriptor
+from runtime.jobmaster.events import AfterSavepoint
+from tests.checkpoint.counting_program import (
+    ALL_COUNTS,
+    COUNTS_ANEW,
+    KEYS,
+    PAIR,
+    Build,
+    Count,
+    Numbers,
+    counting,
+    finish,
+    first,
+    refusal,
+    resumed,
+    same,
+    stopped,
+)
+from tests.checkpoint.rescale_program import RULE_VALUES, Conduct, Everything, behave, run_to_the_end
+from tests.checkpoint.running_jobs import JobClock, RunningJob, options_of
+
+IGNORE = {"execution.state-recovery.ignore-unclaimed-state": "true"}
+
+
+@pytest.fixture(autouse=True)
+def good_conduct() -> Iterator[None]:
+    yield
+    behave()
+
+
+# --- programs that differ ---------------------------------------------------------------------------------------------
+
+
+class CountInList(KeyedProcessFunction):
+    """The same count as a list of ones."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.ones = runtime_context.get_list_state(ListStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: tuple[str, int], ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        self.ones.add(1)
+        yield value[0], len(list(self.ones.get()))
+
+
+def with_function(function: KeyedProcessFunction) -> Build:
+    def build(env: StreamExecutionEnvironment, numbers: Numbers) -> None:
+        counted = numbers.stream(env).key_by(first, Types.STRING()).process(function).uid("counter").name("counter")
+        numbers.deliver(counted.map(same).uid("same"))
+
+    return build
+
+
+# --- what may change --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        ("hashmap", "rocksdb", SnapshotKind.CANONICAL),
+        ("rocksdb", "hashmap", SnapshotKind.CANONICAL),
+        pytest.param("hashmap", "rocksdb", SnapshotKind.FULL, marks=pytest.mark.slow),
+        pytest.param("rocksdb", "hashmap", SnapshotKind.FULL, marks=pytest.mark.slow),
+    ],
+)
+def test_the_state_backend_may_change(before: str, after: str, kind: SnapshotKind, tmp_path: Path) -> None:
+    program, clock = Everything(tmp_path, events_per_split=20), JobClock()
+    with RunningJob(program.build, clock, 2, options_of(tmp_path, before)).start() as job:
+        program.rules.let_through(len(RULE_VALUES))
+        job.settle()
+        Conduct.holds_answers = True
+        program.events.let_through(11)
+        job.settle()
+        location = job.answer(job.driver.trigger_savepoint(after=AfterSavepoint.SUSPEND, kind=kind))
+        job.run()
+    formats = {form for o in SavepointReader.read(location).operators() for form in o.formats}
+    assert formats == {"canonical" if kind is SnapshotKind.CANONICAL else before}
+    with RunningJob(program.build, clock, 2, options_of(tmp_path, after), location).start() as job:
+        run_to_the_end(job, program)
+
+
+def in_chains_of_its_own(env: StreamExecutionEnvironment, numbers: Numbers) -> None:
+    env.disable_operator_chaining()
+    counting(env, numbers)
+
+
+def behind_a_map(env: StreamExecutionEnvironment, numbers: Numbers) -> None:
+    mapped = numbers.stream(env).map(same, PAIR).name("in front").map(same, PAIR).start_new_chain()
+    counted = mapped.key_by(first, Types.STRING()).process(Count()).uid("counter")
+    numbers.deliver(counted.map(same).start_new_chain().uid("another"))
+
+
+def renamed(env: StreamExecutionEnvironment, numbers: Numbers) -> None:
+    counted = numbers.stream(env).name("renamed").key_by(first, Types.STRING()).process(Count()).uid("counter")
+    numbers.deliver(counted.name("tally").map(same).uid("same").name("equal"))
+
+
+@pytest.mark.parametrize("build", [in_chains_of_its_own, behind_a_map, renamed])
+def test_chains_and_names_and_stateless_steps_may_change(build: Build, tmp_path: Path) -> None:
+    numbers = Numbers(tmp_path)
+    location, clock = stopped(numbers)
+    finish(numbers, resumed(numbers, build, location, clock))
+
+
+def test_what_was_in_chains_of_its_own_may_be_joined(tmp_path: Path) -> None:
+    numbers = Numbers(tmp_path)
+    location, clock = stopped(numbers, in_chains_of_its_own)
+    finish(numbers, resumed(numbers, counting, location, clock))
+
+
+def test_a_new_operator_starts_empty(tmp_path: Path) -> None:
+    def with_another(env: StreamExecutionEnvironment, numbers: Numbers) -> None:
+        keyed = numbers.stream(env).key_by(first, Types.STRING())
+        counted = keyed.process(Count()).uid("counter").name("counter")
+        again = keyed.process(Count()).uid("new counter").map(lambda pair: ("new", *pair)).uid("new")
+        numbers.deliver(counted.map(same).uid("same").union(again))
+
+    numbers = Numbers(tmp_path)
+    location, clock = stopped(numbers)
+    job = resumed(numbers, with_another, location, clock)
+    finish(numbers, job, ALL_COUNTS + Counter(("new", key, count) for key in KEYS for count in range(1, 11)))
+    report = job.driver.status().restored_from
+    assert report is not None
+    assert {operator.uid for operator in report.new} == {"new counter", "new"}
+    assert "(uid new counter): starts empty" in report.describe()
+
+
+def without_the_counter(env: StreamExecutionEnvironment, numbers: Numbers) -> None:
+    numbers.deliver(numbers.stream(env).map(same).uid("same"))
+
+
+def test_state_that_nobody_takes_is_refused_with_a_report(tmp_path: Path) -> None:
+    numbers = Numbers(tmp_path)
+    location, clock = stopped(numbers)
+    why = refusal(resumed(numbers, without_the_counter, location, clock))
+    assert "state of operators that the job does not have: counter (uid counter)" in why
+    assert "execution.state-recovery.ignore-unclaimed-state" in why
+    assert "  dropped  counter (uid counter): the job has no such operator" in why
+    assert "  matched  " in why
+    numbers.source.end()
+    with resumed(numbers, without_the_counter, location, clock, options=IGNORE) as job:
+        job.run()
+    # a sink commits what it had prepared; what it gets from now on are the numbers of the second half
+    counts = Counter((key, count) for key in KEYS for count in range(1, 11))
+    assert numbers.delivered() == counts + Counter((key, number) for key in KEYS for number in range(10, 20))
+    report = job.driver.status().restored_from
+    assert report is not None
+    assert [operator.uid for operator in report.dropped] == ["counter"]
+
+
+def test_another_uid_is_another_operator(tmp_path: Path) -> None:
+    def with_another_uid(env: StreamExecutionEnvironment, numbers: Numbers) -> None:
+        counted = numbers.stream(env).key_by(first, Types.STRING()).process(Count()).uid("tally").name("counter")
+        numbers.deliver(counted.map(same).uid("same"))
+
+    numbers = Numbers(tmp_path)
+    location, clock = stopped(numbers)
+    why = refusal(resumed(numbers, with_another_uid, location, clock))
+    assert "give the operators that should take it these uids" in why
+    assert "  new      counter (uid tally): starts empty" in why
+    finish(numbers, resumed(numbers, with_another_uid, location, clock, options=IGNORE), COUNTS_ANEW)
+
+
+# --- types, time to live, key groups ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize(
+    ("function", "reasons"),
+    [
+        (Count(Types.STRING()), ["'count'", "long", "string"]),
+        (CountInList(), ["'count'", "value", "list"]),
+    ],
+    ids=["serializer", "kind"],
+)
+def test_state_of_another_form_is_refused(
+    function: KeyedProcessFunction, reasons: list[str], backend: str, tmp_path: Path
+) -> None:
+    numbers = Numbers(tmp_path)
+    location, clock = stopped(numbers)
+    before = numbers.delivered()
+    job = resumed(numbers, with_function(function), location, clock, options={"state.backend.type": backend})
+    numbers.source.end()
+    why = refusal(job).lower()
+    assert all(reason in why for reason in reasons), why
+    # nothing was processed with it
+    assert numbers.delivered() == before
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize(("ttl_before", "ttl_after"), [(None, 3_600_000), (3_600_000, None)], ids=["added", "removed"])
+def test_time_to_live_may_be_added_and_removed(
+    ttl_before: int | None, ttl_after: int | None, backend: str, tmp_path: Path
+) -> None:
+    numbers = Numbers(tmp_path)
+    options = {"state.backend.type": backend}
+    location, clock = stopped(numbers, with_function(Count(ttl_ms=ttl_before)), **options)
+    job = resumed(numbers, with_function(Count(ttl_ms=ttl_after)), location, clock, options=options)
+    finish(numbers, job)
+
+
+def test_a_count_that_has_its_time_to_live_from_the_savepoint_on_expires(tmp_path: Path) -> None:
+    numbers = Numbers(tmp_path)
+    location, clock = stopped(numbers)
+    job = resumed(numbers, with_function(Count(ttl_ms=60_000)), location, clock).start()
+    job.settle()
+    clock.advance(60_001)
+    finish(numbers, job, COUNTS_ANEW)
+
+
+def test_the_max_parallelism_of_state_is_fixed(tmp_path: Path) -> None:
+    numbers = Numbers(tmp_path)
+    location, clock = stopped(numbers)
+    with_64 = {"pipeline.max-parallelism": "64"}
+    why = refusal(resumed(numbers, counting, location, clock, options=with_64))
+    assert "has max parallelism 64, and its state was saved with 128" in why
+    finish(numbers, resumed(numbers, counting, location, clock, 3))
+
+
+def test_a_parallelism_above_the_saved_max_is_refused(tmp_path: Path) -> None:
+    numbers = Numbers(tmp_path)
+    location, clock = stopped(numbers, **{"pipeline.max-parallelism": "4"})
+    assert {o.uid: o.max_parallelism for o in SavepointReader.read(location).operators()}["counter"] == 4
+    why = refusal(resumed(numbers, counting, location, clock, 5))
+    assert "parallelism 5" in why
+    assert "max parallelism 4" in why
+    # the saved one is taken where the program sets none
+    finish(numbers, resumed(numbers, counting, location, clock, 4))
+
+
+def test_a_savepoint_can_be_looked_into(tmp_path: Path) -> None:
+    numbers = Numbers(tmp_path)
+    location, _ = stopped(numbers)
+    reader = SavepointReader.read(location)
+    assert [o.uid for o in reader.operators() if o.uid in ("numbers", "counter")] == ["numbers", "counter"]
+    counts = reader.keyed_state("counter", "count")
+    assert dict(counts.select("key", "value").rows()) == dict.fromkeys(KEYS, 10)

@@ -1,0 +1,407 @@
+"""The storage worker: what is answered, what is tried again, what is deleted, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.checkpoint.completed_store import CompletedCheckpoint, CompletedCheckpointStore
+from runtime.checkpoint.file_completed_store import FileCompletedStore
+from runtime.checkpoint.handles import CheckpointMetadata
+from runtime.checkpoint.layout import checkpoint_directory
+from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, NotStored, StoreCheckpoint, Stored, SweepOrphans
+from runtime.checkpoint.settings import CheckpointSettings, ClaimMode, RestoreSettings
+from runtime.checkpoint.snapshot_files import SnapshotFiles
+from runtime.checkpoint.storage import Retries, default_file_system
+from runtime.common.config_options import ConfigurationError
+from runtime.core.checkpointing import CheckpointOptions
+from runtime.core.ids import Attempt, CheckpointId, JobId
+from runtime.jobmaster.checkpoint_storage import MAX_RETRY_MS, RETRY_MS, CheckpointHome, StorageWorker
+from runtime.jobmaster.events import StorageAnswered, Tick
+from runtime.testing.checkpoint_store import MemoryCheckpointStore
+from runtime.testing.clock import ManualClock
+from tests.support.waiting import wait_until
+
+JOB = JobId("a" * 32)
+SETTINGS = CheckpointSettings(interval_ms=1_000)
+
+
+class Rig:
+    """A worker whose answers are kept."""
+
+    def __init__(
+        self,
+        root: Path,
+        store: CompletedCheckpointStore | None = None,
+        settings: CheckpointSettings = SETTINGS,
+        *,
+        is_inline: bool = True,
+        epoch: int = 0,
+    ) -> None:
+        self.root = root.as_uri()
+        self.clock = ManualClock(0)
+        self.posted: list[Any] = []
+        files = SnapshotFiles(default_file_system(), retries=Retries(()))
+        home = CheckpointHome.of(
+            replace(settings, directory=self.root), JOB, slots_are_local=True, leader_epoch=epoch, files=files
+        )
+        if store is not None:
+            home = replace(home, open_store=lambda: store)
+        self.worker = StorageWorker(home, settings, JOB, self.clock, self.posted.append, is_inline)
+
+    @property
+    def answers(self) -> list[Any]:
+        return [event.answer for event in self.posted if isinstance(event, StorageAnswered)]
+
+    def metadata(self, number: int, attempt: int = 0) -> CheckpointMetadata:
+        directory = checkpoint_directory(self.root, JOB, CheckpointId(number), 0, Attempt(attempt))
+        return CheckpointMetadata(
+            JOB, CheckpointId(number), 0, CheckpointOptions(directory, f"{self.root}/{JOB}/shared"), ()
+        )
+
+    def store(self, number: int, *, is_recorded: bool = True) -> CheckpointMetadata:
+        metadata = self.metadata(number)
+        self.worker.put(StoreCheckpoint(metadata, is_owned=True, is_recorded=is_recorded))
+        self.worker.step()
+        return metadata
+
+
+@pytest.fixture
+def memory() -> MemoryCheckpointStore:
+    return MemoryCheckpointStore()
+
+
+def test_the_metadata_are_written_before_the_checkpoint_is_recorded(
+    tmp_path: Path, memory: MemoryCheckpointStore
+) -> None:
+    rig = Rig(tmp_path, memory)
+    rig.store(1)
+    written = tmp_path / JOB / "chk-1-0.0" / "_metadata"
+    assert rig.answers == [Stored(CheckpointId(1), written.stat().st_size)]
+    assert [p.checkpoint_id for p in memory.retained()] == [1]
+
+
+def test_what_recovery_may_not_start_from_is_written_only(tmp_path: Path, memory: MemoryCheckpointStore) -> None:
+    rig = Rig(tmp_path, memory)
+    rig.store(1, is_recorded=False)
+    assert memory.calls == 0
+    assert isinstance(rig.answers[0], Stored)
+
+
+def test_a_directory_that_cannot_be_written_is_a_failed_checkpoint(
+    tmp_path: Path, memory: MemoryCheckpointStore
+) -> None:
+    (tmp_path / JOB).write_text("in the way")
+    rig = Rig(tmp_path, memory)
+    rig.store(1)
+    (answer,) = rig.answers
+    assert isinstance(answer, NotStored)
+    assert "its metadata could not be written" in answer.cause
+    assert not answer.is_fenced
+    assert memory.calls == 0
+
+
+@pytest.mark.parametrize("applies", [False, True])
+def test_a_store_that_cannot_say_is_asked_until_it_can(applies: bool, tmp_path: Path) -> None:
+    memory = MemoryCheckpointStore(3, applies_failures=applies)
+    rig = Rig(tmp_path, memory)
+    rig.store(1)
+    rig.worker.put(DeleteFiles((), (f"{rig.root}/{JOB}/chk-1-0.0",)))
+    waits = []
+    while not rig.answers:
+        due_ms = rig.worker.next_ms()
+        assert due_ms is not None
+        waits.append(due_ms - rig.clock.monotonic_ms())
+        rig.clock.advance(int(due_ms - rig.clock.monotonic_ms()))
+        rig.worker.step()
+    assert waits == [RETRY_MS, 2 * RETRY_MS, 4 * RETRY_MS]
+    assert max(waits) <= MAX_RETRY_MS
+    assert isinstance(rig.answers[0], Stored)
+    assert rig.worker.is_idle, "what was asked later came later"
+
+
+def test_whoever_has_been_replaced_is_told(tmp_path: Path) -> None:
+    first = Rig(tmp_path, epoch=1)
+    first.store(1)
+    Rig(tmp_path, epoch=2).worker.recover()
+    first.store(2)
+    assert [type(a) for a in first.answers] == [Stored, NotStored]
+    assert first.answers[1].is_fenced
+    first.worker.close()
+    assert (tmp_path / JOB / "chk-1-0.0").exists()
+
+
+def test_one_that_was_replaced_before_its_first_checkpoint_is_told_too(tmp_path: Path) -> None:
+    Rig(tmp_path, epoch=2).worker.recover()
+    late = Rig(tmp_path, epoch=1)
+    late.store(1)
+    assert late.answers[0].is_fenced
+
+
+def test_files_are_deleted_and_what_cannot_be_stops_nobody(tmp_path: Path, memory: MemoryCheckpointStore) -> None:
+    rig = Rig(tmp_path, memory)
+    rig.store(1)
+    rig.worker.put(DeleteFiles(("mock://nowhere/x",), (f"{rig.root}/{JOB}/chk-1-0.0",)))
+    rig.store(2)
+    assert not (tmp_path / JOB / "chk-1-0.0").exists()
+    assert [a.checkpoint_id for a in rig.answers] == [1, 2]
+
+
+def test_nothing_is_deleted_for_a_job_that_another_jobmaster_goes_on_with(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.store(1)
+    rig.worker.freeze()
+    rig.worker.put(ForgetCheckpoints((CheckpointId(1),)))
+    rig.worker.put(DeleteFiles((), (f"{rig.root}/{JOB}/chk-1-0.0",)))
+    rig.worker.step()
+    rig.worker.close()
+    assert [c.checkpoint_id for c in Rig(tmp_path, epoch=1).worker.recover().retained] == [1]
+
+
+def test_what_older_attempts_have_left_is_swept(tmp_path: Path, memory: MemoryCheckpointStore) -> None:
+    rig = Rig(tmp_path, memory)
+    kept = rig.store(1)
+    for name in ("chk-2-0.0", "chk-3-0.1", "unknown"):
+        (tmp_path / JOB / name).mkdir()
+    rig.worker.put(SweepOrphans(Attempt(1), (kept,)))
+    rig.worker.step()
+    assert sorted(path.name for path in (tmp_path / JOB).iterdir()) == ["chk-1-0.0", "chk-3-0.1", "unknown"]
+
+
+# --- the start --------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_jobmaster_finds_what_the_one_before_has_completed(tmp_path: Path) -> None:
+    first = Rig(tmp_path)
+    stored = [first.store(1), first.store(2)]
+    submitted = Rig(tmp_path, epoch=1).worker.recover()
+    assert submitted.retained == tuple(CompletedCheckpoint(m) for m in stored)
+
+
+def damage(tmp_path: Path, number: int) -> None:
+    path = tmp_path / JOB / f"chk-{number}-0.0" / "_metadata"
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def test_a_damaged_one_is_left_out(tmp_path: Path) -> None:
+    first = Rig(tmp_path)
+    first.store(1)
+    first.store(2)
+    damage(tmp_path, 2)
+    assert [c.checkpoint_id for c in Rig(tmp_path, epoch=1).worker.recover().retained] == [1]
+
+
+def test_a_job_of_which_all_are_damaged_does_not_begin_anew(tmp_path: Path) -> None:
+    Rig(tmp_path).store(1)
+    damage(tmp_path, 1)
+    refusal = Rig(tmp_path, epoch=1).worker.recover().refusal
+    assert refusal is not None
+    assert "none of the job's 1 checkpoints can be read" in refusal
+
+
+@pytest.mark.parametrize("mode", list(ClaimMode))
+def test_a_job_is_started_from_a_savepoint_unless_it_has_checkpoints_of_its_own(
+    mode: ClaimMode, tmp_path: Path
+) -> None:
+    saved = Rig(tmp_path / "saved").store(7, is_recorded=False)
+    settings = replace(SETTINGS, restore=RestoreSettings(saved.options.directory, mode))
+    rig = Rig(tmp_path / "own", settings=settings)
+    assert rig.worker.recover().initial == CompletedCheckpoint(saved, is_owned=mode is ClaimMode.CLAIM)
+    rig.store(8)
+    again = Rig(tmp_path / "own", settings=settings, epoch=1).worker.recover()
+    assert again.initial is None
+    assert [c.checkpoint_id for c in again.retained] == [8]
+
+
+def test_a_path_that_is_none_is_a_refusal(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, restore=RestoreSettings(str(tmp_path / "nothing")))
+    refusal = Rig(tmp_path / "own", settings=settings).worker.recover().refusal
+    assert refusal is not None
+    assert "is no checkpoint or savepoint" in refusal
+
+
+def test_a_job_without_checkpoints_leaves_no_log_of_them(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, settings=CheckpointSettings())
+    assert rig.worker.recover().retained == ()
+    rig.worker.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- where ------------------------------------------------------------------------------------------------------------
+
+
+def test_slots_that_may_be_anywhere_need_a_directory_that_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"execution\.checkpointing\.dir"):
+        CheckpointHome.of(SETTINGS, JOB, slots_are_local=False)
+    assert CheckpointHome.of(CheckpointSettings(), JOB, slots_are_local=False).root is None
+
+
+def test_local_ones_get_a_private_directory_that_goes_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    home = CheckpointHome.of(SETTINGS, JOB, slots_are_local=True)
+    (directory,) = tmp_path.iterdir()
+    assert directory.stat().st_mode & 0o777 == 0o700
+    StorageWorker(home, SETTINGS, JOB, ManualClock(0), lambda _: None, is_inline=True).close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_directory_of_a_job_that_is_over_goes_if_nothing_of_it_is_kept(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.store(1)
+    rig.worker.put(ForgetCheckpoints((CheckpointId(1),)))
+    rig.worker.put(DeleteFiles((), (f"{rig.root}/{JOB}/chk-1-0.0",)))
+    rig.worker.step()
+    rig.worker.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_stays_with_whatever_somebody_else_has_put_there(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.store(1)
+    (tmp_path / JOB / "savepoint-aaaaaa-000000000000").mkdir()
+    rig.worker.put(ForgetCheckpoints((CheckpointId(1),)))
+    rig.worker.put(DeleteFiles((), (f"{rig.root}/{JOB}/chk-1-0.0",)))
+    rig.worker.step()
+    rig.worker.close()
+    assert (tmp_path / JOB / "savepoint-aaaaaa-000000000000").exists()
+
+
+# --- on a thread of its own -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def threaded(tmp_path: Path, memory: MemoryCheckpointStore) -> Iterator[Rig]:
+    rig = Rig(tmp_path, memory, is_inline=False)
+    yield rig
+    rig.worker.close()
+
+
+def test_a_thread_does_the_work_in_order_and_says_when_all_is_done(threaded: Rig, tmp_path: Path) -> None:
+    assert threaded.worker.is_idle
+    for number in range(1, 6):
+        threaded.store(number)
+        threaded.worker.put(DeleteFiles((), (f"{threaded.root}/{JOB}/chk-{number}-0.0",)))
+    wait_until(lambda: threaded.worker.is_idle, 30, "an idle worker")
+    wait_until(lambda: threaded.posted[-1] == Tick(), 30, "the word that all is done")
+    assert [a.checkpoint_id for a in threaded.answers] == [1, 2, 3, 4, 5]
+    assert threaded.worker.next_ms() is None
+    assert not list((tmp_path / JOB).glob("chk-*"))
+
+
+def test_a_store_that_is_away_for_ever_does_not_keep_the_thread(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, MemoryCheckpointStore(10**9), is_inline=False)
+    rig.store(1)
+    rig.worker.close()
+    assert rig.answers == []
+
+
+def test_the_file_log_is_the_default(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.store(1)
+    store = FileCompletedStore(rig.root, JOB, 0, default_file_system(), "reader")
+    assert [p.checkpoint_id for p in store.retained()] == [1]
+
+
+# --- whoever is not in charge deletes nothing --------------------------------------------------------------------------
+
+
+def test_checkpoints_that_cannot_be_read_at_the_start_stay(tmp_path: Path) -> None:
+    Rig(tmp_path).store(1)
+    damage(tmp_path, 1)
+    again = Rig(tmp_path, epoch=1).worker
+    assert again.recover().refusal is not None
+    again.close()
+    assert (tmp_path / JOB / "chk-1-0.0").exists()
+
+
+def test_so_do_those_of_a_newer_jobmaster_that_an_older_one_meets_at_its_start(tmp_path: Path) -> None:
+    newer = Rig(tmp_path, epoch=2)
+    newer.worker.recover()
+    newer.store(1)
+    older = Rig(tmp_path, epoch=1).worker
+    assert "leader epoch 1 was replaced by epoch 2" in (older.recover().refusal or "")
+    older.close()
+    assert (tmp_path / JOB / "chk-1-0.0").exists()
+
+
+def test_and_those_that_it_completes_behind_the_back_of_one_that_had_none(tmp_path: Path) -> None:
+    older, newer = Rig(tmp_path, epoch=1), Rig(tmp_path, epoch=2)
+    assert older.worker.recover().refusal is None
+    newer.worker.recover()
+    newer.store(1)
+    older.worker.close()
+    assert (tmp_path / JOB / "chk-1-0.0").exists()
+
+
+def test_a_directory_that_a_newer_jobmaster_has_written_into_stays_wherever_it_notes_what_is_complete(
+    tmp_path: Path, memory: MemoryCheckpointStore
+) -> None:
+    older = Rig(tmp_path, memory, epoch=1)
+    older.worker.recover()
+    (tmp_path / JOB / "shared").mkdir(parents=True)
+    (tmp_path / JOB / "shared" / "1-2.0-task-state-abc").write_text("of epoch 2")
+    older.worker.close()
+    assert (tmp_path / JOB / "shared" / "1-2.0-task-state-abc").exists()
+
+
+def test_what_could_not_be_forgotten_is_not_deleted(tmp_path: Path) -> None:
+    older = Rig(tmp_path, epoch=1)
+    older.store(1)
+    older.store(2)
+    assert len(Rig(tmp_path, epoch=2).worker.recover().retained) == 2
+    older.worker.put(ForgetCheckpoints((CheckpointId(1), CheckpointId(2))))
+    older.worker.put(DeleteFiles((), (f"{older.root}/{JOB}/chk-1-0.0", f"{older.root}/{JOB}/chk-2-0.0")))
+    older.worker.step()
+    older.worker.close()
+    assert [c.checkpoint_id for c in Rig(tmp_path, epoch=3).worker.recover().retained] == [1, 2]
+
+
+def test_what_is_asked_for_behind_a_refusal_is_not_deleted_either(tmp_path: Path) -> None:
+    older = Rig(tmp_path, epoch=1)
+    older.store(1)
+    Rig(tmp_path, epoch=2).worker.recover()
+    older.worker.put(StoreCheckpoint(older.metadata(2), is_owned=True, is_recorded=True))
+    older.worker.put(DeleteFiles((), (f"{older.root}/{JOB}/chk-1-0.0",)))
+    older.worker.step()
+    assert older.answers[-1].is_fenced
+    assert (tmp_path / JOB / "chk-1-0.0").exists()
+
+
+class AwayForOnce(MemoryCheckpointStore):
+    """Its first `remove` fails."""
+
+    away = True
+
+    def remove(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
+        if self.away:
+            self.away = False
+            raise OSError("the database is away")
+        super().remove(checkpoint_ids)
+
+
+def test_it_is_once_the_store_has_forgotten_it(tmp_path: Path) -> None:
+    store = AwayForOnce()
+    rig = Rig(tmp_path, store)
+    rig.store(1)
+    rig.store(2)
+    directory = tmp_path / JOB / "chk-1-0.0"
+    rig.worker.put(ForgetCheckpoints((CheckpointId(1),)))
+    rig.worker.put(DeleteFiles((), (directory.as_uri(),)))
+    rig.worker.step()
+    assert not directory.exists()
+    assert [p.checkpoint_id for p in store.retained()] == [2]
+
+
+def test_what_was_found_damaged_stays_for_whoever_looks_into_it(
+    tmp_path: Path, memory: MemoryCheckpointStore
+) -> None:
+    rig = Rig(tmp_path, memory)
+    rig.store(1)
+    rig.worker.put(ForgetCheckpoints((CheckpointId(1),)))  # and no DeleteFiles
+    rig.worker.step()
+    rig.worker.close()
+    assert (tmp_path / JOB / "chk-1-0.0").exists()
