@@ -127,7 +127,21 @@ def assign_state(metadata: CheckpointMetadata, graph: JobGraph, *, ignore_unclai
         state = saved.get(vertex.head.operator_id)
         if state is not None and state.coordinator is not None:
             coordinators[vertex.head.operator_id] = _coordinator(state, state.coordinator)
+    _check_finished(graph, restores)
     return Assignment(graph, restores, coordinators, report)
+
+
+def _check_finished(graph: JobGraph, restores: Mapping[TaskId, TaskRestore]) -> None:
+    """What a task that goes on sends to one that had finished would be read by nobody."""
+    by_id = {v.vertex_id: v for v in graph.vertices}
+    for edge in graph.edges:
+        source, target = by_id[edge.source], by_id[edge.target]
+        had_finished = restores[TaskId(target.vertex_id, 0)].is_finished
+        if had_finished and not restores[TaskId(source.vertex_id, 0)].is_finished:
+            raise StateAssignmentError(
+                f"{target.name} had finished when the snapshot was taken, and {source.name}, which now sends to it, "
+                "had not, or was not there: a snapshot of a job that has come to its end cannot be given new input"
+            )
 
 
 # --- which operators --------------------------------------------------------------------------------------------------
@@ -230,11 +244,15 @@ def _deal_operator(state: OperatorState, vertex: JobVertex) -> list[OperatorRest
     inline = [OperatorSnapshot(None, subtask.operator_states, subtask.watermark) for subtask in state.subtasks]
     dealt = redistribute(inline, vertex.parallelism, vertex.max_parallelism)
     handles = [subtask.keyed for subtask in state.subtasks if subtask.keyed is not None]
+    # at the same parallelism nobody opens again what it has closed. Splits, though, may go to another reader, and what
+    # has ended has closed everything
+    keeps_watermarks = len(inline) == vertex.parallelism and state.coordinator is None and not state.finished
     restores = []
     for index, snapshot in enumerate(dealt):
         own = key_group_range(vertex.max_parallelism, vertex.parallelism, index)
         keyed = tuple(handle for handle in handles if _meets(handle, own))
-        restores.append(OperatorRestore(keyed, snapshot.operator_states, snapshot.watermark))
+        watermark = inline[index].watermark if keeps_watermarks else snapshot.watermark
+        restores.append(OperatorRestore(keyed, snapshot.operator_states, watermark))
     return restores
 
 

@@ -64,6 +64,11 @@ REMEMBERED_ABORTS = 1_000
 ones are left to the cleanup of orphans."""
 
 
+REMEMBERED_DISCARDS = 32
+"""Dropped checkpoints whose deleted files are still known. A task may build on one of them if it has not heard of any
+checkpoint since: a message that is late by as many checkpoints as that belongs to a slot that is given up by then."""
+
+
 class Stage(enum.Enum):
     """How far a checkpoint under way has come."""
 
@@ -141,6 +146,8 @@ class CheckpointCoordinator:
         self._recovered = 0
         #: dropped ones whose files a checkpoint under way may still build on: its id is in the set
         self._deferred: list[tuple[CompletedCheckpoint, set[CheckpointId]]] = []
+        #: shared files that were deleted with the last dropped checkpoints
+        self._gone: deque[frozenset[str]] = deque(maxlen=REMEMBERED_DISCARDS)
         self._pending: dict[CheckpointId, _Pending] = {}
         self._requests: deque[TriggerRequested] = deque()
         self._aborted: dict[CheckpointId, None] = {}
@@ -425,6 +432,13 @@ class CheckpointCoordinator:
             if event.checkpoint_id in self._aborted:
                 self._delete_files(event.state.files())
             return
+        gone = {file.uri for file in event.state.files() if any(file.uri in uris for uris in self._gone)}
+        if gone:
+            # its barrier was faster than the news that another checkpoint is complete
+            self._delete_files(file for file in event.state.files() if file.uri not in gone)
+            cause = f"a task builds on {len(gone)} files of a checkpoint that is no longer retained"
+            self._abort(pending, cause, counts=False)
+            return
         pending.waiting_tasks.discard(event.task)
         pending.states[event.task] = event.state
         self._statistics.acknowledged(event.checkpoint_id, event.task, event.metrics, self._wall_ms)
@@ -500,6 +514,10 @@ class CheckpointCoordinator:
         still = []
         for checkpoint, blockers in self._deferred:
             blockers.discard(ended)
+            only_there = set(self._registry.only_of(checkpoint.checkpoint_id))
+            blockers.update(
+                p.checkpoint_id for p in self._pending.values() if any(file.uri in only_there for file in p.files())
+            )
             if blockers:
                 still.append((checkpoint, blockers))
             else:
@@ -511,6 +529,7 @@ class CheckpointCoordinator:
         free = self._registry.unregister(checkpoint.checkpoint_id)
         if not checkpoint.is_owned:
             return
+        self._gone.append(frozenset(free))
         self._statistics.discarded(checkpoint.checkpoint_id)
         self._delete(free, [checkpoint.location])
 
@@ -579,6 +598,7 @@ class CheckpointCoordinator:
         # its files stay for whoever looks into it
         self._completed = [c for c in self._completed if c.checkpoint_id != checkpoint_id]
         self._registry.unregister(checkpoint_id)
+        self._needs_full = bool(self._completed) and not self._completed[-1].is_owned
         self._actions.append(ForgetCheckpoints((checkpoint_id,)))
 
     def _clean_up(self, ended: JobEnded) -> None:

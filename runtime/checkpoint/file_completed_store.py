@@ -150,6 +150,9 @@ class FileCompletedStore:
         gone = set(checkpoint_ids)
         last = self.last_entry()
         kept = tuple(pointer for pointer in last.retained if pointer.checkpoint_id not in gone)
+        if last.number < 0:
+            # the job has ended, and its directory is gone
+            return
         if last.owner != self._owner:
             raise FencedError(self._directory, self._leader_epoch, last.leader_epoch)
         if kept != last.retained and not self._append(last, kept):

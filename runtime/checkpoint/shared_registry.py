@@ -44,6 +44,10 @@ class SharedFileRegistry:
                 free.append(uri)
         return free
 
+    def only_of(self, checkpoint_id: CheckpointId) -> list[str]:
+        """The files that nothing but this checkpoint refers to, sorted: what `unregister` would return."""
+        return sorted(uri for uri in self._files.get(checkpoint_id, frozenset()) if self._counts[uri] == 1)
+
     def __contains__(self, uri: str) -> bool:
         return uri in self._counts
 

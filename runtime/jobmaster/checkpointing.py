@@ -417,6 +417,8 @@ class JobCheckpoints:
     def _on_done(self, done: RequestDone) -> None:
         purpose = self._purposes.pop(done.request_id, None)
         match purpose:
+            case None:
+                pass  # it was answered when the job gave up waiting for it
             case _Purpose.FINAL:
                 self._on_final_done(done)
             case _Purpose.RESCALE:

@@ -393,6 +393,9 @@ class JobMasterMachine:
                 for task in self._run.tasks_in(message.slot):
                     if task.task in message.metrics and not task.state.is_terminal:
                         task.metrics = message.metrics[task.task]
+                if self.state is JobState.RUNNING and 0 < self.options.stall_timeout_ms <= message.stalled_ms:
+                    # the process answers, but nothing in it will get anywhere, and no checkpoint completes
+                    self._lose(message.slot, f"user code has not returned for {message.stalled_ms / 1000:.0f} s")
             case ClientOutput(slot, attempt, channel, payload):
                 self._actions.append(DeliverClientOutput(slot, attempt, channel, payload))
             case OperatorEvent():

@@ -19,6 +19,8 @@ class JobMasterOptions:
     heartbeat_timeout_ms: float = 5_000
     cancellation_timeout_ms: float = 3_000
     """For tasks to stop; again for slots to leave."""
+    stall_timeout_ms: float = 8_000
+    """For one call of user code; 0 = none."""
 
     def __post_init__(self) -> None:
         if self.heartbeat_timeout_ms <= self.heartbeat_interval_ms:
@@ -30,7 +32,7 @@ class JobMasterOptions:
 
     @classmethod
     def from_configuration(cls, configuration: Configuration) -> JobMasterOptions:
-        """Read `slot.request.timeout`, `heartbeat.interval`, `heartbeat.timeout` and `task.cancellation.timeout`.
+        """Read `slot.request.timeout`, `heartbeat.*`, `task.cancellation.timeout` and `task.stall.timeout`.
 
         Raises:
             ConfigurationError: a value cannot be read, or the heartbeat timeout is not longer than its interval.
@@ -40,4 +42,5 @@ class JobMasterOptions:
             heartbeat_interval_ms=configuration.get(options.HEARTBEAT_INTERVAL).to_millis(),
             heartbeat_timeout_ms=configuration.get(options.HEARTBEAT_TIMEOUT).to_millis(),
             cancellation_timeout_ms=configuration.get(options.TASK_CANCELLATION_TIMEOUT).to_millis(),
+            stall_timeout_ms=configuration.get(options.TASK_STALL_TIMEOUT).to_millis(),
         )

@@ -256,9 +256,18 @@ class TaskCheckpoints:
     # --- what the JobMaster says --------------------------------------------------------------------------------------
 
     def trigger(self, barrier: CheckpointBarrier) -> None:
-        """Remember a checkpoint that was begun: if the task ends before its barriers come it is acknowledged then."""
-        if barrier.checkpoint_id > self._newest:
-            self._triggered.append(barrier)
+        """Remember a checkpoint that was begun: if the task ends before its barriers come it is acknowledged then.
+
+        That a job is drained is passed on with the data, before the end of it: the JobMaster's word may come to the
+        next task's slot when that task has ended already, and has not kept its state.
+        """
+        checkpoint_id = barrier.checkpoint_id
+        if checkpoint_id <= self._newest or any(known.checkpoint_id == checkpoint_id for known in self._triggered):
+            return
+        self._triggered.append(barrier)
+        if barrier.options.after is AfterSnapshot.DRAIN:
+            for output in self._outputs:
+                output.writer.broadcast(barrier)
 
     def is_over(self, checkpoint_id: CheckpointId) -> bool:
         """Whether the task has acted on it, or on a newer one."""
@@ -321,7 +330,11 @@ class TaskCheckpoints:
         Raises:
             Exception: the task cannot take its snapshot, and must be failed.
         """
-        self._handle(barrier, self._handler.on_barrier(channel, barrier, self._clock.monotonic_ms()))
+        if barrier.options.after is AfterSnapshot.DRAIN:
+            # the snapshot is taken at the end, which follows
+            self.trigger(barrier)
+        else:
+            self._handle(barrier, self._handler.on_barrier(channel, barrier, self._clock.monotonic_ms()))
 
     def on_channel_ended(self, channel: int) -> None:
         """A channel has been read up to its end.
@@ -333,7 +346,10 @@ class TaskCheckpoints:
 
     def _announce(self, channel: int, barrier: CheckpointBarrier) -> None:
         # any thread
-        if barrier.options.alignment is not Alignment.AT_LEAST_ONCE:
+        if (
+            barrier.options.alignment is not Alignment.AT_LEAST_ONCE
+            and barrier.options.after is not AfterSnapshot.DRAIN
+        ):
             self._announced.append((channel, barrier))
 
     def _handle(self, barrier: CheckpointBarrier, actions: Sequence[BarrierAction]) -> None:

@@ -131,6 +131,8 @@ class Task:
         self._inputs: list[InputChannel] = []
         self._outputs: list[OutputChannel] = []
         self._writers: list[RecordWriter] = []
+        #: of all operators; told what becomes of checkpoints, so that later ones build on those that are complete
+        self._backends: list[KeyedStateBackend] = []
         #: the snapshot after which the task leaves, without finishing its operators
         self._leaves = False
         restore = deployment.restore
@@ -220,7 +222,7 @@ class Task:
         subtask = self.task_id.subtask_index
 
         def create_backend() -> KeyedStateBackend:
-            return create_keyed_backend(
+            backend = create_keyed_backend(
                 self._services.configuration,
                 key_group_range(vertex.max_parallelism, vertex.parallelism, subtask),
                 vertex.max_parallelism,
@@ -228,6 +230,8 @@ class Task:
                 self._working_directory(chained.operator_id),
                 chained.name,
             )
+            self._backends.append(backend)
+            return backend
 
         return OperatorContext(
             operator_id=chained.operator_id,
@@ -548,6 +552,8 @@ class Task:
             return
         self.checkpoints.on_complete(checkpoint_id)
         if self.chain.is_open:
+            for backend in self._backends:
+                backend.notify_checkpoint_complete(checkpoint_id)
             self.chain.notify_checkpoint_complete(checkpoint_id)
         if self.checkpoints.suspended_by == checkpoint_id:
             self._leaves = True
@@ -558,6 +564,8 @@ class Task:
             return
         self.checkpoints.on_aborted(checkpoint_id)
         if self.chain.is_open:
+            for backend in self._backends:
+                backend.notify_checkpoint_aborted(checkpoint_id)
             self.chain.notify_checkpoint_aborted(checkpoint_id)
 
     def advance_checkpoints(self) -> bool:

@@ -45,6 +45,14 @@ class Numbers:
 Build = Callable[[StreamExecutionEnvironment, Numbers], None]
 
 
+_CRASHES: list[str] = []
+
+
+def crash_once() -> None:
+    """Have the next record raise; slots are of this process."""
+    _CRASHES.append("power cut")
+
+
 class Count(KeyedProcessFunction):
     """Counts the records of each key.
 
@@ -64,6 +72,8 @@ class Count(KeyedProcessFunction):
         self.count = runtime_context.get_state(descriptor)
 
     def process_element(self, value: tuple[str, int], ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        if _CRASHES:
+            raise RuntimeError(_CRASHES.pop())
         count = int(self.count.value() or 0) + 1
         self.count.update(str(count) if self.type_info == Types.STRING() else count)
         yield value[0], count
@@ -106,10 +116,11 @@ def resumed(
     clock: JobClock,
     parallelism: int = 2,
     options: Mapping[str, str] | None = None,
+    claims: bool = False,
 ) -> RunningJob:
-    """A job from a savepoint, begun."""
+    """A job from a savepoint, not begun yet."""
     settings = {**options_of(numbers.directory), **(options or {})}
-    return RunningJob(lambda env: build(env, numbers), clock, parallelism, settings, location)
+    return RunningJob(lambda env: build(env, numbers), clock, parallelism, settings, location, claims)
 
 
 def finish(numbers: Numbers, job: RunningJob, expected: Counter[Any] = ALL_COUNTS) -> None:

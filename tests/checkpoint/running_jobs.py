@@ -305,6 +305,6 @@ def options_of(directory: Path, backend: str = "hashmap", **more: str) -> dict[s
 
 
 def checkpoints_in(directory: Path) -> list[Path]:
-    """Directories of completed checkpoints below a checkpoint directory, oldest first."""
-    found = [path.parent for path in directory.glob("*/chk-*/_metadata")]
+    """Completed checkpoints below a checkpoint directory, or below a job's directory in it, oldest first."""
+    found = [path.parent for path in directory.rglob("chk-*/_metadata")]
     return sorted(found, key=lambda path: int(path.name.split("-")[1]))

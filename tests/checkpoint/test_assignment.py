@@ -107,7 +107,18 @@ def test_every_subtask_gets_the_handles_that_meet_its_key_groups(before: int, af
         }
         assert set(range(own.start, own.end + 1)) <= covered
         assert all(h.key_groups.start <= own.end and own.start <= h.key_groups.end for h in dealt.keyed)
-        assert dealt.watermark == 100, "the least of all"
+        assert dealt.watermark == (100 + index if before == after else 100), "its own, or the least of all"
+
+
+@pytest.mark.parametrize(
+    "more", [{"finished": frozenset({1})}, {"coordinator": OperatorStateSnapshot(Redistribution.UNION, [b"{}"])}]
+)
+def test_where_work_may_come_back_event_time_is_the_least_of_all(more: dict[str, object]) -> None:
+    """A subtask that had ended, or a reader, may be given a split that another one had not begun."""
+    uid = "numbers" if "coordinator" in more else "window"
+    states = [replace(state, keyed=None) for state in keyed(2)]
+    dealt = restores(assign_state(snapshot(operator(uid, states, **more)), job(2)), uid)
+    assert [r.operators[operator_id_of(uid)].watermark for r in dealt] == [100, 100]
 
 
 def test_operator_state_is_dealt_out_by_its_mode() -> None:
@@ -160,6 +171,14 @@ def test_a_vertex_is_finished_if_every_subtask_of_every_operator_of_it_was() -> 
     assignment = assign_state(metadata, job(3))
     assert [r.is_finished for r in restores(assignment, "numbers")] == [True] * 3
     assert [r.is_finished for r in restores(assignment, "out")] == [False] * 3
+
+
+def test_a_vertex_that_had_finished_is_not_restored_behind_one_that_has_not() -> None:
+    """It would say END at once, and what the other sends would be read by nobody."""
+    states, done = [OperatorSubtaskState()] * 2, frozenset({0, 1})
+    metadata = snapshot(operator("window", states, finished=done), operator("out", states, finished=done))
+    with pytest.raises(StateAssignmentError, match=r"had finished.*numbers.*had not"):
+        assign_state(metadata, job())
 
 
 # --- what does not fit ------------------------------------------------------------------------------------------------

@@ -618,3 +618,38 @@ def test_statistics_tell_the_story() -> None:
     restored = rig.coordinator.statistics().latest_restored
     assert restored is not None
     assert restored.checkpoint_id == 1
+
+
+# --- files that are gone ----------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_that_builds_on_a_file_which_is_gone_is_given_up() -> None:
+    """A barrier can come by the data channels before the task has heard of the last completed checkpoint."""
+    rig = running(replace(SETTINGS, is_incremental=True))
+    rig.complete_checkpoint()
+    heard_of = dict(rig.base)
+    rig.advance(1_000)
+    rig.answer_sources(2)
+    rig.acknowledge_all(2, compacts=True)
+    rig.finish_storing()
+    rig.base.update({TASKS[0]: heard_of[TASKS[0]]})
+    rig.advance(1_000)
+    rig.answer_sources(3)
+    rig.acknowledge_all(3)
+    assert rig.coordinator.pending() == {}
+    assert rig.of_kind(NotifyAborted) == [NotifyAborted(CheckpointId(3))]
+    assert rig.of_kind(FailJob) == []
+    assert sorted(rig.pointers) == [2]
+
+
+def test_behind_an_unclaimed_snapshot_that_is_gone_back_to_the_next_checkpoint_is_full_again() -> None:
+    rig = Rig(replace(SETTINGS, is_incremental=True, num_retained=2))
+    rig.coordinator.recover([], completed(1, rig, is_owned=False))
+    rig.start()
+    rig.complete_checkpoint()
+    rig.fail_attempt()
+    rig.do(DamageFound(CheckpointId(2), "sha256"))
+    rig.start()
+    rig.advance(1_000)
+    rig.answer_sources(3)
+    assert rig.triggers[CheckpointId(3)].options.kind is SnapshotKind.FULL

@@ -10,16 +10,28 @@ from typing import Any
 import pytest
 
 from runtime.checkpoint.savepoint_reader import SavepointReader
-from runtime.common import Time, Types
+from runtime.common import Time, Types, WatermarkStrategy
 from runtime.datastream import StreamExecutionEnvironment
 from runtime.datastream.window import TumblingEventTimeWindows
 from runtime.jobmaster.driver import JobRequestError
 from runtime.jobmaster.events import AfterSavepoint
 from runtime.jobmaster.job_state import JobState
+from runtime.testing import CollectingSink, ScriptedSource
 from runtime.testing.collecting_sink import collected_records
-from tests.checkpoint.counting_program import ALL_COUNTS, KEYS, Numbers, counting, finish, first, refusal, resumed
+from tests.checkpoint.counting_program import (
+    ALL_COUNTS,
+    KEYS,
+    PAIR,
+    Numbers,
+    counting,
+    finish,
+    first,
+    refusal,
+    resumed,
+    stopped,
+)
 from tests.checkpoint.rescale_program import RULE_VALUES, Conduct, Everything, behave, run_to_the_end
-from tests.checkpoint.running_jobs import JobClock, RunningJob, options_of
+from tests.checkpoint.running_jobs import GatedSource, JobClock, RunningJob, options_of
 
 
 @pytest.fixture(autouse=True)
@@ -88,28 +100,58 @@ def test_suspending_fires_no_window_and_draining_all(tmp_path: Path) -> None:
             finish(numbers, resumed(numbers, windowed, location, clock), delivered)
 
 
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_what_was_late_before_a_savepoint_is_late_behind_it(parallelism: int, tmp_path: Path) -> None:
+    numbers, clock = Numbers(tmp_path), JobClock()
+    on_time = [((key, 1), 10 * n) for n in range(20) for key in KEYS]
+    late = [((key, 1_000), 5) for key in KEYS]
+    numbers.source = GatedSource(on_time + late, type_info=PAIR)
+    numbers.half = len(on_time)
+    location, clock = stopped(numbers, windowed)
+    # the first window is over, and the second one is open
+    assert numbers.delivered() == Counter((key, 15) for key in KEYS)
+    expected = Counter((key, total) for key in KEYS for total in (15, 5))
+    finish(numbers, resumed(numbers, windowed, location, clock, parallelism), expected)
+
+
+@pytest.mark.parametrize("turns", range(0, 33, 4))
+def test_splits_are_read_once_whenever_the_savepoint_is_taken(turns: int, tmp_path: Path) -> None:
+    # many short splits: some are on their way from the coordinator to a reader all the time
+    source = ScriptedSource(*[[10 * split + n for n in range(3)] for split in range(30)], batch_rows=1)
+
+    def build(env: StreamExecutionEnvironment) -> None:
+        numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "script").uid("script")
+        numbers.rebalance().map(lambda n: n).uid("map").sink_to(CollectingSink(tmp_path / "out")).uid("sink")
+
+    clock = JobClock()
+    location: str | None = None
+    for parallelism in (2, 3):
+        with RunningJob(build, clock, parallelism, options_of(tmp_path), location).start() as job:
+            job.step(turns)
+            location = job.answer(job.driver.trigger_savepoint(after=AfterSavepoint.SUSPEND))
+    with RunningJob(build, clock, 1, options_of(tmp_path), location) as job:
+        job.run()
+    assert sorted(collected_records(tmp_path / "out")) == [10 * split + n for split in range(30) for n in range(3)]
+
+
 def test_a_savepoint_is_where_another_job_can_fork_off(tmp_path: Path) -> None:
     numbers, clock = Numbers(tmp_path), JobClock()
     with begun(numbers, clock) as job:
         location = job.answer(job.driver.trigger_savepoint())
         assert job.state is JobState.RUNNING
         job.settle()
-        # what is committed with a savepoint is visible
-        assert numbers.delivered().total() == numbers.half
+        # a savepoint on the way commits nothing: the job will not go back to it
+        assert not numbers.delivered()
         numbers.source.end()
         job.run()
     assert numbers.delivered() == ALL_COUNTS
     counts = SavepointReader.read(location).keyed_state("counter", "count")
     assert dict(counts.select("key", "value").rows()) == dict.fromkeys(KEYS, 10)
-    fork = Numbers(tmp_path / "fork")
-    fork.source = numbers.source
-    with RunningJob(lambda env: counting(env, fork), clock, 3, options_of(tmp_path), location) as job:
-        job.run()
-    # the committables of the savepoint name the files of the first job; they stay what they are
-    assert numbers.delivered() == ALL_COUNTS
-    assert Counter(collected_records(fork.directory / "out")) == Counter(
-        (key, count) for key in KEYS for count in range(11, 21)
-    )
+    # the savepoint names what is to be committed up to it; the first job has done so
+    with resumed(numbers, counting, location, clock, 3) as fork:
+        fork.run()
+    again = Counter((key, count) for key in KEYS for count in range(11, 21))
+    assert numbers.delivered() == ALL_COUNTS + again
 
 
 @pytest.mark.parametrize("after", [AfterSavepoint.SUSPEND, AfterSavepoint.CANCEL, AfterSavepoint.DRAIN])

@@ -306,7 +306,7 @@ def test_the_file_log_is_the_default(tmp_path: Path) -> None:
     assert [p.checkpoint_id for p in store.retained()] == [1]
 
 
-# --- whoever is not in charge deletes nothing --------------------------------------------------------------------------
+# --- whoever is not in charge deletes nothing -------------------------------------------------------------------------
 
 
 def test_checkpoints_that_cannot_be_read_at_the_start_stay(tmp_path: Path) -> None:
@@ -396,9 +396,7 @@ def test_it_is_once_the_store_has_forgotten_it(tmp_path: Path) -> None:
     assert [p.checkpoint_id for p in store.retained()] == [2]
 
 
-def test_what_was_found_damaged_stays_for_whoever_looks_into_it(
-    tmp_path: Path, memory: MemoryCheckpointStore
-) -> None:
+def test_what_was_found_damaged_stays_for_whoever_looks_into_it(tmp_path: Path, memory: MemoryCheckpointStore) -> None:
     rig = Rig(tmp_path, memory)
     rig.store(1)
     rig.worker.put(ForgetCheckpoints((CheckpointId(1),)))  # and no DeleteFiles

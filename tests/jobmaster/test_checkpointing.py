@@ -514,7 +514,7 @@ def test_a_job_goes_back_if_the_slots_for_more_do_not_come() -> None:
     assert "goes back: 2 of 4 slots did not register" in error_of(s)
 
 
-# --- what is stored when its attempt is over already ---------------------------------------------------------------------
+# --- what is stored when its attempt is over already ------------------------------------------------------------------
 
 
 def stored_too_late(event: SavepointRequested | RescaleRequested, settings: CheckpointSettings) -> Simulation:

@@ -200,6 +200,15 @@ def test_a_lost_slot_is_killed_when_the_attempt_ends(running: Simulation) -> Non
     assert running.sent(CancelTasks) == running.sent(ReleaseSlot) == [0]
 
 
+def test_a_slot_whose_user_code_hangs_is_lost_and_killed(running: Simulation) -> None:
+    running.say(Heartbeat(SlotId(0), Attempt(0), 3, {}, stalled_ms=7_999))
+    assert running.machine.state is S.RUNNING
+    running.say(Heartbeat(SlotId(0), Attempt(0), 4, {}, stalled_ms=8_200))
+    running.settle()
+    assert running.killed() == [0]
+    assert "user code has not returned for 8 s" in running.machine.status().exceptions[0].cause.message
+
+
 def test_a_frozen_slot_is_noticed_within_ten_seconds_and_never_heard_again(running: Simulation) -> None:
     running.advance(20_000)
     assert running.machine.state is S.RUNNING

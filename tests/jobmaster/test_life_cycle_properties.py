@@ -21,6 +21,7 @@ from runtime.jobmaster.events import (
     SlotLost,
     SlotMessageReceived,
     StageEnded,
+    StorageAnswered,
     Submitted,
 )
 from runtime.jobmaster.phases import Phase
@@ -229,7 +230,8 @@ class JobLife(RuleBasedStateMachine):
         """After a cancellation time alone brings the end, even if nobody ever answers again."""
         if not hasattr(self, "simulation"):
             return
-        self.simulation.queue.clear()
+        # what the storage has answered is not lost: it is told by this process itself
+        self.simulation.queue = [event for event in self.simulation.queue if isinstance(event, StorageAnswered)]
         for slot in self.simulation.slots.values():
             slot.silent = True
         self.simulation.deliver(CancelRequested())

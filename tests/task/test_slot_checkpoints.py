@@ -12,6 +12,7 @@ import pytest
 from runtime.checkpoint.file_system import ArrowFileSystem
 from runtime.common import Types, WatermarkStrategy
 from runtime.connectors import NumberSequenceSource
+from runtime.core.checkpointing import AfterSnapshot, Alignment
 from runtime.core.ids import CheckpointId
 from runtime.core.serializers import SerializationError
 from runtime.datastream import CheckpointedFunction, MapFunction, StreamExecutionEnvironment
@@ -271,4 +272,29 @@ def test_a_checkpoint_that_was_given_up_during_its_upload_is_not_acknowledged(tm
         action()
     rig.step()
     assert not rig.acknowledged(1) and not rig.declined(1)
+    rig.release()
+
+
+@pytest.mark.parametrize("alignment", [Alignment.ALIGNED, Alignment.AT_LEAST_ONCE])
+def test_a_task_learns_from_its_input_that_the_job_is_drained_if_its_slot_hears_of_it_late(
+    tmp_path: Path, alignment: Alignment
+) -> None:
+    env = environment(2, {"execution.checkpointing.interval": "0 ms"})
+    source = env.from_source(NumberSequenceSource(1, 100_000), WatermarkStrategy.no_watermarks(), "numbers")
+    numbers = source.set_parallelism(1).rebalance().map(Remembering(), Types.LONG()).uid("map")
+    numbers.rebalance().sink_to(HookedSink()).uid("out")
+    rig = CheckpointRig(env, tmp_path).start()
+    for _ in range(3):
+        rig.step()
+    options = rig.options[CheckpointId(1)] = rig.options_of(
+        1, is_savepoint=True, after=AfterSnapshot.DRAIN, alignment=alignment
+    )
+    trigger = TriggerCheckpoint(CheckpointId(1), rig.clock.now_ms(), options)
+    on_time, late = rig.links
+    rig.links[on_time].inbox.append(trigger)
+    rig.step_until(rig.all_finished)
+    rig.links[late].inbox.append(trigger)
+    rig.step_until(lambda: rig.is_acknowledged(1))
+    assert all(message.state.is_finished for message in rig.acknowledged(1))
+    assert rig.declined(1) == []
     rig.release()
