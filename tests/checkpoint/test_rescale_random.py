@@ -52,8 +52,7 @@ def act(job: RunningJob, random: Random, directory: Path) -> str | None:
             try:
                 job.result(answer)
             except JobRequestError as error:
-                # it had crashed, and goes on as it was
-                assert "power cut" in str(error) or "only a running one" in str(error), error
+                assert is_of_a_crash(error), error
         case "checkpoint":
             answer_or_crash(job, AfterSavepoint.GO_ON, None)
         case "savepoint":
@@ -77,14 +76,19 @@ def answer_or_crash(job: RunningJob, after: AfterSavepoint, kind: SnapshotKind |
             return job.answer(job.driver.trigger_checkpoint())
         location = job.answer(job.driver.trigger_savepoint(after=after, kind=kind))
     except JobRequestError as error:
-        assert "power cut" in str(error) or "not running" in str(error), error
+        assert is_of_a_crash(error), error
         return None
     if after is AfterSavepoint.CANCEL:
         job.run(JobState.CANCELED)
     return location if after is not AfterSavepoint.GO_ON else None
 
 
-@pytest.mark.parametrize("seed", [*range(3), *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 40)]])
+def is_of_a_crash(error: JobRequestError) -> bool:
+    """Whether a request was not done because the job has crashed, or is coming back."""
+    return any(why in str(error) for why in ("power cut", "only a running one", "not all tasks of the job are running"))
+
+
+@pytest.mark.parametrize("seed", [0, 1, *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 25)]])
 def test_whatever_happens_the_output_is_the_same(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
     program, clock = Edges(tmp_path, EVENTS), JobClock()
