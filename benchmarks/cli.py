@@ -18,6 +18,7 @@ from benchmarks.engine import warm_up
 from benchmarks.measure import Measured, Options, Work, WrongResultError, measure, say
 from benchmarks.reference.processes import warm_pools
 from benchmarks.works.bids import bid_works
+from benchmarks.works.checkpoints import checkpoint_works
 from benchmarks.works.latency import latency_works
 from benchmarks.works.nexmark import nexmark_works
 from benchmarks.works.peers import peer_works
@@ -29,7 +30,7 @@ DEFAULT_DIRECTORY = Path(".tidemark") / "bench"
 
 def all_works(options: Options) -> list[Work]:
     """Every work, in the order in which they are run."""
-    makers = (bid_works, nexmark_works, state_works, latency_works, scaling_works, peer_works)
+    makers = (bid_works, nexmark_works, state_works, latency_works, scaling_works, checkpoint_works, peer_works)
     return [work for make in makers for work in make(options)]
 
 

@@ -32,6 +32,8 @@ class JobRun(NamedTuple):
     """What `execute` took beside that."""
     submitted: float
     """When it was handed over, s since the epoch."""
+    checkpoints: int
+    """How many were completed."""
 
 
 @contextmanager
@@ -60,9 +62,10 @@ def run_job(env: StreamExecutionEnvironment, name: str) -> JobRun:
     client = env.execute_async(f"bench {name}")
     client.get_job_execution_result().result()
     elapsed = time.monotonic() - started
-    since = client.get_status().state_since_ms
+    status = client.get_status()
+    since = status.state_since_ms
     seconds = (since[JobState.FINISHED] - since[JobState.RUNNING]) / 1000.0
-    return JobRun(seconds, elapsed - seconds, submitted)
+    return JobRun(seconds, elapsed - seconds, submitted, status.checkpoints.counts.completed)
 
 
 def warm_up(slots: int, execution: str) -> None:

@@ -13,8 +13,9 @@ import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from runtime.checkpoint.storage import TaskStateReader, TaskStateWriter, default_file_system
 from runtime.common.typeinfo import Types
@@ -39,6 +40,17 @@ CHANGED_SHARE = 0.01
 CHECKPOINTS = 8
 SETTLING_SECONDS = 1.0
 """Between checkpoints, as in a job; compactions go on meanwhile."""
+
+
+class Incremental(NamedTuple):
+    """What was found out about checkpoints of RocksDB state."""
+
+    state_bytes: int
+    uploaded_share: float
+    """Of the state, by a checkpoint after one per cent of it has changed; median."""
+    uploaded_share_mean: float
+    restore_seconds_per_gb: float
+    """At the parallelism at which it was taken."""
 
 
 def writer(directory: Path, number: int) -> TaskStateWriter:
@@ -126,8 +138,17 @@ def synchronous_part(directory: Path) -> None:
         backend.dispose()
 
 
-def incremental(directory: Path, state_mb: int) -> None:
-    """What an incremental checkpoint uploads of RocksDB state of which one per cent has changed; restore."""
+def incremental(
+    directory: Path, state_mb: int, tell: Callable[[str], None] = print, settling_s: float = SETTLING_SECONDS
+) -> Incremental:
+    """What an incremental checkpoint uploads of RocksDB state of which one per cent has changed; restore.
+
+    Args:
+        directory: for the state and its checkpoints.
+        state_mb: size of the state.
+        tell: takes a line for each checkpoint and restore.
+        settling_s: between checkpoints.
+    """
     num_keys = state_mb * 1_000_000 // VALUE_BYTES
     generator = random.Random(2)
     backend = make("rocksdb", directory)
@@ -141,11 +162,11 @@ def incremental(directory: Path, state_mb: int) -> None:
     while written > 1_000_000 and number < 30:
         number += 1
         handle, written, sync_ms, _, total_ms = take(backend, number, directory / "incremental")
-        print(
+        tell(
             f"rocksdb, {handle.size / 1e6:,.0f} MB, loading, checkpoint {number}    waits {sync_ms:6.1f} ms, "
             f"{total_ms:7.0f} ms in all, uploads {written / 1e6:,.1f} MB, {written / handle.size:.1%}"
         )
-        time.sleep(SETTLING_SECONDS)
+        time.sleep(settling_s)
     for _ in range(CHECKPOINTS):
         for _ in range(int(num_keys * CHANGED_SHARE)):
             set_key(generator.randrange(num_keys))
@@ -153,24 +174,26 @@ def incremental(directory: Path, state_mb: int) -> None:
         number += 1
         handle, written, sync_ms, _, total_ms = take(backend, number, directory / "incremental")
         shares.append(written / handle.size)
-        print(
+        tell(
             f"rocksdb, {handle.size / 1e6:,.0f} MB, {CHANGED_SHARE:.0%} changed, checkpoint {number}  waits "
             f"{sync_ms:6.1f} ms, {total_ms:7.0f} ms in all, uploads {written / 1e6:,.1f} MB, {shares[-1]:.1%}"
         )
-        time.sleep(SETTLING_SECONDS)
+        time.sleep(settling_s)
     mean, median = statistics.mean(shares), statistics.median(shares)
-    print(f"of the state, an incremental checkpoint uploads {median:.1%} (median), {mean:.1%} (mean)")
+    tell(f"of the state, an incremental checkpoint uploads {median:.1%} (median), {mean:.1%} (mean)")
     backend.dispose()
     files = TaskStateReader(default_file_system())
+    restores = []
     for parallelism, key_groups in ((1, KEY_GROUPS), (2, KeyGroupRange(0, 63))):
         started = time.perf_counter()
         snapshot = load_keyed_state([handle], key_groups, MAX_PARALLELISM, files, directory / f"restore-{parallelism}")
         restored = RocksDBKeyedStateBackend(key_groups, MAX_PARALLELISM, SYSTEM_CLOCK, None, directory, "restored")
         restored.restore(snapshot)
         restored.get_state(ValueStateDescriptor("payload", Types.PICKLED_BYTE_ARRAY()))
-        seconds = time.perf_counter() - started
-        print(f"restore at parallelism {parallelism}           {seconds / (handle.size / 1e9):.2f} s per GB")
+        restores.append((time.perf_counter() - started) / (handle.size / 1e9))
+        tell(f"restore at parallelism {parallelism}           {restores[-1]:.2f} s per GB")
         restored.dispose()
+    return Incremental(handle.size, median, mean, restores[0])
 
 
 def main() -> None:

@@ -102,12 +102,16 @@ def run_numbers(env: StreamExecutionEnvironment, name: str, stream: DataStream, 
         return Outcome(run.seconds, rows, digest, run.beside_seconds, {CPU: read_cpu_seconds(directory)})
 
 
-def run_count(pool: Pool, rows: int, slots: int, execution: str) -> Outcome:
+def counts_of(env: StreamExecutionEnvironment, pool: Pool, rows: int) -> DataStream:
     """Running counts of records in memory."""
+    pairs = env.from_source(MemorySource(pool, rows), WatermarkStrategy.no_watermarks(), "memory").uid("memory")
+    return pairs.key_by(lambda pair: pair[0], key_type=Types.LONG()).process(CountPerKey()).uid("count")
+
+
+def run_count(pool: Pool, rows: int, slots: int, execution: str) -> Outcome:
+    """The job of state memory."""
     env = environment(slots, execution)
-    pairs = env.from_source(MemorySource(pool, rows), WatermarkStrategy.no_watermarks(), "memory")
-    counts = pairs.key_by(lambda pair: pair[0], key_type=Types.LONG()).process(CountPerKey())
-    return run_numbers(env, "state memory", counts, rows)
+    return run_numbers(env, "state memory", counts_of(env, pool, rows), rows)
 
 
 def run_count_auctions(options: Options, rows: int, slots: int) -> Outcome:

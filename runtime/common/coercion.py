@@ -11,6 +11,7 @@ import datetime
 import decimal
 import numbers
 import struct
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -170,6 +171,40 @@ def coerce_bytes(value: Any) -> Any:
         except TypeError:
             pass
     raise misfit(value, "PRIMITIVE_ARRAY(BYTE)")
+
+
+#: the class whose instances pass these coercers as they are, and the code of the array that holds all such numbers
+_PASSING: dict[Coercer, tuple[type, str]] = {
+    coerce_byte: (int, "b"),
+    coerce_short: (int, "h"),
+    coerce_int: (int, "i"),
+    coerce_long: (int, "q"),
+    coerce_big_int: (int, ""),
+    coerce_double: (float, ""),
+    coerce_boolean: (bool, ""),
+    coerce_string: (str, ""),
+    coerce_bytes: (bytes, ""),
+    coerce_instant: (Instant, ""),
+}
+
+
+def all_fit(coercer: Coercer, values: Sequence[Any]) -> bool:
+    """Whether a coercer is seen, without calling it for each, to return all values as they are.
+
+    False also says that it is not known: among them is a None, or the type is not a simple one.
+    """
+    cls, code = _PASSING.get(coercer, (None, ""))
+    if cls is None:
+        return False
+    classes = list(map(type, values))
+    if classes.count(cls) != len(classes):
+        return False
+    if code:
+        try:
+            array(code, values)
+        except OverflowError:
+            return False
+    return True
 
 
 def list_coercer(element: Coercer | None, type_name: str) -> Coercer:

@@ -13,6 +13,7 @@ import decimal
 import pickle
 import struct
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, Final, Protocol
 
 import cloudpickle
@@ -29,12 +30,13 @@ from runtime.common.typeinfo import (
     _SequenceTypeInfo,
     parse_type,
 )
-from runtime.common.types import Row, _restore
+from runtime.common.types import Row, row_of
 from runtime.core.column_codec import ColumnCodec, codec_for
 
 __all__ = [
     "SerializationError",
     "Serializer",
+    "are_immutable",
     "deep_copier",
     "is_immutable",
     "pickle_dumps",
@@ -262,6 +264,24 @@ def is_immutable(value: Any) -> bool:
     return cls in _IMMUTABLE or (cls is tuple and all(map(is_immutable, value)))
 
 
+def are_immutable(values: list[Any]) -> bool:
+    """Whether all values can be shared, as `is_immutable` has it; the cost is that of listing their types."""
+    classes = list(map(type, values))
+    if not classes:
+        return True
+    first = classes[0]
+    # most batches hold values of one class: to count it takes half as long as to make a set
+    if classes.count(first) == len(classes):
+        return first in _IMMUTABLE or (first is tuple and are_immutable(list(chain.from_iterable(values))))
+    found = set(classes)
+    if tuple not in found:
+        return found <= _IMMUTABLE
+    found.remove(tuple)
+    return found <= _IMMUTABLE and are_immutable(
+        list(chain.from_iterable([value for value in values if value.__class__ is tuple]))
+    )
+
+
 def deep_copier(type_info: TypeInformation | None) -> Copier | None:
     """A function that copies a list of records, sharing nothing that can change; None if there is nothing to copy.
 
@@ -282,11 +302,16 @@ def deep_copier(type_info: TypeInformation | None) -> Copier | None:
 
 
 def _copy_unknown(values: list[Any]) -> list[Any]:
+    if are_immutable(values):
+        return values
     classes = set(map(type, values))
-    if classes <= _IMMUTABLE:
-        return values
-    if classes == {tuple} and set(map(type, [item for value in values for item in value])) <= _IMMUTABLE:
-        return values
+    if classes == {dict} and are_immutable(list(chain.from_iterable(map(dict.values, values)))):
+        if are_immutable(list(chain.from_iterable(values))):
+            return list(map(dict.copy, values))
+    elif classes == {list} and are_immutable(list(chain.from_iterable(values))):
+        return list(map(list.copy, values))
+    elif classes == {Row} and are_immutable(list(chain.from_iterable([row._values for row in values]))):
+        return list(map(_copy_row, values))
     return [_copy_value(value) for value in values]
 
 
@@ -299,9 +324,15 @@ def _copy_value(value: Any) -> Any:
     if cls is list and set(map(type, value)) <= _IMMUTABLE:
         return value.copy()
     if cls is Row and set(map(type, value._values)) <= _IMMUTABLE:
-        return _restore(list(value._values), value._fields, value._row_kind.value)
+        return _copy_row(value)
     # one by one: records that were the same object become different ones, as they would behind a network
     return pickle.loads(pickle_dumps(value))
+
+
+def _copy_row(row: Row) -> Row:
+    copied = row_of(list(row._values), row._fields)
+    copied._row_kind = row._row_kind
+    return copied
 
 
 def _columns_copied(records: list[Any], copiers: list[Copier | None]) -> list[Any]:
@@ -329,10 +360,13 @@ def _without_nulls(copy: Copier) -> Copier:
 
 def _row_copier(copiers: list[Copier | None]) -> Copier:
     def copy(rows: list[Any]) -> list[Any]:
+        if not any(copiers):
+            return list(map(_copy_row, rows))
         copied = _columns_copied([row._values for row in rows], copiers)
-        return [
-            _restore(list(values), row._fields, row._row_kind.value) for row, values in zip(rows, copied, strict=True)
-        ]
+        made = [row_of(list(values), row._fields) for row, values in zip(rows, copied, strict=True)]
+        for row, original in zip(made, rows, strict=True):
+            row._row_kind = original._row_kind
+        return made
 
     return _without_nulls(copy)
 

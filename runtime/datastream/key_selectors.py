@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from runtime.common.coercion import all_fit
 from runtime.common.typeinfo import TypeInformation
+from runtime.core.batch_keys import BatchKeySelector
 from runtime.operators.functions import KeySelector, key_function
 
 
-class TypedKeySelector(KeySelector):
+class TypedKeySelector(KeySelector, BatchKeySelector):
     """A selector whose keys are converted to a type; travels as selector and type, since a coercer is a closure."""
 
     def __init__(self, selector: Any, key_type: TypeInformation) -> None:
@@ -23,6 +25,16 @@ class TypedKeySelector(KeySelector):
     def get_key(self, value: Any) -> Any:
         key = self._select(value)
         return key if self._coerce is None else self._coerce(key)
+
+    def get_keys(self, values: list[Any]) -> list[Any] | None:
+        """As `BatchKeySelector` has it: one look at all keys costs a third of a call for each."""
+        try:
+            keys = list(map(self._select, values))
+        except Exception:  # the user's: it comes again, with its record, when the records are asked one by one
+            return None
+        # a StopIteration of the user's ends the list early
+        fits = len(keys) == len(values) and (self._coerce is None or all_fit(self._coerce, keys))
+        return keys if fits else None
 
     def __getstate__(self) -> tuple[Any, TypeInformation]:
         return self.selector, self.key_type

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.core.batch import Mark, RecordBatch
+from runtime.core.batch_keys import BatchKeySelector
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import Watermark
 from runtime.core.keys import encode_key
@@ -151,6 +152,7 @@ class KeyGroupSelector(ChannelSelector):
     def __init__(self, num_channels: int, key_selector: Any, max_parallelism: int) -> None:
         super().__init__(num_channels)
         self._key_of: Callable[[Any], Any] = getattr(key_selector, "get_key", key_selector)
+        self._all_keys_of = key_selector.get_keys if isinstance(key_selector, BatchKeySelector) else None
         self._max_parallelism = max_parallelism
         self._channels_of: dict[type, dict[Any, int]] = {kind: {} for kind in _CACHEABLE}
 
@@ -162,7 +164,10 @@ class KeyGroupSelector(ChannelSelector):
             channels = channels_of_keys(batch.arrow(), self._key_of, self._max_parallelism, self.num_channels)
             return split_columns(batch, channels, self.num_channels)
         # batch.keys may stem from an earlier key_by and mean nothing here
-        keys = _apply(self._key_of, batch.values(), "the key selector")
+        values = batch.values()
+        keys = None if self._all_keys_of is None else self._all_keys_of(values)
+        if keys is None:
+            keys = _apply(self._key_of, values, "the key selector")
         keyed = batch.with_marks(batch.marks)
         keyed.keys = keys
         if self.num_channels == 1:

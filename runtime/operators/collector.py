@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from runtime.common.coercion import all_fit
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import NO_TIMESTAMP, Mark, RecordBatch
 from runtime.core.elements import Watermark
@@ -122,11 +123,13 @@ class BatchCollector:
 
 
 def coerce_all(context: OperatorContext, coercer: Coercer, values: list[Any]) -> list[Any]:
-    """Make results what the declared type says.
+    """Make results what the declared type says; the list itself if they are that already.
 
     Raises:
         UserFunctionError: a result does not fit; it names the result and the field.
     """
+    if all_fit(coercer, values):
+        return values
     rows = iter(values)
     try:
         return list(map(coercer, rows))

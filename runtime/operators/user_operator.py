@@ -11,6 +11,7 @@ from typing import Any
 
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import NO_TIMESTAMP, RecordBatch
+from runtime.core.batch_keys import BatchKeySelector
 from runtime.core.elements import MIN_WATERMARK, Watermark
 from runtime.operators.checkpointed_function import (
     CheckpointedFunction,
@@ -266,6 +267,10 @@ def keys_of(context: OperatorContext, key_of: Callable[[Any], Any], values: list
     Raises:
         UserFunctionError: the key selector failed; it names the record.
     """
+    if isinstance(key_selector, BatchKeySelector):
+        keys = key_selector.get_keys(values)
+        if keys is not None:
+            return keys
     rows = iter(values)
     try:
         return list(map(key_of, rows))

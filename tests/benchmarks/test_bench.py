@@ -26,4 +26,5 @@ def test_all_works_run_and_agree(tmp_path: Path) -> None:
     names = {work["name"] for work in run["works"]}
     assert {"ndjson tumbling", "parquet sliding", "nexmark q12", "state memory", "chain reuse off"} <= names
     assert {"latency 70 %", "start", "slots state", "keys", "windows records"} <= names
+    assert {"checkpoints hashmap few", "checkpoints rocksdb many", "checkpoints incremental", "backends many"} <= names
     assert "| nexmark q11 | tidemark |" in done.stdout

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from runtime.common import Instant, Row, RowKind, RowTypeInfo, Types
+from runtime.common.coercion import all_fit
 from runtime.common.typeinfo import parse_type
 
 NAMED = Types.ROW_NAMED(["name", "age"], [Types.STRING(), Types.INT()])
@@ -117,6 +118,27 @@ def test_values_take_their_types_form(type_info, value, expected):
     result = coerced(type_info, value)
     assert result == expected
     assert type(result) is type(expected)
+
+
+@pytest.mark.parametrize("type_info", ALL, ids=repr)
+def test_values_that_fit_at_one_look_are_those_that_come_back_as_they_are(type_info):
+    coercer = type_info.coercer()
+    if coercer is None:
+        return
+    values = [0, -1, 127, 128, -(2**31), 2**31, 2**63 - 1, 2**63, True, 1.5, "a", "ab", b"a", None, np.int64(3)]
+    for value in [*values, Instant(1, 2), dt.date(2020, 1, 1), [1], (1, "x"), np.float64(2)]:
+        if all_fit(coercer, [value, value]):
+            assert coercer(value) is value
+    assert not all_fit(coercer, [None])
+
+
+def test_integers_beyond_their_types_range_do_not_fit_at_one_look():
+    for type_info, bits in ((Types.BYTE(), 8), (Types.SHORT(), 16), (Types.INT(), 32), (Types.LONG(), 64)):
+        half = 1 << (bits - 1)
+        assert all_fit(type_info.coercer(), [-half, half - 1])
+        assert not all_fit(type_info.coercer(), [0, half])
+    assert all_fit(Types.BIG_INT().coercer(), [2**80])
+    assert not all_fit(Types.LONG().coercer(), [1, True])
 
 
 @pytest.mark.parametrize("type_info", ALL, ids=repr)

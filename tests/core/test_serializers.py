@@ -2,6 +2,8 @@
 
 import datetime as dt
 import decimal
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from runtime.common import Instant, Row, RowKind, Types
 from runtime.core.serializers import (
     SerializationError,
+    are_immutable,
     deep_copier,
     is_immutable,
     serializer_by_name,
@@ -131,6 +134,52 @@ def test_an_unknown_name_is_refused():
 def test_immutable_values_are_told_apart():
     assert all(map(is_immutable, (1, "a", None, (1, ("b", 2.0)), b"x", dt.date(2020, 1, 1), decimal.Decimal(1))))
     assert not any(map(is_immutable, ([1], {}, (1, [2]), Row(1), Local(1))))
+
+
+ATOMS = st.one_of(st.integers(), st.text(max_size=3), st.none(), st.binary(max_size=2), st.floats(allow_nan=False))
+ANYTHING = st.recursive(
+    ATOMS,
+    lambda inner: st.one_of(
+        st.tuples(inner),
+        st.lists(inner, max_size=3).map(tuple),
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.text(max_size=2), inner, max_size=2),
+        st.lists(inner, max_size=2).map(lambda values: Row(*values)),
+    ),
+    max_leaves=4,
+)
+BATCHES = st.one_of(
+    st.lists(ANYTHING, max_size=5),
+    st.lists(st.tuples(ATOMS, ATOMS), max_size=5),
+    st.lists(st.dictionaries(st.one_of(st.text(max_size=2), st.tuples(ATOMS)), ANYTHING, max_size=2), max_size=4),
+    st.lists(st.lists(ATOMS, max_size=2), max_size=4),
+    st.lists(st.tuples(ATOMS, ANYTHING).map(lambda pair: Row.of_kind(RowKind.DELETE, *pair)), max_size=4),
+)
+
+
+def mutable_ids(value: Any) -> set[int]:
+    """Of the objects in a value that can change."""
+    inside = value.items() if isinstance(value, dict) else value._values if isinstance(value, Row) else value
+    if isinstance(inside, (str, bytes)) or not isinstance(inside, Iterable):
+        return set()
+    found = {number for item in inside for number in mutable_ids(item)}
+    return found if isinstance(value, tuple) else found | {id(value)}
+
+
+@given(BATCHES)
+def test_copies_of_a_batch_are_equal_and_share_nothing_that_can_change(values: list[Any]) -> None:
+    assert are_immutable(values) == all(map(is_immutable, values))
+    copies = deep_copier(None)(values)
+    assert copies == values and list(map(type, copies)) == list(map(type, values))
+    assert [value._row_kind for value in copies if isinstance(value, Row)] == [
+        value._row_kind for value in values if isinstance(value, Row)
+    ]
+    if are_immutable(values):
+        assert copies is values
+    else:
+        assert not {n for value in values for n in mutable_ids(value)} & {
+            n for copy in copies for n in mutable_ids(copy)
+        }
 
 
 def test_types_that_cannot_change_need_no_copier():

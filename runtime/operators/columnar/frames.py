@@ -99,6 +99,17 @@ def batch_of(
     return RecordBatch.of_arrow(arrow_of(frame), type_info, timestamps, marks)
 
 
+def has_views(schema: pa.Schema) -> bool:
+    """Whether a column is, or has in it, `string_view` or `binary_view`: pyarrow 26 cannot pick rows of these."""
+    return any(map(_is_view, schema.types))
+
+
+def _is_view(data_type: pa.DataType) -> bool:
+    if pa.types.is_string_view(data_type) or pa.types.is_binary_view(data_type):
+        return True
+    return any(_is_view(data_type.field(i).type) for i in range(data_type.num_fields))
+
+
 def supported(expression: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     """`expression`, which gives `dtype`, cast if that is one which Tidemark has no type for."""
     cast = _CASTS.get(type(dtype))

@@ -5,17 +5,21 @@ Marks, event times and row kinds stay with their rows. Used by the task's thread
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
 from polars.exceptions import PolarsError
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
-from runtime.core.batch import RecordBatch
+from runtime.core.batch import Mark, RecordBatch
 from runtime.core.elements import Watermark
 from runtime.network.columnar import marks_between
 from runtime.operators.columnar.expressions import Projection, checked_condition, parse
-from runtime.operators.columnar.frames import FrameReader, batch_of, row_kinds, with_kinds
+from runtime.operators.columnar.frames import FrameReader, batch_of, has_views, row_kinds, with_kinds
 from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OneInputOperator
 
@@ -61,17 +65,18 @@ class WhereOperator(OneInputOperator):
         self._type_info = type_info
         self._condition = condition
         self._keep = parse(condition).alias("keep")
+        #: the columns that the condition looks at: only of these a frame is made
+        self._looks_at = self._keep.meta.root_names()
+        #: the latest Arrow schema that was seen, and whether Arrow can pick rows of such columns
+        self._seen: pa.Schema | None = None
+        self._is_picked_by_arrow = True
 
     def process_batch(self, batch: RecordBatch) -> None:
         if batch.num_rows == 0:
             if batch.marks:
                 self.output.emit_watermark(Watermark(batch.marks[-1].watermark))
             return
-        frame = self._reader.read(batch)
-        try:
-            keep = frame.with_columns(self._keep).get_column("keep").fill_null(False)
-        except PolarsError as error:
-            raise user_function_error(self.context, error, during=f"the condition {self._condition!r}") from error
+        keep = self._is_kept(batch)
         kept = int(keep.sum())
         if kept == batch.num_rows:
             # keys belong to the exchange behind which they were computed: they must not go on
@@ -87,9 +92,30 @@ class WhereOperator(OneInputOperator):
                 self.output.emit_watermark(Watermark(marks[-1].watermark))
             return
         timestamps = batch.timestamps_array()
-        made = batch_of(frame.filter(keep), self._type_info, None if timestamps is None else timestamps[rows], marks)
+        made = self._picked(batch, keep, None if timestamps is None else timestamps[rows], marks)
         kinds = row_kinds(batch)
         self.output.collect(made if kinds is None else with_kinds(made, [kinds[row] for row in rows.tolist()]))
+
+    def _is_kept(self, batch: RecordBatch) -> pl.Series:
+        """Whether the condition is true, for each row; neither false nor unknown is."""
+        try:
+            if self._looks_at:
+                return self._reader.read(batch, self._looks_at).select(self._keep).to_series().fill_null(False)
+            # not select(): a constant makes one row
+            return self._reader.read(batch).with_columns(self._keep).get_column("keep").fill_null(False)
+        except PolarsError as error:
+            raise user_function_error(self.context, error, during=f"the condition {self._condition!r}") from error
+
+    def _picked(
+        self, batch: RecordBatch, keep: pl.Series, timestamps: npt.NDArray[np.int64] | None, marks: Sequence[Mark]
+    ) -> RecordBatch:
+        arrow = batch.arrow()
+        if self._seen is None or not self._seen.equals(arrow.schema):
+            self._seen, self._is_picked_by_arrow = arrow.schema, not has_views(arrow.schema)
+        if self._is_picked_by_arrow:
+            # half the cost of a frame that is filtered, of which the strings would be made views
+            return RecordBatch.of_arrow(arrow.filter(keep.to_arrow()), self._type_info, timestamps, marks)
+        return batch_of(self._reader.read(batch).filter(keep), self._type_info, timestamps, marks)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ import datetime
 import decimal
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +17,9 @@ from runtime.common.time import Instant
 from runtime.common.typeinfo import RowTypeInfo, Types
 from runtime.core.arrow import to_arrow
 from runtime.core.batch import Mark, RecordBatch
+from runtime.core.elements import Watermark
 from runtime.operators.columnar.expressions import ColumnExpressionError, extension, selection
+from runtime.operators.columnar.frames import arrow_of, has_views
 from runtime.operators.columnar.project import ProjectOperatorFactory, WhereOperatorFactory
 from runtime.operators.errors import UserFunctionError
 from runtime.operators.map_operators import FilterOperatorFactory, MapOperatorFactory
@@ -109,6 +113,41 @@ def test_columns_in_another_encoding_are_read_as_what_was_declared() -> None:
     with OneInputHarness(ProjectOperatorFactory(selection(record_type, ["n * 1000 AS n"], {}))) as harness:
         harness.process_batch(RecordBatch.of_arrow(narrow, record_type))
         assert harness.values == [Row(n=1000)]
+
+
+NESTED = Types.ROW_NAMED(
+    ["text", "who", "items"],
+    [Types.STRING(), Types.ROW_NAMED(["name"], [Types.STRING()]), Types.LIST(Types.STRING())],
+)
+NESTED_ROWS = [
+    Row(text="a", who=Row(name="ß"), items=["x", None]),
+    Row(text=None, who=None, items=None),
+    Row(text="c", who=Row(name=None), items=[]),
+    Row(text="d" * 40, who=Row(name="ß"), items=["y" * 40]),
+]
+
+
+@pytest.mark.parametrize("form", ["plain", "views", "dictionary"])
+def test_where_keeps_rows_of_columns_in_any_encoding(form: str) -> None:
+    columns = to_arrow(NESTED_ROWS, NESTED)
+    if form == "views":
+        columns = arrow_of(pl.DataFrame(columns))
+        assert has_views(columns.schema) and not has_views(to_arrow(NESTED_ROWS, NESTED).schema)
+    elif form == "dictionary":
+        columns = columns.set_column(0, "text", columns.column(0).dictionary_encode())
+    with OneInputHarness(WhereOperatorFactory("who.name = 'ß'", NESTED), input_type=NESTED) as harness:
+        times = np.array([1, 2, 3, 4])
+        harness.process_batch(RecordBatch.of_arrow(columns, NESTED, times, [Mark(1, 0), Mark(4, 3)]))
+        assert (harness.values, harness.watermarks) == ([NESTED_ROWS[0], NESTED_ROWS[3]], [0, 3])
+        rows = [element for element in harness.output if not isinstance(element, Watermark)]
+        assert [row.timestamp for row in rows] == [1, 4]
+
+
+@pytest.mark.parametrize(("condition", "kept"), [("TRUE", 4), ("1 = 2", 0), ("text IS NULL", 1), ("text > 'a'", 2)])
+def test_where_takes_constants_and_leaves_out_what_is_unknown(condition: str, kept: int) -> None:
+    with OneInputHarness(WhereOperatorFactory(condition, NESTED), input_type=NESTED) as harness:
+        harness.process_batch(RecordBatch.of_arrow(to_arrow(NESTED_ROWS, NESTED), NESTED))
+        assert len(harness.values) == kept
 
 
 def test_row_kinds_stay_with_their_rows() -> None:
