@@ -1,11 +1,13 @@
 # One list of commands, shared by people and CI. Every target sets up .venv first, if that is due.
 PYTHON_IN_VENV := .venv/bin/python
 BENCH_ARGS ?=
+N ?= 100
+SEED ?= 7
 DEMO_OUTPUT ?= .tidemark/demo
 DEMO_ARGS ?= --parallelism 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run frontend demo test test-slow e2e lint fmt bench
+.PHONY: help setup run frontend demo test test-slow chaos e2e lint fmt bench
 
 # what the page is built from: everything in frontend/ but what tools put there
 FRONTEND_SOURCES := $(shell find frontend \( -name node_modules -o -name dist -o -name .vite \) -prune \
@@ -39,6 +41,9 @@ test: setup ## Run all tests but the slow ones and those with a browser
 
 test-slow: setup ## Run the slow tests
 	$(PYTHON_IN_VENV) -m pytest -q -m slow
+
+chaos: setup ## A job on Spark under N random faults drawn from SEED (N=100 SEED=7); its last line is violations=0
+	@$(PYTHON_IN_VENV) -m tests.chaos --faults $(N) --seed $(SEED)
 
 e2e: setup frontend ## Run the journeys through the page, with headless Chromium on the whole stack
 	$(PYTHON_IN_VENV) -m pytest -q -m e2e tests/e2e

@@ -54,6 +54,13 @@ DEFAULT_SETTINGS = {
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "30s",
 }
+#: what keeps NumPy and Arrow from starting threads when they are imported, so that a process that has them can fork
+FORK_SAFE_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+#: of an embedded session, whose processes find this package: workers begin with everything imported
+PRELOADING_SETTINGS = {
+    "spark.python.daemon.module": "runtime.execution.spark_daemon",
+    **{f"spark.executorEnv.{name}": value for name, value in FORK_SAFE_ENVIRONMENT.items()},
+}
 
 _lock = threading.Lock()
 _context: SparkContext | None = None
@@ -123,7 +130,7 @@ def _start(master: str, configuration: Configuration, slots: int) -> SparkContex
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     settings = {**DEFAULT_SETTINGS, "spark.executorEnv.PYTHONPATH": _python_path()}
     if is_local(master):
-        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"} | PRELOADING_SETTINGS
     user = {k: v for k, v in configuration.to_dict().items() if k.startswith("spark.") and k != SPARK_MASTER.key}
     settings |= user | FIXED_SETTINGS | {"spark.cores.max": str(slots), "spark.pyspark.python": sys.executable}
     conf = SparkConf().setMaster(master).setAll(list(settings.items()))

@@ -6,6 +6,7 @@ Runs in a Python worker that Spark has forked; it ends with the task (workers ar
 from __future__ import annotations
 
 import ctypes
+import gc
 import logging
 import os
 import signal
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 from pyspark import BarrierTaskContext
 
 from runtime.core.clock import SYSTEM_CLOCK
@@ -28,6 +30,11 @@ from runtime.task.slot import Slot
 #: how long a Python thread keeps the interpreter while another waits for it; the default of 5 ms makes network threads
 #: wait for user code (Flight echo p50 53 ms instead of 4 ms beside three busy threads), shorter costs throughput
 SWITCH_INTERVAL_S = 0.0005
+#: Of the garbage collector. With Python's 700 it looks into each batch of records several times and, as these survive
+#: that, into all state now and then: a quarter of the CPU time of a job whose records are dicts, a third of one that
+#: has many keys (benchmark works `state ndjson`, `keys`). Far above 20,000 nothing is gained, and cycles of large
+#: objects wait. What is not in a cycle is freed at once, as ever.
+GC_THRESHOLDS = (20_000, 10, 10)
 PR_SET_PDEATHSIG = 1
 LOG_FORMAT = "%(asctime)s %(levelname)-5s %(name)s - %(message)s"
 
@@ -52,7 +59,10 @@ class SlotSpec:
     def __call__(self, _: Iterator[int]) -> Iterator[int]:
         """Run the slot of this partition; yields nothing."""
         _die_with_parent()
+        # forked with the state that all its siblings have; Python's own generator sees to itself
+        np.random.seed()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
+        _collect_garbage_less_often()
         context = BarrierTaskContext.get()
         partition = context.partitionId()
         host = "127.0.0.1" if self.local else context.getTaskInfos()[partition].address.rpartition(":")[0]
@@ -104,6 +114,12 @@ def _redirected(slot: Slot, forward_logs: bool) -> Iterator[None]:
         root.removeHandler(handler)
         sys.stdout, sys.stderr = stdout, stderr
         slot.network.close()
+
+
+def _collect_garbage_less_often() -> None:
+    """What has been imported by now stays for good: the collector need not look at it again."""
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def _die_with_parent() -> None:

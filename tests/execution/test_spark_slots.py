@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -16,6 +17,7 @@ from runtime.connectors import DataGeneratorSource
 from runtime.connectors.files.file_sink import FileSink
 from runtime.datastream import JobClient, StreamExecutionEnvironment
 from runtime.execution.errors import JobExecutionError
+from runtime.execution.spark_slot import GC_THRESHOLDS
 from runtime.execution.spark_stages import SparkStages
 from runtime.jobmaster.job_state import JobState
 from tests.execution.conftest import StartJob, alive, is_producing, pids_of
@@ -52,6 +54,16 @@ def test_a_keyed_job_at_parallelism_2_uses_two_processes_of_one_spark_applicatio
         return sum(int(str(task.metrics.get("numBytesInRemote", 0))) for task in client.get_status().tasks)
 
     wait_until(lambda: remote_bytes() > 0, 5, "bytes over Flight")
+
+
+def test_slots_look_for_garbage_seldom_and_not_at_what_they_have_imported() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(
+        Configuration.from_dict({"execution.target": "spark", "parallelism.default": "1"})
+    )
+    seen = env.from_collection([0]).map(lambda _: (gc.get_threshold(), gc.get_freeze_count() > 10_000))
+    with seen.execute_and_collect() as records:
+        assert list(records) == [(GC_THRESHOLDS, True)]
+    record_run("spark local")
 
 
 def test_cancel_ends_the_job_within_2_seconds_and_leaves_no_process(start_job: StartJob) -> None:

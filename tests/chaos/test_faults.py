@@ -1,0 +1,38 @@
+"""Each kind of fault once, against the self-proving job on Spark with files and PostgreSQL: not one violation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.chaos.faults import FAULTS, inject
+from tests.chaos.postgres import PostgresServer
+from tests.chaos.runner import ChaosRun
+from tests.job_runs import record_run
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture
+def run() -> Iterator[ChaosRun]:
+    """A run whose seed is the test's own; not started."""
+    if not PostgresServer.is_installed():
+        pytest.skip("PostgreSQL is not installed (apt-get install postgresql)")
+    chaos = ChaosRun(1, with_postgres=True)
+    yield chaos
+    chaos.close()
+
+
+def test_there_are_more_than_20_kinds_and_each_has_a_name_of_its_own() -> None:
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS) > 20
+
+
+@pytest.mark.parametrize("matrix", list(dict.fromkeys(fault.matrix for fault in FAULTS)))
+def test_nothing_is_lost_and_nothing_comes_twice(matrix: str, run: ChaosRun) -> None:
+    run.start()
+    record_run("spark local")
+    for fault in FAULTS:
+        if fault.matrix == matrix and fault.is_possible(run):
+            inject(run, fault)
+    assert run.finish().violations == []
