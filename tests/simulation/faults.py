@@ -1,0 +1,76 @@
+"""What goes wrong in a simulated run, as data: at the n-th passage of a named point something is done.
+
+A schedule is printed and can be replayed. Points are passed by collaborators that the simulation provides anyway (file
+system, control links, the sink's database) and by the functions of the job; production code knows nothing of them.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Point(enum.Enum):
+    """Where something can go wrong."""
+
+    STEP = "a slot begins a step"
+    PROCESS = "a function is given a record"
+    SNAPSHOT = "a function takes its snapshot"
+    OPEN = "a function is opened"
+    CLOSE = "a function is closed"
+    UPLOAD = "a slot is about to write a file of a checkpoint"
+    UPLOADED = "a slot has written a file of a checkpoint"
+    RESTORE = "a slot reads a file of a checkpoint"
+    METADATA = "the JobMaster is about to write the metadata"
+    METADATA_WRITTEN = "the metadata are written"
+    RECORD = "the JobMaster is about to record that a checkpoint is complete"
+    RECORDED = "it is recorded"
+    PRE_COMMIT = "a sink is about to pre-commit"
+    PREPARED = "a sink has pre-committed"
+    COMMIT = "a sink is about to commit"
+    COMMITTED = "a sink has committed"
+    SOURCES = "a slot hears that source coordinators are to take their snapshots"
+    TRIGGER = "a slot hears of a new checkpoint"
+    ACKNOWLEDGE = "an acknowledgement arrives at the JobMaster"
+    NOTIFY = "a slot hears that a checkpoint is complete"
+    END = "a slot hears that all tasks have finished"
+
+
+class Action(enum.Enum):
+    """What goes wrong. It befalls the process that passes the point, unless the text says otherwise."""
+
+    KILL = "its process ends at once"
+    RAISE = "what it does fails with an error"
+    FREEZE = "its process stands still for `ms`, in the middle of what it does, and then goes on"
+    ISOLATE = "its process is cut off from the JobMaster and cannot be killed; it goes on as long as it may"
+    LAND_LATE = "its process ends, and the file it was writing appears `ms` later"
+    DISCONNECT = "two slots lose their connection"
+    DAMAGE = "a byte of the newest completed checkpoint flips"
+    KILL_JOBMASTER = "the JobMaster ends, another takes over"
+    FREEZE_JOBMASTER = "the JobMaster stands still for `ms`; another takes over and the first comes back"
+    RESCALE = "the job is rescaled to `ms` subtasks"
+    SAVEPOINT = "a savepoint is asked for"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that goes wrong."""
+
+    point: Point
+    nth: int
+    """Which passage of the point, by whatever process; from 1."""
+    action: Action
+    ms: int = 0
+
+    def __str__(self) -> str:
+        argument = f" {self.ms}" if self.ms else ""
+        return f"{self.point.name} #{self.nth}: {self.action.name}{argument}"
+
+
+class ProcessEndedError(BaseException):
+    """Unwinds the stack of a process that has been killed. No Exception: nothing in it may catch it, as nothing in a
+    real process could."""
+
+
+class InjectedError(Exception):
+    """A function, a sink or a connection that fails as told."""

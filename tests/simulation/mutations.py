@@ -1,0 +1,249 @@
+"""Mistakes that the simulation must find: each is one line of production code replaced by another, while a run lasts.
+
+The function is compiled again from its own source with the replacement made, which must fit exactly one place; so a
+mutation that the code has grown away from is an error and not a silent pass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from runtime.checkpoint.barrier_handler import BarrierHandler
+from runtime.checkpoint.coordinator import CheckpointCoordinator
+from runtime.checkpoint.file_completed_store import FileCompletedStore
+from runtime.jobmaster.checkpointing import JobCheckpoints
+from runtime.network.remote import RemoteOutputChannel
+from runtime.operators.sink_operator import SinkOperator
+from runtime.operators.source_coordinator import SourceCoordinator
+from runtime.operators.source_operator import SourceOperator
+from runtime.state.hashmap.snapshot import RestoredState
+from runtime.task import task
+from runtime.task.checkpoints import TaskCheckpoints
+from runtime.task.input_gate import InputGate
+from runtime.task.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One mistake."""
+
+    name: str
+    owner: Any
+    """Class or module."""
+    function: str
+    old: str
+    new: str
+    seeds: tuple[int, ...] = ()
+    """That were seen to find it; a hint only."""
+    hangs: bool = False
+    """Whether it is found because the job never ends, which takes long."""
+
+
+MUTATIONS = (
+    Mutation(
+        "an acknowledgement is not waited for",
+        CheckpointCoordinator,
+        "_on_acknowledged",
+        "if not pending.waiting_tasks:",
+        "if not {task for task in pending.waiting_tasks if not task.subtask_index}:",
+    ),
+    Mutation(
+        "sinks hear of a checkpoint before it is recorded",
+        CheckpointCoordinator,
+        "_store",
+        "pending.stage = Stage.STORING",
+        "pending.stage = Stage.STORING; self._actions.append(NotifyComplete(pending.checkpoint_id))",
+        seeds=(14,),
+    ),
+    Mutation(
+        "a JobMaster that was replaced still records checkpoints",
+        FileCompletedStore,
+        "complete",
+        "if last.owner != self._owner:",
+        "if last.owner == '':",
+        seeds=(14,),
+    ),
+    Mutation(
+        "what sinks prepare is committed at once",
+        SinkOperator,
+        "_prepare",
+        "self._pending.extend(_Pending(None, committable) for committable in committables)",
+        "self._pending.extend(_Pending(None, c) for c in committables); self._commit(self._pending)",
+    ),
+    Mutation(
+        "what was prepared for a checkpoint that was given up is forgotten",
+        SinkOperator,
+        "snapshot_state",
+        "checkpoint_id = int(request.checkpoint_id)",
+        "checkpoint_id = int(request.checkpoint_id); "
+        "self._pending = [p for p in self._pending if p.checkpoint_id is None]",
+    ),
+    Mutation(
+        "what a checkpoint holds for sinks is not committed after a restore",
+        SinkOperator,
+        "_recover",
+        "self._commit(self._pending)",
+        "pass",
+        seeds=(9,),
+    ),
+    Mutation(
+        "a barrier does not block its channel",
+        TaskCheckpoints,
+        "_perform",
+        "gate.block(index)",
+        "pass",
+        seeds=(8,),
+    ),
+    Mutation(
+        "a source remembers where it was one record too late",
+        SourceOperator,
+        "snapshot_state",
+        "_SplitState(s.split, s.reader.position, s.tracker.current)",
+        "_SplitState(s.split, s.reader.position + 1, s.tracker.current)",
+    ),
+    Mutation(
+        "timers are not restored",
+        RestoredState,
+        "add",
+        "(group.event_timers, draft.event_timers),",
+        "({}, draft.event_timers),",
+    ),
+    Mutation(
+        "a source's splits are dealt out while their coordinator takes its snapshot",
+        JobCheckpoints,
+        "hold",
+        "self._held.append(event)",
+        "return False",
+        seeds=(15,),
+    ),
+    Mutation(
+        "what was in flight at the sender is not restored",
+        Task,
+        "initialize",
+        "in restored_elements(restore, self.deployment, files):",
+        "in restored_elements(replace(restore, channels=[c for c in restore.channels if not c.is_output]), "
+        "self.deployment, files):",
+    ),
+    Mutation(
+        "what was in flight at the receiver is not restored",
+        Task,
+        "initialize",
+        "in restored_elements(restore, self.deployment, files):",
+        "in restored_elements(replace(restore, channels=[c for c in restore.channels if c.is_output]), "
+        "self.deployment, files):",
+    ),
+    Mutation(
+        "the rest of a batch that is being worked off is not part of a snapshot",
+        TaskCheckpoints,
+        "_start_recording",
+        "elements.insert(0, unread.rest)",
+        "pass",
+        seeds=(54,),
+    ),
+    Mutation(
+        "a channel's barrier is overtaken by the next one's records",
+        InputGate,
+        "poll",
+        "if self._num_blocked and self._is_blocked[index]:",
+        "if self._num_blocked > 1 and self._is_blocked[index]:",
+        seeds=(8,),
+    ),
+    Mutation(
+        "files that a newer checkpoint refers to are deleted with an older one",
+        CheckpointCoordinator,
+        "_discard",
+        "free = self._registry.unregister(checkpoint.checkpoint_id)",
+        "free = sorted(self._registry._files.get(checkpoint.checkpoint_id, ())); "
+        "self._registry.unregister(checkpoint.checkpoint_id)",
+        seeds=(1,),
+        hangs=True,
+    ),
+    Mutation(
+        "an attempt commits its output before its last checkpoint",
+        JobCheckpoints,
+        "all_finished",
+        "self._take_final()\n    return False",
+        "self._take_final()\n    return True",
+        seeds=(2,),
+    ),
+    Mutation(
+        "a damaged checkpoint is taken again",
+        CheckpointCoordinator,
+        "_on_damage",
+        "[c for c in self._completed if c.checkpoint_id != checkpoint_id]",
+        "[c for c in self._completed]",
+        seeds=(5,),
+        hangs=True,
+    ),
+    Mutation(
+        "a key group too few is restored",
+        task,
+        "operator_snapshots",
+        "key_groups = key_group_range(vertex.max_parallelism, vertex.parallelism, task.subtask_index)",
+        "key_groups = key_group_range(vertex.max_parallelism, vertex.parallelism, task.subtask_index); "
+        "key_groups = type(key_groups)(key_groups.start + 1, key_groups.end)",
+    ),
+    Mutation(
+        "splits that were on their way are not dealt out again",
+        SourceCoordinator,
+        "__init__",
+        "self._enumerator.add_splits_back(lost)",
+        "pass",
+        seeds=(4,),
+    ),
+    Mutation(
+        "a barrier that overtakes leaves behind what it overtook",
+        RemoteOutputChannel,
+        "_move_up",
+        "overtaken = [bytes(frame) for frame in between if is_channel_state(frame)]",
+        "overtaken = []",
+    ),
+    Mutation(
+        "the end of a channel counts as no barrier",
+        BarrierHandler,
+        "_has_all",
+        "ended or c in pending.arrived",
+        "c in pending.arrived",
+        seeds=(1,),
+        hangs=True,
+    ),
+)
+
+
+@contextmanager
+def mutated(mutation: Mutation) -> Iterator[None]:
+    """Make the mistake for as long as the block lasts.
+
+    Raises:
+        LookupError: the line to be replaced is not there, or more than once.
+    """
+    original = mutation.owner.__dict__[mutation.function]
+    setattr(mutation.owner, mutation.function, _recompiled(original, mutation))
+    try:
+        yield
+    finally:
+        setattr(mutation.owner, mutation.function, original)
+
+
+def _recompiled(function: FunctionType, mutation: Mutation) -> Callable[..., Any]:
+    source = textwrap.dedent(inspect.getsource(function))
+    if source.count(mutation.old) != 1:
+        raise LookupError(f"{mutation.name}: {source.count(mutation.old)} places in {function.__qualname__} match")
+    made: dict[str, Any] = {}
+    code = compile(
+        "from __future__ import annotations\n" + source.replace(mutation.old, mutation.new), "<mutant>", "exec"
+    )
+    exec(code, {**function.__globals__, "replace": _replace}, made)
+    mutant: Callable[..., Any] = made[mutation.function]
+    return mutant
+
+
+def _replace(value: Any, **changes: Any) -> Any:
+    return dataclasses.replace(value, **changes)

@@ -1,0 +1,174 @@
+"""What a run must have led to, from a plain model of the job: visible rows, and the state in the last checkpoint."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from runtime.checkpoint.file_completed_store import FileCompletedStore
+from runtime.checkpoint.savepoint_reader import SavepointReader
+from runtime.testing.memory_file_system import MemoryFileSystem
+from tests.simulation.files import ROOT
+from tests.simulation.workload import BUCKET_MS, JOB, NUM_RULES, SPLITS, WINDOW_MS, all_records
+
+
+@dataclass
+class Model:
+    """The job, record by record, without any engine."""
+
+    records: set[tuple[str, int]] = field(default_factory=set)
+    counts: Counter[int] = field(default_factory=Counter)
+    buckets: Counter[tuple[int, int]] = field(default_factory=Counter)
+    windows: Counter[tuple[int, int]] = field(default_factory=Counter)
+    last: dict[tuple[int, str], int] = field(default_factory=dict)
+    numbers: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+
+def model() -> Model:
+    """What comes out of all records."""
+    result = Model()
+    for split, number, key, time_ms, _ in all_records():
+        result.records.add((split, number))
+        result.counts[key] += 1
+        result.buckets[key, time_ms // BUCKET_MS] += 1
+        result.windows[key, time_ms // WINDOW_MS * WINDOW_MS] += 1
+        result.last[key, split] = number
+        if number % 3 == 0:
+            result.numbers[key].append(number)
+    return result
+
+
+EXPECTED = model()
+
+
+def check_rows(rows: Iterable[Any], is_exactly_once: bool) -> list[str]:
+    """What is wrong with what is visible; nothing if all is well.
+
+    Args:
+        rows: in the order in which they became visible.
+        is_exactly_once: whether nothing may be there twice.
+    """
+    wrong: list[str] = []
+    seen: Counter[tuple[str, int]] = Counter()
+    counts: dict[int, list[tuple[int, str, int]]] = defaultdict(list)
+    buckets: Counter[tuple[int, int]] = Counter()
+    windows: dict[tuple[int, int], list[int]] = defaultdict(list)
+    ends: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for kind, key, name, number, count in rows:
+        match kind:
+            case "count":
+                seen[name, number] += 1
+                counts[key].append((count, name, number))
+            case "bucket":
+                buckets[key, int(name)] += number
+            case "window":
+                windows[key, int(name)].append(number)
+            case "end":
+                ends[key].append((number, count))
+            case _:
+                wrong.append(f"corrupt: {kind!r} is no kind of row")
+    lost = sorted(EXPECTED.records - seen.keys())
+    if lost:
+        wrong.append(f"lost: {len(lost)} records, {lost[:5]}")
+    strange = sorted(seen.keys() - EXPECTED.records)
+    if strange:
+        wrong.append(f"corrupt: {strange[:5]}")
+    low = {k: (buckets[k], n) for k, n in EXPECTED.buckets.items() if buckets[k] < n}
+    if low:
+        wrong.append(f"lost: buckets with too little (seen, expected): {low}")
+    small = {k: (max(windows[k], default=0), n) for k, n in EXPECTED.windows.items() if max(windows[k], default=0) < n}
+    if small:
+        wrong.append(f"lost: windows with too little (seen, expected): {small}")
+    for key, expected in EXPECTED.counts.items():
+        if not any(rules == NUM_RULES and count >= expected for rules, count in ends[key]):
+            wrong.append(f"lost: the end of key {key}: {ends[key]}, not {(NUM_RULES, expected)}")
+    if is_exactly_once:
+        wrong += _check_once(seen, counts, buckets, windows, ends)
+    return wrong
+
+
+def _check_once(
+    seen: Counter[tuple[str, int]],
+    counts: dict[int, list[tuple[int, str, int]]],
+    buckets: Counter[tuple[int, int]],
+    windows: dict[tuple[int, int], list[int]],
+    ends: dict[int, list[tuple[int, int]]],
+) -> list[str]:
+    wrong: list[str] = []
+    twice = sorted(name for name, times in seen.items() if times > 1)
+    if twice:
+        wrong.append(f"duplicated: {len(twice)} records, {twice[:5]}")
+    for key, rows in counts.items():
+        rows.sort()
+        if [count for count, _, _ in rows] != list(range(1, len(rows) + 1)):
+            wrong.append(f"duplicated: key {key} was counted {[count for count, _, _ in rows]}")
+        last: dict[str, int] = {}
+        for _, split, number in rows:
+            if number <= last.get(split, -1):
+                wrong.append(f"reordered: key {key}, split {split}: {number} behind {last[split]}")
+            last[split] = number
+    if buckets != EXPECTED.buckets:
+        high = {k: (n, EXPECTED.buckets[k]) for k, n in buckets.items() if n > EXPECTED.buckets[k]}
+        wrong.append(f"duplicated: buckets with too much (seen, expected): {high}")
+    for window, results in windows.items():
+        if len(set(results)) != len(results) or max(results, default=0) > EXPECTED.windows[window]:
+            wrong.append(f"duplicated: window {window} gave {results}, {EXPECTED.windows[window]} is all there is")
+    for key, given in ends.items():
+        if given != [(NUM_RULES, EXPECTED.counts[key])]:
+            wrong.append(f"duplicated: key {key} ended with {given}")
+    return wrong
+
+
+def check_state(files: dict[str, bytes], is_exactly_once: bool) -> list[str]:
+    """What is wrong with the state in the last checkpoint, which was taken when all tasks had finished.
+
+    Args:
+        files: the storage as it was when that checkpoint was recorded.
+        is_exactly_once: whether state counts everything once; else at least once.
+    """
+    storage = MemoryFileSystem()
+    storage.files = files
+    retained = FileCompletedStore(ROOT, JOB, 0, storage, "").retained()
+    if not retained:
+        return ["the job has ended without a checkpoint"]
+    reader = SavepointReader.read(retained[-1].location, storage)
+    found: dict[str, tuple[Any, Any]] = {
+        "count": (_keyed(reader, "account", "count"), dict(EXPECTED.counts)),
+        "judged": (_keyed(reader, "judge", "judged"), dict(EXPECTED.counts)),
+    }
+    for source, counts in SPLITS.items():
+        for name in ("passed", "passed-union"):
+            values = reader.operator_state(f"verify-{source}", name)["value"].to_list()
+            found[f"{name} of {source}"] = ({0: sum(values)}, {0: sum(counts)})
+    if is_exactly_once:
+        numbers = {key: sorted(values) for key, values in _keyed(reader, "account", "numbers").items()}
+        found["numbers"] = (numbers, {key: sorted(values) for key, values in EXPECTED.numbers.items()})
+        buckets = {key: left for key, left in _keyed(reader, "account", "buckets").items() if left}
+        found["buckets"] = (buckets, {})
+    last = {(key, split): n for key, pairs in _keyed(reader, "account", "last").items() for split, n in _pairs(pairs)}
+    found["last"] = (last, EXPECTED.last)
+    wrong = [
+        f"state {name!r} is {given}, not {expected}"
+        for name, (given, expected) in found.items()
+        if (given != expected if is_exactly_once or name == "last" else _is_less(given, expected))
+    ]
+    left = len(reader.timers("account")) + len(reader.timers("judge"))
+    return wrong + ([f"{left} timers are left"] if left else [])
+
+
+def _keyed(reader: SavepointReader, operator: str, state: str) -> dict[int, Any]:
+    frame = reader.keyed_state(operator, state)
+    return dict(zip(frame["key"].to_list(), frame["value"].to_list(), strict=True))
+
+
+def _pairs(entries: Any) -> list[tuple[str, int]]:
+    """A map as the reader gives it: a dict, or a list of pairs."""
+    if isinstance(entries, dict):
+        return list(entries.items())
+    return [tuple(entry.values()) if isinstance(entry, dict) else tuple(entry) for entry in entries]
+
+
+def _is_less(given: dict[Any, int], expected: dict[Any, int]) -> bool:
+    return any(given.get(key, 0) < value for key, value in expected.items())

@@ -1,0 +1,54 @@
+"""Runs one scenario and judges it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.simulation.oracle import check_rows, check_state
+from tests.simulation.scenario import Scenario, scenario_of
+from tests.simulation.workload import job
+from tests.simulation.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a run ended."""
+
+    scenario: Scenario
+    violations: tuple[str, ...]
+    """Empty: all is well."""
+    world: World
+
+    def report(self) -> str:
+        """For people: what was simulated, what happened, what was wrong."""
+        happened = "\n".join(f"    {fault}" for fault in self.world.happened) or "    nothing"
+        story = "\n".join(f"  {line}" for line in self.world.story)
+        wrong = "\n".join(f"  {violation}" for violation in self.violations) or "  nothing"
+        return f"{self.scenario}\n  happened:\n{happened}\nstory:\n{story}\nwrong:\n{wrong}"
+
+
+def simulate(scenario: Scenario, trace: Callable[[str], None] | None = None) -> Verdict:
+    """Run a scenario.
+
+    Args:
+        scenario: what runs and what goes wrong.
+        trace: takes each line of the story as it happens.
+    """
+    world = World(scenario, trace)
+    world.graph = job(
+        scenario.parallelism, scenario.is_spread, scenario.buffer_timeout_ms, scenario.options(str(world.directory))
+    )
+    world.run()
+    violations = [*world.violations, *world.database.violations]
+    violations += check_rows(world.database.rows(), scenario.is_exactly_once)
+    if not world.violations:
+        violations += check_state(world.files.at_last_record, scenario.is_exactly_once_inside)
+    return Verdict(scenario, tuple(violations), world)
+
+
+def story_of(seed: int) -> str:
+    """What happens in the run of a seed, line by line."""
+    lines: list[str] = []
+    simulate(scenario_of(seed), lines.append)
+    return "\n".join(lines)

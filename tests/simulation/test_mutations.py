@@ -1,0 +1,43 @@
+"""Mistakes put into production code on purpose: the simulation has to find each within a bounded set of seeds."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.simulation.mutations import MUTATIONS, Mutation, mutated
+from tests.simulation.scenario import scenario_of
+from tests.simulation.simulate import simulate
+
+NUM_SEEDS = 80
+"""Of which one at least has to fail. A mistake that needs more is one that the simulation does not look for."""
+
+
+@pytest.fixture(autouse=True)
+def silent() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def finds(mutation: Mutation) -> bool:
+    """Whether a seed fails with the mistake; those that are known to are tried first."""
+    seeds = dict.fromkeys((*mutation.seeds, *range(NUM_SEEDS)))
+    with mutated(mutation):
+        return any(simulate(scenario_of(seed)).violations for seed in seeds)
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [pytest.param(m, id=m.name, marks=[pytest.mark.slow] if m.hangs else []) for m in MUTATIONS],
+)
+def test_a_mistake_is_found(mutation: Mutation) -> None:
+    assert finds(mutation), f"no seed below {NUM_SEEDS} fails although {mutation.name}"
+
+
+def test_a_mutation_that_fits_nowhere_is_an_error() -> None:
+    lost = Mutation("gone", MUTATIONS[0].owner, MUTATIONS[0].function, "no such line", "")
+    with pytest.raises(LookupError), mutated(lost):
+        pass

@@ -1,0 +1,669 @@
+"""A whole cluster in one loop: a scheduler that picks from a seed what happens next, and the processes that it steps.
+
+Real are JobMaster, slots, tasks, operators, backends, sinks and the code of the storage. Simulated are time, the
+network, the file system, the database behind the sink and who runs when. A process that freezes in the middle of a step
+does so by running the rest of the world inside of that step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import os
+import random
+import shutil
+import tempfile
+import traceback
+import uuid
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from runtime.checkpoint.file_completed_store import FileCompletedStore
+from runtime.checkpoint.snapshot_files import SnapshotFiles
+from runtime.checkpoint.storage import Retries
+from runtime.core.ids import Attempt, SlotId
+from runtime.graph.job_graph import JobGraph
+from runtime.jobmaster.actions import SlotProcess as SlotProcessId
+from runtime.jobmaster.checkpoint_storage import CheckpointHome, StorageWorker
+from runtime.jobmaster.client_outputs import ClientOutputs
+from runtime.jobmaster.driver import JobMasterDriver
+from runtime.jobmaster.events import JobMasterEvent
+from runtime.jobmaster.execution_graph import Region
+from runtime.jobmaster.job_state import JobState
+from runtime.jobmaster.rescaling import rescaled
+from runtime.task.messages import JobMasterMessage
+from runtime.task.slot import ControlLostError, Slot
+from runtime.testing.clock import ManualClock
+from runtime.testing.jobs import START_MS
+from runtime.testing.memory_file_system import MemoryFileSystem
+from tests.simulation import active
+from tests.simulation.control import SimulatedLink
+from tests.simulation.database import Database
+from tests.simulation.faults import Action, Fault, InjectedError, Point, ProcessEndedError
+from tests.simulation.files import ROOT, SAVEPOINTS, SimulatedFiles
+from tests.simulation.network import SimulatedEnvironment, Wire
+from tests.simulation.scenario import Scenario
+
+NO_PAUSES = Retries((0.0, 0.0), pause=lambda _: None)
+_MAX_DEPTH = 3
+_MAX_DELAY_MS = 4.0
+_TAKEOVER_MS = 400.0
+_STORY = 400
+_PATIENCE_MS = 10.0
+_PID = f" (pid {os.getpid()} on localhost)"
+#: what runs on after the job's end has so long to notice
+_AFTERLIFE_MS = 30_000.0
+
+
+class Process:
+    """Something that runs, freezes and ends as a whole."""
+
+    is_jobmaster = False
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.is_dead = False
+        self.is_frozen = False
+        #: cut off from the JobMaster, and out of reach of whoever would end it
+        self.is_isolated = False
+        #: what arrived while it was frozen
+        self.held: list[Callable[[], None]] = []
+        #: transactions that it has begun: their connection ends with it
+        self.transactions: list[str] = []
+        self.due_ms = world.clock.monotonic_ms()
+
+    def wake(self) -> None:
+        self.due_ms = min(self.due_ms, self.world.clock.monotonic_ms())
+
+    def step(self) -> None:
+        raise NotImplementedError
+
+    def ended(self) -> None:
+        """It has been killed."""
+
+
+class SlotProcess(Process):
+    """A slot, its network and its upload threads."""
+
+    def __init__(self, world: World, slot: SlotId, attempt: Attempt, master: JobMasterProcess) -> None:
+        super().__init__(world, f"slot {slot} of attempt {attempt} under {master.name}")
+        self.slot_id = slot
+        self.attempt = attempt
+        self.link = SimulatedLink(world, slot, attempt, self, master)
+        self.environment = SimulatedEnvironment(self, slot, attempt, world.wire, world.scenario.window_bytes)
+        self._uploads: deque[Callable[[], None]] = deque()
+        self._has_closed_uploads = False
+        self.slot = Slot(
+            slot, attempt, "localhost", self.environment, self.link, world.clock, self, world.files, NO_PAUSES
+        )
+        self.slot.on_wake(self.wake)
+
+    # Uploads: a thread that gets its turn at some time
+
+    def submit(self, action: Callable[[], None]) -> None:
+        if self._has_closed_uploads:
+            return
+
+        def run() -> None:
+            if not self._has_closed_uploads:
+                action()
+
+        self.world.later(self, run, self.world.scenario.upload_ms)
+
+    def close(self) -> None:
+        self._has_closed_uploads = True
+
+    def step(self) -> None:
+        world = self.world
+        world.reach(Point.STEP, self.name)
+        if self.link.lost is not None:
+            with contextlib.suppress(ControlLostError):
+                self.slot.run()
+            self._leave()
+            return
+        try:
+            self.slot.step()
+        except ControlLostError as error:
+            self.link.lost = self.link.lost or str(error)
+            self.wake()
+            return
+        if self.slot.is_released:
+            world.tell(f"{self.name} is released")
+            self._leave()
+            return
+        self.due_ms = world.clock.monotonic_ms() + self.slot.idle_ms()
+
+    def _leave(self) -> None:
+        self.environment.close()
+        self.world.wire.pump()
+        if self.link.lost is not None:
+            self.world.tell(f"{self.name} ends by itself: {self.link.lost}")
+            self.link.break_off("the slot has ended")
+        self.is_dead = True
+        self.world.database.forget_open(self.transactions)
+
+    def ended(self) -> None:
+        self.world.wire.break_all_of(self)
+        self.link.break_off("its process is gone")
+
+
+class JobMasterProcess(Process):
+    """One JobMaster: its driver, and the slots that it has asked for. Implements SlotProvider."""
+
+    is_jobmaster = True
+
+    def __init__(self, world: World, epoch: int, graph: JobGraph, first_attempt: Attempt) -> None:
+        super().__init__(world, f"JobMaster {epoch}")
+        self.epoch = epoch
+        self.attempts: list[Attempt] = []
+        self._told: JobState | None = None
+        self._known_failures: set[tuple[Attempt, float]] = set()
+        self._slots: dict[tuple[SlotId, Attempt], SlotProcess] = {}
+        files = SnapshotFiles(world.files, retries=NO_PAUSES)
+
+        def open_store() -> FileCompletedStore:
+            return FileCompletedStore.open(
+                ROOT, graph.job_id, epoch, world.files, owner=f"JobMaster {epoch}", retries=NO_PAUSES
+            )
+
+        home = CheckpointHome(ROOT, files, open_store, epoch, new_name=lambda: f"{world.random.getrandbits(48):012x}")
+        self.driver = JobMasterDriver(
+            graph, lambda post: self, ClientOutputs(), world.clock, first_attempt, home, is_inline=True
+        )
+        self.driver.on_post = self.wake
+        self._storage = ScheduledStorage(self.driver._storage, world)
+        self.driver._storage = self._storage  # type: ignore[assignment]
+
+    @property
+    def state(self) -> JobState:
+        return self.driver._machine.state
+
+    def post(self, event: JobMasterEvent) -> None:
+        self.driver.post(event)
+
+    def step(self) -> None:
+        world = self.world
+        was_running = self.state is JobState.RUNNING
+        self.driver.step()
+        self.driver._machine.check_invariants()
+        self._tell_failures()
+        if self.state is JobState.RUNNING and not was_running:
+            world.tell(f"{self.name}: attempt {self.driver._machine.attempt} is RUNNING")
+        if self.driver.ended.is_set():
+            world.tell(f"{self.name}: the job is {self.state.name}")
+            self.is_dead = True
+            for process in self._slots.values():
+                process.link.break_off("the JobMaster has ended")
+            return
+        if not self.driver._events.empty():
+            # what the storage has answered just now
+            self.wake()
+            return
+        deadline = self.driver.next_deadline_ms()
+        self.due_ms = world.clock.monotonic_ms() + 1_000.0 if deadline is None else deadline
+
+    def _tell_failures(self) -> None:
+        exceptions = self.driver.status().exceptions if self.driver._machine.state is not self._told else ()
+        self._told = self.driver._machine.state
+        for entry in exceptions:
+            if (entry.attempt, entry.timestamp_ms) not in self._known_failures:
+                self._known_failures.add((entry.attempt, entry.timestamp_ms))
+                self.world.tell(f"{self.name}: {entry.cause.message}")
+
+    def ended(self) -> None:
+        for process in self._slots.values():
+            process.link.break_off("the JobMaster is gone")
+
+    # SlotProvider
+
+    def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
+        world = self.world
+        if not world.leads(self):
+            # an attempt begins when the job's row says so, and that is written under the leader's epoch
+            world.tell(f"{self.name} may not begin attempt {attempt} any more")
+            world.later(self, lambda: world.kill(self), 1_000.0)
+            return
+        self.attempts.append(attempt)
+        world.last_attempt = Attempt(max(world.last_attempt, attempt))
+        world.tell(f"{self.name}: attempt {attempt} begins")
+        for region in regions:
+            for slot in region.slots:
+                world.later(None, self._starter(slot, attempt), 50.0)
+
+    def _starter(self, slot: SlotId, attempt: Attempt) -> Callable[[], None]:
+        def start() -> None:
+            if self.is_dead or attempt != self.attempts[-1]:
+                return
+            process = SlotProcess(self.world, slot, attempt, self)
+            self._slots[slot, attempt] = process
+            self.world.add(process)
+
+        return start
+
+    def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
+        process = self._slots.get((slot, attempt))
+        if process is not None:
+            process.link.tell(message)
+
+    def refuse(self, slot: SlotId, attempt: Attempt, cause: str) -> None:
+        process = self._slots.get((slot, attempt))
+        if process is not None:
+            process.link.break_off(cause)
+
+    def kill_slots(self, attempt: Attempt, processes: Sequence[SlotProcessId]) -> None:
+        for process in processes:
+            self._kill(self._slots.get((process.slot, attempt)))
+
+    def release_attempt(self, attempt: Attempt) -> None:
+        for (_, of_attempt), process in self._slots.items():
+            if of_attempt == attempt:
+                self._kill(process)
+
+    def _kill(self, process: SlotProcess | None) -> None:
+        if process is not None and not process.is_isolated:
+            self.world.kill(process)
+
+    def close(self) -> None:
+        """What is left of the slots ends when its stream does."""
+
+
+class ScheduledStorage:
+    """The storage worker of a JobMaster, whose work is done when the scheduler says so: as if by a thread."""
+
+    def __init__(self, worker: StorageWorker, world: World) -> None:
+        self._worker = worker
+        self._world = world
+        self._due_ms: float | None = None
+        self.recover, self.freeze, self.close = worker.recover, worker.freeze, worker.close
+
+    @property
+    def is_idle(self) -> bool:
+        return self._worker.is_idle
+
+    def put(self, action: object) -> None:
+        self._worker.put(action)  # type: ignore[arg-type]
+
+    def next_ms(self) -> float | None:
+        retry_ms = self._worker.next_ms()
+        if retry_ms is None:
+            return None
+        if self._due_ms is None:
+            self._due_ms = self._world.clock.monotonic_ms() + self._world.delay_ms(self._world.scenario.upload_ms)
+        return max(retry_ms, self._due_ms)
+
+    def step(self) -> bool:
+        due_ms = self.next_ms()
+        if due_ms is None or due_ms > self._world.clock.monotonic_ms():
+            return False
+        self._due_ms = None
+        self._worker._perform_first()
+        return True
+
+
+class World:
+    """One run.
+
+    Args:
+        scenario: what runs, how, and what goes wrong.
+        trace: takes each line of the story as it happens.
+    """
+
+    #: the job; set before `run`
+    graph: JobGraph
+
+    def __init__(self, scenario: Scenario, trace: Callable[[str], None] | None = None) -> None:
+        self.scenario = scenario
+        self.random = random.Random(scenario.seed)
+        self.clock = ManualClock(START_MS)
+        self.files = SimulatedFiles(self)
+        self.database = Database()
+        self.wire = Wire(self)
+        self.directory = Path(tempfile.mkdtemp(prefix="tidemark-simulation-"))
+        self.lease_ms = float(scenario.heartbeat_timeout_ms)
+        self.violations: list[str] = []
+        self.last_attempt = Attempt(-1)
+        self.outcome: JobState | None = None
+        self.num_turns = 0
+        #: how often each point was passed
+        self.passed: Counter[Point] = Counter()
+        #: faults that have happened
+        self.happened: list[Fault] = []
+        self.story: deque[str] = deque(maxlen=_STORY)
+        self._trace = trace
+        self._faults = {(fault.point, fault.nth): fault for fault in scenario.faults}
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._num_events = 0
+        self._processes: list[Process] = []
+        self._depth = 0
+        self._nobody = Process(self, "nobody")
+        self.current: Process = self._nobody
+        self._epoch = 0
+        self.leader: JobMasterProcess | None = None
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run the job to its end and everything that is left of it to theirs."""
+        with active.running(self), _seeded(self.scenario.seed):
+            try:
+                self._take_over()
+                self._run_until(lambda: self.outcome is not None)
+                end_ms = self.clock.monotonic_ms() + _AFTERLIFE_MS
+                self._run_until(lambda: not self._processes or self.clock.monotonic_ms() > end_ms)
+                self.violations += [f"{process.name} is left behind" for process in self._processes]
+            finally:
+                self._processes.clear()
+                self._events.clear()
+                shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _run_until(self, is_over: Callable[[], bool]) -> None:
+        while not is_over():
+            if self.num_turns >= self.scenario.max_turns:
+                if self.outcome is None:
+                    self.violations.append(f"the job has not ended within {self.num_turns} turns")
+                    self.outcome = JobState.FAILING
+                return
+            self.num_turns += 1
+            if not self._turn():
+                self.violations.append("nothing will ever happen again")
+                self.outcome = self.outcome or JobState.FAILING
+                return
+
+    def _turn(self) -> bool:
+        now = self.clock.monotonic_ms()
+        ready = [p for p in self._processes if p.due_ms <= now and not p.is_frozen]
+        if self._events and self._events[0][0] <= now:
+            # what arrives goes before who waits for it about as often as after; the network does not wait for long
+            choice = self.random.randrange(len(ready) + 1)
+            if choice == len(ready) or self._events[0][0] < now - _PATIENCE_MS:
+                self._run_event()
+            else:
+                self._step(ready[choice])
+            return True
+        if ready:
+            longest = min(ready, key=lambda process: process.due_ms)
+            is_late = longest.due_ms < now - _PATIENCE_MS
+            self._step(longest if is_late or len(ready) == 1 else self.random.choice(ready))
+            return True
+        next_ms = [p.due_ms for p in self._processes if not p.is_frozen]
+        if self._events:
+            next_ms.append(self._events[0][0])
+        if not next_ms:
+            return False
+        self.clock.advance(max(0.01, min(next_ms) - now))
+        return True
+
+    def _run_event(self) -> None:
+        _, _, action = heapq.heappop(self._events)
+        with contextlib.suppress(ProcessEndedError):
+            action()
+        self.wire.pump()
+
+    def _step(self, process: Process) -> None:
+        self._run_as(process, process.step)
+        self.clock.advance(0.1)
+        self.wire.pump()
+        if process.is_dead and process in self._processes:
+            self._processes.remove(process)
+        if process is self.leader and isinstance(process, JobMasterProcess) and process.is_dead:
+            self._leader_has_gone()
+
+    def _run_as(self, process: Process, action: Callable[[], None]) -> None:
+        before, self.current = self.current, process
+        try:
+            action()
+        except ProcessEndedError:
+            if not process.is_dead:
+                raise
+        except Exception as error:
+            # no function of the job: the engine itself is broken
+            where = "".join(traceback.format_exception(error))
+            self.violations.append(f"{process.name} broke: {type(error).__name__}: {error}\n{where}")
+            self.kill(process)
+        finally:
+            self.current = before
+
+    # --- time ---------------------------------------------------------------------------------------------------------
+
+    def delay_ms(self, most_ms: float = _MAX_DELAY_MS) -> float:
+        """How long something takes."""
+        return self.random.random() * most_ms
+
+    def at(self, time_ms: float, action: Callable[[], None]) -> None:
+        """Have something happen at a time."""
+        self._num_events += 1
+        heapq.heappush(self._events, (time_ms, self._num_events, action))
+
+    def later(self, process: Process | None, action: Callable[[], None], most_ms: float = _MAX_DELAY_MS) -> None:
+        """Have something happen in a process, if it still is there."""
+        self.deliver(process, self.clock.monotonic_ms() + self.delay_ms(most_ms), action)
+
+    def deliver(self, process: Process | None, time_ms: float, action: Callable[[], None]) -> None:
+        """Have something happen in a process at a time; while it is frozen it waits."""
+
+        def arrive() -> None:
+            if process is None:
+                action()
+            elif process.is_frozen:
+                process.held.append(action)
+            elif not process.is_dead:
+                self._run_as(process, action)
+
+        self.at(time_ms, arrive)
+
+    # --- processes ----------------------------------------------------------------------------------------------------
+
+    def add(self, process: Process) -> None:
+        """A process has started."""
+        self._processes.append(process)
+
+    def environment_at(self, address: str) -> SimulatedEnvironment | None:
+        """The network of the slot at an address."""
+        for process in self._processes:
+            if isinstance(process, SlotProcess) and process.environment.address == address:
+                return process.environment
+        return None
+
+    def slots(self) -> list[SlotProcess]:
+        """Slots that live."""
+        return [p for p in self._processes if isinstance(p, SlotProcess)]
+
+    def kill(self, process: Process) -> None:
+        """End a process at once. If it is the one that runs, who calls raises ProcessEndedError."""
+        if process.is_dead:
+            return
+        self.tell(f"{process.name} is killed")
+        process.is_dead = True
+        process.is_frozen = False
+        if process in self._processes:
+            self._processes.remove(process)
+        self.database.forget_open(process.transactions)
+        process.ended()
+        if process is self.leader:
+            self._leader_has_gone()
+
+    def check_alive(self) -> None:
+        """End what a dead process still tries to do.
+
+        Raises:
+            ProcessEndedError: the process that runs has been killed.
+        """
+        if self.current.is_dead:
+            raise ProcessEndedError
+
+    def _take_over(self) -> None:
+        """A JobMaster begins, the first one or the next."""
+        self._epoch += 1
+        graph = self.graph
+        parallelism = self.scenario.parallelism_of(self._epoch)
+        if parallelism is not None:
+            graph = self.at_parallelism(graph, parallelism)
+        self.tell(f"JobMaster {self._epoch} takes over")
+        self.leader = JobMasterProcess(self, self._epoch, graph, Attempt(self.last_attempt + 1))
+        self.add(self.leader)
+
+    def leads(self, master: JobMasterProcess) -> bool:
+        """Whether no other JobMaster has taken over from this one."""
+        return master.epoch == self._epoch
+
+    def _leader_has_gone(self) -> None:
+        leader, self.leader = self.leader, None
+        assert leader is not None
+        if leader.state.is_terminal:
+            # the job's row says so
+            self.outcome = leader.state
+            if leader.state is not JobState.FINISHED:
+                failures = [entry.cause for entry in leader.driver.status().exceptions]
+                self.violations.append(f"the job is {leader.state.name}: {failures[-1] if failures else 'no cause'}")
+        else:
+            self.at(self.clock.monotonic_ms() + self.delay_ms(_TAKEOVER_MS), self._take_over)
+
+    def at_parallelism(self, graph: JobGraph, parallelism: int) -> JobGraph:
+        """The graph, each vertex that is not meant to be alone with another parallelism."""
+        return rescaled(
+            graph, {v.vertex_id: parallelism for v in graph.vertices if v.parallelism > 1 or parallelism == 1}
+        )
+
+    # --- faults -------------------------------------------------------------------------------------------------------
+
+    def reach(self, point: Point, detail: str = "", refuses: Exception | None = None) -> Fault | None:
+        """The process that runs passes a point.
+
+        Args:
+            point: the point.
+            detail: for the story.
+            refuses: how an operation fails here; None = as a function of the job does.
+
+        Returns:
+            A fault that the caller has to bring about.
+
+        Raises:
+            ProcessEndedError: the process has ended here.
+            Exception: what it does fails.
+        """
+        self.check_alive()
+        self.passed[point] += 1
+        fault = self._faults.pop((point, self.passed[point]), None)
+        if fault is None:
+            return None
+        self.tell(f"FAULT {fault} in {self.current.name} {detail}")
+        self.happened.append(fault)
+        process = self.current
+        match fault.action:
+            case Action.KILL:
+                self.kill(process)
+                raise ProcessEndedError
+            case Action.RAISE:
+                raise refuses if refuses is not None else InjectedError(str(fault))
+            case Action.FREEZE:
+                self._freeze(process, fault.ms)
+            case Action.ISOLATE:
+                process.is_isolated = not process.is_jobmaster
+            case Action.KILL_JOBMASTER if self.leader is not None:
+                self.kill(self.leader)
+                self.check_alive()
+            case Action.FREEZE_JOBMASTER if self.leader is not None:
+                self._replace_leader(self.leader, fault.ms)
+            case Action.DISCONNECT if self.wire.pairs:
+                self.random.choice(self.wire.pairs).break_off("the connection was lost")
+            case Action.RESCALE if self.leader is not None:
+                self._rescale(self.leader, fault.ms)
+            case Action.SAVEPOINT if self.leader is not None:
+                self.leader.driver.trigger_savepoint(SAVEPOINTS)
+            case Action.DAMAGE if self._damage():
+                self.kill(process)
+                raise ProcessEndedError
+            case Action.LAND_LATE:
+                return fault
+        return None
+
+    def work(self, point: Point) -> None:
+        """A function works on a record: that takes time."""
+        if self.scenario.record_ms:
+            self.clock.advance(self.scenario.record_ms)
+        self.reach(point)
+
+    def _freeze(self, process: Process, ms: float) -> None:
+        """Let the world go on without the process, in the middle of what it does."""
+        if self._depth >= _MAX_DEPTH:
+            return
+        end_ms = self.clock.monotonic_ms() + ms
+        process.is_frozen = True
+        self._depth += 1
+        before = self.current
+        self.current = self._nobody
+        self.at(end_ms, lambda: None)
+        self._run_until(lambda: process.is_dead or self.clock.monotonic_ms() >= end_ms)
+        self.current = before
+        self._depth -= 1
+        self._thaw(process)
+        self.check_alive()
+
+    def _thaw(self, process: Process) -> None:
+        process.is_frozen = False
+        process.wake()
+        self.tell(f"{process.name} goes on")
+        held, process.held = process.held, []
+        for action in held:
+            self.deliver(process, self.clock.monotonic_ms(), action)
+
+    def _replace_leader(self, leader: JobMasterProcess, ms: float) -> None:
+        """The leader stands still long enough for another one to begin, and comes back as if nothing had been."""
+        self.leader = None
+        self.at(self.clock.monotonic_ms() + self.delay_ms(min(_TAKEOVER_MS, ms)), self._take_over)
+        if leader is self.current:
+            self._freeze(leader, ms)
+            return
+        leader.is_frozen = True
+        self.at(self.clock.monotonic_ms() + ms, lambda: self._thaw(leader))
+
+    def _rescale(self, leader: JobMasterProcess, parallelism: int) -> None:
+        graph = leader.driver._machine.graph
+        wanted = self.at_parallelism(graph, parallelism)
+        leader.driver.rescale({v.vertex_id: v.parallelism for v in wanted.vertices})
+
+    def _damage(self) -> bool:
+        """Flip a byte of the newest checkpoint, if there is an older one to fall back to."""
+        storage = MemoryFileSystem()
+        storage.files = self.files.files
+        retained = FileCompletedStore(ROOT, self.graph.job_id, 0, storage, "").retained()
+        if len(retained) < 2:
+            return False
+        names = [name for name in storage.files if name.startswith(retained[-1].location + "/")]
+        uri = self.random.choice([name for name in sorted(names) if not name.endswith("/_metadata")] or sorted(names))
+        content = bytearray(storage.files[uri])
+        content[self.random.randrange(len(content))] ^= 1 << self.random.randrange(8)
+        storage.files[uri] = bytes(content)
+        self.tell(f"{uri} is damaged")
+        return True
+
+    # --- the story ----------------------------------------------------------------------------------------------------
+
+    def tell(self, what: str) -> None:
+        """Add a line to the story."""
+        # all slots are in one process, whose number is not the same each time
+        line = f"{self.clock.monotonic_ms():9.1f} {what}".replace(_PID, "")
+        self.story.append(line)
+        if self._trace is not None:
+            self._trace(line)
+
+    def violate(self, what: str) -> None:
+        """Something happened that must never happen."""
+        self.tell(f"VIOLATION {what}")
+        self.violations.append(what)
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Names that are made at random, and everything else that is, are the same each time."""
+    source = random.Random(seed)
+    original, state = uuid.uuid4, random.getstate()
+    random.seed(seed)
+    uuid.uuid4 = lambda: uuid.UUID(int=source.getrandbits(128), version=4)
+    try:
+        yield
+    finally:
+        uuid.uuid4 = original
+        random.setstate(state)
