@@ -37,7 +37,7 @@ demo: setup ## Run the flights job on Spark with progress; print the worst hours
 	@$(PYTHON_IN_VENV) examples/worst_hours.py $(DEMO_OUTPUT)
 
 test: setup ## Run all tests but the slow ones and those with a browser
-	$(PYTHON_IN_VENV) -m pytest -q -m "not slow and not e2e"
+	$(PYTHON_IN_VENV) -m pytest -q -n 2 --dist loadfile -m "not slow and not e2e"
 
 test-slow: setup ## Run the slow tests
 	$(PYTHON_IN_VENV) -m pytest -q -m slow

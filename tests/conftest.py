@@ -11,12 +11,13 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from hypothesis import settings
 
-from tests.job_runs import runs
+from tests.job_runs import add_runs, runs
 
 # a busy machine makes single examples slow at random; the time of a test as a whole is limited anyway
 settings.register_profile("tidemark", deadline=None)
@@ -74,6 +75,19 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
         leaked_children = {process.pid for process in still}
     assert not leaked_threads, f"threads left behind: {sorted(thread.name for thread in leaked_threads)}"
     assert not leaked_children, f"child processes left behind: {sorted(leaked_children)}"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand on what this process has counted, if it is one of several."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["job_runs"] = runs()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """One of several test processes is done."""
+    add_runs(getattr(node, "workeroutput", {}).get("job_runs", {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -20,7 +20,7 @@ class Role(enum.IntEnum):
     VIEWER = 1
     """Look at everything."""
     OPERATOR = 2
-    """Cancel jobs."""
+    """Cancel, stop and rescale jobs; take savepoints and dispose of them."""
     DEVELOPER = 3
     """Upload and run programs."""
     ADMIN = 4

@@ -20,6 +20,7 @@ from django.conf import settings
 
 JOB_KEY = "tidemark:job:{}"
 METRICS_KEY = "tidemark:metrics:{}"
+CHECKPOINTS_KEY = "tidemark:checkpoints:{}"
 CLUSTER_KEY = "tidemark:cluster"
 EVENTS_KEY = "tidemark:events:jobmanager"
 #: live documents of ended jobs are dropped after this; SQL has their last one
@@ -53,12 +54,18 @@ def get_document(key: str) -> Document | None:
     return json.loads(text) if isinstance(text, str) else None
 
 
-def put_fields(key: str, fields: Mapping[str, Document], expiry_s: int) -> None:
-    """Replace fields of a hash."""
+def put_fields(key: str, fields: Mapping[str, Document], expiry_s: int | None, dropped: Sequence[str] = ()) -> None:
+    """Replace fields of a hash, and drop others; without an expiry it stays."""
     texts: dict[Any, str] = {name: json.dumps(value, separators=(",", ":")) for name, value in fields.items()}
     pipeline = client().pipeline(transaction=False)
-    pipeline.hset(key, mapping=texts)
-    pipeline.expire(key, expiry_s)
+    if texts:
+        pipeline.hset(key, mapping=texts)
+    if dropped:
+        pipeline.hdel(key, *dropped)
+    if expiry_s is None:
+        pipeline.persist(key)
+    else:
+        pipeline.expire(key, expiry_s)
     pipeline.execute()
 
 

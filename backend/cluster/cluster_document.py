@@ -38,7 +38,10 @@ def job_entry(document: Document) -> Document:
     """A job's line, from its live document."""
     tasks = Counter(subtask["state"] for vertex in document["vertices"] for subtask in vertex["subtasks"])
     kept = ("id", "name", "state", "start_time", "end_time", "duration", "parallelism", "restarts", "waiting_for")
-    return {name: document[name] for name in kept} | {"tasks": dict(tasks), "tasks_total": tasks.total()}
+    entry = {name: document[name] for name in kept} | {"tasks": dict(tasks), "tasks_total": tasks.total()}
+    # documents of earlier versions have no checkpoints
+    latest = document.get("checkpoints", {}).get("latest", {}).get("completed")
+    return entry | {"last_checkpoint": None if latest is None else latest["latest_ack_timestamp"]}
 
 
 def taskmanager_entry(row: TaskManager, free_slots: int) -> Document:

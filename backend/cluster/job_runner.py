@@ -1,7 +1,8 @@
 """JobRunner: one job in the leading jobmanager: its JobMaster on a thread of its own, and what is to be written of it.
 
-`start`, `cancel` and `observe` are called by the jobmanager's loop. The driver's thread never touches SQL or Redis:
-what the world is told is read off the machine's status, so a slow database holds up nothing but the news.
+`start`, `cancel` and `observe` are called by the jobmanager's loop. What the world is told is read off the machine's
+status: a slow database holds up the news, and what has to be durable before it counts: that a checkpoint is complete
+(the job's storage thread), and that a further attempt has begun (the driver's thread).
 """
 
 from __future__ import annotations
@@ -11,21 +12,38 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from django.db import DatabaseError
+
+from backend.cluster.checkpoint_home import ClusterStorage
+from backend.cluster.checkpoint_store import SqlCompletedStore
+from backend.cluster.connections import brief_connection
 from backend.cluster.job_logs import JobLogs
+from backend.cluster.job_requests import JobRequests
+from backend.cluster.job_store import JobStore
+from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.live_document import LiveDocument, Placement, exception_document
-from backend.cluster.models import TERMINAL_STATES, Job
+from backend.cluster.models import TERMINAL_STATES, Job, Operation
 from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_provider import ClusterSlotProvider
+from runtime.checkpoint.statistics import CheckpointsSnapshot
 from runtime.common.configuration import Configuration
 from runtime.core.clock import Clock
-from runtime.core.ids import Attempt, SlotId
+from runtime.core.ids import Attempt, SlotId, VertexId
 from runtime.graph.job_graph import JobGraph
+from runtime.graph.plan import job_plan
+from runtime.jobmaster.checkpoint_storage import CheckpointHome
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import JobMasterEvent
 from runtime.jobmaster.execution_graph import ExecutionGraph
+from runtime.jobmaster.rescaling import rescaled
 from runtime.jobmaster.status import JobStatusSnapshot, TaskSnapshot
 
 logger = logging.getLogger(__name__)
+
+ANSWERS_TIMEOUT_MS = 5_000
+"""How long the end of a job waits for the answers to what was asked of it: a stop and its savepoint are saved together.
+The machine answers at the end itself; this is for one that broke."""
+SQL_RETRY_S = 1.0
 
 Document = dict[str, Any]
 
@@ -35,12 +53,15 @@ class JobRunner:
 
     Args:
         job: its row, claimed; changed here, saved by the jobmanager.
-        graph: its graph.
+        graph: its graph, with the parallelisms and directories that it runs with.
+        store: for attempts after the first one.
+        checkpoints: what is complete.
+        storage: where checkpoints are.
         resources: gives slots.
         host: address of this process that slots can reach.
         logs: takes what slots print.
         clock: for all deadlines.
-        first_attempt: number of the first attempt here; earlier leaders had lower ones.
+        first_attempt: number of the first attempt here; earlier leaders had lower ones, and it is in SQL.
         exceptions: what is known of earlier attempts, newest first.
 
     Raises:
@@ -51,6 +72,9 @@ class JobRunner:
         self,
         job: Job,
         graph: JobGraph,
+        store: JobStore,
+        checkpoints: SqlCompletedStore,
+        storage: ClusterStorage,
         resources: ResourceManager,
         host: str,
         logs: JobLogs,
@@ -60,10 +84,15 @@ class JobRunner:
     ) -> None:
         self.job = job
         self._graph = graph
+        self._store = store
+        self._checkpoints = checkpoints
         self._resources = resources
         self._clock = clock
         self._first_attempt = first_attempt
+        self._attempt_given_up = threading.Event()
+        self._ended_ms: float | None = None
         self._restarts_before = job.restarts
+        self._parallelism = {v.vertex_id: v.parallelism for v in graph.vertices}
         self._live = LiveDocument(job, graph, exceptions)
         self._locations: dict[Attempt, dict[SlotId, str]] = {}
         self._broken: BaseException | None = None
@@ -75,11 +104,22 @@ class JobRunner:
 
         def create_provider(post: Callable[[JobMasterEvent], None]) -> ClusterSlotProvider:
             providers.append(
-                ClusterSlotProvider(resources, host, job.id, job.created_at, configuration, self._begin, post)
+                ClusterSlotProvider(
+                    resources, host, job.id, job.created_at, configuration, self._begin, self._record_attempt, post
+                )
             )
             return providers[0]
 
-        self._driver = JobMasterDriver(graph, create_provider, logs, clock, first_attempt)
+        home = CheckpointHome(
+            storage.checkpoints_of(configuration),
+            storage.files(),
+            lambda: checkpoints,
+            store.epoch,
+            is_asked_always=True,
+            allowed=storage.allowed,
+        )
+        self._driver = JobMasterDriver(graph, create_provider, logs, clock, first_attempt, home)
+        self.requests = JobRequests(self._driver, self._slots_for)
         self._provider = providers[0]
         self._thread = threading.Thread(target=self._run, name=f"job-{job.id[:8]}", daemon=True)
 
@@ -96,12 +136,23 @@ class JobRunner:
         self._resources.withdraw(self.job.id)
         self._begin()
 
+    def carry_out(self, operation: Operation) -> None:
+        """Begin what a user asked for; `requests` has the answer later."""
+        self.requests.begin(operation)
+
+    def end_is_saved(self) -> None:
+        """The job's row says that it has ended."""
+        self._checkpoints.end_is_saved()
+
     def abandon(self) -> None:
         """This process ends: the job is left to the next leader, its slots are sent home."""
         self._abandoned = True
+        self._attempt_given_up.set()
         self._resources.withdraw(self.job.id)
+        # nothing of it is forgotten or deleted from here on
         if self._begun:
-            self._driver.cancel()
+            self._driver.abandon()
+        self._checkpoints.give_up()
 
     def wait_abandoned(self, timeout_s: float) -> None:
         """Wait for the slots to leave."""
@@ -122,6 +173,8 @@ class JobRunner:
         if job.is_terminal:
             return False
         snapshot = self._driver.status()
+        if snapshot.state.is_terminal and not self._may_end():
+            return False
         now = self._clock.now_ms()
         if self._broken is not None:
             job.state = "FAILED"
@@ -133,6 +186,7 @@ class JobRunner:
             entered = {state.value: int(since + offset) for state, since in snapshot.state_since_ms.items()}
             job.state_times = job.state_times | _settled(job.state_times, entered)
         job.attempt = max(snapshot.attempt, self._first_attempt)
+        self._note_parallelism(snapshot.parallelism)
         job.restarts = self._restarts_before + snapshot.restarts
         job.waiting_for = "" if job.is_terminal else self._resources.shortage(job.id)
         if job.state in TERMINAL_STATES:
@@ -150,6 +204,10 @@ class JobRunner:
     def tasks(self) -> Sequence[TaskSnapshot]:
         """The tasks of the current attempt, with all that they have reported."""
         return self._driver.status().tasks
+
+    def checkpoints(self) -> CheckpointsSnapshot:
+        """Checkpoints since this leader took the job."""
+        return self._driver.status().checkpoints
 
     def exceptions(self) -> list[Document]:
         """Failures since this leader took the job, newest first."""
@@ -179,7 +237,54 @@ class JobRunner:
             self._provider.release_attempt(self._driver.status().attempt)
             self._provider.close()
 
+    def _record_attempt(self, attempt: Attempt) -> bool:
+        """Called by the driver: no slot lives, so it may wait for SQL."""
+        if attempt <= self._first_attempt:
+            return True
+        while not self._attempt_given_up.is_set():
+            try:
+                with brief_connection():
+                    return self._store.record_attempt(self.job.id, attempt)
+            except LeadershipLostError:
+                return False
+            except DatabaseError as error:
+                logger.warning("attempt %d of job %s waits for the database: %s", attempt, self.job.id, error)
+            self._attempt_given_up.wait(SQL_RETRY_S)
+        return False
+
     # --- small things -------------------------------------------------------------------------------------------------
+
+    def _may_end(self) -> bool:
+        """Whether all that was asked of the job is answered."""
+        now_ms = self._clock.monotonic_ms()
+        if self._ended_ms is None:
+            self._ended_ms = now_ms
+        return not self.requests.is_open or self._broken is not None or now_ms - self._ended_ms > ANSWERS_TIMEOUT_MS
+
+    def _note_parallelism(self, parallelism: Mapping[VertexId, int]) -> None:
+        """A job that was rescaled: whoever leads next starts it as it runs now."""
+        changed = {v: n for v, n in parallelism.items() if self._parallelism.get(v) != n}
+        if not changed:
+            return
+        self._parallelism |= changed
+        graph = rescaled(self._graph, self._parallelism)
+        job = self.job
+        job.vertex_parallelism = {**job.vertex_parallelism, **changed}
+        job.parallelism = max(self._parallelism.values())
+        job.slots_required = ExecutionGraph(graph, self._first_attempt).slot_count
+        job.plan = job_plan(graph)
+
+    def _slots_for(self, parallelism: Mapping[VertexId, int]) -> tuple[int, int]:
+        """Slots that the job would need with other parallelisms, and those that it could have now.
+
+        Raises:
+            RescaleError: it cannot run with them.
+        """
+        now = rescaled(self._graph, self._parallelism)
+        needed, used = (
+            ExecutionGraph(graph, self._first_attempt).slot_count for graph in (rescaled(now, parallelism), now)
+        )
+        return needed, used + sum(free for _, free in self._resources.taskmanagers())
 
     def _placements(self, snapshot: JobStatusSnapshot) -> Mapping[SlotId, Placement]:
         where = self._provider.placements()

@@ -1,18 +1,27 @@
 """The leader's SQL: claims, saves and take-overs, every one in a transaction that holds the leader's epoch.
 
-Called by the jobmanager's loop only.
+Called by the jobmanager's loop only, except `record_attempt`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.db.models import F, QuerySet, Value
+from django.db.models.functions import Greatest
+
 from backend.cluster.leadership import Leadership
-from backend.cluster.models import TERMINAL_STATES, Job, JobException, Operation, TaskManager
+from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, JobException, Operation, TaskManager
+from runtime.checkpoint.locations import name_of, parent_of
+from runtime.checkpoint.settings import CheckpointSettings
+from runtime.common.configuration import Configuration
+from runtime.core.ids import Attempt
 
 #: what the leader changes of a job; the rest was written by who submitted it
 LEADER_FIELDS = ("state", "state_times", "ended_at", "attempt", "restarts", "waiting_for", "failure", "document")
+#: the same, of a job that was rescaled
+RESCALED_FIELDS = ("parallelism", "vertex_parallelism", "slots_required", "plan")
 KEPT_EXCEPTIONS = 100
 
 
@@ -26,6 +35,11 @@ class JobStore:
     def __init__(self, leadership: Leadership) -> None:
         self._leadership = leadership
         self._epoch = leadership.epoch
+
+    @property
+    def epoch(self) -> int:
+        """The leader's."""
+        return self._epoch
 
     def claim_new(self, now: int) -> list[Job]:
         """Take the jobs that nobody has taken, oldest first; they are CREATED then."""
@@ -57,18 +71,35 @@ class JobStore:
             job.leader_epoch = self._epoch
         return jobs
 
-    def save(self, job: Job, exceptions: Sequence[dict[str, Any]]) -> bool:
+    def record_attempt(self, job_id: str, attempt: Attempt) -> bool:
+        """An attempt is about to begin: no later leader will use its number. False if the job is not this leader's.
+
+        Any thread.
+        """
+        with self._leadership.fenced():
+            mine = Job.objects.filter(id=job_id, leader_epoch=self._epoch, attempt__lte=attempt)
+            return mine.update(attempt=attempt) == 1
+
+    def save(
+        self, job: Job, exceptions: Sequence[dict[str, Any]], answers: Mapping[str, dict[str, Any]] | None = None
+    ) -> bool:
         """Write what the leader knows of a job; returns False if a later leader has it.
 
         Args:
             job: its row.
             exceptions: failures of attempts that this leader ran.
+            answers: operation → result, of those that are over with the job.
         """
         with self._leadership.fenced():
-            values = {name: getattr(job, name) for name in LEADER_FIELDS}
+            fields = LEADER_FIELDS + (RESCALED_FIELDS if job.vertex_parallelism else ())
+            values = {name: getattr(job, name) for name in fields}
+            # the driver may have recorded a later attempt since
+            values["attempt"] = Greatest(F("attempt"), Value(job.attempt))
             mine = Job.objects.filter(id=job.id, leader_epoch__lte=self._epoch)
             if mine.update(leader_epoch=self._epoch, **values) != 1:
                 return False
+            for trigger_id, result in (answers or {}).items():
+                self._finish(Operation.objects.filter(trigger_id=trigger_id), result, job.ended_at or 0)
             for entry in exceptions:
                 JobException.objects.update_or_create(
                     job_id=job.id, attempt=entry["attempt"], defaults={k: v for k, v in entry.items() if k != "attempt"}
@@ -88,6 +119,25 @@ class JobStore:
         rows = Operation.objects.exclude(state=Operation.State.COMPLETED).select_related("job").defer("job__graph")
         return list(rows.order_by("created_at"))
 
+    def leftover_checkpoints(self) -> list[tuple[str, list[str]]]:
+        """Directories of checkpoints that ended jobs do not keep: their leader ended before it had deleted them.
+
+        Their rows are gone afterwards: what then fails to be deleted is left to people.
+        """
+        with self._leadership.fenced():
+            ended = Checkpoint.objects.filter(job__state__in=TERMINAL_STATES)
+            found: dict[str, set[str]] = {}
+            for row in ended.select_related("job").defer("job__document"):
+                if not _keeps_checkpoints(row.job):
+                    found.setdefault(row.job_id, set()).update(_directories(row))
+            Checkpoint.objects.filter(job_id__in=found).delete()
+        return [(job_id, sorted(directories)) for job_id, directories in found.items()]
+
+    def job_that_needs(self, directory: str) -> str | None:
+        """The job that has not ended and may go on from the checkpoint in that directory, if there is one."""
+        rows = Checkpoint.objects.filter(location=directory).exclude(job__state__in=TERMINAL_STATES)
+        return rows.values_list("job_id", flat=True).first()
+
     def begin(self, operation: Operation) -> bool:
         """Take an operation; False if it was taken."""
         with self._leadership.fenced():
@@ -97,9 +147,7 @@ class JobStore:
     def complete(self, operation: Operation, result: dict[str, Any], now: int) -> None:
         """An operation is over."""
         with self._leadership.fenced():
-            Operation.objects.filter(trigger_id=operation.trigger_id).exclude(state=Operation.State.COMPLETED).update(
-                state=Operation.State.COMPLETED, result=result, finished_at=now
-            )
+            self._finish(Operation.objects.filter(trigger_id=operation.trigger_id), result, now)
 
     def save_taskmanager(self, row: TaskManager) -> None:
         """A TaskManager has come or changed."""
@@ -120,7 +168,27 @@ class JobStore:
             )
 
     def _complete(self, job: Job) -> None:
+        now = job.ended_at or 0
         # a cancel that came too late has an answer too
-        job.operations.exclude(state=Operation.State.COMPLETED).update(
-            state=Operation.State.COMPLETED, result={"state": job.state}, finished_at=job.ended_at
+        self._finish(job.operations.filter(kind=Operation.Kind.CANCEL), {"state": job.state}, now)
+        self._finish(job.operations.all(), {"error": f"the job is {job.state}"}, now)
+
+    def _finish(self, operations: QuerySet[Operation], result: dict[str, Any], now: int) -> None:
+        operations.exclude(state=Operation.State.COMPLETED).update(
+            state=Operation.State.COMPLETED, result=result, finished_at=now
         )
+
+
+def _keeps_checkpoints(job: Job) -> bool:
+    """Whether the checkpoints of a job that has ended are left to its user."""
+    configuration = Configuration.from_dict(dict(job.graph["configuration"]))
+    retention = CheckpointSettings.from_configuration(configuration).retention
+    return retention.keeps(is_failed=job.state == "FAILED", is_canceled=job.state == "CANCELED")
+
+
+def _directories(row: Checkpoint) -> list[str]:
+    """What goes with a checkpoint that nobody needs: the directory of all its job's, or a claimed one's own."""
+    if not row.is_owned:
+        return []
+    parent = parent_of(row.location)
+    return [parent if name_of(parent) == row.job_id else row.location]

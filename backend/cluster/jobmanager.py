@@ -19,23 +19,32 @@ import redis
 from django.db import DatabaseError, close_old_connections
 
 from backend.cluster import bus, commands
+from backend.cluster.checkpoint_document import DETAILS, CheckpointDetails, all_details
+from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
+from backend.cluster.checkpoint_store import SqlCompletedStore, completed_checkpoints
 from backend.cluster.cluster_document import cluster_document, job_entry, listed_jobs, taskmanager_entry
 from backend.cluster.commands import SendCommand
 from backend.cluster.job_logs import JobLogs, SlotLogWriter, job_log_directory
 from backend.cluster.job_runner import JobRunner
 from backend.cluster.job_store import JobStore
 from backend.cluster.leadership import take_leadership
-from backend.cluster.live_document import planned_document
+from backend.cluster.leftovers import Leftovers
+from backend.cluster.live_document import planned_document, told_document
 from backend.cluster.models import Job, Operation, TaskManager
 from backend.cluster.resource_manager import KnownTaskManager, ResourceManager
 from backend.cluster.slot_pool import StageKey
 from backend.cluster.task_metrics import ACCUMULATORS, accumulators_document, metric_fields
+from runtime.checkpoint.errors import CheckpointStorageError
+from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
+from runtime.common.configuration import Configuration
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import Attempt, JobId
 from runtime.graph.codec import GraphFormatError, job_graph_from_json
 from runtime.graph.job_graph import JobGraph
+from runtime.jobmaster.rescaling import RescaleError, rescaled
+from runtime.jobmaster.restart_strategy import NoRestart, create_restart_strategy
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +59,8 @@ METRICS_MS = 2_000
 #: on the way out, jobs' slots are told to leave and given a moment
 STOP_TIMEOUT_S = 3.0
 
-_NO_RESTART = ("none", "off", "disable")
+#: an operation waits so long for its job to run: slots may have to be found, and state restored, behind a new leader
+OPERATION_PATIENCE_MS = 120_000
 
 
 class JobManager:
@@ -78,6 +88,9 @@ class JobManager:
         self._runners: dict[str, JobRunner] = {}
         #: rows whose save failed (SQL was away) and must be tried again
         self._unsaved: set[str] = set()
+        self._details: dict[str, CheckpointDetails] = {}
+        self._leads_since = clock.now_ms()
+        self._leftovers = Leftovers(cluster_storage().files())
         self._entries: dict[str, dict[str, Any]] = {}
         self._published: dict[str, int] = {}
         self._cluster: dict[str, Any] = {}
@@ -118,6 +131,7 @@ class JobManager:
             self._next_poll_ms = now + POLL_MS
             self._claim()
             self._operate()
+        self._answer()
         self._observe()
         if now >= self._next_publish_ms:
             self._next_publish_ms = now + PUBLISH_MS
@@ -138,6 +152,8 @@ class JobManager:
                 self._entries[job.id] = job_entry(job.document)
         for job in self._store.orphans():
             self._take_over(job)
+        for job_id, locations in self._store.leftover_checkpoints():
+            self._leftovers.delete(job_id, locations)
         self._recovered = True
 
     def _take_over(self, job: Job) -> None:
@@ -149,12 +165,10 @@ class JobManager:
             # it never ran: nothing was lost, and waiting on is no restart
             self._run(job, Attempt(job.attempt + 1) if job.waiting_for == "" else Attempt(job.attempt))
             return
-        strategy = str(job.graph["configuration"].get(options.RESTART_STRATEGY.key, options.RESTART_STRATEGY.default))
         cause = "the jobmanager that ran the job ended, and its slots with it"
-        if strategy.strip().lower() in _NO_RESTART:
-            self._end_without_run(
-                job, "FAILED", f"{cause}; {options.RESTART_STRATEGY.key} is {strategy}, so it is not restarted"
-            )
+        if not self._goes_on(job):
+            why = f"{options.RESTART_STRATEGY.key} is none and it takes no checkpoints"
+            self._end_without_run(job, "FAILED", f"{cause}; {why}, so the job is not restarted")
             return
         logger.info("job %s is restarted: %s", job.id, cause)
         lost = self._failure(job, cause)
@@ -162,21 +176,52 @@ class JobManager:
         self._store.save(job, [lost])
         self._run(job, Attempt(job.attempt + 1))
 
+    def _goes_on(self, job: Job) -> bool:
+        """Whether a job that ran under an earlier leader is started again.
+
+        With checkpoints always: that this process was replaced is no failure of the job. Else as after any failure.
+        """
+        try:
+            configuration = Configuration.from_dict(_graph_of(job).configuration)
+            if CheckpointSettings.from_configuration(configuration).is_enabled or job.checkpoints.exists():
+                return True
+            return not isinstance(create_restart_strategy(configuration, lambda: 0.5), NoRestart)
+        except (GraphFormatError, ConfigurationError):
+            # `_run` tells what is wrong
+            return True
+
     def _claim(self) -> None:
         for job in self._store.claim_new(self._clock.now_ms()):
             self._run(job, Attempt(job.attempt))
 
     def _run(self, job: Job, first_attempt: Attempt) -> None:
         try:
-            graph = replace(job_graph_from_json(job.graph), job_id=JobId(job.id))
-            logs = JobLogs(self._writer, job_log_directory(self._home, job.id))
-            known = self._store.known_exceptions(job)
-            runner = JobRunner(job, graph, self.resources, self._host, logs, self._clock, first_attempt, known)
-        except (GraphFormatError, ConfigurationError) as error:
+            storage = cluster_storage()
+            graph = replace(_graph_of(job), job_id=JobId(job.id))
+            graph = replace(graph, configuration=with_cluster_directories(graph.configuration, storage))
+            graph = rescaled(graph, job.vertex_parallelism)
+            checkpoints = SqlCompletedStore(self.leadership, job.id, completed_checkpoints(job.id), self._clock)
+            runner = JobRunner(
+                job,
+                graph,
+                self._store,
+                checkpoints,
+                storage,
+                self.resources,
+                self._host,
+                JobLogs(self._writer, job_log_directory(self._home, job.id)),
+                self._clock,
+                first_attempt,
+                self._store.known_exceptions(job),
+            )
+        except (GraphFormatError, ConfigurationError, RescaleError, CheckpointStorageError) as error:
             self._end_without_run(job, "FAILED", str(error))
             return
-        job.state = "CREATED"
+        job.state, job.attempt = "CREATED", first_attempt
+        # before anything of the attempt runs: no later leader may use its number
+        self._store.record_attempt(job.id, first_attempt)
         self._runners[job.id] = runner
+        self._details[job.id] = CheckpointDetails()
         runner.start()
         self._unsaved.add(job.id)
         logger.info("job %s (%s) was taken: attempt %d", job.id, job.name, first_attempt)
@@ -204,7 +249,7 @@ class JobManager:
         }
         self._store.save(job, failures)
         self._entries[job.id] = job_entry(job.document)
-        self._tell({k: v for k, v in job.document.items() if k != ACCUMULATORS}, expiry_s=bus.EXPIRY_S)
+        self._tell(told_document(job.document), expiry_s=bus.EXPIRY_S)
         logger.info("job %s: %s %s", job.id, state, cause)
 
     def _failure(self, job: Job, message: str) -> dict[str, Any]:
@@ -221,19 +266,72 @@ class JobManager:
 
     def _operate(self) -> None:
         for operation in self._store.due_operations():
-            runner = self._runners.get(operation.job_id)
-            if runner is None:
-                if operation.job.is_terminal:
-                    self._store.complete(operation, {"state": operation.job.state}, self._clock.now_ms())
-                # else it is not taken yet: the next turn sees to it
+            if operation.kind == Operation.Kind.DISPOSE:
+                self._dispose(operation)
                 continue
-            if operation.kind != "cancel":
-                self._store.complete(
-                    operation, {"error": f"unknown operation {operation.kind!r}"}, self._clock.now_ms()
-                )
-            elif self._store.begin(operation):
-                logger.info("job %s is cancelled", operation.job_id)
-                runner.cancel()
+            job_id = str(operation.job_id)
+            runner = self._runners.get(job_id)
+            if runner is None:
+                if operation.job is not None and operation.job.is_terminal:
+                    self._refuse(operation, f"the job is {operation.job.state}", {"state": operation.job.state})
+                # else it is not taken yet: the next turn sees to it
+            elif operation.kind == Operation.Kind.CANCEL:
+                if self._store.begin(operation):
+                    logger.info("job %s is cancelled", job_id)
+                    runner.cancel()
+            elif operation.trigger_id not in runner.requests:
+                self._carry_out(operation, runner)
+
+    def _carry_out(self, operation: Operation, runner: JobRunner) -> None:
+        """Begin an operation, or begin it again behind an earlier leader, once the job runs."""
+        job = runner.job
+        if job.is_terminal:
+            return
+        if job.state != "RUNNING":
+            waited = self._clock.now_ms() - max(operation.created_at, self._leads_since)
+            if waited > OPERATION_PATIENCE_MS:
+                why = f": {job.waiting_for}" if job.waiting_for else ""
+                self._refuse(operation, f"the job does not run, it is {job.state}{why}")
+            return
+        self._store.begin(operation)
+        logger.info("job %s: %s %s", job.id, operation.kind, operation.parameters)
+        runner.carry_out(operation)
+
+    def _refuse(self, operation: Operation, error: str, ended: dict[str, Any] | None = None) -> None:
+        result = ended if ended is not None and operation.kind == Operation.Kind.CANCEL else {"error": error}
+        self._store.complete(operation, result, self._clock.now_ms())
+
+    def _dispose(self, operation: Operation) -> None:
+        """Begin to delete a savepoint, or tell how that ended."""
+        path = str(operation.parameters["path"])
+        answer: dict[str, Any] | None = None
+        if operation.trigger_id in self._leftovers:
+            answer = self._leftovers.answer(operation.trigger_id)
+        else:
+            try:
+                directory = cluster_storage().files().directory_of(path)
+            except CheckpointStorageError as error:
+                answer = {"error": str(error)}
+            else:
+                user = self._store.job_that_needs(directory)
+                if user is None:
+                    self._store.begin(operation)
+                    self._leftovers.dispose(operation.trigger_id, directory)
+                else:
+                    answer = {"error": f"job {user} may have to go on from it"}
+        if answer is not None:
+            logger.info("savepoint %s is disposed of: %s", path, answer)
+            self._store.complete(operation, answer, self._clock.now_ms())
+            self._leftovers.forget(operation.trigger_id)
+
+    def _answer(self) -> None:
+        """Save how operations ended; those that end with their job are saved with it."""
+        for runner in self._runners.values():
+            answers = runner.requests.answers(has_ended=False)
+            for trigger_id, result in answers.items():
+                logger.info("job %s: operation %s: %s", runner.job.id, trigger_id, result)
+                self._store.complete(Operation(trigger_id=trigger_id), result, self._clock.now_ms())
+            runner.requests.forget(answers)
 
     def _observe(self) -> None:
         """Save every job that has changed; drop those that are over."""
@@ -241,18 +339,27 @@ class JobManager:
             if runner.observe() or job_id in self._unsaved:
                 self._unsaved.add(job_id)
                 document = runner.document()
-                runner.job.document = document | {ACCUMULATORS: accumulators_document(runner.tasks())}
-                if not self._store.save(runner.job, runner.exceptions()):
+                runner.job.document = document | {
+                    ACCUMULATORS: accumulators_document(runner.tasks()),
+                    DETAILS: all_details(runner.checkpoints()),
+                }
+                answers = runner.requests.answers(has_ended=True) if runner.job.is_terminal else {}
+                if not self._store.save(runner.job, runner.exceptions(), answers):
                     logger.warning("job %s belongs to a later leader", job_id)
+                runner.requests.forget(answers)
+                if runner.job.is_terminal:
+                    runner.end_is_saved()
                 self._unsaved.discard(job_id)
                 self._entries[job_id] = job_entry(document)
                 self._tell(document, bus.EXPIRY_S if runner.job.is_terminal else None)
                 if runner.job.is_terminal:
                     self._tell_metrics(runner, bus.EXPIRY_S)
+                    self._tell_checkpoints(runner, bus.EXPIRY_S)
                 logger.info("job %s: %s %s", job_id, runner.job.state, runner.job.waiting_for)
             if runner.is_over and runner.job.is_terminal:
                 del self._runners[job_id]
                 self._published.pop(job_id, None)
+                self._details.pop(job_id, None)
 
     # --- TaskManagers -------------------------------------------------------------------------------------------------
 
@@ -268,6 +375,8 @@ class JobManager:
         if self._bus_away:
             logger.info("Redis is back")
             self._bus_away = False
+            for details in self._details.values():
+                details.forget()
             self.resources.renew_all()
         return events
 
@@ -311,6 +420,7 @@ class JobManager:
                 document = runner.document()
                 self._entries[job_id] = job_entry(document)
                 if document["version"] != self._published.get(job_id):
+                    self._tell_checkpoints(runner, None)
                     self._tell(document)
         taskmanagers = [_entry(known, free) for known, free in self.resources.taskmanagers()]
         jobs = sorted(self._entries.values(), key=lambda entry: -entry["start_time"])
@@ -339,6 +449,16 @@ class JobManager:
         except redis.RedisError as error:
             logger.warning("metrics of job %s could not be told: %s", runner.job.id, error)
 
+    def _tell_checkpoints(self, runner: JobRunner, expiry_s: int | None) -> None:
+        changed, gone = self._details[runner.job.id].changed(runner.checkpoints())
+        if self._bus_away or not (changed or gone or expiry_s):
+            return
+        try:
+            bus.put_fields(bus.CHECKPOINTS_KEY.format(runner.job.id), changed, expiry_s, gone)
+        except redis.RedisError as error:
+            self._details[runner.job.id].forget()
+            logger.warning("checkpoints of job %s could not be told: %s", runner.job.id, error)
+
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def _shut_down(self) -> None:
@@ -348,6 +468,7 @@ class JobManager:
             runner.abandon()
         for runner in self._runners.values():
             runner.wait_abandoned(max(0.0, deadline - time.monotonic()))
+        self._leftovers.close()
         self._writer.close()
         self._announcer.close()
 

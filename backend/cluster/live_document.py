@@ -12,7 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from backend.cluster.checkpoint_document import DETAILS, checkpoints_document
 from backend.cluster.models import Job
+from backend.cluster.task_metrics import ACCUMULATORS
+from runtime.checkpoint.settings import CheckpointSettings
+from runtime.checkpoint.statistics import CheckpointsSnapshot
+from runtime.common.config_options import ConfigurationError
+from runtime.common.configuration import Configuration
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.ids import SlotId, TaskId
 from runtime.graph.job_graph import JobGraph, JobVertex
@@ -88,6 +94,7 @@ class LiveDocument:
             exceptions: of this leader, newest first.
         """
         tasks = {t.task: t for t in snapshot.tasks} if snapshot is not None else {}
+        parallelism = snapshot.parallelism if snapshot is not None else {}
         if snapshot is not None and snapshot.attempt != self._attempt:
             self._attempt = snapshot.attempt
             self._started.clear()
@@ -106,8 +113,16 @@ class LiveDocument:
             "waiting_for": job.waiting_for,
             "parallelism": job.parallelism,
             "max_parallelism": max(v.max_parallelism for v in self._graph.vertices),
-            "vertices": [self._vertex(v, tasks, placements, now) for v in self._graph.vertices],
+            "vertices": [
+                self._vertex(v, parallelism.get(v.vertex_id, v.parallelism), tasks, placements, now)
+                for v in self._graph.vertices
+            ],
             "exceptions": [*exceptions, *self._earlier],
+            "checkpoints": (
+                checkpoints_document(CheckpointsSnapshot(settings_of(self._graph)))
+                if snapshot is None
+                else checkpoints_document(snapshot.checkpoints, snapshot.restored_from)
+            ),
         }
         before = {k: v for k, v in self._last.items() if k not in ("now", "duration", "version")}
         version = self._last.get("version", now - 1) + (document != before)
@@ -125,19 +140,20 @@ class LiveDocument:
     def _vertex(
         self,
         vertex: JobVertex,
+        parallelism: int,
         tasks: Mapping[TaskId, TaskSnapshot],
         placements: Mapping[SlotId, Placement],
         now: int,
     ) -> Document:
         inputs = self._inputs[vertex.vertex_id]
-        ids = [TaskId(vertex.vertex_id, index) for index in range(vertex.parallelism)]
+        ids = [TaskId(vertex.vertex_id, index) for index in range(parallelism)]
         subtasks = [self._subtask(task, tasks.get(task), placements, not inputs, now) for task in ids]
         ended = [self._ended[task] for task in ids if task in self._ended]
         return {
             "id": vertex.vertex_id,
             "name": vertex.name,
             "description": " -> ".join(operator.description or operator.name for operator in vertex.operators),
-            "parallelism": vertex.parallelism,
+            "parallelism": parallelism,
             "max_parallelism": vertex.max_parallelism,
             "slot_sharing_group": vertex.slot_sharing_group,
             "state": vertex_state([subtask["state"] for subtask in subtasks]),
@@ -177,6 +193,19 @@ class LiveDocument:
 def planned_document(job: Job, graph: JobGraph, now: int) -> Document:
     """The document of a job that has not been taken by a jobmanager yet."""
     return LiveDocument(job, graph).build(None, {}, now)
+
+
+def told_document(saved: Mapping[str, Any]) -> Document:
+    """A job's saved document without what only REST reads, each for itself."""
+    return {name: value for name, value in saved.items() if name not in (ACCUMULATORS, DETAILS)}
+
+
+def settings_of(graph: JobGraph) -> CheckpointSettings:
+    """What the job says about checkpoints; the defaults if that cannot be read, which its JobMaster tells."""
+    try:
+        return CheckpointSettings.from_configuration(Configuration.from_dict(dict(graph.configuration)))
+    except ConfigurationError:
+        return CheckpointSettings()
 
 
 def vertex_state(states: Sequence[str]) -> str:

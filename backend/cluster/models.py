@@ -41,6 +41,11 @@ class Artifact(models.Model):
     entry = models.JSONField(default=dict)
     """What to run: {} for a .py, {"module": name} otherwise."""
 
+    @property
+    def public_id(self) -> str:
+        """As clients know it: as a Flink jar, by a prefix and its name."""
+        return f"{self.id}_{self.file_name}"
+
 
 class Job(models.Model):
     """A job of the session cluster."""
@@ -57,11 +62,15 @@ class Job(models.Model):
     artifact = models.ForeignKey(Artifact, null=True, on_delete=models.SET_NULL, related_name="jobs")
     program_args = models.JSONField(default=list)
     configuration = models.JSONField(default=dict)
+    submission = models.JSONField(default=dict)
+    """What was asked for with the program and its arguments: {"entry", "parallelism", "configuration"}."""
     graph = models.JSONField()
     """runtime.graph.codec's JSON."""
     plan = models.JSONField()
     """Flink's plan shape."""
     parallelism = models.IntegerField()
+    vertex_parallelism = models.JSONField(default=dict)
+    """Vertex id → parallelism, of those that were rescaled since the submission."""
     slots_required = models.IntegerField()
     attempt = models.IntegerField(default=0)
     restarts = models.IntegerField(default=0)
@@ -101,6 +110,32 @@ class JobException(models.Model):
         constraints = (models.UniqueConstraint(fields=["job", "attempt"], name="one_failure_per_attempt"),)
 
 
+class Checkpoint(models.Model):
+    """A completed checkpoint that recovery may start from: it is complete because this row is there.
+
+    A savepoint has one only if its job stops behind it; of others the Operation tells the location.
+    """
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="checkpoints")
+    checkpoint_id = models.BigIntegerField()
+    location = models.TextField()
+    """URI of its directory."""
+    is_owned = models.BooleanField()
+    """Whether its files are the job's to delete."""
+    is_savepoint = models.BooleanField()
+    leader_epoch = models.BigIntegerField()
+    """Of the leader that completed it."""
+    attempt = models.IntegerField(null=True)
+    """That took it; null for savepoints, whose names do not say."""
+    triggered_at = models.BigIntegerField()
+    completed_at = models.BigIntegerField()
+    size = models.BigIntegerField()
+    """Bytes of all files that it refers to."""
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["job", "checkpoint_id"], name="one_row_per_checkpoint"),)
+
+
 class Operation(models.Model):
     """A change that a user asked for; the leader carries it out, whoever leads by then."""
 
@@ -109,14 +144,29 @@ class Operation(models.Model):
         IN_PROGRESS = "IN_PROGRESS"
         COMPLETED = "COMPLETED"
 
+    class Kind(models.TextChoices):
+        CANCEL = "cancel"
+        SAVEPOINT = "savepoint"
+        """{"target_directory", "cancel_job", "format"}; CANONICAL or NATIVE."""
+        STOP = "stop"
+        """{"target_directory", "drain", "format"}."""
+        CHECKPOINT = "checkpoint"
+        """{"type"}: CONFIGURED, FULL or INCREMENTAL."""
+        RESCALE = "rescale"
+        """{"parallelism"}: vertex id → parallelism."""
+        DISPOSE = "dispose"
+        """{"path"}: of a savepoint; of no job."""
+
     trigger_id = models.CharField(max_length=32, primary_key=True, default=new_id)
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="operations")
-    kind = models.CharField(max_length=32)
-    """"cancel"."""
+    """The client's, or a random one."""
+    job = models.ForeignKey(Job, null=True, on_delete=models.CASCADE, related_name="operations")
+    kind = models.CharField(max_length=32, choices=Kind.choices)
+    parameters = models.JSONField(default=dict)
     state = models.CharField(max_length=16, choices=State.choices, default=State.PENDING, db_index=True)
     created_at = models.BigIntegerField()
     finished_at = models.BigIntegerField(null=True)
     result = models.JSONField(null=True)
+    """{"error"} if it was not done; else {"location", "checkpoint_id"} of snapshots, {"state"} of a cancellation."""
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
 
 

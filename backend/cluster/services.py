@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import redis
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from backend.cluster import bus
+from backend.cluster.checkpoint_document import DETAILS, details_field
+from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
 from backend.cluster.cluster_document import cluster_document_from_rows
-from backend.cluster.live_document import planned_document
-from backend.cluster.models import TERMINAL_STATES, Artifact, Job, JobException, Operation, TaskManager
+from backend.cluster.live_document import planned_document, told_document
+from backend.cluster.models import TERMINAL_STATES, Artifact, Checkpoint, Job, JobException, Operation, TaskManager
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS, Metrics, subtask_field
+from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
+from runtime.common.configuration import Configuration
 from runtime.core.ids import Attempt, new_job_id
 from runtime.graph.codec import job_graph_from_json, job_graph_to_json
 from runtime.graph.plan import job_plan
@@ -53,6 +57,29 @@ class JobEndedError(ClusterError):
         super().__init__(f"Job {job.id} is already in state {job.state}")
 
 
+class OperationUnknownError(ClusterError):
+    """There is no such operation."""
+
+    def __init__(self, trigger_id: str) -> None:
+        super().__init__(f"Operation not found under key: {trigger_id}")
+
+
+class TriggerTakenError(ClusterError):
+    """Another operation has that trigger id."""
+
+    def __init__(self, trigger_id: str) -> None:
+        super().__init__(f"Trigger id {trigger_id} belongs to another operation")
+
+
+class SnapshotNeededError(ClusterError):
+    """A job that has not ended may have to go on from a checkpoint that another one is to claim."""
+
+    def __init__(self, location: str, job_id: str) -> None:
+        super().__init__(
+            f"{location} belongs to job {job_id}, which has not ended: restore from it with the claim mode NO_CLAIM"
+        )
+
+
 def now_ms() -> int:
     """Wall-clock time, epoch ms."""
     return time.time_ns() // 1_000_000
@@ -64,6 +91,7 @@ def submit_job(
     args: Sequence[str],
     configuration: Mapping[str, str],
     user: User,
+    submission: Mapping[str, Any] | None = None,
 ) -> Job:
     """Queue a job; a jobmanager takes it within a second.
 
@@ -73,11 +101,15 @@ def submit_job(
         args: the program's arguments, shown to users.
         configuration: what the submitter set, shown to users; the graph carries what is run.
         user: who submits.
+        submission: see `Job.submission`.
 
     Raises:
         runtime.graph.codec.GraphFormatError: the graph cannot be read.
+        ConfigurationError: an option about checkpoints cannot be read, or names a directory that is not allowed.
+        SnapshotNeededError: the job would claim a checkpoint that another one needs.
     """
     graph = job_graph_from_json(dict(graph_json))
+    _check_snapshots(graph.configuration)
     if Job.objects.filter(id=graph.job_id).exists():
         graph = replace(graph, job_id=new_job_id())
     now = now_ms()
@@ -91,6 +123,7 @@ def submit_job(
         artifact=artifact,
         program_args=list(args),
         configuration=dict(configuration),
+        submission=dict(submission or {}),
         graph=job_graph_to_json(graph),
         plan=job_plan(graph),
         parallelism=max(vertex.parallelism for vertex in graph.vertices),
@@ -109,18 +142,88 @@ def request_cancel(job: Job, user: User) -> Operation:
     Raises:
         JobEndedError: the job has ended.
     """
+    return request_operation(job, Operation.Kind.CANCEL, {}, user)
+
+
+#: asking for the same again gives the operation that is not over yet
+_REPEATABLE = (Operation.Kind.CANCEL, Operation.Kind.STOP, Operation.Kind.RESCALE)
+
+
+def request_operation(
+    job: Job | None, kind: Operation.Kind, parameters: Mapping[str, Any], user: User, trigger_id: str | None = None
+) -> Operation:
+    """Ask for a change; the leading jobmanager carries it out, and carries it out again if it is replaced meanwhile.
+
+    Args:
+        job: which job; None: of none (DISPOSE).
+        kind: what.
+        parameters: as `Operation.Kind` says.
+        user: who asks.
+        trigger_id: 32 hex digits; asking twice with the same one gives the same operation.
+
+    Raises:
+        JobEndedError: the job has ended.
+        TriggerTakenError: the trigger id is another operation's.
+    """
+    job_id = None if job is None else job.id
     with transaction.atomic():
-        job.refresh_from_db(fields=["state"])
-        if job.is_terminal:
-            raise JobEndedError(job)
-        waiting = job.operations.filter(kind="cancel").exclude(state=Operation.State.COMPLETED).first()
-        if waiting is not None:
-            return waiting
-        operation = Operation.objects.create(
-            job=job, kind="cancel", created_at=now_ms(), requested_by_id=_user_id(user)
+        known = _known_operation(job_id, kind, trigger_id)
+        if known is not None:
+            return known
+        if job is not None:
+            job.refresh_from_db(fields=["state"])
+            if job.is_terminal:
+                raise JobEndedError(job)
+        if kind in _REPEATABLE:
+            open_ones = Operation.objects.filter(job_id=job_id, kind=kind).exclude(state=Operation.State.COMPLETED)
+            same = next((o for o in open_ones if kind != Operation.Kind.RESCALE or o.parameters == parameters), None)
+            if same is not None:
+                return same
+        operation = Operation(
+            job=job, kind=kind, parameters=dict(parameters), created_at=now_ms(), requested_by_id=_user_id(user)
         )
+        operation.trigger_id = trigger_id or operation.trigger_id
+        try:
+            with transaction.atomic():
+                operation.save(force_insert=True)
+        except IntegrityError:
+            # the same click, twice at the same moment
+            first = _known_operation(job_id, kind, trigger_id)
+            assert first is not None
+            return first
     transaction.on_commit(lambda: _wake({"type": "operation", "operation": operation.trigger_id}))
     return operation
+
+
+def _known_operation(job_id: str | None, kind: Operation.Kind, trigger_id: str | None) -> Operation | None:
+    if trigger_id is None:
+        return None
+    known = Operation.objects.filter(trigger_id=trigger_id).first()
+    if known is not None and (known.job_id, known.kind) != (job_id, kind):
+        raise TriggerTakenError(trigger_id)
+    return known
+
+
+def get_operation(trigger_id: str, job: Job | None, kinds: Collection[Operation.Kind] = ()) -> Operation:
+    """An operation of that job, or of none.
+
+    Raises:
+        OperationUnknownError: there is none of that id, or it is of another job, or of none of these kinds.
+    """
+    found = Operation.objects.filter(trigger_id=trigger_id, job_id=None if job is None else job.id).first()
+    if found is None or (kinds and found.kind not in kinds):
+        raise OperationUnknownError(trigger_id)
+    return found
+
+
+def list_operations(job: Job) -> QuerySet[Operation]:
+    """What was asked of a job, newest first."""
+    return job.operations.order_by("-created_at")
+
+
+def list_checkpoints(job: Job) -> QuerySet[Checkpoint]:
+    """The job's completed checkpoints that are still there, newest first."""
+    return job.checkpoints.order_by("-checkpoint_id")
 
 
 def get_job(job_id: str) -> Job:
@@ -164,8 +267,7 @@ def job_document(job_id: str) -> dict[str, Any]:
     live = _live(bus.JOB_KEY.format(job_id))
     if live is not None:
         return live
-    job = get_job(job_id)
-    return {name: value for name, value in (job.document or {}).items() if name != ACCUMULATORS} | {"now": now_ms()}
+    return told_document(get_job(job_id).document or {}) | {"now": now_ms()}
 
 
 def task_metrics(job_id: str, vertex_id: str, subtasks: Sequence[int]) -> list[Metrics]:
@@ -192,6 +294,21 @@ def job_accumulators(job: Job) -> dict[str, Any]:
     return _fields(job.id, [ACCUMULATORS])[0] or saved
 
 
+def checkpoint_details(job: Job, checkpoint_id: int) -> dict[str, Any] | None:
+    """A `details_document`, while the checkpoint is remembered; None of others."""
+    field = details_field(checkpoint_id)
+    if not job.is_terminal:
+        try:
+            [found] = bus.get_fields(bus.CHECKPOINTS_KEY.format(job.id), [field])
+        except redis.RedisError as error:
+            logger.warning("checkpoints cannot be read: %s", error)
+            found = {}
+        if found:
+            return found
+    saved: dict[str, Any] | None = (job.document or {}).get(DETAILS, {}).get(field)
+    return saved
+
+
 def cluster_document() -> dict[str, Any]:
     """The cluster's live document: Redis's if a jobmanager keeps it, else one made from SQL."""
     live = _live(bus.CLUSTER_KEY)
@@ -199,6 +316,19 @@ def cluster_document() -> dict[str, Any]:
     if live is not None and now - live["now"] < STALE_MS:
         return live
     return cluster_document_from_rows(now)
+
+
+def _check_snapshots(configuration: Mapping[str, str]) -> None:
+    """Refuse directories that are not allowed, and to take over what another job needs."""
+    checked = with_cluster_directories(configuration, cluster_storage())
+    restore = CheckpointSettings.from_configuration(Configuration.from_dict(checked)).restore
+    if restore is None or restore.claim_mode is not ClaimMode.CLAIM:
+        return
+    directory = cluster_storage().files().directory_of(restore.path)
+    rows = Checkpoint.objects.filter(location=directory).exclude(job__state__in=TERMINAL_STATES)
+    needed_by = rows.values_list("job_id", flat=True).first()
+    if needed_by is not None:
+        raise SnapshotNeededError(directory, needed_by)
 
 
 def _live(key: str) -> dict[str, Any] | None:

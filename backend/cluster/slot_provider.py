@@ -37,6 +37,8 @@ class ClusterSlotProvider:
         since_ms: when it was submitted; who waits longest is served first.
         configuration: the job's.
         on_reserved: called, by any thread, when what `reserve` asked for is there.
+        record_attempt: makes the number of an attempt after the first one durable before anything of it runs, for a
+            later leader must never use it again; False: the job is not this leader's any more. May wait.
         post: takes events, from any thread.
     """
 
@@ -48,6 +50,7 @@ class ClusterSlotProvider:
         since_ms: int,
         configuration: Configuration,
         on_reserved: Callable[[], None],
+        record_attempt: Callable[[Attempt], bool],
         post: Callable[[JobMasterEvent], None],
     ) -> None:
         self._resources = resources
@@ -55,6 +58,7 @@ class ClusterSlotProvider:
         self._job_id = job_id
         self._since_ms = since_ms
         self._on_reserved = on_reserved
+        self._record_attempt = record_attempt
         self._post = post
         self._token = secrets.token_hex(16)
         self._lease_ms = configuration.get(options.HEARTBEAT_TIMEOUT).to_millis()
@@ -90,7 +94,7 @@ class ClusterSlotProvider:
             reserved, self._reserved = self._reserved, []
         if reserved and reserved[0].key.attempt == attempt:
             self._deploy(reserved)
-        else:
+        elif self._record_attempt(attempt):
             self._resources.request(self._request(attempt, regions))
 
     def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:

@@ -56,6 +56,22 @@ def spark_master() -> str:
     return os.environ.get("TIDEMARK_SPARK_MASTER") or f"local[{slots()},1]"
 
 
+def checkpoint_directory() -> str:
+    """TIDEMARK_CHECKPOINT_DIR: where jobs keep checkpoints that name no directory, a path or a URI. Slots on other
+    machines need one that they share."""
+    return os.environ.get("TIDEMARK_CHECKPOINT_DIR") or ""
+
+
+def savepoint_directory() -> str:
+    """TIDEMARK_SAVEPOINT_DIR: where savepoints go that name no directory."""
+    return os.environ.get("TIDEMARK_SAVEPOINT_DIR") or ""
+
+
+def storage_roots() -> list[str]:
+    """TIDEMARK_STORAGE_ROOTS: further directories, joined by commas, below which checkpoints and savepoints may be."""
+    return names("TIDEMARK_STORAGE_ROOTS")
+
+
 def names(variable: str, default: str = "") -> list[str]:
     """A variable with comma-separated names."""
     return [name.strip() for name in os.environ.get(variable, default).split(",") if name.strip()]

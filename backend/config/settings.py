@@ -103,6 +103,11 @@ TIDEMARK_MAX_UPLOAD_BYTES = 256 << 20
 FILE_UPLOAD_TEMP_DIR = None
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 << 20
 
+#: empty: `checkpoints` and `savepoints` in TIDEMARK_HOME
+TIDEMARK_CHECKPOINT_DIR = environment.checkpoint_directory()
+TIDEMARK_SAVEPOINT_DIR = environment.savepoint_directory()
+TIDEMARK_STORAGE_ROOTS = environment.storage_roots()
+
 FRONTEND_DIR = BASE_DIR / "frontend" / "dist"
 STATIC_URL = "/static/"
 WHITENOISE_AUTOREFRESH = False

@@ -59,7 +59,7 @@ def path_of(artifact: Artifact) -> Path:
 
 def public_id(artifact: Artifact) -> str:
     """What clients call it."""
-    return f"{artifact.id}_{artifact.file_name}"
+    return artifact.public_id
 
 
 def find(public: str) -> Artifact | None:

@@ -6,6 +6,7 @@ At most `MAX_EXTRACTIONS` children run at a time in this process: each is a whol
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +16,16 @@ from django.http import QueryDict
 
 from backend.accounts.errors import Unavailable
 from backend.accounts.views import is_clean_text
+from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.models import Artifact
 from backend.dispatcher import artifacts
 from backend.dispatcher.api.base import check_id, whole_number
 from backend.dispatcher.errors import BadRequest
+from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.client.errors import ExtractionError
 from runtime.client.extract import ExtractedJob, extract_job_graph
+from runtime.common import options
+from runtime.state.handles import DamagedSnapshotError
 
 MAX_EXTRACTIONS = 2
 WAIT_FOR_EXTRACTION_S = 30.0
@@ -28,6 +33,9 @@ EXTRACTION_TIMEOUT_S = 60.0
 MAX_PARALLELISM = 32768
 MAX_ARGUMENTS = 1000
 
+CLAIM_MODES = ("NO_CLAIM", "CLAIM")
+
+logger = logging.getLogger(__name__)
 _extractions = threading.BoundedSemaphore(MAX_EXTRACTIONS)
 
 
@@ -40,6 +48,8 @@ class ProgramRequest:
     parallelism: int | None = None
     configuration: Mapping[str, str] = field(default_factory=dict)
     job_id: str | None = None
+    restore: Mapping[str, str] = field(default_factory=dict)
+    """Options that go before the program's own: which snapshot it starts from, and how."""
 
 
 def read_program_request(body: Any, query: QueryDict) -> ProgramRequest:
@@ -50,8 +60,6 @@ def read_program_request(body: Any, query: QueryDict) -> ProgramRequest:
     """
     if not isinstance(body, dict):
         raise BadRequest("The body must be a JSON object.")
-    if body.get("savepointPath"):
-        raise BadRequest("savepointPath: jobs cannot be restored from savepoints yet.")
     entry = _text(body, "entryClass") or _text(body, "entry-class") or query.get("entry-class") or None
     parallelism = body.get("parallelism")
     if parallelism in (None, ""):
@@ -68,7 +76,37 @@ def read_program_request(body: Any, query: QueryDict) -> ProgramRequest:
         parallelism=None if parallelism is None else whole_number("parallelism", parallelism, 1, MAX_PARALLELISM),
         configuration=configuration,
         job_id=job_id,
+        restore=_restore(body, query),
     )
+
+
+def _restore(body: Mapping[str, Any], query: QueryDict) -> dict[str, str]:
+    """Flink's fields about a savepoint, as options of the job."""
+    path = (_text(body, "savepointPath") or query.get("savepointPath") or "").strip()
+    allow = body.get("allowNonRestoredState")
+    if allow is None:
+        allow = query.get("allowNonRestoredState", "false")
+    if not isinstance(allow, bool) and str(allow).lower() not in ("true", "false"):
+        raise BadRequest("allowNonRestoredState must be true or false.")
+    texts = (_text(body, name) or query.get(name) or "" for name in ("claimMode", "restoreMode"))
+    mode = next((text for text in texts if text), "NO_CLAIM").upper()
+    if mode not in CLAIM_MODES:
+        raise BadRequest(f"claimMode must be {' or '.join(CLAIM_MODES)}, not {mode[:40]!r}.")
+    if not path:
+        return {}
+    try:
+        directory = cluster_storage().files().load(path).options.directory
+    except (CheckpointStorageError, DamagedSnapshotError) as error:
+        raise BadRequest(f"savepointPath: {error}") from error
+    except OSError as error:
+        # the jobmanager may reach what this process does not
+        logger.warning("savepoint %s cannot be looked at: %s", path, error)
+        directory = path
+    return {
+        options.RECOVERY_PATH.key: directory,
+        options.RECOVERY_CLAIM_MODE.key: mode.lower(),
+        options.IGNORE_UNCLAIMED_STATE.key: str(allow).lower(),
+    }
 
 
 def _arguments(body: Mapping[str, Any], query: QueryDict) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, include, path, re_path
 
-from backend.dispatcher.api import cluster, jars, jobs, vertices
+from backend.dispatcher.api import checkpoints, cluster, jars, jobs, rescaling, savepoints, vertices
 from backend.dispatcher.api.base import NoSuchRoute
 
 vertex_routes: list[URLPattern] = [
@@ -27,12 +27,25 @@ vertex_routes: list[URLPattern] = [
 job_routes: list[URLPattern | URLResolver] = [
     path("", jobs.JobDetailView.as_view()),
     path("/accumulators", jobs.JobAccumulatorsView.as_view()),
+    path("/checkpoints", checkpoints.CheckpointsView.as_view()),
+    path("/checkpoints/config", checkpoints.CheckpointConfigView.as_view()),
+    path("/checkpoints/details/<str:checkpoint_id>", checkpoints.CheckpointView.as_view()),
+    path(
+        "/checkpoints/details/<str:checkpoint_id>/subtasks/<str:vertex_id>",
+        checkpoints.CheckpointSubtasksView.as_view(),
+    ),
+    path("/checkpoints/<str:trigger_id>", checkpoints.CheckpointTriggerView.as_view()),
     path("/config", jobs.JobConfigView.as_view()),
     path("/exceptions", jobs.JobExceptionsView.as_view()),
     path("/execution-result", jobs.JobResultView.as_view()),
     path("/metrics", jobs.JobMetricsView.as_view()),
     path("/plan", jobs.JobPlanView.as_view()),
+    path("/rescaling", rescaling.RescalingView.as_view()),
+    path("/resource-requirements", rescaling.ResourceRequirementsView.as_view()),
+    path("/savepoints", savepoints.SavepointsView.as_view()),
+    path("/savepoints/<str:trigger_id>", savepoints.SavepointTriggerView.as_view()),
     path("/status", jobs.JobStatusView.as_view()),
+    path("/stop", savepoints.StopView.as_view()),
     path("/vertices/<str:vertex_id>", include(vertex_routes)),
     path("/yarn-cancel", jobs.CancelByGetView.as_view()),
 ]
@@ -54,6 +67,8 @@ routes: list[URLPattern | URLResolver] = [
     path("jobs/metrics", jobs.JobsMetricsView.as_view()),
     path("jobs/overview", jobs.JobsOverviewView.as_view()),
     path("jobs/<str:job_id>", include(job_routes)),
+    path("savepoint-disposal", savepoints.DisposalsView.as_view()),
+    path("savepoint-disposal/<str:trigger_id>", savepoints.DisposalView.as_view()),
     path("taskmanagers", cluster.TaskManagersView.as_view()),
     path("taskmanagers/metrics", cluster.TaskManagersMetricsView.as_view()),
     path("taskmanagers/<str:taskmanager_id>", cluster.TaskManagerView.as_view()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from backend.live import api, pages
+from backend.live import api, job_api, pages
 
 urlpatterns = [
     path("", pages.root),
@@ -16,6 +16,9 @@ urlpatterns = [
     path("api/v1/cluster", api.ClusterView.as_view()),
     path("api/v1/jobs/<str:job_id>/live", api.LiveJobView.as_view()),
     path("api/v1/jobs/<str:job_id>/vertices/<str:vertex_id>/metrics", api.VertexMetricsView.as_view()),
+    path("api/v1/jobs/<str:job_id>/operations", job_api.OperationsView.as_view()),
+    path("api/v1/jobs/<str:job_id>/operations/<str:trigger_id>", job_api.OperationView.as_view()),
+    path("api/v1/jobs/<str:job_id>/restore-points", job_api.RestorePointsView.as_view()),
     path("api/v1/jobs/<str:job_id>/logs", api.LogsView.as_view()),
     path("api/v1/jobs/<str:job_id>/logs/<path:name>", api.LogView.as_view()),
     path("api/<path:path>", api.NoSuchRoute.as_view()),

@@ -10,11 +10,12 @@ import argparse
 import json
 from typing import Any
 
+from runtime.client import watch
 from runtime.client.commands import SUCCESS
 from runtime.client.errors import ClientError
 from runtime.client.jobs import bytes_text, count_text, resolve_job, table, time_text
 from runtime.client.rest import RestClient, ServerUnreachableError
-from runtime.client.watch import POLL_S, UNREACHABLE_S, Terminal
+from runtime.client.watch import UNREACHABLE_S, Terminal
 
 
 def savepoint(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
@@ -135,7 +136,7 @@ def _wait(client: RestClient, job_id: str, request_id: str, terminal: Terminal, 
             if terminal.monotonic() - heard_s > UNREACHABLE_S:
                 raise
         if operation["state"] != "COMPLETED":
-            terminal.sleep(POLL_S)
+            terminal.sleep(watch.POLL_S)
     result: dict[str, Any] = operation["result"] or {}
     if "error" in result:
         raise ClientError(str(result["error"]))

@@ -174,7 +174,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-_RUN_USAGE = "tidemark run [-d] [-p N] [-D KEY=VALUE]... [--entry MODULE] [-s PATH [-n] [--claim-mode MODE]] FILE [-- ARGUMENTS...]"
+_RESTORE_USAGE = "[-s PATH [-n] [--claim-mode MODE]]"
+_RUN_USAGE = f"tidemark run [-d] [-p N] [-D KEY=VALUE]... [--entry MODULE] {_RESTORE_USAGE} FILE [-- ARGUMENTS...]"
 
 
 def _with_job(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:

@@ -217,10 +217,7 @@ get to tidy up; far above, a hung task keeps a failed job from restarting, while
 Flink: 3 minutes, and the whole TaskManager goes down."""
 
 TASK_STALL_TIMEOUT: ConfigOption[Duration] = (
-    ConfigOptions.key("task.stall.timeout")
-    .duration_type()
-    .at_least(Duration(0))
-    .default_value(Duration.of_seconds(8))
+    ConfigOptions.key("task.stall.timeout").duration_type().at_least(Duration(0)).default_value(Duration.of_seconds(8))
 )
 """How long one call of user code may keep a slot of a running job from everything else; then the slot's process hangs,
 and the job restarts. 0 = for ever. Opening functions and restoring state do not count. Tidemark's own."""

@@ -17,6 +17,7 @@ from runtime.client.server import Server
 
 TOKEN = "letmein"
 JOB_ID = "ab" * 16
+REQUEST_ID = "ef" * 16
 
 
 def document(state: str = "RUNNING", **fields: Any) -> dict[str, Any]:
@@ -76,6 +77,10 @@ class FakeCluster:
     """name (attempt-n/slot-k.kind) → text."""
     refusals: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
     """method and path → status and body."""
+    operations: list[dict[str, Any]] = field(default_factory=list)
+    """Answers about what was asked of a job, one after the other; the last one stays."""
+    checkpoints: dict[str, Any] = field(default_factory=dict)
+    """/jobs/:jobid/checkpoints."""
     calls: list[tuple[str, str, Any]] = field(default_factory=list)
     url: str = ""
 
@@ -102,6 +107,14 @@ class FakeCluster:
                 return 200, {"filename": f"/some/where/{sent['filename']}", "status": "success"}
             case "POST", ["v1", "jars", _, "run"]:
                 return 200, {"jobid": JOB_ID}
+            case "POST", ["v1", "jobs", _, "savepoints" | "stop" | "checkpoints"]:
+                return 202, {"request-id": REQUEST_ID}
+            case "PUT", ["v1", "jobs", _, "resource-requirements"]:
+                return 200, {"request-id": REQUEST_ID}
+            case "GET", ["v1", "jobs", _, "checkpoints"]:
+                return 200, self.checkpoints
+            case "GET", ["api", "v1", "jobs", _, "operations", _]:
+                return 200, self.operations.pop(0) if len(self.operations) > 1 else self.operations[0]
             case "PATCH", ["v1", "jobs", _]:
                 return 202, {}
             case "GET", ["api", "v1", "jobs", _, "live"]:
@@ -135,7 +148,7 @@ class FakeCluster:
                 self.end_headers()
                 self.wfile.write(content)
 
-            do_GET = do_POST = do_PATCH = _handle  # noqa: N815 (the base class's names)
+            do_GET = do_POST = do_PUT = do_PATCH = _handle  # noqa: N815 (the base class's names)
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass

@@ -193,7 +193,11 @@ def test_untyped_values_that_cannot_change_are_passed_on(records):
     assert deep_copier(None)(records) is records
 
 
-@pytest.mark.parametrize("value", [{"a": 1}, [1], Row(a=1), {"a": [1]}, (1, [2]), Local(1), {(1, 2): 3}], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [{"a": 1}, [1], Row(a=1), {"a": [1]}, (1, [2]), Local(1), {(1, 2): 3}],
+    ids=lambda value: type(value).__name__,
+)
 def test_untyped_values_that_can_change_are_copied_each(value):
     first, second = deep_copier(None)([value, value])
     assert first == second == value

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from backend.cluster import services
+from backend.cluster.checkpoint_document import DETAILS, all_details, checkpoints_document
 from backend.cluster.models import Job, JobException, TaskManager
 from runtime.common.typeinfo import Types
 from runtime.core.ids import OperatorId, VertexId, new_job_id
 from runtime.graph.codec import job_graph_to_json
 from runtime.graph.job_graph import ChainEdge, ChainedOperator, JobEdge, JobGraph, JobVertex
 from runtime.graph.partitioning import Partitioning
+from tests.cluster.snapshots import statistics
 
 SOURCE, SINK = VertexId("a" * 32), VertexId("b" * 32)
 TASKMANAGER = "localhost:4711-0a1b2c"
@@ -82,7 +84,7 @@ def running_document(document: dict[str, Any], now: int) -> dict[str, Any]:
     """A planned document as it is when all its tasks run."""
     document = dict(document) | {"state": "RUNNING", "version": document["version"] + 1, "now": now, "waiting_for": ""}
     document["vertices"] = [_running_vertex(vertex, now) for vertex in document["vertices"]]
-    return document
+    return document | {"checkpoints": checkpoints_document(statistics()), DETAILS: all_details(statistics())}
 
 
 def _running_vertex(vertex: dict[str, Any], now: int) -> dict[str, Any]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import http.client
 import json
 from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from backend.accounts.services import ensure_admin
@@ -59,3 +61,19 @@ def test_the_java_client_sends_bodies_with_its_gets(server: str) -> None:
     status, body = call(server, "PATCH", f"/v1/jobs/{'f' * 32}?mode=cancel", b"{}", JAVA)
     # anything but "errors" would be read as a cancellation that went well
     assert (status, list(body)) == (404, ["errors"])
+
+
+def test_the_java_client_takes_savepoints_and_stops(server: str, settings: Settings, tmp_path: Path) -> None:
+    settings.TIDEMARK_HOME = tmp_path
+    job = rows.running_job()
+    asked = (
+        ("savepoints", {"target-directory": None, "cancel-job": False, "formatType": "CANONICAL", "triggerId": None}),
+        ("stop", {"targetDirectory": None, "drain": False, "formatType": "CANONICAL", "triggerId": None}),
+        ("checkpoints", {"checkpointType": "CONFIGURED", "triggerId": None}),
+    )
+    for route, body in asked:
+        status, answer = call(server, "POST", f"/v1/jobs/{job.id}/{route}", json.dumps(body).encode(), JAVA)
+        assert status == 202
+        polled = "checkpoints" if route == "checkpoints" else "savepoints"
+        path = f"/v1/jobs/{job.id}/{polled}/{answer['request-id']}"
+        assert call(server, "GET", path, b"{}", JAVA) == (200, {"status": {"id": "IN_PROGRESS"}, "operation": None})

@@ -16,6 +16,7 @@ from rest_framework.test import APIClient
 
 from backend.cluster.models import Artifact, Job
 from tests.accounts.cast import client_of
+from tests.cluster.snapshots import completed
 from tests.dispatcher import rows
 
 PROGRAM = """
@@ -203,6 +204,22 @@ def test_an_archive_is_run_by_its_package(api: APIClient) -> None:
     assert Job.objects.get().name == "tiny"
 
 
+def test_a_program_starts_from_a_savepoint(api: APIClient, home: Path) -> None:
+    name = jar_id(upload(api, "tiny.py", PROGRAM))
+    location = completed(home / "savepoints", "c" * 32, 1).location
+    body = {"savepointPath": f"{location}/_metadata", "allowNonRestoredState": True, "claimMode": "CLAIM"}
+    answer = api.post(f"/v1/jars/{name}/run", body, format="json")
+    assert answer.status_code == 200, answer.content
+    configuration = Job.objects.get().graph["configuration"]
+    assert configuration["execution.state-recovery.path"] == location
+    assert configuration["execution.state-recovery.claim-mode"] == "claim"
+    assert configuration["execution.state-recovery.ignore-unclaimed-state"] == "true"
+    missing = (home / "savepoints" / "none").as_uri()
+    answer = api.post(f"/v1/jars/{name}/run", {"savepointPath": missing}, format="json")
+    assert answer.status_code == 400
+    assert "there is nothing at that place" in answer.json()["errors"][0]
+
+
 def test_a_program_that_fails_says_where(api: APIClient) -> None:
     name = jar_id(upload(api, "broken.py", "year = {}\nyear['2013']\n"))
     answer = api.get(f"/v1/jars/{name}/plan?parallelism=2")
@@ -243,6 +260,9 @@ def test_a_program_sees_no_secrets(api: APIClient, monkeypatch: pytest.MonkeyPat
         {"flinkConfiguration": {"a": 1}},
         {"flinkConfiguration": ["a"]},
         {"savepointPath": "/savepoints/1"},
+        {"savepointPath": 1},
+        {"savepointPath": "", "claimMode": "LEGACY"},
+        {"allowNonRestoredState": "perhaps"},
         {"programArgsList": ["a\0b"]},
         {"programArgsList": ["\ud800"]},
         {"flinkConfiguration": {"a\0": "b"}},

@@ -23,7 +23,7 @@ AXE = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 WIDTHS = {1440: 900, 900: 900}
 START_MS = 40_000
 #: of an open menu: Mantine keeps a place for the focus in it, and opens it outside of all landmarks
-NOT_IN_OUR_HANDS = {"user-menu": {"aria-required-children", "region"}}
+NOT_IN_OUR_HANDS = {menu: {"aria-required-children", "region"} for menu in ("user-menu", "actions-menu")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,58 @@ def cancel_dialog(site: Site, jobs: Jobs, page: Page) -> None:
     confirm_cancel(page)
 
 
+def checkpoints(site: Site, jobs: Jobs, page: Page) -> None:
+    site.open_job(page, jobs.running, "?tab=checkpoints")
+    history = page.get_by_role("table", name="Checkpoints", exact=True)
+    history.get_by_role("button").first.click()
+    page.get_by_role("table", name="Vertices of").get_by_role("button").nth(1).click()
+    expect(page.get_by_role("table", name="Subtasks of").get_by_role("row").nth(1)).to_be_visible()
+
+
+def no_checkpoints(site: Site, jobs: Jobs, page: Page) -> None:
+    site.open_job(page, jobs.waiting, "?tab=checkpoints")
+    expect(page.get_by_text("No checkpoint yet")).to_be_visible()
+
+
+def savepoint_dialog(site: Site, jobs: Jobs, page: Page) -> None:
+    site.open_job(page, jobs.running)
+    page.get_by_role("button", name="Actions").click()
+    page.get_by_role("menuitem", name="Take a savepoint").click()
+    expect(page.get_by_role("dialog", name="Take a savepoint")).to_be_visible()
+
+
+def stop_dialog(site: Site, jobs: Jobs, page: Page) -> None:
+    site.open_job(page, jobs.running)
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.get_by_role("dialog", name="Stop this job with a savepoint?")).to_be_visible()
+
+
+def rescale_dialog(site: Site, jobs: Jobs, page: Page) -> None:
+    site.open_job(page, jobs.running)
+    page.get_by_role("button", name="Actions").click()
+    page.get_by_role("menuitem", name="Rescale").click()
+    expect(page.get_by_role("dialog", name="Rescale this job")).to_be_visible()
+
+
+def run_again_dialog(site: Site, jobs: Jobs, page: Page) -> None:
+    site.open_job(page, jobs.failed)
+    page.get_by_role("button", name="Run again").click()
+    expect(page.get_by_role("dialog", name="Run this job again").get_by_label("No state")).to_be_visible()
+
+
+def submit_again(site: Site, jobs: Jobs, page: Page) -> None:
+    run_again_dialog(site, jobs, page)
+    page.get_by_role("dialog").get_by_role("button", name="Continue").click()
+    page.get_by_label("Restore from savepoint").fill("file:///somewhere/savepoint-1")
+    expect(page.get_by_label("Allow non-restored state")).to_be_visible()
+
+
+def actions_menu(site: Site, jobs: Jobs, page: Page) -> None:
+    site.open_job(page, jobs.running)
+    page.get_by_role("button", name="Actions").click()
+    expect(page.get_by_role("menuitem", name="Rescale")).to_be_visible()
+
+
 def user_menu(site: Site, jobs: Jobs, page: Page) -> None:
     overview(site, jobs, page)
     page.get_by_role("button", name="User admin").click()
@@ -169,6 +221,14 @@ PAGES: dict[str, Callable[[Site, Jobs, Page], None]] = {
     "logs": logs,
     "configuration": configuration,
     "cancel": cancel_dialog,
+    "checkpoints": checkpoints,
+    "checkpoints-none": no_checkpoints,
+    "savepoint": savepoint_dialog,
+    "stop": stop_dialog,
+    "rescale": rescale_dialog,
+    "run-again": run_again_dialog,
+    "submit-again": submit_again,
+    "actions-menu": actions_menu,
     "user-menu": user_menu,
     "taskmanagers": taskmanagers,
     "taskmanager": taskmanager,

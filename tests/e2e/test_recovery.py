@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
+from pathlib import Path
 
 import psutil
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.e2e.counted import COUNTED, check_exactly_once, total
 from tests.e2e.site import Site, cell, fact, job_state, vertex_row
 from tests.support.waiting import wait_until
 
@@ -83,3 +85,24 @@ def test_a_taskmanager_whose_jvm_was_killed_is_replaced_and_the_page_tells_of_it
     expect(rows).to_contain_text(f"pid {site.stack.pid_of('taskmanager')}")
     page.get_by_role("link", name="Overview", exact=True).click()
     expect(page.get_by_role("group", name="Free task slots")).to_contain_text("4 of 6")
+
+
+def test_what_is_asked_for_while_no_jobmanager_leads_is_done_by_the_next_one(site: Site, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    job_id = site.run(COUNTED, "--output", str(output), "--name", "numbers without a leader")
+    site.wait_for_state(job_id, "RUNNING", 60)
+    wait_until(lambda: total(output) > 0, 60, "something is committed")
+    os.kill(site.stack.pid_of("jobmanager"), signal.SIGKILL)
+    client, operations = site.stack.client, f"/api/v1/jobs/{job_id}/operations"
+    asked = [client.trigger_savepoint(job_id, None, "CANONICAL")]
+    asked.append(client.stop(job_id, None, "CANONICAL", drain=False))
+
+    def are_done() -> bool:
+        return all(operation["state"] == "COMPLETED" for operation in site.get(operations)["operations"])
+
+    wait_until(are_done, 120, "both are done")
+    for request_id in asked:
+        assert client.operation(job_id, request_id)["result"].get("location")
+    assert site.state(job_id) == "FINISHED"
+    check_exactly_once(output)
+    site.wait_for_demo()

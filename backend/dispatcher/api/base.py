@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, NoReturn
 
 from django.conf import settings
@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from backend.accounts.views import ClosedView, ErrorHandler
 from backend.cluster import services
 from backend.cluster.models import Job
+from backend.cluster.redaction import redacted
 from backend.config import environment
 from backend.dispatcher.errors import BadRequest, flink_errors
 from backend.dispatcher.shapes.jobs import JobFacts
@@ -162,21 +163,6 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int:
     if isinstance(value, bool) or not text.isdecimal() or not low <= int(text) <= high:
         raise BadRequest(f"{name} must be a whole number from {low} to {high}, not {text[:40]!r}.")
     return int(text)
-
-
-_SECRET = re.compile(
-    r"password|passwd|secret|token|credential|sasl|jaas|(^|[._-])(api|access|private)?[._-]?key$", re.I
-)
-_USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
-HIDDEN = "******"
-
-
-def redacted(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options that may be shown: secrets by their names, and user info in URLs, are hidden."""
-    return {
-        key: HIDDEN if _SECRET.search(key) else _USER_INFO.sub(f"{HIDDEN}@", str(value))
-        for key, value in options.items()
-    }
 
 
 def cluster_options() -> dict[str, str]:

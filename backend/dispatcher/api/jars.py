@@ -20,6 +20,7 @@ from backend.dispatcher.api.base import FlinkView
 from backend.dispatcher.archives import ArchiveError
 from backend.dispatcher.errors import BadRequest
 from backend.dispatcher.programs import extract, read_program_request
+from runtime.common.config_options import ConfigurationError
 
 logger = logging.getLogger(__name__)
 
@@ -100,8 +101,19 @@ class JarRunView(FlinkView):
         graph = extracted.graph_json
         if wanted.job_id is not None:
             graph = {**graph, "job_id": wanted.job_id}
-        configuration = {**extracted.graph.configuration, **wanted.configuration}
-        job = services.submit_job(graph, artifact, wanted.args, configuration, request.user)
+        graph = {**graph, "configuration": {**graph["configuration"], **wanted.restore}}
+        configuration = {**extracted.graph.configuration, **wanted.configuration, **wanted.restore}
+        submission = {
+            "entry": wanted.entry,
+            "parallelism": wanted.parallelism,
+            "configuration": dict(wanted.configuration),
+        }
+        try:
+            job = services.submit_job(graph, artifact, wanted.args, configuration, request.user, submission)
+        except ConfigurationError as error:
+            raise BadRequest(str(error)) from error
+        except services.SnapshotNeededError as error:
+            raise Conflict(str(error)) from error
         logger.info("%s runs %s (%s) as job %s", request.user, artifact.file_name, artifact.id, job.id)
         return Response({"jobid": job.id, "applicationid": job.id, "warnings": list(extracted.warnings)})
 

@@ -11,6 +11,7 @@ from backend.accounts.errors import Conflict
 from backend.accounts.roles import Role
 from backend.cluster import services
 from backend.cluster.models import Job, JobException
+from backend.cluster.redaction import redacted
 from backend.dispatcher.api.base import (
     FlinkView,
     JobView,
@@ -19,7 +20,6 @@ from backend.dispatcher.api.base import (
     facts_of,
     find_job,
     names,
-    redacted,
     whole_number,
 )
 from backend.dispatcher.errors import BadRequest

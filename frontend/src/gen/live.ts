@@ -112,6 +112,107 @@ export interface JobDocument {
   parallelism: number;
   vertices: Vertex[];
   exceptions: JobException[];
+  /** Documents of jobs that ended under an earlier version have none. */
+  checkpoints?: JobCheckpoints;
+}
+
+export type CheckpointState = 'IN_PROGRESS' | 'COMPLETED' | 'FAILED';
+
+/** A checkpoint or savepoint as a whole. */
+export interface CheckpointEntry {
+  id: number;
+  status: CheckpointState;
+  type: 'CHECKPOINT' | 'UNALIGNED_CHECKPOINT' | 'SAVEPOINT' | 'SYNC_SAVEPOINT';
+  is_savepoint: boolean;
+  /** Of savepoints. */
+  format?: 'CANONICAL' | 'NATIVE';
+  trigger_timestamp: number;
+  /** -1: none yet. */
+  latest_ack_timestamp: number;
+  end_to_end_duration: number;
+  /** Newly written. */
+  checkpointed_size: number;
+  /** All that it refers to. */
+  state_size: number;
+  /** In flight: taken in during the alignment, and stored. */
+  processed_data: number;
+  persisted_data: number;
+  metadata_size: number;
+  num_subtasks: number;
+  num_acknowledged_subtasks: number;
+  external_path: string;
+  /** Its files were deleted since. */
+  discarded: boolean;
+  failure_timestamp?: number;
+  failure_message?: string;
+}
+
+/** Over all completed checkpoints. */
+export interface CheckpointSummary {
+  min: number;
+  max: number;
+  avg: number;
+  p50?: number;
+  p90?: number;
+  p95?: number;
+  p99?: number;
+  p999?: number;
+}
+
+export type SummarisedQuantity =
+  'checkpointed_size' | 'state_size' | 'end_to_end_duration' | 'processed_data' | 'persisted_data';
+
+export interface CheckpointConfig {
+  /** Not there: the job takes none by itself. */
+  interval?: number;
+  mode: 'exactly_once' | 'at_least_once';
+  timeout: number;
+  min_pause: number;
+  max_concurrent: number;
+  tolerable_failures: number;
+  num_retained: number;
+  retention: 'no_externalized_checkpoints' | 'delete_on_cancellation' | 'retain_on_cancellation';
+  unaligned: boolean;
+  aligned_timeout: number;
+  incremental: boolean;
+  after_tasks_finish: boolean;
+  state_backend: string;
+  directory?: string;
+  savepoint_directory?: string;
+}
+
+export interface RestoredOperator {
+  uid: string;
+  name: string;
+  /** null: it is not in the snapshot. */
+  saved_parallelism: number | null;
+  /** null: it is not in the job. */
+  parallelism: number | null;
+}
+
+/** What the state that the job started from was matched with. */
+export interface RestoreReport {
+  location: string;
+  checkpoint_id: number;
+  is_savepoint: boolean;
+  matched: RestoredOperator[];
+  dropped: RestoredOperator[];
+  new: RestoredOperator[];
+}
+
+export interface JobCheckpoints {
+  config: CheckpointConfig;
+  counts: { restored: number; total: number; in_progress: number; completed: number; failed: number };
+  summary: Partial<Record<SummarisedQuantity, CheckpointSummary>>;
+  latest: {
+    completed?: CheckpointEntry;
+    failed?: CheckpointEntry;
+    savepoint?: CheckpointEntry;
+    restored?: { id: number; restore_timestamp: number; is_savepoint: boolean; external_path: string };
+  };
+  /** By id, the last ten. */
+  history: Record<string, CheckpointEntry>;
+  restore_report?: RestoreReport;
 }
 
 export interface TaskManagerSummary {
@@ -141,6 +242,8 @@ export interface JobSummary {
   tasks_total: number;
   restarts: number;
   waiting_for: string;
+  /** When the latest checkpoint was complete; null: there is none. */
+  last_checkpoint?: number | null;
 }
 
 export interface ClusterDocument {
@@ -192,6 +295,40 @@ export type MetricValue = number | boolean | string;
 export interface VertexMetrics {
   subtasks: number[];
   metrics: { id: string; values: Record<string, MetricValue> }[];
+}
+
+/** What a user has asked of a job; the jobmanager that leads carries it out. */
+export interface Operation {
+  trigger_id: string;
+  kind: 'cancel' | 'savepoint' | 'stop' | 'checkpoint' | 'rescale';
+  state: 'PENDING' | 'IN_PROGRESS' | 'COMPLETED';
+  created_at: number;
+  finished_at: number | null;
+  result: { error?: string; location?: string | null; checkpoint_id?: number | null; state?: string } | null;
+  requested_by: string | null;
+}
+
+/** What a job can be started again from, newest first, and how its program was started. */
+export interface RestorePoints {
+  program: {
+    id: string;
+    name: string;
+    args: string[];
+    entry: string | null;
+    parallelism: number | null;
+    configuration: Record<string, string>;
+    /** Options that are secret: they have to be given again. */
+    hidden: string[];
+  } | null;
+  points: RestorePoint[];
+}
+
+export interface RestorePoint {
+  kind: 'checkpoint' | 'savepoint';
+  location: string;
+  checkpoint_id: number | null;
+  timestamp: number;
+  size: number | null;
 }
 
 export interface LogFiles {
@@ -256,6 +393,52 @@ export interface RunRequest {
   programArgsList?: string[];
   parallelism?: number;
   flinkConfiguration?: Record<string, string>;
+  savepointPath?: string;
+  allowNonRestoredState?: boolean;
+  claimMode?: ClaimMode;
+}
+
+export type ClaimMode = 'NO_CLAIM' | 'CLAIM';
+
+export interface CheckpointTask {
+  status: CheckpointState;
+  latest_ack_timestamp: number;
+  checkpointed_size: number;
+  state_size: number;
+  end_to_end_duration: number;
+  processed_data: number;
+  persisted_data: number;
+  num_subtasks: number;
+  num_acknowledged_subtasks: number;
+}
+
+/** One checkpoint with its vertices, by id. */
+export interface CheckpointDetails {
+  id: number;
+  tasks: Record<string, CheckpointTask>;
+}
+
+export type CheckpointSubtask =
+  | { index: number; status: 'pending_or_failed' }
+  | {
+      index: number;
+      status: 'completed';
+      ack_timestamp: number;
+      end_to_end_duration: number;
+      checkpointed_size: number;
+      state_size: number;
+      checkpoint: { sync: number; async: number };
+      alignment: { processed: number; persisted: number; duration: number };
+      start_delay: number;
+      unaligned_checkpoint: boolean;
+    };
+
+export interface CheckpointSubtasks {
+  subtasks: CheckpointSubtask[];
+}
+
+export interface Triggered {
+  'request-id': string;
 }
 
 export interface RunAnswer {

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 
-import { mayCancel, maySubmit, safeReturnPath } from './access';
+import { mayOperate, maySubmit, safeReturnPath } from './access';
 
 test('operators cancel, developers submit', () => {
-  expect([mayCancel('viewer'), mayCancel('operator'), mayCancel('admin')]).toEqual([false, true, true]);
+  expect([mayOperate('viewer'), mayOperate('operator'), mayOperate('admin')]).toEqual([false, true, true]);
   expect([maySubmit('operator'), maySubmit('developer')]).toEqual([false, true]);
 });
 

@@ -4,7 +4,8 @@ import type { Role } from '../gen/live';
 
 const RANK: Record<Role, number> = { viewer: 0, operator: 1, developer: 2, admin: 3 };
 
-export function mayCancel(role: Role): boolean {
+/** Cancel, stop and rescale jobs, and take savepoints. */
+export function mayOperate(role: Role): boolean {
   return RANK[role] >= RANK.operator;
 }
 

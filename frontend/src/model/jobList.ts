@@ -2,7 +2,7 @@
 
 import type { JobSummary } from '../gen/live';
 
-export type JobColumn = 'name' | 'start_time' | 'duration' | 'end_time' | 'tasks_total' | 'state';
+export type JobColumn = 'name' | 'start_time' | 'duration' | 'end_time' | 'tasks_total' | 'state' | 'last_checkpoint';
 
 export interface Sorting<Column extends string> {
   readonly column: Column;

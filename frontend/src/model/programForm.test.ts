@@ -1,6 +1,13 @@
 import { expect, test } from 'vitest';
 
-import { FormError, parseConfiguration, refuseFile, splitArguments } from './programForm';
+import {
+  FormError,
+  configurationText,
+  joinArguments,
+  parseConfiguration,
+  refuseFile,
+  splitArguments,
+} from './programForm';
 
 test.each([
   ['', []],
@@ -32,4 +39,11 @@ test('only programs can be uploaded', () => {
   expect(refuseFile('Job.PY', 10)).toBeNull();
   expect(refuseFile('job.jar', 10)).toMatch(/none of/);
   expect(refuseFile('job.py', 0)).toMatch(/empty/);
+});
+
+test('arguments and options can be written down and read again', () => {
+  const words = ['--rate', '1000', 'my job', "it's", '', 'a"b', '\\', '$HOME'];
+  expect(splitArguments(joinArguments(words))).toEqual(words);
+  const options = { 'a.b': '200 ms', c: 'x: y = z' };
+  expect(parseConfiguration(configurationText(options))).toEqual(options);
 });

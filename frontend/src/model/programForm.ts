@@ -30,6 +30,11 @@ export function splitArguments(text: string): string[] {
   return result;
 }
 
+/** The inverse: text that splits into these arguments. */
+export function joinArguments(words: readonly string[]): string {
+  return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`)).join(' ');
+}
+
 /** Lines of `key: value` or `key = value`; blank lines and # comments are skipped. Throws FormError naming the line. */
 export function parseConfiguration(text: string): Record<string, string> {
   const result: Record<string, string> = {};
@@ -43,6 +48,13 @@ export function parseConfiguration(text: string): Record<string, string> {
     result[key] = value;
   }
   return result;
+}
+
+/** The inverse: one line an option. */
+export function configurationText(options: Readonly<Record<string, string>>): string {
+  return Object.entries(options)
+    .map(([key, value]) => `${key}: ${value}`)
+    .join('\n');
 }
 
 const ACCEPTED = ['.py', '.zip', '.whl'] as const;

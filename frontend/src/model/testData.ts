@@ -1,6 +1,6 @@
 /** Documents for tests. */
 
-import type { JobSummary, Metrics, Subtask, Vertex } from '../gen/live';
+import type { CheckpointEntry, JobCheckpoints, JobSummary, Metrics, Subtask, Vertex } from '../gen/live';
 
 export function metrics(overrides: Partial<Metrics> = {}): Metrics {
   return {
@@ -70,6 +70,53 @@ export function jobSummary(id: string, overrides: Partial<JobSummary> = {}): Job
     tasks_total: 0,
     restarts: 0,
     waiting_for: '',
+    ...overrides,
+  };
+}
+
+export function checkpoint(id: number, overrides: Partial<CheckpointEntry> = {}): CheckpointEntry {
+  return {
+    id,
+    status: 'COMPLETED',
+    type: 'CHECKPOINT',
+    is_savepoint: false,
+    trigger_timestamp: 0,
+    latest_ack_timestamp: 0,
+    end_to_end_duration: 0,
+    checkpointed_size: 0,
+    state_size: 0,
+    processed_data: 0,
+    persisted_data: 0,
+    metadata_size: 0,
+    num_subtasks: 1,
+    num_acknowledged_subtasks: 1,
+    external_path: `file:///checkpoints/chk-${id}`,
+    discarded: false,
+    ...overrides,
+  };
+}
+
+export function checkpoints(overrides: Partial<JobCheckpoints> = {}): JobCheckpoints {
+  return {
+    config: {
+      interval: 5000,
+      mode: 'exactly_once',
+      timeout: 600_000,
+      min_pause: 0,
+      max_concurrent: 1,
+      tolerable_failures: 0,
+      num_retained: 1,
+      retention: 'no_externalized_checkpoints',
+      unaligned: false,
+      aligned_timeout: 0,
+      incremental: false,
+      after_tasks_finish: true,
+      state_backend: 'hashmap',
+    },
+    counts: { restored: 0, total: 0, in_progress: 0, completed: 0, failed: 0 },
+    summary: {},
+    latest: {},
+    history: {},
     ...overrides,
   };
 }

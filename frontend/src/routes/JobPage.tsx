@@ -6,10 +6,11 @@ import { IconChevronRight, IconHourglass } from '@tabler/icons-react';
 import { useCallback, useEffect } from 'react';
 import { Link, useParams, useSearchParams } from 'react-router';
 
-import { CancelJob } from '../components/CancelJob/CancelJob';
+import { CheckpointsTab } from '../components/Checkpoints/CheckpointsTab';
 import { CopyText } from '../components/CopyText/CopyText';
 import { FailureState } from '../components/EmptyState/EmptyState';
 import { ExceptionList } from '../components/ExceptionList/ExceptionList';
+import { JobActions } from '../components/JobActions/JobActions';
 import { JobConfiguration } from '../components/JobConfiguration/JobConfiguration';
 import { JobGraph } from '../components/JobGraph/JobGraph';
 import { LogViewer } from '../components/LogViewer/LogViewer';
@@ -33,6 +34,7 @@ import pages from './pages.module.css';
 
 const TABS = [
   ['overview', 'Overview'],
+  ['checkpoints', 'Checkpoints'],
   ['exceptions', 'Exceptions'],
   ['logs', 'Logs'],
   ['configuration', 'Configuration'],
@@ -81,6 +83,9 @@ function Job({ job }: { readonly job: JobDocument }) {
         <Tabs.Panel value="overview">
           <Overview job={job} />
         </Tabs.Panel>
+        <Tabs.Panel value="checkpoints">
+          <CheckpointsTab job={job} />
+        </Tabs.Panel>
         <Tabs.Panel value="exceptions">
           <ExceptionList exceptions={job.exceptions} vertexLink={vertexLink} />
         </Tabs.Panel>
@@ -112,7 +117,7 @@ function Head({ job, now }: { readonly job: JobDocument; readonly now: number })
           </h1>
           <StateBadge state={job.state} />
         </div>
-        <CancelJob job={job} />
+        <JobActions job={job} />
       </div>
       <dl className={classes.facts}>
         <Fact name="Started" value={times.dateTime(job.start_time)} />

@@ -6,12 +6,14 @@ import { IconAlertTriangle, IconArrowLeft, IconLock } from '@tabler/icons-react'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 
+import { fetchRestorePoints } from '../api/checkpoints';
 import { fetchPrograms, uploadProgram } from '../api/programs';
 import { Dropzone } from '../components/Dropzone/Dropzone';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
 import { Panel } from '../components/Panel/Panel';
 import { ProgramList } from '../components/ProgramList/ProgramList';
 import { RunForm } from '../components/RunForm/RunForm';
+import type { JarFile } from '../gen/live';
 import { usePageTitle } from '../hooks/usePageTitle';
 import { useQueryParam } from '../hooks/useQueryParam';
 import { useRole } from '../hooks/useSession';
@@ -76,10 +78,38 @@ export function SubmitPage() {
               </EmptyState>
             </Panel>
           ) : (
-            <RunForm key={program.id} program={program} mayRun={isAllowed} />
+            <Run program={program} mayRun={isAllowed} />
           )}
         </div>
       </div>
+    </>
+  );
+}
+
+/** The form, once it is known how the job ran that is to run again. */
+function Run({ program, mayRun }: { readonly program: JarFile; readonly mayRun: boolean }) {
+  const [again] = useQueryParam('again');
+  const [savepoint] = useQueryParam('savepoint');
+  const { data, error } = useQuery({
+    queryKey: ['restore-points', again],
+    queryFn: () => fetchRestorePoints(again ?? ''),
+    enabled: again !== null,
+  });
+  if (again !== null && data === undefined && error === null) return <Skeleton height={320} radius={10} />;
+  return (
+    <>
+      {error !== null && (
+        <Alert role="alert" color="orange" icon={<IconAlertTriangle size={18} />}>
+          How the job ran before is not known: {error.message}
+        </Alert>
+      )}
+      <RunForm
+        key={`${program.id} ${again ?? ''} ${savepoint ?? ''}`}
+        program={program}
+        mayRun={mayRun}
+        before={data?.program ?? null}
+        savepoint={savepoint ?? ''}
+      />
     </>
   );
 }

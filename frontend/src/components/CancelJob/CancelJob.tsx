@@ -10,12 +10,12 @@ import { cancelJob } from '../../api/jobs';
 import type { JobDocument } from '../../gen/live';
 import { useRole } from '../../hooks/useSession';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
-import { mayCancel } from '../../model/access';
+import { mayOperate } from '../../model/access';
 import { isCancellable, isTerminal } from '../../model/states';
 
 export function CancelJob({ job }: { readonly job: Pick<JobDocument, 'id' | 'name' | 'state'> }) {
   const [isOpen, { open, close }] = useDisclosure(false);
-  const isAllowed = mayCancel(useRole());
+  const isAllowed = mayOperate(useRole());
   const { mutate, isPending, error, reset } = useMutation({
     mutationFn: () => cancelJob(job.id),
     onSuccess: () => {
@@ -48,7 +48,8 @@ export function CancelJob({ job }: { readonly job: Pick<JobDocument, 'id' | 'nam
         closeButtonProps={{ 'aria-label': 'Close' }}
       >
         <Text size="sm">
-          <strong>{job.name}</strong> stops at once. Its state is lost, and it cannot be resumed.
+          <strong>{job.name}</strong> ends at once, without a savepoint. “Stop” ends it behind one, from which it can go
+          on later.
         </Text>
         {error !== null && (
           <Text role="alert" size="sm" c="var(--tm-failed)" mt="sm">

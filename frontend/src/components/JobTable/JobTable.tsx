@@ -6,7 +6,7 @@ import type { JobSummary } from '../../gen/live';
 import { useServerNow } from '../../hooks/useNow';
 import { useSorting } from '../../hooks/useSorting';
 import { useTimes } from '../../hooks/useTimes';
-import { formatDuration } from '../../model/format';
+import { formatAge, formatDuration, NOTHING } from '../../model/format';
 import { type JobColumn, sortBy } from '../../model/jobList';
 import { TASK_STATES } from '../../model/states';
 import { SortHeader } from '../SortHeader/SortHeader';
@@ -25,7 +25,7 @@ export function JobTable({ jobs, caption, withEnd = false }: Props) {
   const now = useServerNow();
   const { sorting, toggle } = useSorting<JobColumn>({ column: withEnd ? 'end_time' : 'start_time', descending: true });
   const duration = (job: JobSummary) => (job.end_time < 0 ? Math.max(0, now - job.start_time) : job.duration);
-  const sorted = sortBy(jobs, sorting, (job, column) => (column === 'duration' ? duration(job) : job[column]));
+  const sorted = sortBy(jobs, sorting, (job, column) => (column === 'duration' ? duration(job) : (job[column] ?? 0)));
   const header = { sorting, onToggle: toggle };
   return (
     <div className="tm-table-scroll">
@@ -37,7 +37,11 @@ export function JobTable({ jobs, caption, withEnd = false }: Props) {
             <SortHeader column="state" label="Status" {...header} />
             <SortHeader column="tasks_total" label="Tasks" {...header} />
             <SortHeader column="start_time" label="Start time" {...header} />
-            {withEnd && <SortHeader column="end_time" label="End time" {...header} />}
+            {withEnd ? (
+              <SortHeader column="end_time" label="End time" {...header} />
+            ) : (
+              <SortHeader column="last_checkpoint" label="Last checkpoint" {...header} />
+            )}
             <SortHeader column="duration" label="Duration" numeric {...header} />
           </tr>
         </thead>
@@ -63,7 +67,7 @@ export function JobTable({ jobs, caption, withEnd = false }: Props) {
                 <TaskCounts job={job} />
               </td>
               <td>{times.dateTime(job.start_time)}</td>
-              {withEnd && <td>{times.dateTime(job.end_time)}</td>}
+              {withEnd ? <td>{times.dateTime(job.end_time)}</td> : <td>{lastCheckpoint(job, now)}</td>}
               <td className={`tm-num ${classes.duration ?? ''}`}>{formatDuration(duration(job))}</td>
             </tr>
           ))}
@@ -71,6 +75,10 @@ export function JobTable({ jobs, caption, withEnd = false }: Props) {
       </table>
     </div>
   );
+}
+
+function lastCheckpoint({ last_checkpoint: at }: JobSummary, now: number): string {
+  return at === undefined || at === null ? NOTHING : formatAge(Math.max(0, now - at));
 }
 
 function TaskCounts({ job }: { readonly job: JobSummary }) {

@@ -7,28 +7,39 @@ import { type SyntheticEvent, useState } from 'react';
 import { useNavigate } from 'react-router';
 
 import { fetchPlan, runProgram } from '../../api/programs';
-import type { JarFile, PlanAnswer, RunRequest } from '../../gen/live';
+import type { JarFile, PlanAnswer, RestorePoints, RunRequest } from '../../gen/live';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
-import { FormError, parseConfiguration, splitArguments } from '../../model/programForm';
+import {
+  FormError,
+  configurationText,
+  joinArguments,
+  parseConfiguration,
+  splitArguments,
+} from '../../model/programForm';
 import { EmptyState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
 import { PlanGraph } from '../PlanGraph/PlanGraph';
+import { NO_RESTORE, type Restore, RestoreFields, restoreRequest } from './RestoreFields';
 import classes from './RunForm.module.css';
 
 interface Props {
   readonly program: JarFile;
   readonly mayRun: boolean;
+  /** How a job that is to run again was started; the program may be a newer one. */
+  readonly before: RestorePoints['program'];
+  readonly savepoint: string;
 }
 
-export function RunForm({ program, mayRun }: Props) {
+export function RunForm({ program, mayRun, before, savepoint }: Props) {
   const navigate = useNavigate();
   // a single file is its own entry, which the server lists under the file's name
   const isArchive = !program.name.endsWith('.py');
   const known = program.entry[0]?.name ?? '';
-  const [entry, setEntry] = useState(known === program.name ? '' : known);
-  const [parallelism, setParallelism] = useState<string | number>('');
-  const [programArguments, setArguments] = useState('');
-  const [configuration, setConfiguration] = useState('');
+  const [entry, setEntry] = useState(before?.entry ?? (known === program.name ? '' : known));
+  const [parallelism, setParallelism] = useState<string | number>(before?.parallelism ?? '');
+  const [programArguments, setArguments] = useState(() => joinArguments(before?.args ?? []));
+  const [configuration, setConfiguration] = useState(() => configurationText(before?.configuration ?? {}));
+  const [restore, setRestore] = useState<Restore>({ ...NO_RESTORE, path: savepoint });
   const plan = useMutation({ mutationFn: (settings: RunRequest) => fetchPlan(program.id, settings) });
   const run = useMutation({
     mutationFn: (settings: RunRequest) => runProgram(program.id, settings),
@@ -44,6 +55,7 @@ export function RunForm({ program, mayRun }: Props) {
     ...(parallelism === '' ? {} : { parallelism: Number(parallelism) }),
     programArgsList: splitArguments(programArguments),
     flinkConfiguration: parseConfiguration(configuration),
+    ...restoreRequest(restore),
   });
   const submit = (event: SyntheticEvent) => {
     event.preventDefault();
@@ -95,7 +107,13 @@ export function RunForm({ program, mayRun }: Props) {
               onChange={(event) => setConfiguration(event.currentTarget.value)}
               classNames={{ input: 'tm-mono' }}
             />
+            <RestoreFields className={classes.wide} value={restore} onChange={setRestore} />
           </div>
+          {before !== null && before.hidden.length > 0 && (
+            <Alert color="orange" mt="md" icon={<IconAlertTriangle size={18} />}>
+              Secret options are not kept for this form: give {before.hidden.join(', ')} again.
+            </Alert>
+          )}
           {failure !== null && (
             <Alert
               role="alert"

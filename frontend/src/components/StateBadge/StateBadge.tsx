@@ -9,6 +9,7 @@ import {
   IconPlayerPlayFilled,
   IconRefresh,
 } from '@tabler/icons-react';
+import type { ReactNode } from 'react';
 
 import { type AnyState, type Tone, toneOf } from '../../model/states';
 import classes from './StateBadge.module.css';
@@ -32,13 +33,27 @@ interface Props {
 }
 
 export function StateBadge({ state, count, plain = false, text }: Props) {
-  const tone = toneOf(state);
+  return (
+    <ToneBadge tone={toneOf(state)} plain={plain}>
+      {count !== undefined && <span>{count}</span>}
+      <span>{text ?? state}</span>
+    </ToneBadge>
+  );
+}
+
+interface ToneProps {
+  readonly tone: Tone;
+  readonly plain?: boolean;
+  readonly children: ReactNode;
+}
+
+/** The same for what is neither a job nor a task. */
+export function ToneBadge({ tone, plain = false, children }: ToneProps) {
   const ToneIcon = ICONS[tone];
   return (
     <span className={classes.badge} data-tone={tone} data-plain={plain || undefined}>
       <ToneIcon size={13} stroke={2.2} aria-hidden />
-      {count !== undefined && <span>{count}</span>}
-      <span>{text ?? state}</span>
+      {children}
     </span>
   );
 }

@@ -1,0 +1,228 @@
+"""A job's checkpoints as documents: a part of the live document, and the details of each one beside it.
+
+The part goes to every open page, so it has no subtasks in it; details lie in a Redis hash per job, one field per
+checkpoint, and in the job's saved document once it has ended. Pure, but for what `CheckpointDetails` remembers. Times
+are epoch ms, durations ms, sizes bytes. What has no value is not there: in a merge patch null means to take something
+away, so that no null would reach a page in a new entry.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from runtime.checkpoint.assignment import RestoredOperator, RestoreReport
+from runtime.checkpoint.settings import CheckpointSettings
+from runtime.checkpoint.statistics import (
+    CheckpointsSnapshot,
+    CheckpointStats,
+    RestoredStats,
+    SubtaskCheckpoint,
+    Summary,
+    VertexCheckpoint,
+)
+from runtime.core.checkpointing import SnapshotKind
+
+Document = dict[str, Any]
+
+DETAILS = "checkpoint_details"
+"""Key of all details in a job's saved document."""
+_TOTALS = {
+    "checkpointed_size": "checkpointed_bytes",
+    "state_size": "state_bytes",
+    "processed_data": "processed_bytes",
+    "persisted_data": "persisted_bytes",
+}
+
+
+def checkpoints_document(snapshot: CheckpointsSnapshot, report: RestoreReport | None = None) -> Document:
+    """What the live document says of checkpoints.
+
+    Args:
+        snapshot: of the job's coordinator.
+        report: what the job's state was restored from, operator by operator.
+    """
+    latest = {
+        "completed": snapshot.latest_completed,
+        "failed": snapshot.latest_failed,
+        "savepoint": snapshot.latest_savepoint,
+    }
+    entries = {name: None if stats is None else checkpoint_entry(stats) for name, stats in latest.items()}
+    return _present(
+        {
+            "config": _config(snapshot.settings),
+            "counts": asdict(snapshot.counts),
+            "summary": {name: _summary(summary) for name, summary in snapshot.summaries.items()},
+            "latest": _present(entries | {"restored": _restored(snapshot.latest_restored)}),
+            # by id, so that a patch carries the one that has changed
+            "history": {str(stats.checkpoint_id): checkpoint_entry(stats) for stats in snapshot.history},
+            "restore_report": None if report is None else _report(report),
+        }
+    )
+
+
+def checkpoint_entry(stats: CheckpointStats) -> Document:
+    """One checkpoint or savepoint as a whole."""
+    options, message = stats.options, stats.failure_message
+    entry = {
+        "id": stats.checkpoint_id,
+        "status": stats.status.value,
+        "type": stats.checkpoint_type,
+        "is_savepoint": options.is_savepoint,
+        "format": _format(options.kind) if options.is_savepoint else None,
+        "trigger_timestamp": stats.trigger_timestamp_ms,
+        "latest_ack_timestamp": stats.latest_ack_timestamp_ms,
+        "end_to_end_duration": stats.end_to_end_ms,
+        **{name: stats.total(field) for name, field in _TOTALS.items()},
+        "metadata_size": stats.metadata_bytes,
+        "num_subtasks": stats.num_subtasks,
+        "num_acknowledged_subtasks": stats.num_acknowledged,
+        "external_path": stats.external_path,
+        "discarded": stats.is_discarded,
+        "failure_timestamp": stats.failure_timestamp_ms,
+        # PostgreSQL keeps no NUL
+        "failure_message": None if message is None else message.replace("\0", "\ufffd"),
+    }
+    return _present(entry)
+
+
+def details_document(stats: CheckpointStats) -> Document:
+    """The same with its vertices and their subtasks."""
+    vertices = {vertex_id: _vertex(vertex, stats) for vertex_id, vertex in stats.vertices.items()}
+    return checkpoint_entry(stats) | {"vertices": vertices}
+
+
+class CheckpointDetails:
+    """Details that are to be told: those that have changed since they were told last."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, tuple[str, int, bool]] = {}
+
+    def changed(self, snapshot: CheckpointsSnapshot) -> tuple[dict[str, Document], list[str]]:
+        """Field → details of those that have changed, and the fields of those that nobody remembers any more."""
+        known = _all(snapshot)
+        marks = {i: (s.status.value, s.num_acknowledged, s.is_discarded) for i, s in known.items()}
+        changed = {
+            details_field(i): details_document(known[i]) for i, mark in marks.items() if self._told.get(i) != mark
+        }
+        gone = [details_field(i) for i in self._told.keys() - marks.keys()]
+        self._told = marks
+        return changed, gone
+
+    def forget(self) -> None:
+        """Nothing of what was told is there any more."""
+        self._told = {}
+
+
+def all_details(snapshot: CheckpointsSnapshot) -> dict[str, Document]:
+    """Field → details, of every checkpoint that is remembered."""
+    return {details_field(i): details_document(stats) for i, stats in _all(snapshot).items()}
+
+
+def details_field(checkpoint_id: int) -> str:
+    """The field of a checkpoint."""
+    return str(checkpoint_id)
+
+
+def _all(snapshot: CheckpointsSnapshot) -> dict[int, CheckpointStats]:
+    latest = (snapshot.latest_completed, snapshot.latest_failed, snapshot.latest_savepoint)
+    # what is in the history is newer than a "latest" that was frozen when it completed
+    return {s.checkpoint_id: s for s in (*latest, *snapshot.history) if s is not None}
+
+
+def _vertex(vertex: VertexCheckpoint, stats: CheckpointStats) -> Document:
+    acknowledged = vertex.subtasks
+    latest = vertex.latest_ack_timestamp_ms
+    return {
+        "status": "COMPLETED" if len(acknowledged) == vertex.parallelism else stats.status.value,
+        "num_subtasks": vertex.parallelism,
+        "num_acknowledged_subtasks": len(acknowledged),
+        "latest_ack_timestamp": latest,
+        "end_to_end_duration": max(0, latest - stats.trigger_timestamp_ms) if latest >= 0 else 0,
+        **{name: vertex.total(field) for name, field in _TOTALS.items()},
+        "subtasks": [_subtask(acknowledged[index]) for index in sorted(acknowledged)],
+    }
+
+
+def _subtask(subtask: SubtaskCheckpoint) -> Document:
+    metrics = subtask.metrics
+    return {
+        "index": subtask.index,
+        "ack_timestamp": subtask.ack_timestamp_ms,
+        "end_to_end_duration": subtask.end_to_end_ms,
+        **{name: getattr(metrics, field) for name, field in _TOTALS.items()},
+        "sync_duration": round(metrics.sync_ms, 1),
+        "async_duration": round(metrics.async_ms, 1),
+        "alignment_duration": round(metrics.alignment_ms, 1),
+        "start_delay": round(metrics.start_delay_ms, 1),
+        "is_unaligned": metrics.is_unaligned,
+    }
+
+
+def _restored(restored: RestoredStats | None) -> Document | None:
+    if restored is None:
+        return None
+    return {
+        "id": restored.checkpoint_id,
+        "restore_timestamp": restored.restore_timestamp_ms,
+        "is_savepoint": restored.is_savepoint,
+        "external_path": restored.external_path,
+    }
+
+
+def _report(report: RestoreReport) -> Document:
+    def lines(operators: Any) -> list[Document]:
+        return [_operator(operator) for operator in operators]
+
+    return {
+        "location": report.location,
+        "checkpoint_id": report.checkpoint_id,
+        "is_savepoint": report.is_savepoint,
+        "matched": lines(report.matched),
+        "dropped": lines(report.dropped),
+        "new": lines(report.new),
+    }
+
+
+def _operator(operator: RestoredOperator) -> Document:
+    return {
+        "uid": operator.uid,
+        "name": operator.name,
+        "saved_parallelism": operator.saved_parallelism,
+        "parallelism": operator.parallelism,
+    }
+
+
+def _config(settings: CheckpointSettings) -> Document:
+    config = {
+        "interval": settings.interval_ms,
+        "mode": "exactly_once" if settings.is_exactly_once else "at_least_once",
+        "timeout": settings.timeout_ms,
+        "min_pause": settings.min_pause_ms,
+        "max_concurrent": settings.max_concurrent,
+        "tolerable_failures": settings.tolerable_failures,
+        "num_retained": settings.num_retained,
+        "retention": settings.retention.value,
+        "unaligned": settings.is_unaligned,
+        "aligned_timeout": settings.aligned_timeout_ms,
+        "incremental": settings.is_incremental,
+        "after_tasks_finish": settings.after_tasks_finish,
+        "state_backend": settings.state_backend,
+        "directory": settings.directory,
+        "savepoint_directory": settings.savepoint_directory,
+    }
+    return _present(config)
+
+
+def _summary(summary: Summary) -> Mapping[str, float]:
+    return {name: value for name, value in asdict(summary).items() if not math.isnan(value)}
+
+
+def _present(values: Mapping[str, Any]) -> Document:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _format(kind: SnapshotKind) -> str:
+    return "CANONICAL" if kind is SnapshotKind.CANONICAL else "NATIVE"

@@ -1,0 +1,122 @@
+"""JobRequests: operations that one job's JobMaster is carrying out, and how they ended.
+
+Begun and read by the jobmanager's loop; answered by the driver's thread. A savepoint's location, or why there is none,
+is a JSON value that goes into the operation's row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from backend.cluster.models import Operation
+from runtime.core.checkpointing import SnapshotKind
+from runtime.core.ids import VertexId
+from runtime.jobmaster.actions import RequestAnswered
+from runtime.jobmaster.driver import JobMasterDriver
+from runtime.jobmaster.events import AfterSavepoint
+from runtime.jobmaster.rescaling import RescaleError
+
+Document = dict[str, Any]
+
+SAVEPOINT_FORMATS: Mapping[str, SnapshotKind] = {"CANONICAL": SnapshotKind.CANONICAL, "NATIVE": SnapshotKind.FULL}
+CHECKPOINT_TYPES: Mapping[str, SnapshotKind | None] = {
+    "CONFIGURED": None,
+    "FULL": SnapshotKind.FULL,
+    "INCREMENTAL": SnapshotKind.INCREMENTAL,
+}
+
+
+class JobRequests:
+    """Of one job.
+
+    Args:
+        driver: its JobMaster.
+        slots_for: slots that it would need with other parallelisms, and those that it could have; may raise
+            RescaleError.
+    """
+
+    def __init__(self, driver: JobMasterDriver, slots_for: Callable[[Mapping[VertexId, int]], tuple[int, int]]) -> None:
+        self._driver = driver
+        self._slots_for = slots_for
+        self._begun: dict[str, tuple[Operation, Future[RequestAnswered]]] = {}
+
+    def __contains__(self, trigger_id: str) -> bool:
+        return trigger_id in self._begun
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is not answered yet."""
+        return not all(future.done() for _, future in self._begun.values())
+
+    def begin(self, operation: Operation) -> None:
+        """Have the JobMaster do it."""
+        self._begun[operation.trigger_id] = (operation, self._ask(operation))
+
+    def answers(self, *, has_ended: bool) -> dict[str, Document]:
+        """Results by trigger id, until they are forgotten.
+
+        Args:
+            has_ended: whether the job has. A stop that went well is told with the end of its job, not before: were it
+                told, and the end lost with this process, the next leader would bring a stopped job back.
+        """
+        return {
+            trigger_id: _result(future)
+            for trigger_id, (operation, future) in self._begun.items()
+            if future.done() and (has_ended or operation.kind != Operation.Kind.STOP or future.exception() is not None)
+        }
+
+    def forget(self, trigger_ids: Mapping[str, Document]) -> None:
+        """These are saved."""
+        for trigger_id in trigger_ids:
+            self._begun.pop(trigger_id, None)
+
+    def _ask(self, operation: Operation) -> Future[RequestAnswered]:
+        given = operation.parameters
+        match operation.kind:
+            case Operation.Kind.SAVEPOINT:
+                after = AfterSavepoint.CANCEL if given.get("cancel_job") else AfterSavepoint.GO_ON
+                return self._savepoint(given, after)
+            case Operation.Kind.STOP:
+                after = AfterSavepoint.DRAIN if given.get("drain") else AfterSavepoint.SUSPEND
+                return self._savepoint(given, after)
+            case Operation.Kind.CHECKPOINT:
+                return self._driver.trigger_checkpoint(CHECKPOINT_TYPES[given.get("type", "CONFIGURED")])
+            case Operation.Kind.RESCALE:
+                return self._rescale({VertexId(vertex): int(n) for vertex, n in given["parallelism"].items()})
+            case _:
+                return _refused(f"unknown operation {operation.kind!r}")
+
+    def _savepoint(self, given: Mapping[str, Any], after: AfterSavepoint) -> Future[RequestAnswered]:
+        kind = SAVEPOINT_FORMATS[given.get("format", "CANONICAL")]
+        return self._driver.trigger_savepoint(given.get("target_directory") or None, after=after, kind=kind)
+
+    def _rescale(self, parallelism: Mapping[VertexId, int]) -> Future[RequestAnswered]:
+        try:
+            needed, available = self._slots_for(parallelism)
+        except RescaleError as error:
+            return _refused(str(error))
+        if needed > available:
+            # it would be torn down, wait for slots for minutes, and go back
+            return _refused(f"the job would need {needed} slots, and could have {available}")
+        return self._driver.rescale(parallelism)
+
+
+class _Refused(Exception):
+    """It was not even begun."""
+
+
+def _refused(why: str) -> Future[RequestAnswered]:
+    future: Future[RequestAnswered] = Future()
+    future.set_exception(_Refused(why))
+    return future
+
+
+def _result(future: Future[RequestAnswered]) -> Document:
+    error = future.exception()
+    if error is not None:
+        # PostgreSQL keeps no NUL
+        return {"error": str(error).replace("\0", "\ufffd")}
+    answer = future.result()
+    return {"location": answer.location, "checkpoint_id": answer.checkpoint_id}

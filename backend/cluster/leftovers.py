@@ -1,0 +1,73 @@
+"""Leftovers: deletion of savepoints and checkpoints beside the jobmanager's loop: a slow storage must not hold it up.
+
+Begun and read by the loop; the work is one thread's, one directory after the other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from runtime.checkpoint.errors import CheckpointStorageError
+from runtime.checkpoint.snapshot_files import SnapshotFiles
+
+logger = logging.getLogger(__name__)
+
+Document = dict[str, Any]
+
+
+class Leftovers:
+    """What is to be deleted.
+
+    Args:
+        files: of the places that are allowed.
+    """
+
+    def __init__(self, files: SnapshotFiles) -> None:
+        self._files = files
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="leftovers")
+        self._disposals: dict[str, Future[Document]] = {}
+
+    def dispose(self, trigger_id: str, directory: str) -> None:
+        """Delete a savepoint or checkpoint that a user has named."""
+        self._disposals[trigger_id] = self._pool.submit(lambda: self._dispose(directory))
+
+    def __contains__(self, trigger_id: str) -> bool:
+        return trigger_id in self._disposals
+
+    def answer(self, trigger_id: str) -> Document | None:
+        """How a disposal ended; None: it is under way."""
+        future = self._disposals[trigger_id]
+        return future.result() if future.done() else None
+
+    def forget(self, trigger_id: str) -> None:
+        """The answer is saved."""
+        self._disposals.pop(trigger_id, None)
+
+    def delete(self, job_id: str, directories: Sequence[str]) -> None:
+        """Delete checkpoints of a job that has ended."""
+        if directories:
+            self._pool.submit(lambda: self._delete(job_id, directories))
+
+    def close(self) -> None:
+        """Begin nothing more; what is under way comes to its end."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _dispose(self, directory: str) -> Document:
+        return _told(lambda: {"location": self._files.dispose(directory)})
+
+    def _delete(self, job_id: str, directories: Sequence[str]) -> None:
+        try:
+            self._files.delete((), directories)
+            logger.info("deleted what was left of the checkpoints of job %s", job_id)
+        except OSError as error:
+            logger.warning("checkpoints of job %s are left over: %s", job_id, error)
+
+
+def _told(work: Callable[[], Document]) -> Document:
+    try:
+        return work()
+    except (CheckpointStorageError, OSError) as error:
+        return {"error": str(error) or type(error).__name__}

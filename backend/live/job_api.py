@@ -1,0 +1,104 @@
+"""What was asked of a job and how that ended, and what it can be started again from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rest_framework import exceptions
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from backend.accounts.views import ProductView
+from backend.cluster import services
+from backend.cluster.models import Job, Operation
+from backend.cluster.redaction import redacted
+from backend.live.api import check_job
+
+MAX_OPERATIONS = 100
+"""That are listed, newest first."""
+SNAPSHOTS = (Operation.Kind.SAVEPOINT, Operation.Kind.STOP)
+
+
+class OperationsView(ProductView):
+    def get(self, request: Request, job_id: str) -> Response:
+        check_job(job_id)
+        rows = services.list_operations(services.get_job(job_id)).select_related("requested_by")[:MAX_OPERATIONS]
+        return Response({"operations": [_operation(row) for row in rows]})
+
+
+class OperationView(ProductView):
+    def get(self, request: Request, job_id: str, trigger_id: str) -> Response:
+        check_job(job_id)
+        try:
+            return Response(_operation(services.get_operation(trigger_id, services.get_job(job_id))))
+        except services.OperationUnknownError as error:
+            raise exceptions.NotFound(str(error)) from error
+
+
+class RestorePointsView(ProductView):
+    """Savepoints and checkpoints of a job, newest first; files may have been deleted by others since."""
+
+    def get(self, request: Request, job_id: str) -> Response:
+        check_job(job_id)
+        job = services.get_job(job_id)
+        points = sorted([*_checkpoints(job), *_savepoints(job)], key=lambda point: -point["timestamp"])
+        # a savepoint that the job has stopped behind is in both
+        unique = {point["location"]: point for point in reversed(points)}
+        return Response({"program": _program(job), "points": list(reversed(unique.values()))})
+
+
+def _program(job: Job) -> dict[str, Any] | None:
+    """How the job was submitted; None if its program has been deleted."""
+    if job.artifact is None:
+        return None
+    given = job.submission
+    configuration = dict(given.get("configuration", {}))
+    shown = redacted(configuration)
+    return {
+        "id": job.artifact.public_id,
+        "name": job.artifact.file_name,
+        "args": job.program_args,
+        "entry": given.get("entry"),
+        "parallelism": given.get("parallelism"),
+        "configuration": {key: value for key, value in configuration.items() if shown[key] == value},
+        # secrets have to be given again
+        "hidden": sorted(key for key, value in configuration.items() if shown[key] != value),
+    }
+
+
+def _checkpoints(job: Job) -> Iterator[dict[str, Any]]:
+    for row in services.list_checkpoints(job):
+        yield {
+            "kind": "savepoint" if row.is_savepoint else "checkpoint",
+            "location": row.location,
+            "checkpoint_id": row.checkpoint_id,
+            "timestamp": row.completed_at,
+            "size": row.size,
+        }
+
+
+def _savepoints(job: Job) -> Iterator[dict[str, Any]]:
+    for row in services.list_operations(job).filter(kind__in=SNAPSHOTS, state=Operation.State.COMPLETED):
+        result = row.result or {}
+        if result.get("location"):
+            yield {
+                "kind": "savepoint",
+                "location": result["location"],
+                "checkpoint_id": result.get("checkpoint_id"),
+                "timestamp": row.finished_at,
+                "size": None,
+            }
+
+
+def _operation(row: Operation) -> dict[str, Any]:
+    return {
+        "trigger_id": row.trigger_id,
+        "kind": row.kind,
+        "parameters": row.parameters,
+        "state": row.state,
+        "created_at": row.created_at,
+        "finished_at": row.finished_at,
+        "result": row.result,
+        "requested_by": None if row.requested_by is None else row.requested_by.get_username(),
+    }

@@ -1,0 +1,81 @@
+/** A job's checkpoints and savepoints, and what can be asked for about them. Asking twice with one trigger id is asking
+ * once; what was asked for is done by the jobmanager that leads then. */
+
+import type { CheckpointDetails, CheckpointSubtasks, Operation, RestorePoints, Triggered } from '../gen/live';
+import { ApiError, FLINK, PRODUCT, request } from './client';
+
+const POLL_MS = 500;
+/** A web process that is started again is back within seconds. */
+const UNREACHABLE_MS = 30_000;
+
+const job = (id: string) => `${FLINK}/jobs/${encodeURIComponent(id)}`;
+
+export function fetchCheckpoint(jobId: string, id: number): Promise<CheckpointDetails> {
+  return request(`${job(jobId)}/checkpoints/details/${id}`);
+}
+
+export function fetchCheckpointSubtasks(jobId: string, id: number, vertexId: string): Promise<CheckpointSubtasks> {
+  return request(`${job(jobId)}/checkpoints/details/${id}/subtasks/${encodeURIComponent(vertexId)}`);
+}
+
+export function fetchRestorePoints(jobId: string): Promise<RestorePoints> {
+  return request(`${PRODUCT}/jobs/${encodeURIComponent(jobId)}/restore-points`);
+}
+
+export interface SavepointRequest {
+  readonly directory: string;
+  readonly format: 'CANONICAL' | 'NATIVE';
+}
+
+export function triggerSavepoint(jobId: string, wanted: SavepointRequest, triggerId: string): Promise<Triggered> {
+  const body = { 'target-directory': wanted.directory || null, formatType: wanted.format, triggerId };
+  return request(`${job(jobId)}/savepoints`, { method: 'POST', body });
+}
+
+export function stopJob(
+  jobId: string,
+  wanted: SavepointRequest & { readonly drain: boolean },
+  triggerId: string,
+): Promise<Triggered> {
+  const { directory, format, drain } = wanted;
+  const body = { targetDirectory: directory || null, formatType: format, drain, triggerId };
+  return request(`${job(jobId)}/stop`, { method: 'POST', body });
+}
+
+export function triggerCheckpoint(jobId: string, triggerId: string): Promise<Triggered> {
+  return request(`${job(jobId)}/checkpoints`, { method: 'POST', body: { checkpointType: 'CONFIGURED', triggerId } });
+}
+
+/** Parallelisms by vertex id. */
+export function rescaleJob(jobId: string, wanted: Record<string, number>, triggerId: string): Promise<Triggered> {
+  const body: Record<string, unknown> = { triggerId };
+  for (const [id, n] of Object.entries(wanted)) body[id] = { parallelism: { lowerBound: 1, upperBound: n } };
+  return request(`${job(jobId)}/resource-requirements`, { method: 'PUT', body });
+}
+
+/** Waits for the end of what was asked for. Throws ApiError with the reason if it was not done. */
+export async function settled(jobId: string, triggered: Triggered): Promise<NonNullable<Operation['result']>> {
+  const url = `${PRODUCT}/jobs/${encodeURIComponent(jobId)}/operations/${triggered['request-id']}`;
+  let heardAt = Date.now();
+  for (;;) {
+    try {
+      const operation = await request<Operation>(url);
+      heardAt = Date.now();
+      if (operation.state === 'COMPLETED') {
+        const result = operation.result ?? {};
+        if (result.error !== undefined) throw new ApiError(409, result.error);
+        return result;
+      }
+    } catch (error) {
+      const isAway = error instanceof ApiError && (error.status === 0 || error.status >= 502);
+      if (!isAway || Date.now() - heardAt > UNREACHABLE_MS) throw error;
+    }
+    await new Promise((resume) => setTimeout(resume, POLL_MS));
+  }
+}
+
+/** 32 random hex digits. (crypto.randomUUID is there on https and localhost only.) */
+export function newTriggerId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}

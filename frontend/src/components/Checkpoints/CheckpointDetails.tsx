@@ -1,0 +1,205 @@
+/** One checkpoint: where it is, and each vertex's part of it; a vertex opens to its subtasks. */
+
+import { Skeleton } from '@mantine/core';
+import { IconChevronRight } from '@tabler/icons-react';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { Fragment, type ReactNode, useState } from 'react';
+
+import { fetchCheckpoint, fetchCheckpointSubtasks } from '../../api/checkpoints';
+import type { CheckpointEntry, CheckpointSubtask, JobDocument } from '../../gen/live';
+import { useTimes } from '../../hooks/useTimes';
+import { acknowledged, typeOf } from '../../model/checkpoints';
+import { formatBytes, formatDuration } from '../../model/format';
+import { CopyText } from '../CopyText/CopyText';
+import { FailureState } from '../EmptyState/EmptyState';
+import classes from './Checkpoints.module.css';
+
+interface Props {
+  readonly job: JobDocument;
+  readonly entry: CheckpointEntry;
+}
+
+/** Grows as the checkpoint does: what is read under another mark is old. */
+const markOf = ({ id, status, num_acknowledged_subtasks: acks }: CheckpointEntry) => [id, status, acks] as const;
+
+export function CheckpointDetails({ job, entry }: Props) {
+  const [open, setOpen] = useState<string | null>(null);
+  const times = useTimes();
+  const { data, error, refetch } = useQuery({
+    queryKey: ['checkpoint', job.id, ...markOf(entry)],
+    queryFn: () => fetchCheckpoint(job.id, entry.id),
+    placeholderData: keepPreviousData,
+  });
+  const vertices = job.vertices.filter(({ id }) => data?.tasks[id] !== undefined);
+  return (
+    <div className={classes.inside}>
+      <dl className={classes.facts}>
+        <Fact name="Type">
+          {typeOf(entry)}
+          {entry.format === undefined ? '' : `, ${entry.format.toLowerCase()}`}
+        </Fact>
+        <Fact name="Metadata">{formatBytes(entry.metadata_size)}</Fact>
+        <Fact name="Path">
+          {entry.discarded ? (
+            <span className="tm-dim">deleted: a newer one has taken its place</span>
+          ) : (
+            <CopyText text={entry.external_path} label="path" />
+          )}
+        </Fact>
+      </dl>
+      {entry.failure_message !== undefined && <p className={classes.failure}>{entry.failure_message}</p>}
+      {error !== null && data === undefined && (
+        <FailureState title="Its details cannot be shown" message={error.message} onRetry={() => void refetch()} />
+      )}
+      {error === null && data === undefined && <Skeleton height={90} />}
+      {data !== undefined && (
+        <div className="tm-table-scroll">
+          <table className="tm-table">
+            <caption className="tm-visually-hidden">Vertices of checkpoint {entry.id}</caption>
+            <thead>
+              <tr>
+                <th scope="col">Vertex</th>
+                <th scope="col">Acknowledged</th>
+                <th scope="col">Latest ack</th>
+                <Number>Duration</Number>
+                <Number>Checkpointed</Number>
+                <Number>Full size</Number>
+                <Number>In flight</Number>
+              </tr>
+            </thead>
+            <tbody>
+              {vertices.map(({ id, name }) => {
+                const task = data.tasks[id];
+                if (task === undefined) return null;
+                return (
+                  <Fragment key={id}>
+                    <tr>
+                      <td className={classes.name} title={name}>
+                        <button
+                          type="button"
+                          className={classes.toggle}
+                          aria-expanded={open === id}
+                          onClick={() => setOpen(open === id ? null : id)}
+                        >
+                          <IconChevronRight size={15} aria-hidden /> {name}
+                        </button>
+                      </td>
+                      <td>{acknowledged(task)}</td>
+                      <td>{task.latest_ack_timestamp < 0 ? '–' : times.time(task.latest_ack_timestamp)}</td>
+                      <td className="tm-num">{formatDuration(task.end_to_end_duration)}</td>
+                      <td className="tm-num">{formatBytes(task.checkpointed_size)}</td>
+                      <td className="tm-num">{formatBytes(task.state_size)}</td>
+                      <td className="tm-num">
+                        {formatBytes(task.processed_data)} ({formatBytes(task.persisted_data)})
+                      </td>
+                    </tr>
+                    {open === id && (
+                      <tr className={classes.detailsRow}>
+                        <td className={classes.details} colSpan={7}>
+                          <Subtasks job={job} entry={entry} vertexId={id} />
+                        </td>
+                      </tr>
+                    )}
+                  </Fragment>
+                );
+              })}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Subtasks({ job, entry, vertexId }: Props & { readonly vertexId: string }) {
+  const { data, error, refetch } = useQuery({
+    queryKey: ['checkpoint-subtasks', job.id, vertexId, ...markOf(entry)],
+    queryFn: () => fetchCheckpointSubtasks(job.id, entry.id, vertexId),
+    placeholderData: keepPreviousData,
+  });
+  if (error !== null && data === undefined) {
+    return <FailureState title="Its subtasks cannot be shown" message={error.message} onRetry={() => void refetch()} />;
+  }
+  return (
+    <div className={classes.inside}>
+      {data === undefined ? (
+        <Skeleton height={60} />
+      ) : (
+        <div className="tm-table-scroll">
+          <table className="tm-table">
+            <caption className="tm-visually-hidden">Subtasks of checkpoint {entry.id}</caption>
+            <thead>
+              <tr>
+                <th scope="col">Subtask</th>
+                <th scope="col">Acknowledged</th>
+                <Number>Duration</Number>
+                <Number>Sync</Number>
+                <Number>Async</Number>
+                <Number>Alignment</Number>
+                <Number>Start delay</Number>
+                <Number>Checkpointed</Number>
+                <Number>Full size</Number>
+                <Number>In flight</Number>
+                <th scope="col">Unaligned</th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.subtasks.map((subtask) => (
+                <SubtaskRow key={subtask.index} subtask={subtask} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function SubtaskRow({ subtask }: { readonly subtask: CheckpointSubtask }) {
+  const times = useTimes();
+  if (subtask.status !== 'completed') {
+    return (
+      <tr>
+        <td>{subtask.index}</td>
+        <td colSpan={10} className={classes.pending}>
+          not acknowledged
+        </td>
+      </tr>
+    );
+  }
+  const { alignment } = subtask;
+  return (
+    <tr>
+      <td>{subtask.index}</td>
+      <td>{times.time(subtask.ack_timestamp)}</td>
+      <td className="tm-num">{formatDuration(subtask.end_to_end_duration)}</td>
+      <td className="tm-num">{formatDuration(subtask.checkpoint.sync)}</td>
+      <td className="tm-num">{formatDuration(subtask.checkpoint.async)}</td>
+      <td className="tm-num">{formatDuration(alignment.duration)}</td>
+      <td className="tm-num">{formatDuration(subtask.start_delay)}</td>
+      <td className="tm-num">{formatBytes(subtask.checkpointed_size)}</td>
+      <td className="tm-num">{formatBytes(subtask.state_size)}</td>
+      <td className="tm-num">
+        {formatBytes(alignment.processed)} ({formatBytes(alignment.persisted)})
+      </td>
+      <td>{subtask.unaligned_checkpoint ? 'yes' : 'no'}</td>
+    </tr>
+  );
+}
+
+function Number({ children }: { readonly children: string }) {
+  return (
+    <th scope="col" className="tm-num">
+      {children}
+    </th>
+  );
+}
+
+function Fact({ name, children }: { readonly name: string; readonly children: ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,98 @@
+/** The last checkpoints and savepoints; each row opens to its vertices and their subtasks. */
+
+import { IconChevronRight } from '@tabler/icons-react';
+import { Fragment, useState } from 'react';
+
+import type { CheckpointEntry, JobDocument } from '../../gen/live';
+import { useServerNow } from '../../hooks/useNow';
+import { useTimes } from '../../hooks/useTimes';
+import { acknowledged, durationOf, toneOfCheckpoint, typeOf } from '../../model/checkpoints';
+import { formatBytes, formatDuration } from '../../model/format';
+import { ToneBadge } from '../StateBadge/StateBadge';
+import { CheckpointDetails } from './CheckpointDetails';
+import classes from './Checkpoints.module.css';
+
+const COLUMNS = 10;
+
+interface Props {
+  readonly job: JobDocument;
+  readonly history: readonly CheckpointEntry[];
+}
+
+export function CheckpointHistory({ job, history }: Props) {
+  const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
+  const times = useTimes();
+  const now = useServerNow();
+  const toggle = (id: number) =>
+    setOpen((old) => (old.has(id) ? new Set([...old].filter((other) => other !== id)) : new Set([...old, id])));
+  return (
+    <div className="tm-table-scroll">
+      <table className={`tm-table ${classes.table ?? ''}`}>
+        <caption className="tm-visually-hidden">Checkpoints</caption>
+        <thead>
+          <tr>
+            <th scope="col">ID</th>
+            <th scope="col">Status</th>
+            <th scope="col">Type</th>
+            <th scope="col">Acknowledged</th>
+            <th scope="col">Triggered</th>
+            <th scope="col">Latest ack</th>
+            <th scope="col" className="tm-num">
+              Duration
+            </th>
+            <th scope="col" className="tm-num">
+              Checkpointed
+            </th>
+            <th scope="col" className="tm-num">
+              Full size
+            </th>
+            <th scope="col" className="tm-num">
+              In flight
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {history.map((entry) => (
+            <Fragment key={entry.id}>
+              <tr>
+                <td>
+                  <button
+                    type="button"
+                    className={classes.toggle}
+                    aria-expanded={open.has(entry.id)}
+                    aria-label={`Checkpoint ${entry.id}, details`}
+                    onClick={() => toggle(entry.id)}
+                  >
+                    <IconChevronRight size={15} aria-hidden /> {entry.id}
+                  </button>
+                </td>
+                <td>
+                  <ToneBadge tone={toneOfCheckpoint(entry.status)} plain>
+                    {entry.status.replace('_', ' ')}
+                  </ToneBadge>
+                </td>
+                <td>{typeOf(entry)}</td>
+                <td>{acknowledged(entry)}</td>
+                <td>{times.dateTime(entry.trigger_timestamp)}</td>
+                <td>{entry.latest_ack_timestamp < 0 ? '–' : times.time(entry.latest_ack_timestamp)}</td>
+                <td className="tm-num">{formatDuration(durationOf(entry, now))}</td>
+                <td className="tm-num">{formatBytes(entry.checkpointed_size)}</td>
+                <td className="tm-num">{formatBytes(entry.state_size)}</td>
+                <td className="tm-num">
+                  {formatBytes(entry.processed_data)} ({formatBytes(entry.persisted_data)})
+                </td>
+              </tr>
+              {open.has(entry.id) && (
+                <tr className={classes.detailsRow}>
+                  <td className={classes.details} colSpan={COLUMNS}>
+                    <CheckpointDetails job={job} entry={entry} />
+                  </td>
+                </tr>
+              )}
+            </Fragment>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

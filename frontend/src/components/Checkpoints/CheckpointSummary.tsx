@@ -1,0 +1,59 @@
+/** How the job's completed checkpoints were, taken together. */
+
+import type { CheckpointSummary as Summary, JobCheckpoints, SummarisedQuantity } from '../../gen/live';
+import { formatBytes, formatDuration, NOTHING } from '../../model/format';
+import { Panel } from '../Panel/Panel';
+
+const ROWS: readonly (readonly [SummarisedQuantity, string, (value: number) => string])[] = [
+  ['end_to_end_duration', 'Duration', formatDuration],
+  ['checkpointed_size', 'Checkpointed', formatBytes],
+  ['state_size', 'Full size', formatBytes],
+  ['processed_data', 'Taken in while aligning', formatBytes],
+  ['persisted_data', 'Stored in flight', formatBytes],
+];
+const COLUMNS: readonly (readonly [keyof Summary, string])[] = [
+  ['min', 'Minimum'],
+  ['avg', 'Average'],
+  ['max', 'Maximum'],
+  ['p50', 'p50'],
+  ['p90', 'p90'],
+  ['p99', 'p99'],
+  ['p999', 'p99.9'],
+];
+
+export function CheckpointSummary({ summary }: { readonly summary: JobCheckpoints['summary'] }) {
+  return (
+    <Panel title="Summary of completed checkpoints" flush>
+      <div className="tm-table-scroll">
+        <table className="tm-table">
+          <caption className="tm-visually-hidden">Summary of completed checkpoints</caption>
+          <thead>
+            <tr>
+              <th scope="col">Quantity</th>
+              {COLUMNS.map(([key, label]) => (
+                <th key={key} scope="col" className="tm-num">
+                  {label}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {ROWS.map(([quantity, label, format]) => (
+              <tr key={quantity}>
+                <th scope="row">{label}</th>
+                {COLUMNS.map(([key]) => {
+                  const value = summary[quantity]?.[key];
+                  return (
+                    <td key={key} className="tm-num">
+                      {value === undefined ? NOTHING : format(value)}
+                    </td>
+                  );
+                })}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  );
+}

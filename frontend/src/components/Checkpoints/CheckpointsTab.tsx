@@ -1,0 +1,75 @@
+/** A job's checkpoints: counts, the latest ones, the history with its details, figures over all, and how they are taken. */
+
+import { IconCheck, IconHistory, IconLoader, IconPlayerPlay, IconAlertTriangle } from '@tabler/icons-react';
+
+import type { JobDocument } from '../../gen/live';
+import { historyOf } from '../../model/checkpoints';
+import { formatCount, formatDuration } from '../../model/format';
+import { EmptyState } from '../EmptyState/EmptyState';
+import { Panel } from '../Panel/Panel';
+import { StatCard } from '../StatCard/StatCard';
+import { CheckpointConfiguration } from './CheckpointConfiguration';
+import { CheckpointHistory } from './CheckpointHistory';
+import classes from './Checkpoints.module.css';
+import { CheckpointSummary } from './CheckpointSummary';
+import { LatestCheckpoints } from './LatestCheckpoints';
+import { RestoreReport } from './RestoreReport';
+
+const ICON = { size: 15, stroke: 1.8, 'aria-hidden': true } as const;
+
+export function CheckpointsTab({ job }: { readonly job: JobDocument }) {
+  const { checkpoints } = job;
+  if (checkpoints === undefined) {
+    return (
+      <Panel label="Checkpoints">
+        <EmptyState icon={IconHistory} title="Nothing is known of this job’s checkpoints">
+          It ended under an earlier version.
+        </EmptyState>
+      </Panel>
+    );
+  }
+  const { counts, config } = checkpoints;
+  const history = historyOf(checkpoints);
+  const every = config.interval === undefined ? 'none by itself' : `every ${formatDuration(config.interval)}`;
+  return (
+    <>
+      <div className={classes.cards}>
+        <StatCard
+          label="Triggered"
+          icon={<IconPlayerPlay {...ICON} />}
+          value={formatCount(counts.total)}
+          note={every}
+        />
+        <StatCard
+          label="In progress"
+          icon={<IconLoader {...ICON} />}
+          value={formatCount(counts.in_progress)}
+          note={config.max_concurrent > 1 ? `at most ${config.max_concurrent}` : ''}
+        />
+        <StatCard label="Completed" icon={<IconCheck {...ICON} />} value={formatCount(counts.completed)} />
+        <StatCard
+          label="Failed"
+          icon={<IconAlertTriangle {...ICON} color={counts.failed > 0 ? 'var(--tm-failed)' : undefined} />}
+          value={formatCount(counts.failed)}
+          note={`${config.tolerable_failures} in a row are tolerated`}
+        />
+        <StatCard label="Restored" icon={<IconHistory {...ICON} />} value={formatCount(counts.restored)} note="times" />
+      </div>
+      <LatestCheckpoints latest={checkpoints.latest} />
+      <Panel title="History" flush>
+        {history.length === 0 ? (
+          <EmptyState compact icon={IconHistory} title="No checkpoint yet">
+            {config.interval === undefined
+              ? 'execution.checkpointing.interval is not set. Savepoints can be taken all the same.'
+              : 'The first one is taken when all tasks run.'}
+          </EmptyState>
+        ) : (
+          <CheckpointHistory job={job} history={history} />
+        )}
+      </Panel>
+      {checkpoints.restore_report !== undefined && <RestoreReport report={checkpoints.restore_report} />}
+      {counts.completed > 0 && <CheckpointSummary summary={checkpoints.summary} />}
+      <CheckpointConfiguration config={config} />
+    </>
+  );
+}

@@ -1,0 +1,68 @@
+/** The latest checkpoint, savepoint, failure and restore. */
+
+import type { ReactNode } from 'react';
+
+import type { CheckpointEntry, JobCheckpoints } from '../../gen/live';
+import { useTimes } from '../../hooks/useTimes';
+import { formatBytes, formatDuration } from '../../model/format';
+import { CopyText } from '../CopyText/CopyText';
+import { Panel } from '../Panel/Panel';
+import classes from './Checkpoints.module.css';
+
+export function LatestCheckpoints({ latest }: { readonly latest: JobCheckpoints['latest'] }) {
+  const times = useTimes();
+  const completed = (entry: CheckpointEntry | undefined) =>
+    entry === undefined ? null : (
+      <>
+        <strong>{entry.id}</strong>
+        <span className={classes.when}>{times.dateTime(entry.latest_ack_timestamp)}</span>
+        <span>
+          {formatBytes(entry.state_size)} in {formatDuration(entry.end_to_end_duration)}
+        </span>
+        {entry.discarded ? (
+          <span className="tm-dim">deleted</span>
+        ) : (
+          <CopyText text={entry.external_path} label="path" />
+        )}
+      </>
+    );
+  const { failed, restored } = latest;
+  return (
+    <Panel title="Latest">
+      <dl className={classes.latest}>
+        <Row name="Checkpoint">{completed(latest.completed)}</Row>
+        <Row name="Savepoint">{completed(latest.savepoint)}</Row>
+        <Row name="Failed">
+          {failed !== undefined && (
+            <>
+              <strong>{failed.id}</strong>
+              <span className={classes.when}>{times.dateTime(failed.failure_timestamp)}</span>
+              <span>{failed.failure_message}</span>
+            </>
+          )}
+        </Row>
+        <Row name="Restored from">
+          {restored !== undefined && (
+            <>
+              <strong>
+                {restored.is_savepoint ? 'savepoint' : 'checkpoint'} {restored.id}
+              </strong>
+              <span className={classes.when}>{times.dateTime(restored.restore_timestamp)}</span>
+              <CopyText text={restored.external_path} label="path" />
+            </>
+          )}
+        </Row>
+      </dl>
+    </Panel>
+  );
+}
+
+function Row({ name, children }: { readonly name: string; readonly children: ReactNode }) {
+  const isEmpty = children === null || children === false;
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{isEmpty ? <span className="tm-dim">none</span> : children}</dd>
+    </>
+  );
+}

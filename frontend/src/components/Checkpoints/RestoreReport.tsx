@@ -1,0 +1,45 @@
+/** What the state that the job started from was matched with, operator by operator. */
+
+import type { RestoredOperator, RestoreReport as Report } from '../../gen/live';
+import { Panel } from '../Panel/Panel';
+import classes from './Checkpoints.module.css';
+
+export function RestoreReport({ report }: { readonly report: Report }) {
+  const kind = report.is_savepoint ? 'savepoint' : 'checkpoint';
+  const rows: readonly (readonly [string, RestoredOperator])[] = [
+    ...report.matched.map((operator) => [`restored${movedOf(operator)}`, operator] as const),
+    ...report.dropped.map((operator) => ['left behind: the job has no such operator', operator] as const),
+    ...report.new.map((operator) => ['new: it started empty', operator] as const),
+  ];
+  return (
+    <Panel title={`State taken from ${kind} ${report.checkpoint_id}`} flush>
+      <div className="tm-table-scroll">
+        <table className="tm-table">
+          <caption className="tm-visually-hidden">Operators and their state</caption>
+          <thead>
+            <tr>
+              <th scope="col">Operator</th>
+              <th scope="col">Uid</th>
+              <th scope="col">State</th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(([what, { name, uid }]) => (
+              <tr key={`${uid} ${name}`}>
+                <td className={classes.name} title={name}>
+                  {name}
+                </td>
+                <td className="tm-mono">{uid}</td>
+                <td>{what}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  );
+}
+
+function movedOf({ saved_parallelism: before, parallelism: now }: RestoredOperator): string {
+  return before === now ? '' : `, from parallelism ${before ?? '?'} to ${now ?? '?'}`;
+}

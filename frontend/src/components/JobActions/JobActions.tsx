@@ -1,0 +1,97 @@
+/** What can be done with a job: while it runs, and once it has ended. */
+
+import { Button, Menu, Tooltip } from '@mantine/core';
+import { useDisclosure } from '@mantine/hooks';
+import {
+  IconArrowsDiagonal,
+  IconBookmark,
+  IconChevronDown,
+  IconDeviceFloppy,
+  IconPlayerStop,
+  IconRotateClockwise,
+} from '@tabler/icons-react';
+
+import { triggerCheckpoint } from '../../api/checkpoints';
+import type { JobDocument } from '../../gen/live';
+import { useOperation } from '../../hooks/useOperation';
+import { useRole } from '../../hooks/useSession';
+import { mayOperate, maySubmit } from '../../model/access';
+import { isTerminal } from '../../model/states';
+import { CancelJob } from '../CancelJob/CancelJob';
+import classes from './JobActions.module.css';
+import { RescaleJob } from './RescaleJob';
+import { RunAgain } from './RunAgain';
+import { StopJob } from './StopJob';
+import { TakeSavepoint } from './TakeSavepoint';
+
+const ICON = { size: 16, stroke: 1.8 } as const;
+
+export function JobActions({ job }: { readonly job: JobDocument }) {
+  return <div className={classes.actions}>{isTerminal(job.state) ? <Ended job={job} /> : <Active job={job} />}</div>;
+}
+
+function Active({ job }: { readonly job: JobDocument }) {
+  const isAllowed = mayOperate(useRole());
+  const [savepointIsOpen, savepoint] = useDisclosure(false);
+  const [stopIsOpen, stop] = useDisclosure(false);
+  const [rescaleIsOpen, rescale] = useDisclosure(false);
+  const checkpoint = useCheckpointNow(job.id);
+  const isReady = isAllowed && job.state === 'RUNNING';
+  return (
+    <>
+      <Menu position="bottom-end" withinPortal>
+        <Menu.Target>
+          <Button variant="default" rightSection={<IconChevronDown size={15} stroke={1.8} />} disabled={!isReady}>
+            Actions
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item leftSection={<IconBookmark {...ICON} />} onClick={savepoint.open}>
+            Take a savepoint
+          </Menu.Item>
+          <Menu.Item leftSection={<IconDeviceFloppy {...ICON} />} onClick={() => checkpoint(undefined)}>
+            Take a checkpoint now
+          </Menu.Item>
+          <Menu.Item leftSection={<IconArrowsDiagonal {...ICON} />} onClick={rescale.open}>
+            Rescale
+          </Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+      <Tooltip label="Needs the role operator" disabled={isAllowed}>
+        <Button variant="default" leftSection={<IconPlayerStop {...ICON} />} disabled={!isReady} onClick={stop.open}>
+          Stop
+        </Button>
+      </Tooltip>
+      <CancelJob job={job} />
+      <TakeSavepoint job={job} isOpen={savepointIsOpen} onClose={savepoint.close} />
+      <StopJob job={job} isOpen={stopIsOpen} onClose={stop.close} />
+      {/* made when it is opened: its fields begin with the parallelism of that moment */}
+      {rescaleIsOpen && <RescaleJob job={job} onClose={rescale.close} />}
+    </>
+  );
+}
+
+function Ended({ job }: { readonly job: JobDocument }) {
+  const isAllowed = maySubmit(useRole());
+  const [isOpen, { open, close }] = useDisclosure(false);
+  return (
+    <>
+      <Tooltip label="Needs the role developer" disabled={isAllowed}>
+        <Button variant="default" leftSection={<IconRotateClockwise {...ICON} />} disabled={!isAllowed} onClick={open}>
+          Run again
+        </Button>
+      </Tooltip>
+      <RunAgain job={job} isOpen={isOpen} onClose={close} />
+    </>
+  );
+}
+
+function useCheckpointNow(jobId: string) {
+  const { start } = useOperation<undefined>({
+    jobId,
+    ask: (_, triggerId) => triggerCheckpoint(jobId, triggerId),
+    titles: ['Taking a checkpoint', 'Checkpoint completed', 'No checkpoint was taken'],
+    describe: ({ checkpoint_id: id }) => `Number ${id ?? '?'}`,
+  });
+  return start;
+}

@@ -1,0 +1,91 @@
+/** Lets a job go on with other parallelisms, from a checkpoint that is taken for it. */
+
+import { NumberInput } from '@mantine/core';
+import { Fragment, useState } from 'react';
+
+import { rescaleJob } from '../../api/checkpoints';
+import type { JobDocument, Vertex } from '../../gen/live';
+import { useOperation } from '../../hooks/useOperation';
+import { largestParallelism } from '../../model/checkpoints';
+import { AskDialog } from './AskDialog';
+import classes from './JobActions.module.css';
+
+interface Props {
+  readonly job: JobDocument;
+  readonly onClose: () => void;
+}
+
+export function RescaleJob({ job, onClose }: Props) {
+  const [wanted, setWanted] = useState(() => parallelisms(job.vertices));
+  const largest = largestParallelism(job.vertices);
+  const { start, isAsking, error } = useOperation<Record<string, number>>({
+    jobId: job.id,
+    ask: (request, triggerId) => rescaleJob(job.id, request, triggerId),
+    onAsked: onClose,
+    titles: ['Rescaling the job', 'The job runs with its new parallelism', 'The job was not rescaled'],
+  });
+  const changed = Object.fromEntries(
+    job.vertices
+      .filter(({ id, parallelism }) => wanted[id] !== undefined && wanted[id] !== parallelism)
+      .map(({ id }) => [id, wanted[id] ?? 1]),
+  );
+  const set = (vertices: readonly Vertex[], value: string | number) => {
+    const number = Number(value);
+    if (value === '' || !Number.isInteger(number) || number < 1) return;
+    const limited = vertices.map((vertex) => [vertex.id, Math.min(number, vertex.max_parallelism)]);
+    setWanted((old) => ({ ...old, ...(Object.fromEntries(limited) as Record<string, number>) }));
+  };
+  const ofTheJob = job.vertices.filter(({ parallelism }) => parallelism === largest);
+  return (
+    <AskDialog
+      title="Rescale this job"
+      isOpen
+      onClose={onClose}
+      onSubmit={() => start(changed)}
+      action="Rescale"
+      isBusy={isAsking}
+      isDisabled={Object.keys(changed).length === 0}
+      problem={error?.message ?? null}
+    >
+      <p className={classes.text}>
+        <strong>{job.name}</strong> takes a checkpoint, and goes on from it with other parallelisms.
+      </p>
+      <NumberInput
+        label="Parallelism"
+        description={
+          ofTheJob.length === job.vertices.length
+            ? 'Of all vertices'
+            : `Of the ${ofTheJob.length} vertices that have the job’s, ${largest}`
+        }
+        min={1}
+        max={32768}
+        allowDecimal={false}
+        defaultValue={largest}
+        onChange={(value) => set(ofTheJob, value)}
+        data-autofocus
+      />
+      <div className={classes.vertices}>
+        {job.vertices.map((vertex) => (
+          <Fragment key={vertex.id}>
+            <span className={classes.vertex} title={vertex.name}>
+              {vertex.name} <span className={classes.limit}>up to {vertex.max_parallelism}</span>
+            </span>
+            <NumberInput
+              size="xs"
+              aria-label={`Parallelism of ${vertex.name}`}
+              min={1}
+              max={vertex.max_parallelism}
+              allowDecimal={false}
+              value={wanted[vertex.id] ?? vertex.parallelism}
+              onChange={(value) => set([vertex], value)}
+            />
+          </Fragment>
+        ))}
+      </div>
+    </AskDialog>
+  );
+}
+
+function parallelisms(vertices: readonly Vertex[]): Record<string, number> {
+  return Object.fromEntries(vertices.map(({ id, parallelism }) => [id, parallelism]));
+}

@@ -1,0 +1,38 @@
+/** Where a savepoint goes and in which form. */
+
+import { Select, TextInput } from '@mantine/core';
+
+import type { SavepointRequest } from '../../api/checkpoints';
+
+interface Props {
+  readonly value: SavepointRequest;
+  readonly onChange: (value: SavepointRequest) => void;
+  readonly defaultDirectory: string | undefined;
+}
+
+export function SnapshotFields({ value, onChange, defaultDirectory }: Props) {
+  return (
+    <>
+      <TextInput
+        label="Directory"
+        description="The savepoint becomes a directory in it; empty: where the cluster keeps savepoints"
+        placeholder={defaultDirectory ?? ''}
+        value={value.directory}
+        onChange={(event) => onChange({ ...value, directory: event.currentTarget.value })}
+        classNames={{ input: 'tm-mono' }}
+      />
+      <Select
+        label="Format"
+        allowDeselect={false}
+        data={[
+          { value: 'CANONICAL', label: 'Canonical: the same for every state backend' },
+          { value: 'NATIVE', label: "Native: the state backend's own" },
+        ]}
+        value={value.format}
+        onChange={(format) => onChange({ ...value, format: format === 'NATIVE' ? 'NATIVE' : 'CANONICAL' })}
+      />
+    </>
+  );
+}
+
+export const NEW_SAVEPOINT: SavepointRequest = { directory: '', format: 'CANONICAL' };

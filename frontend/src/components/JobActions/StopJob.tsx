@@ -1,0 +1,69 @@
+/** Ends a job behind a savepoint, from which it can go on. */
+
+import { Radio, Stack } from '@mantine/core';
+import { useState } from 'react';
+
+import { stopJob, type SavepointRequest } from '../../api/checkpoints';
+import type { JobDocument } from '../../gen/live';
+import { useOperation } from '../../hooks/useOperation';
+import { AskDialog } from './AskDialog';
+import classes from './JobActions.module.css';
+import { NEW_SAVEPOINT, SnapshotFields } from './SnapshotFields';
+
+interface Props {
+  readonly job: JobDocument;
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+}
+
+export function StopJob({ job, isOpen, onClose }: Props) {
+  const [wanted, setWanted] = useState(NEW_SAVEPOINT);
+  const [way, setWay] = useState('suspend');
+  const { start, isAsking, error, renew } = useOperation<SavepointRequest & { drain: boolean }>({
+    jobId: job.id,
+    ask: (request, triggerId) => stopJob(job.id, request, triggerId),
+    onAsked: onClose,
+    titles: ['Stopping the job', 'The job has stopped', 'The job did not stop'],
+    describe: ({ location }) => `Savepoint ${location ?? ''}`,
+  });
+  const close = () => {
+    renew();
+    onClose();
+  };
+  return (
+    <AskDialog
+      title="Stop this job with a savepoint?"
+      isOpen={isOpen}
+      onClose={close}
+      onSubmit={() => start({ ...wanted, drain: way === 'drain' })}
+      action="Stop job"
+      isBusy={isAsking}
+      problem={error?.message ?? null}
+    >
+      <p className={classes.text}>
+        <strong>{job.name}</strong> ends once its savepoint is complete and its sinks have committed.
+      </p>
+      <div className={classes.fields}>
+        <Radio.Group label="How" value={way} onChange={setWay}>
+          <Stack gap={8} mt={6}>
+            <Radio
+              value="suspend"
+              label="Suspend"
+              description="Nothing is read behind the savepoint. Started from it, the job goes on exactly here."
+            />
+            <Radio
+              value="drain"
+              label="Drain"
+              description="The end of the input goes through first: all windows fire. The job is not to go on afterwards."
+            />
+          </Stack>
+        </Radio.Group>
+        <SnapshotFields
+          value={wanted}
+          onChange={setWanted}
+          defaultDirectory={job.checkpoints?.config.savepoint_directory}
+        />
+      </div>
+    </AskDialog>
+  );
+}

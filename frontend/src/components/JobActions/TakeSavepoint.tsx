@@ -1,0 +1,53 @@
+/** Takes a savepoint; the job goes on. */
+
+import { useState } from 'react';
+
+import { triggerSavepoint, type SavepointRequest } from '../../api/checkpoints';
+import type { JobDocument } from '../../gen/live';
+import { useOperation } from '../../hooks/useOperation';
+import { AskDialog } from './AskDialog';
+import classes from './JobActions.module.css';
+import { NEW_SAVEPOINT, SnapshotFields } from './SnapshotFields';
+
+interface Props {
+  readonly job: JobDocument;
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+}
+
+export function TakeSavepoint({ job, isOpen, onClose }: Props) {
+  const [wanted, setWanted] = useState(NEW_SAVEPOINT);
+  const { start, isAsking, error, renew } = useOperation<SavepointRequest>({
+    jobId: job.id,
+    ask: (request, triggerId) => triggerSavepoint(job.id, request, triggerId),
+    onAsked: onClose,
+    titles: ['Taking a savepoint', 'Savepoint completed', 'No savepoint was taken'],
+    describe: ({ location }) => location ?? '',
+  });
+  const close = () => {
+    renew();
+    onClose();
+  };
+  return (
+    <AskDialog
+      title="Take a savepoint"
+      isOpen={isOpen}
+      onClose={close}
+      onSubmit={() => start(wanted)}
+      action="Take savepoint"
+      isBusy={isAsking}
+      problem={error?.message ?? null}
+    >
+      <p className={classes.text}>
+        <strong>{job.name}</strong> goes on. A savepoint is yours: it stays until you dispose of it.
+      </p>
+      <div className={classes.fields}>
+        <SnapshotFields
+          value={wanted}
+          onChange={setWanted}
+          defaultDirectory={job.checkpoints?.config.savepoint_directory}
+        />
+      </div>
+    </AskDialog>
+  );
+}

@@ -1,0 +1,61 @@
+/** From which savepoint or checkpoint a job is to start, and what becomes of it. */
+
+import { Checkbox, Select, TextInput } from '@mantine/core';
+
+import type { ClaimMode, RunRequest } from '../../gen/live';
+import classes from './RunForm.module.css';
+
+export interface Restore {
+  readonly path: string;
+  readonly allowNonRestored: boolean;
+  readonly claimMode: ClaimMode;
+}
+
+export const NO_RESTORE: Restore = { path: '', allowNonRestored: false, claimMode: 'NO_CLAIM' };
+
+export function restoreRequest({ path, allowNonRestored, claimMode }: Restore): Partial<RunRequest> {
+  if (path.trim() === '') return {};
+  return { savepointPath: path.trim(), allowNonRestoredState: allowNonRestored, claimMode };
+}
+
+interface Props {
+  readonly className?: string | undefined;
+  readonly value: Restore;
+  readonly onChange: (value: Restore) => void;
+}
+
+export function RestoreFields({ className, value, onChange }: Props) {
+  return (
+    <fieldset className={`${classes.restore ?? ''} ${className ?? ''}`}>
+      <legend className="tm-visually-hidden">Restore</legend>
+      <TextInput
+        label="Restore from savepoint"
+        description="Directory of a savepoint or a retained checkpoint; empty: the job starts with no state"
+        placeholder="file:///…/savepoint-1a2b3c-0123456789ab"
+        value={value.path}
+        onChange={(event) => onChange({ ...value, path: event.currentTarget.value })}
+        classNames={{ input: 'tm-mono' }}
+      />
+      {value.path.trim() !== '' && (
+        <div className={classes.restoreOptions}>
+          <Select
+            label="Claim mode"
+            allowDeselect={false}
+            data={[
+              { value: 'NO_CLAIM', label: 'No claim: it stays yours' },
+              { value: 'CLAIM', label: 'Claim: the job deletes it when it needs it no more' },
+            ]}
+            value={value.claimMode}
+            onChange={(mode) => onChange({ ...value, claimMode: mode === 'CLAIM' ? 'CLAIM' : 'NO_CLAIM' })}
+          />
+          <Checkbox
+            label="Allow non-restored state"
+            description="Leave behind state of operators that the program does not have"
+            checked={value.allowNonRestored}
+            onChange={(event) => onChange({ ...value, allowNonRestored: event.currentTarget.checked })}
+          />
+        </div>
+      )}
+    </fieldset>
+  );
+}

@@ -1,0 +1,60 @@
+/** Something that is asked of a job and takes its time. The dialog closes once it is asked for; how it ends is told by a
+ * notification, wherever the user has gone by then. */
+
+import { notifications } from '@mantine/notifications';
+import { useMutation } from '@tanstack/react-query';
+import { useCallback, useState } from 'react';
+
+import { newTriggerId, settled } from '../api/checkpoints';
+import type { Operation, Triggered } from '../gen/live';
+import { useSingleFlight } from './useSingleFlight';
+
+type Result = NonNullable<Operation['result']>;
+
+interface Options<T> {
+  readonly jobId: string;
+  readonly ask: (wanted: T, triggerId: string) => Promise<Triggered>;
+  /** It is asked for. */
+  readonly onAsked?: () => void;
+  /** What is going on, what has been done, what has not. */
+  readonly titles: readonly [string, string, string];
+  readonly describe?: (result: Result) => string;
+}
+
+export function useOperation<T>({ jobId, ask, onAsked, titles, describe }: Options<T>) {
+  // one per opening of the dialog: asking again after a lost answer is asking once
+  const [triggerId, setTriggerId] = useState(newTriggerId);
+  const { mutate, isPending, error, reset } = useMutation({
+    mutationFn: ({ wanted }: { readonly wanted: T }) => ask(wanted, triggerId),
+    onSuccess: (triggered) => {
+      onAsked?.();
+      setTriggerId(newTriggerId());
+      void follow(jobId, triggered, titles, describe);
+    },
+  });
+  const renew = useCallback(() => {
+    setTriggerId(newTriggerId());
+    reset();
+  }, [reset]);
+  const send = useSingleFlight(mutate);
+  const start = useCallback((wanted: T) => send({ wanted }), [send]);
+  return { start, isAsking: isPending, error, renew };
+}
+
+async function follow(
+  jobId: string,
+  triggered: Triggered,
+  [going, done, failed]: Options<unknown>['titles'],
+  describe: (result: Result) => string = () => '',
+): Promise<void> {
+  const id = triggered['request-id'];
+  notifications.show({ id, title: going, message: '', loading: true, autoClose: false });
+  const shown = { id, loading: false, withCloseButton: true } as const;
+  try {
+    const message = describe(await settled(jobId, triggered));
+    notifications.update({ ...shown, title: done, message, autoClose: 10_000 });
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    notifications.update({ ...shown, title: failed, message, color: 'red', autoClose: false });
+  }
+}

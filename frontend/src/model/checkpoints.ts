@@ -1,0 +1,57 @@
+/** Checkpoints as the page lists and names them. */
+
+import type { CheckpointConfig, CheckpointEntry, JobCheckpoints } from '../gen/live';
+import type { Tone } from './states';
+
+/** Newest first. */
+export function historyOf(checkpoints: JobCheckpoints): CheckpointEntry[] {
+  return Object.values(checkpoints.history).toSorted((a, b) => b.id - a.id);
+}
+
+const TYPES: Record<CheckpointEntry['type'], string> = {
+  CHECKPOINT: 'Checkpoint',
+  UNALIGNED_CHECKPOINT: 'Unaligned checkpoint',
+  SAVEPOINT: 'Savepoint',
+  SYNC_SAVEPOINT: 'Savepoint to stop with',
+};
+
+export function typeOf(entry: CheckpointEntry): string {
+  // a newer server may know a type that this page does not
+  return (TYPES as Partial<Record<string, string>>)[entry.type] ?? entry.type;
+}
+
+const TONES: Record<CheckpointEntry['status'], Tone> = {
+  IN_PROGRESS: 'waiting',
+  COMPLETED: 'done',
+  FAILED: 'failed',
+};
+
+export function toneOfCheckpoint(status: CheckpointEntry['status']): Tone {
+  return TONES[status];
+}
+
+/** 3 of 4 (75%). */
+export function acknowledged(part: { num_acknowledged_subtasks: number; num_subtasks: number }): string {
+  const { num_acknowledged_subtasks: done, num_subtasks: all } = part;
+  return all === 0 ? '0 of 0' : `${done} of ${all} (${Math.floor((100 * done) / all)}%)`;
+}
+
+/** How long a checkpoint has taken, or takes already. */
+export function durationOf(entry: CheckpointEntry, now: number): number {
+  return entry.status === 'IN_PROGRESS' ? Math.max(0, now - entry.trigger_timestamp) : entry.end_to_end_duration;
+}
+
+const RETENTION: Record<CheckpointConfig['retention'], string> = {
+  no_externalized_checkpoints: 'deleted when the job ends',
+  delete_on_cancellation: 'kept if the job fails',
+  retain_on_cancellation: 'kept if the job fails or is cancelled',
+};
+
+export function retentionOf(config: CheckpointConfig): string {
+  return RETENTION[config.retention];
+}
+
+/** The parallelism that "the job's" means: that of the vertices that were given no smaller one. */
+export function largestParallelism(vertices: readonly { parallelism: number }[]): number {
+  return Math.max(1, ...vertices.map(({ parallelism }) => parallelism));
+}

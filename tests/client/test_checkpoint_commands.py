@@ -1,0 +1,132 @@
+"""`tidemark savepoint JOB`, stop, checkpoint, checkpoints, rescale and run -s: what they ask, what they print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.client.fake_cluster import JOB_ID, REQUEST_ID, FakeCluster, document
+
+Tidemark = Callable[..., int]
+Captured = pytest.CaptureFixture[str]
+WAITING = {"state": "IN_PROGRESS", "result": None}
+
+
+def done(**result: Any) -> dict[str, Any]:
+    return {"state": "COMPLETED", "result": result}
+
+
+def asked(cluster: FakeCluster, method: str) -> tuple[str, Any]:
+    """Path and body of the first call of that method."""
+    return next((path, body) for called, path, body in cluster.calls if called == method)
+
+
+@pytest.mark.parametrize("words", [("savepoint",), ("savepoint", "take")])
+def test_savepoint_waits_and_says_where_it_is(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured, words: tuple[str, ...]
+) -> None:
+    cluster.operations = [WAITING, WAITING, done(location="file:///sp", checkpoint_id=3)]
+    assert tidemark(*words, "three numbers", "/some/where", "--type", "native") == 0
+    path, body = asked(cluster, "POST")
+    assert path == f"/v1/jobs/{JOB_ID}/savepoints"
+    trigger_id = body.pop("triggerId")
+    assert len(trigger_id) == 32
+    assert body == {"target-directory": "/some/where", "cancel-job": False, "formatType": "NATIVE"}
+    assert capsys.readouterr().out.splitlines()[-1] == "Savepoint completed. Path: file:///sp"
+
+
+def test_a_savepoint_that_failed_is_one_line(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    cluster.operations = [done(error="the disk is full")]
+    assert tidemark("savepoint", JOB_ID) == 1
+    assert capsys.readouterr().err == "tidemark: the disk is full\n"
+
+
+def test_detached_tells_the_request(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    assert tidemark("savepoint", JOB_ID, "--detached") == 0
+    assert tidemark("stop", JOB_ID, "--detached") == 0
+    assert capsys.readouterr().out.splitlines() == [f"Request {REQUEST_ID}"] * 2
+
+
+def test_stop_suspends_or_drains(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    cluster.operations = [done(location="file:///sp", checkpoint_id=3)]
+    assert tidemark("stop", JOB_ID) == 0
+    assert tidemark("stop", JOB_ID, "--drain", "-p", "/some/where") == 0
+    stops = [body for method, path, body in cluster.calls if path.endswith("/stop")]
+    assert [(stop["drain"], stop["targetDirectory"]) for stop in stops] == [(False, None), (True, "/some/where")]
+    assert capsys.readouterr().out.splitlines()[-1] == f"Job {JOB_ID} has stopped. Savepoint: file:///sp"
+
+
+def test_checkpoint_takes_one(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    cluster.operations = [done(location="file:///chk-7", checkpoint_id=7)]
+    assert tidemark("checkpoint", JOB_ID, "--full") == 0
+    assert asked(cluster, "POST")[1]["checkpointType"] == "FULL"
+    assert capsys.readouterr().out.splitlines()[-1] == "Checkpoint 7 completed. Path: file:///chk-7"
+
+
+def vertices(**parallelism: int) -> list[dict[str, Any]]:
+    [vertex] = document()["vertices"]
+    return [vertex | {"id": name * 32, "name": f"vertex {name}", "parallelism": n} for name, n in parallelism.items()]
+
+
+def test_rescale_leaves_vertices_alone_that_had_less(tidemark: Tidemark, cluster: FakeCluster) -> None:
+    cluster.documents = [document(vertices=vertices(a=2, b=2, c=1))]
+    cluster.operations = [done(location=None)]
+    assert tidemark("rescale", JOB_ID, "4") == 0
+    path, body = asked(cluster, "PUT")
+    assert path == f"/v1/jobs/{JOB_ID}/resource-requirements"
+    bounds = {"parallelism": {"lowerBound": 1, "upperBound": 4}}
+    assert body == {"a" * 32: bounds, "b" * 32: bounds}
+
+
+def test_rescale_of_one_vertex(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    cluster.documents = [document(vertices=vertices(a=2, b=2))]
+    cluster.operations = [done(location=None)]
+    assert tidemark("rescale", JOB_ID, "4", "--vertex", "vertex b") == 0
+    assert list(asked(cluster, "PUT")[1]) == ["b" * 32]
+    assert tidemark("rescale", JOB_ID, "4", "--vertex", "vertex") == 1
+    assert "names 2 of the job's vertices, which are 'vertex a', 'vertex b'" in capsys.readouterr().err
+
+
+def test_checkpoints_are_listed(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    entry = {
+        "id": 7,
+        "status": "COMPLETED",
+        "checkpoint_type": "CHECKPOINT",
+        "trigger_timestamp": 1_700_000_000_000,
+        "end_to_end_duration": 1234,
+        "num_acknowledged_subtasks": 4,
+        "num_subtasks": 4,
+        "checkpointed_size": 2048,
+        "state_size": 4096,
+        "external_path": "file:///chk-7",
+        "discarded": False,
+    }
+    failed = entry | {"id": 8, "status": "FAILED", "failure_message": "it took too long"}
+    restored = {"id": 5, "restore_timestamp": 1, "is_savepoint": True, "external_path": "file:///sp"}
+    cluster.checkpoints = {
+        "counts": {"restored": 1, "total": 3, "in_progress": 0, "completed": 2, "failed": 1},
+        "latest": {"restored": restored},
+        "history": [failed, entry, entry | {"id": 6, "discarded": True}],
+    }
+    assert tidemark("checkpoints", JOB_ID) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "triggered 3, in progress 0, completed 2, failed 1, restored 1"
+    assert lines[1].startswith("restored from savepoint 5") and lines[1].endswith("file:///sp")
+    assert [line.split()[0] for line in lines[3:]] == ["ID", "8", "7", "6"]
+    assert lines[4].endswith("it took too long")
+    assert "1,234 ms" in lines[5] and lines[5].endswith("file:///chk-7")
+    assert lines[6].endswith("deleted")
+    assert tidemark("checkpoints", JOB_ID, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["history"][1]["id"] == 7
+
+
+def test_run_starts_from_a_savepoint(tidemark: Tidemark, cluster: FakeCluster, tmp_path: Path) -> None:
+    program = tmp_path / "job.py"
+    program.write_text("print(1)\n")
+    assert tidemark("run", "-d", "-s", "/sp", "-n", "--claim-mode", "claim", str(program)) == 0
+    body = next(body for _, path, body in cluster.calls if path.endswith("/run"))
+    assert (body["savepointPath"], body["allowNonRestoredState"], body["claimMode"]) == ("/sp", True, "CLAIM")

@@ -1,0 +1,90 @@
+"""The rows of completed checkpoints: complete by compare-and-set, the last one forgotten behind the job's end only."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from django.db import connections
+
+from backend.cluster import services
+from backend.cluster.checkpoint_store import JobGivenUpError, SqlCompletedStore, completed_checkpoints
+from backend.cluster.leadership import take_leadership
+from backend.cluster.models import Checkpoint, Job
+from runtime.core.clock import SYSTEM_CLOCK
+from runtime.core.ids import CheckpointId
+from tests.cluster.graphs import graph_json
+from tests.cluster.snapshots import completed
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def job(home: Path) -> Job:
+    return services.submit_job(graph_json(), None, [], {}, None)
+
+
+def store_of(job: Job, epoch_holder: str = "me") -> SqlCompletedStore:
+    return SqlCompletedStore(take_leadership(epoch_holder, 1), job.id, completed_checkpoints(job.id), SYSTEM_CLOCK)
+
+
+def test_a_checkpoint_is_complete_when_its_row_is_there(job: Job, tmp_path: Path) -> None:
+    store, checkpoint = store_of(job), completed(tmp_path, job.id, 3, attempt=7)
+    assert store.complete(checkpoint)
+    # asked again, because the first answer was lost
+    assert store.complete(checkpoint)
+    row = Checkpoint.objects.get()
+    assert (row.checkpoint_id, row.location, row.attempt, row.is_owned) == (3, checkpoint.location, 7, True)
+    assert row.leader_epoch == 1
+    assert [pointer.checkpoint_id for pointer in completed_checkpoints(job.id)] == [3]
+
+
+def test_an_older_leader_completes_nothing(job: Job, tmp_path: Path) -> None:
+    old = store_of(job)
+    assert old.complete(completed(tmp_path, job.id, 1))
+    new = store_of(job, "another")
+    assert not old.complete(completed(tmp_path, job.id, 2))
+    assert [pointer.checkpoint_id for pointer in new.retained()] == [1]
+    assert new.complete(completed(tmp_path, job.id, 2, epoch=2))
+    assert [pointer.checkpoint_id for pointer in new.retained()] == [1, 2]
+
+
+def test_older_checkpoints_are_forgotten_at_once(job: Job, tmp_path: Path) -> None:
+    store = store_of(job)
+    for number in (1, 2):
+        assert store.complete(completed(tmp_path, job.id, number))
+    store.remove([CheckpointId(1)])
+    assert [pointer.checkpoint_id for pointer in store.retained()] == [2]
+    assert Checkpoint.objects.get().checkpoint_id == 2
+
+
+def test_the_last_one_is_forgotten_once_the_jobs_end_is_saved(job: Job, tmp_path: Path) -> None:
+    store = store_of(job)
+    assert store.complete(completed(tmp_path, job.id, 1))
+    store.end_is_saved()
+    store.remove([CheckpointId(1)])
+    assert not Checkpoint.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_last_one_stays_if_this_process_ends_first(job: Job, tmp_path: Path) -> None:
+    store = store_of(job)
+    assert store.complete(completed(tmp_path, job.id, 1))
+    raised: list[BaseException] = []
+
+    def remove() -> None:
+        try:
+            store.remove([CheckpointId(1)])
+        except JobGivenUpError as error:
+            raised.append(error)
+        finally:
+            connections.close_all()
+
+    thread = threading.Thread(target=remove)
+    thread.start()
+    store.give_up()
+    wait_until(lambda: not thread.is_alive(), 10, "the thread's end")
+    assert len(raised) == 1
+    assert Checkpoint.objects.count() == 1

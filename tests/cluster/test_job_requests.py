@@ -1,0 +1,116 @@
+"""Operations as requests to a JobMaster, and their answers as rows keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from backend.cluster.job_requests import JobRequests
+from backend.cluster.models import Operation
+from runtime.core.checkpointing import SnapshotKind
+from runtime.core.ids import CheckpointId, VertexId
+from runtime.jobmaster.actions import RequestAnswered
+from runtime.jobmaster.driver import JobRequestError
+from runtime.jobmaster.events import AfterSavepoint
+from runtime.jobmaster.rescaling import RescaleError
+
+Kind = Operation.Kind
+DONE = RequestAnswered("r", "file:///sp", CheckpointId(7))
+
+
+class RecordingDriver:
+    """A JobMaster's driver that remembers what it was asked, and answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.futures: list[Future[RequestAnswered]] = []
+
+    def _asked(self, *call: Any) -> Future[RequestAnswered]:
+        self.calls.append(call)
+        self.futures.append(Future())
+        return self.futures[-1]
+
+    def trigger_savepoint(
+        self, target: str | None, *, after: AfterSavepoint, kind: SnapshotKind
+    ) -> Future[RequestAnswered]:
+        return self._asked("savepoint", target, after, kind)
+
+    def trigger_checkpoint(self, kind: SnapshotKind | None) -> Future[RequestAnswered]:
+        return self._asked("checkpoint", kind)
+
+    def rescale(self, parallelism: Mapping[VertexId, int]) -> Future[RequestAnswered]:
+        return self._asked("rescale", dict(parallelism))
+
+
+def slots_for(parallelism: Mapping[VertexId, int]) -> tuple[int, int]:
+    if "?" in parallelism:
+        raise RescaleError("the job has no vertex ?")
+    return max(parallelism.values()), 4
+
+
+@pytest.fixture
+def driver() -> RecordingDriver:
+    return RecordingDriver()
+
+
+@pytest.fixture
+def requests(driver: RecordingDriver) -> JobRequests:
+    return JobRequests(driver, slots_for)  # type: ignore[arg-type]
+
+
+def operation(kind: Kind, **parameters: Any) -> Operation:
+    return Operation(kind=kind, parameters=parameters)
+
+
+@pytest.mark.parametrize(
+    ("asked", "call"),
+    [
+        (operation(Kind.SAVEPOINT), ("savepoint", None, AfterSavepoint.GO_ON, SnapshotKind.CANONICAL)),
+        (
+            operation(Kind.SAVEPOINT, cancel_job=True, format="NATIVE", target_directory="file:///x"),
+            ("savepoint", "file:///x", AfterSavepoint.CANCEL, SnapshotKind.FULL),
+        ),
+        (operation(Kind.STOP), ("savepoint", None, AfterSavepoint.SUSPEND, SnapshotKind.CANONICAL)),
+        (operation(Kind.STOP, drain=True), ("savepoint", None, AfterSavepoint.DRAIN, SnapshotKind.CANONICAL)),
+        (operation(Kind.CHECKPOINT), ("checkpoint", None)),
+        (operation(Kind.CHECKPOINT, type="INCREMENTAL"), ("checkpoint", SnapshotKind.INCREMENTAL)),
+        (operation(Kind.RESCALE, parallelism={"v": 4}), ("rescale", {"v": 4})),
+    ],
+)
+def test_an_operation_is_a_request(
+    requests: JobRequests, driver: RecordingDriver, asked: Operation, call: tuple[Any, ...]
+) -> None:
+    requests.begin(asked)
+    assert driver.calls == [call]
+    assert requests.is_open and asked.trigger_id in requests
+    assert requests.answers(has_ended=True) == {}
+    driver.futures[0].set_result(DONE)
+    answers = requests.answers(has_ended=True)
+    assert answers == {asked.trigger_id: {"location": "file:///sp", "checkpoint_id": 7}}
+    requests.forget(answers)
+    assert asked.trigger_id not in requests and not requests.is_open
+
+
+def test_a_stop_that_went_well_is_told_with_the_jobs_end_only(requests: JobRequests, driver: RecordingDriver) -> None:
+    good, bad = operation(Kind.STOP), operation(Kind.STOP)
+    requests.begin(good)
+    requests.begin(bad)
+    driver.futures[0].set_result(DONE)
+    driver.futures[1].set_exception(JobRequestError("the disk is full\0"))
+    assert requests.answers(has_ended=False) == {bad.trigger_id: {"error": "the disk is full\ufffd"}}
+    assert good.trigger_id in requests.answers(has_ended=True)
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "error"), [({"v": 5}, "would need 5 slots, and could have 4"), ({"?": 1}, "no vertex ?")]
+)
+def test_what_the_cluster_has_no_slots_for_is_refused_before_anything_is_torn_down(
+    requests: JobRequests, driver: RecordingDriver, parallelism: dict[str, int], error: str
+) -> None:
+    asked = operation(Kind.RESCALE, parallelism=parallelism)
+    requests.begin(asked)
+    assert driver.calls == []
+    assert error in requests.answers(has_ended=False)[asked.trigger_id]["error"]

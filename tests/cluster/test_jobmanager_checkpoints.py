@@ -1,0 +1,242 @@
+"""The jobmanager's loop and what it does about checkpoints: operations, take-overs, leftovers. No job runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from backend.cluster import services
+from backend.cluster.checkpoint_home import cluster_storage
+from backend.cluster.checkpoint_store import SqlCompletedStore
+from backend.cluster.job_store import JobStore
+from backend.cluster.jobmanager import OPERATION_PATIENCE_MS, JobManager
+from backend.cluster.leadership import take_leadership
+from backend.cluster.models import Checkpoint, Job, Operation
+from runtime.common.config_options import ConfigurationError
+from runtime.core.clock import SYSTEM_CLOCK
+from runtime.core.ids import Attempt
+from tests.cluster.graphs import graph_json
+from tests.cluster.snapshots import completed
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.django_db
+
+CHECKPOINTING = {"execution.checkpointing.interval": "1 s"}
+Kind = Operation.Kind
+
+
+@pytest.fixture
+def lead(home: Path, live_redis: str) -> Iterator[Any]:
+    """Makes jobmanagers, which end with the test."""
+    made: list[JobManager] = []
+
+    def send(worker_name: str, task: str, expires_s: float, **arguments: Any) -> None:
+        pass
+
+    def start() -> JobManager:
+        made.append(JobManager(home, "127.0.0.1", send=send))
+        return made[-1]
+
+    yield start
+    for manager in made:
+        manager._shut_down()
+
+
+def submit(**options: str) -> Job:
+    return services.submit_job(graph_json(2, **options), None, [], {}, None)
+
+
+def turn(manager: JobManager) -> None:
+    manager._next_poll_ms = 0.0
+    manager.step(0.01)
+
+
+def ran_before(job: Job, attempt: int = 3) -> None:
+    """As if an earlier leader had run it."""
+    Job.objects.filter(id=job.id).update(
+        state="RUNNING", state_times={"RUNNING": 5}, attempt=attempt, leader_epoch=take_leadership("earlier", 1).epoch
+    )
+
+
+def checkpoint_row(job: Job, number: int, root: Path) -> str:
+    """A completed checkpoint of the job; its directory."""
+    store = SqlCompletedStore(take_leadership("earlier", 1), job.id, [], SYSTEM_CLOCK)
+    checkpoint = completed(root, job.id, number)
+    assert store.complete(checkpoint)
+    return checkpoint.location
+
+
+def test_a_job_with_checkpoints_goes_on_whatever_its_restart_strategy(lead: Any) -> None:
+    job = submit(**CHECKPOINTING, **{"restart-strategy.type": "none"})
+    ran_before(job)
+    turn(lead())
+    job.refresh_from_db()
+    assert (job.state, job.attempt, job.restarts) == ("CREATED", 4, 1)
+
+
+def test_an_attempts_number_is_saved_before_it_begins_and_never_used_again(lead: Any) -> None:
+    job = submit(**CHECKPOINTING)
+    ran_before(job)
+    turn(lead())
+    runner_epoch = take_leadership("same test", 1)
+    store = JobStore(runner_epoch)
+    Job.objects.filter(id=job.id).update(leader_epoch=runner_epoch.epoch)
+    assert store.record_attempt(job.id, Attempt(6))
+    assert not store.record_attempt(job.id, Attempt(5)), "an older one"
+    job.refresh_from_db()
+    # what the loop knows may be older than what the driver has recorded
+    job.attempt = 5
+    assert store.save(job, [])
+    job.refresh_from_db()
+    assert job.attempt == 6
+
+
+def test_a_job_that_was_rescaled_starts_as_it_ran(lead: Any) -> None:
+    job = submit(**CHECKPOINTING)
+    vertex = job.document["vertices"][-1]["id"]
+    ran_before(job)
+    Job.objects.filter(id=job.id).update(vertex_parallelism={vertex: 1})
+    turn(lead())
+    parallelism = {v["id"]: v["parallelism"] for v in services.job_document(job.id)["vertices"]}
+    assert parallelism[vertex] == 1
+
+
+def test_a_job_whose_directory_is_not_allowed_is_refused_at_submission(home: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"execution.checkpointing.dir.*not below"):
+        submit(**{"execution.checkpointing.dir": "/etc"})
+    assert not Job.objects.exists()
+
+
+def test_directories_are_the_clusters_unless_the_job_names_one_that_is_allowed(home: Path, settings: Settings) -> None:
+    storage = cluster_storage()
+    assert storage.checkpoints == (home / "checkpoints").as_uri()
+    assert storage.savepoints == (home / "savepoints").as_uri()
+    settings.TIDEMARK_STORAGE_ROOTS = ["s3://bucket/flink"]
+    submit(**{"execution.checkpointing.dir": "s3://bucket/flink/jobs"})
+
+
+def test_an_operation_waits_for_its_job_and_is_given_up_in_the_end(lead: Any) -> None:
+    manager, job = lead(), submit(**CHECKPOINTING)
+    operation = services.request_operation(job, Kind.SAVEPOINT, {}, None)
+    turn(manager)
+    operation.refresh_from_db()
+    assert operation.state == Operation.State.PENDING
+    manager._leads_since -= 2 * OPERATION_PATIENCE_MS
+    Operation.objects.update(created_at=operation.created_at - 2 * OPERATION_PATIENCE_MS)
+    turn(manager)
+    operation.refresh_from_db()
+    assert operation.state == Operation.State.COMPLETED
+    assert operation.result["error"].startswith("the job does not run, it is CREATED: needs 2 slots")
+
+
+def test_what_waits_for_a_job_is_answered_when_it_ends(lead: Any) -> None:
+    manager, job = lead(), submit(**CHECKPOINTING)
+    turn(manager)
+    asked = services.request_operation(job, Kind.STOP, {}, None)
+    cancel = services.request_cancel(job, None)
+
+    def is_over() -> bool:
+        turn(manager)
+        return Job.objects.get(id=job.id).is_terminal
+
+    wait_until(is_over, 10, "the job's end")
+    asked.refresh_from_db()
+    cancel.refresh_from_db()
+    assert (asked.result, cancel.result) == ({"error": "the job is CANCELED"}, {"state": "CANCELED"})
+
+
+def test_the_same_trigger_id_is_the_same_operation(home: Path) -> None:
+    job, other, trigger = submit(), submit(), "ab" * 16
+    first = services.request_operation(job, Kind.SAVEPOINT, {}, None, trigger)
+    assert services.request_operation(job, Kind.SAVEPOINT, {}, None, trigger) == first
+    assert Operation.objects.count() == 1
+    for wrong in ((other, Kind.SAVEPOINT), (job, Kind.STOP), (None, Kind.DISPOSE)):
+        with pytest.raises(services.TriggerTakenError):
+            services.request_operation(*wrong, {}, None, trigger)
+
+
+def test_a_stop_that_waits_is_not_asked_for_twice_but_savepoints_are_as_many_as_are_asked_for(home: Path) -> None:
+    job = submit()
+    stop = services.request_operation(job, Kind.STOP, {}, None)
+    assert services.request_operation(job, Kind.STOP, {"drain": True}, None) == stop
+    rescale = services.request_operation(job, Kind.RESCALE, {"parallelism": {"a": 2}}, None)
+    assert services.request_operation(job, Kind.RESCALE, {"parallelism": {"a": 2}}, None) == rescale
+    assert services.request_operation(job, Kind.RESCALE, {"parallelism": {"a": 3}}, None) != rescale
+    savepoints = {services.request_operation(job, Kind.SAVEPOINT, {}, None).trigger_id for _ in range(2)}
+    assert len(savepoints) == 2
+
+
+def test_a_savepoint_is_disposed_of(lead: Any, home: Path) -> None:
+    location = completed(home / "savepoints", "c" * 32, 1).location
+    directory = Path(location.removeprefix("file://"))
+    assert directory.is_dir()
+    operation = services.request_operation(None, Kind.DISPOSE, {"path": location}, None)
+    manager = lead()
+
+    def is_done() -> bool:
+        turn(manager)
+        operation.refresh_from_db()
+        return operation.state == Operation.State.COMPLETED
+
+    wait_until(is_done, 10, "the disposal")
+    assert operation.result == {"location": location}
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [("/etc/passwd", "not below a directory that is allowed"), ("savepoints/none", "no checkpoint or savepoint")],
+)
+def test_what_is_no_savepoint_is_not_disposed_of(lead: Any, home: Path, path: str, error: str) -> None:
+    operation = services.request_operation(None, Kind.DISPOSE, {"path": str(home / path)}, None)
+    manager = lead()
+
+    def is_done() -> bool:
+        turn(manager)
+        operation.refresh_from_db()
+        return operation.state == Operation.State.COMPLETED
+
+    wait_until(is_done, 10, "the refusal")
+    assert error in operation.result["error"]
+
+
+def test_a_checkpoint_that_a_job_needs_is_neither_disposed_of_nor_claimed(lead: Any, home: Path) -> None:
+    job = submit(**CHECKPOINTING)
+    location = checkpoint_row(job, 1, home / "checkpoints")
+    operation = services.request_operation(None, Kind.DISPOSE, {"path": location}, None)
+    turn(lead())
+    operation.refresh_from_db()
+    assert operation.result == {"error": f"job {job.id} may have to go on from it"}
+    restore = {"execution.state-recovery.path": location, "execution.state-recovery.claim-mode": "claim"}
+    with pytest.raises(services.SnapshotNeededError):
+        submit(**restore)
+    submit(**restore | {"execution.state-recovery.claim-mode": "no_claim"})
+
+
+@pytest.mark.parametrize(
+    ("state", "retention", "is_kept"),
+    [
+        ("FINISHED", "retain_on_cancellation", False),
+        ("CANCELED", "retain_on_cancellation", True),
+        ("CANCELED", "delete_on_cancellation", False),
+        ("FAILED", "delete_on_cancellation", True),
+    ],
+)
+def test_a_new_leader_deletes_what_an_ended_job_does_not_keep(
+    lead: Any, home: Path, state: str, retention: str, is_kept: bool
+) -> None:
+    key = "execution.checkpointing.externalized-checkpoint-retention"
+    job = submit(**CHECKPOINTING, **{key: retention})
+    directory = Path(checkpoint_row(job, 1, home / "checkpoints").removeprefix("file://"))
+    Job.objects.filter(id=job.id).update(state=state, leader_epoch=1)
+    manager = lead()
+    turn(manager)
+    assert Checkpoint.objects.exists() is is_kept
+    if not is_kept:
+        wait_until(lambda: not directory.parent.exists(), 10, "the files' deletion")
+    else:
+        assert directory.is_dir()

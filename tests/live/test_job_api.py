@@ -1,0 +1,100 @@
+"""/api/v1: what was asked of a job, and what it can be started again from."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+from rest_framework.test import APIClient
+
+from backend.cluster import bus, services
+from backend.cluster.models import Artifact, Checkpoint, Job, Operation
+from tests.dispatcher import rows
+
+pytestmark = pytest.mark.usefixtures("bus_redis")
+
+
+@pytest.fixture
+def job(db: None) -> Job:
+    return rows.running_job()
+
+
+def savepoint(job: Job, user: User | None = None, location: str = "file:///sp", at: int = 50) -> Operation:
+    operation = services.request_operation(job, Operation.Kind.SAVEPOINT, {"format": "NATIVE"}, user)
+    result = {"location": location, "checkpoint_id": 4}
+    Operation.objects.filter(trigger_id=operation.trigger_id).update(
+        state=Operation.State.COMPLETED, finished_at=at, result=result
+    )
+    return operation
+
+
+def test_operations_are_listed_with_who_asked_and_how_they_ended(api: APIClient, job: Job, oscar: User) -> None:
+    done = savepoint(job, oscar)
+    waiting = services.request_operation(job, Operation.Kind.STOP, {}, None)
+    listed = api.get(f"/api/v1/jobs/{job.id}/operations").json()["operations"]
+    assert {o["trigger_id"]: o["state"] for o in listed} == {
+        done.trigger_id: "COMPLETED",
+        waiting.trigger_id: "PENDING",
+    }
+    one = api.get(f"/api/v1/jobs/{job.id}/operations/{done.trigger_id}").json()
+    assert (one["kind"], one["requested_by"], one["result"]["location"]) == ("savepoint", "oscar", "file:///sp")
+    assert api.get(f"/api/v1/jobs/{job.id}/operations/{'f' * 32}").status_code == 404
+    assert api.get(f"/api/v1/jobs/{rows.running_job().id}/operations/{done.trigger_id}").status_code == 404
+
+
+def test_restore_points_are_checkpoints_and_savepoints_newest_first(api: APIClient, job: Job) -> None:
+    def checkpoint(number: int, location: str, at: int) -> None:
+        Checkpoint.objects.create(
+            job=job,
+            checkpoint_id=number,
+            location=location,
+            is_owned=True,
+            is_savepoint=False,
+            leader_epoch=1,
+            attempt=0,
+            triggered_at=at,
+            completed_at=at,
+            size=100,
+        )
+
+    savepoint(job, at=50)
+    checkpoint(3, "file:///chk-3", 40)
+    checkpoint(5, "file:///chk-5", 60)
+    answer = api.get(f"/api/v1/jobs/{job.id}/restore-points").json()
+    assert [point["location"] for point in answer["points"]] == ["file:///chk-5", "file:///sp", "file:///chk-3"]
+    assert answer["points"][0] == {
+        "kind": "checkpoint",
+        "location": "file:///chk-5",
+        "checkpoint_id": 5,
+        "timestamp": 60,
+        "size": 100,
+    }
+    assert answer["program"] is None
+
+
+def test_a_program_is_told_as_it_was_started_but_for_secrets(api: APIClient, job: Job) -> None:
+    artifact = Artifact.objects.create(id="d" * 64, file_name="job.zip", size=1, uploaded_at=1)
+    job.artifact, job.program_args = artifact, ["--rate", "3"]
+    given = {"a.b": "c", "s3.secret-key": "hunter2", "url": "postgres://me:pw@host/db"}
+    job.submission = {"entry": "main", "parallelism": 2, "configuration": given}
+    job.save()
+    answer = api.get(f"/api/v1/jobs/{job.id}/restore-points")
+    assert answer.json()["program"] == {
+        "id": f"{'d' * 64}_job.zip",
+        "name": "job.zip",
+        "args": ["--rate", "3"],
+        "entry": "main",
+        "parallelism": 2,
+        "configuration": {"a.b": "c"},
+        "hidden": ["s3.secret-key", "url"],
+    }
+    assert b"hunter2" not in answer.content
+
+
+def test_details_of_a_running_jobs_checkpoints_are_redis(api: APIClient, job: Job) -> None:
+    path = f"/jobs/{job.id}/checkpoints/details/1"
+    assert api.get(path).json()["num_acknowledged_subtasks"] == 3
+    details = dict((job.document or {})["checkpoint_details"]["1"]) | {"num_acknowledged_subtasks": 2}
+    bus.put_fields(bus.CHECKPOINTS_KEY.format(job.id), {"1": details}, None)
+    assert api.get(path).json()["num_acknowledged_subtasks"] == 2
+    bus.put_fields(bus.CHECKPOINTS_KEY.format(job.id), {}, 60, ["1"])
+    assert api.get(path).json()["num_acknowledged_subtasks"] == 3
