@@ -48,7 +48,8 @@ class Caches:
     def __init__(self) -> None:
         #: None = no job that made them has finished
         self._records: dict[int, CachedRecords | None] = {}
-        self._threads: list[threading.Thread] = []
+        #: who takes what a job sends, and the job
+        self._takers: list[tuple[threading.Thread, JobHandle]] = []
 
     def add(self, node_id: int) -> None:
         """Keep the records of that node from its next execution on."""
@@ -56,6 +57,8 @@ class Caches:
 
     def invalidate(self, node_id: int) -> None:
         """Forget the records; the next execution makes and keeps them anew."""
+        # what an ended job has sent must not arrive afterwards
+        self.settle()
         self._records[node_id] = None
 
     def sources(self, nodes: dict[int, StreamNode]) -> dict[int, StreamNode]:
@@ -92,14 +95,21 @@ class Caches:
         for collect_id, node_id in sinks.items():
             arguments = (node_id, handle.collected(collect_id), handle)
             thread = threading.Thread(target=self._take, args=arguments, name=f"cache-{node_id}", daemon=True)
-            self._threads.append(thread)
+            self._takers.append((thread, handle))
             thread.start()
 
     def join(self) -> None:
         """Wait for the jobs that fill caches."""
-        for thread in self._threads:
+        for thread, _ in self._takers:
             thread.join()
-        self._threads.clear()
+        self._takers.clear()
+
+    def settle(self) -> None:
+        """Have what jobs that have ended sent; those that still run are not waited for."""
+        ended = [taker for taker in self._takers if taker[1].result.done()]
+        for thread, _ in ended:
+            thread.join()
+        self._takers = [taker for taker in self._takers if taker not in ended]
 
     def _take(self, node_id: int, batches: CollectedBatches, handle: JobHandle) -> None:
         values: list[Any] = []

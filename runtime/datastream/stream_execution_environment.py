@@ -313,6 +313,7 @@ class StreamExecutionEnvironment:
         wait_in_caller: bool = False,
         clock: Clock = SYSTEM_CLOCK,
     ) -> JobHandle:
+        self.caches.settle()
         graph = self._checked(self.create_stream_graph(job_name))
         sinks = self.caches.add_sinks(graph)
         handle = submit(
