@@ -53,8 +53,8 @@ class HeartbeatSettings:
     """When a silent peer is given up."""
 
     interval_ms: int = 1_000
-    timeout_ms: int = 5_000
-    """Below about three intervals a busy machine looks dead; above, a frozen peer is noticed too late."""
+    timeout_ms: int = 7_000
+    """Longer than the JobMaster's `heartbeat.timeout`: it knows the process and is to speak first of a frozen one."""
     connect_timeout_ms: int = 10_000
     """From `connect` to a peer's first frame: slots of one stage are told to start a little apart."""
 
