@@ -8,10 +8,14 @@ from runtime.task.uploads import InlineUploads, UploadThreads
 from tests.support.waiting import wait_until
 
 
+def running(name: str) -> int:
+    """How many threads of uploads with that name there are; others of the process come and go as they like."""
+    return sum(thread.name.startswith(f"{name}-") for thread in threading.enumerate())
+
+
 def test_actions_run_in_threads_that_are_started_when_there_is_something_to_do() -> None:
-    before = threading.active_count()
-    uploads = UploadThreads("uploads", num_threads=2)
-    assert threading.active_count() == before
+    uploads = UploadThreads("started-late", num_threads=2)
+    assert running("started-late") == 0
     both = threading.Barrier(2)
     names: set[str] = set()
 
@@ -22,8 +26,9 @@ def test_actions_run_in_threads_that_are_started_when_there_is_something_to_do()
     uploads.submit(meet)
     uploads.submit(meet)
     wait_until(lambda: len(names) == 2, 10, "both uploads at once")
+    assert running("started-late") == 2
     uploads.close()
-    wait_until(lambda: threading.active_count() == before, 10, "the threads' end")
+    wait_until(lambda: running("started-late") == 0, 10, "the threads' end")
 
 
 def test_what_has_not_begun_when_the_slot_ends_is_left_out() -> None:
@@ -43,7 +48,7 @@ def test_what_has_not_begun_when_the_slot_ends_is_left_out() -> None:
     uploads.submit(lambda: ran.append("third"))
     may_end.set()
     wait_until(lambda: ran == ["first"], 10, "the first one's end")
-    wait_until(lambda: not any(t.name.startswith("uploads") for t in threading.enumerate()), 10, "the thread's end")
+    wait_until(lambda: running("uploads") == 0, 10, "the thread's end")
     assert ran == ["first"]
 
 
