@@ -70,6 +70,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="an interpreter with apache-flink, for --peers (default: $TIDEMARK_BENCH_FLINK_PYTHON)",
     )
+    parser.add_argument(
+        "--bytewax-python",
+        default=os.environ.get("TIDEMARK_BENCH_BYTEWAX_PYTHON"),
+        metavar="PATH",
+        help="an interpreter with bytewax, for --peers (default: $TIDEMARK_BENCH_BYTEWAX_PYTHON)",
+    )
     return parser
 
 
@@ -96,6 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         quick=given.quick,
         peers=given.peers,
         flink_python=given.flink_python,
+        bytewax_python=given.bytewax_python,
     )
     try:
         works = chosen(all_works(options), given.works)

@@ -43,6 +43,8 @@ class Options:
     peers: bool = False
     flink_python: str | None = None
     """An interpreter that has apache-flink; None = that peer is left out."""
+    bytewax_python: str | None = None
+    """An interpreter that has bytewax; None = that peer is left out."""
 
     def rows(self, full: int, quick: int) -> int:
         """How many records a work has that has `full` of them at scale 1."""

@@ -94,10 +94,10 @@ def alone(work: str, path: Path, threads: int) -> Timed:
 def _part(work: str, part: Part) -> Digest | PartResult:
     frames = _parquet_frames(work, part) if part.path.suffix == ".parquet" else _ndjson_frames(part)
     if work in ROW_WISE:
-        return sum((digest_of(ROW_WISE[work](frame.lazy()).collect()) for frame in frames), EMPTY)
+        return sum((digest_of(ROW_WISE[work](frame).collect()) for frame in frames), EMPTY)
     windows = Windows(WINDOWED[work])
     for frame in frames:
-        windows.add(frame)
+        windows.add(frame.collect())
     return windows.result()
 
 
@@ -107,14 +107,15 @@ def _query(work: str, path: Path) -> Digest:
     return digest_of(query.collect(engine="streaming"))
 
 
-def _ndjson_frames(part: Part) -> Iterator[pl.DataFrame]:
+def _ndjson_frames(part: Part) -> Iterator[pl.LazyFrame]:
     for block in blocks(part):
-        yield pl.read_ndjson(io.BytesIO(block), schema=SCHEMA)
+        yield pl.read_ndjson(io.BytesIO(block), schema=SCHEMA).lazy()
 
 
-def _parquet_frames(work: str, part: Part) -> Iterator[pl.DataFrame]:
+def _parquet_frames(work: str, part: Part) -> Iterator[pl.LazyFrame]:
+    """Not read yet: a filter decodes only what it keeps."""
     for start in range(part.start, part.stop, STEP_ROWS):
         rows = min(STEP_ROWS, part.stop - start)
         frame = pl.scan_parquet(part.path).slice(start, rows)
         columns = COLUMNS[work]
-        yield (frame if columns is None else frame.select(columns)).collect()
+        yield frame if columns is None else frame.select(columns)

@@ -10,6 +10,7 @@ import functools
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -27,9 +28,9 @@ from benchmarks.works.state import run_count_auctions
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "peers"
 SMALL_ROWS = 50_000
-#: PyFlink takes some 30 µs for a record
-PYFLINK_ROWS = 300_000
-FLINK_SQL, PYFLINK, SPARK = "flink sql", "pyflink", "spark streaming"
+#: for engines that call Python for each record, at some 10 µs (Bytewax) or 30 µs (PyFlink); 200 µs in Bytewax's windows
+PYTHON_ROWS, BYTEWAX_WINDOW_ROWS = 300_000, 50_000
+FLINK_SQL, PYFLINK, SPARK, BYTEWAX = "flink sql", "pyflink", "spark streaming", "bytewax"
 TIMES_FLINK_SQL = 2.0
 TIMES_PYFLINK = 20.0
 REPEATS = 3
@@ -62,34 +63,45 @@ def peer_works(options: Options) -> list[Work]:
     peers = {SPARK: Peer(sys.executable, "spark_streaming.py")}
     if options.flink_python is not None:
         peers[FLINK_SQL] = Peer(options.flink_python, "flink_sql.py")
+    if options.bytewax_python is not None:
+        peers[BYTEWAX] = Peer(options.bytewax_python, "bytewax_bids.py")
     rows = options.rows(NDJSON_ROWS, QUICK_ROWS)
     bids = partial(ndjson_bids, options.directory, rows)
     works = []
     for name, text in TEXTS.items():
         contestants: dict[str, Run] = {TIDEMARK: partial(run_bids, name, bids, rows, options.slots, options.execution)}
         for engine, peer in peers.items():
-            contestants[engine] = partial(_run_bids, engine, peer, name, options, rows)
-        targets = [Target(TIDEMARK, FLINK_SQL, at_least=TIMES_FLINK_SQL)]
+            contestants[engine] = partial(_run_bids, engine, peer, name, options, _rows_for(engine, name, options))
+        targets = [Target(TIDEMARK, FLINK_SQL, at_least=TIMES_FLINK_SQL)] if FLINK_SQL in peers else []
         works.append(Work(f"peers {name}", text, contestants, targets, compared=False, repeats=_repeats(options)))
+    keyed = {}
     if options.flink_python is not None:
-        works.append(_state_work(options, Peer(options.flink_python, "pyflink_state.py")))
-    return works
+        keyed[PYFLINK] = Peer(options.flink_python, "pyflink_state.py")
+    if BYTEWAX in peers:
+        keyed[BYTEWAX] = peers[BYTEWAX]
+    return [*works, _state_work(options, keyed)] if keyed else works
+
+
+def _rows_for(engine: str, name: str, options: Options) -> int:
+    if engine != BYTEWAX:
+        return options.rows(NDJSON_ROWS, QUICK_ROWS)
+    return options.rows(BYTEWAX_WINDOW_ROWS if name in bid_loops.WINDOWED else PYTHON_ROWS, QUICK_ROWS)
 
 
 def _repeats(options: Options) -> int:
     return min(options.repeats, REPEATS)
 
 
-def _state_work(options: Options, peer: Peer) -> Work:
-    rows, peer_rows = options.rows(STATE_ROWS, QUICK_ROWS), options.rows(PYFLINK_ROWS, QUICK_ROWS)
+def _state_work(options: Options, peers: Mapping[str, Peer]) -> Work:
+    rows, peer_rows = options.rows(STATE_ROWS, QUICK_ROWS), options.rows(PYTHON_ROWS, QUICK_ROWS)
+    contestants: dict[str, Run] = {TIDEMARK: partial(run_count_auctions, options, rows, options.slots)}
+    for engine, peer in peers.items():
+        contestants[engine] = partial(_run_state, engine, peer, options, peer_rows)
     return Work(
         "peers state",
-        f"running count per auction from NDJSON; PyFlink with {peer_rows:,} rows",
-        {
-            TIDEMARK: partial(run_count_auctions, options, rows, options.slots),
-            PYFLINK: partial(_run_state, peer, options, peer_rows),
-        },
-        [Target(TIDEMARK, PYFLINK, at_least=TIMES_PYFLINK)],
+        f"running count per auction from NDJSON; peers with {peer_rows:,} rows",
+        contestants,
+        [Target(TIDEMARK, PYFLINK, at_least=TIMES_PYFLINK)] if PYFLINK in peers else [],
         compared=False,
         repeats=_repeats(options),
     )
@@ -135,19 +147,17 @@ RESULTS: dict[str, dict[str, pl.DataType]] = {
 }
 
 
-def _run_state(peer: Peer, options: Options, rows: int) -> Outcome:
-    _check_state(peer, options)
+def _run_state(engine: str, peer: Peer, options: Options, rows: int) -> Outcome:
+    _check_state(engine, peer, options)
     return Outcome(peer.run("state", ndjson_bids(options.directory, rows), "-", options.slots), rows, None)
 
 
 @functools.cache
-def _check_state(peer: Peer, options: Options) -> None:
+def _check_state(engine: str, peer: Peer, options: Options) -> None:
     path = ndjson_bids(options.directory, SMALL_ROWS)
     with results_directory() as directory:
         peer.run("state", path, str(directory), options.slots)
         counts = [int(line) for part in _parts(directory) for line in part.read_text(encoding="utf-8").split()]
     expected = json_loops.count_auctions(path, options.slots).result
     if digest_of_numbers(counts) != expected:
-        raise WrongResultError(
-            f"peers state: {PYFLINK} found {len(counts)} counts that are not those of the plain loop"
-        )
+        raise WrongResultError(f"peers state: {engine} found {len(counts)} counts that are not those of the plain loop")
