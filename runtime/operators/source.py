@@ -73,6 +73,17 @@ class SplitReader(ABC):
         may have marks and no rows.
         """
 
+    def prepare(self) -> bool:
+        """Do what takes long before the next `read` can give records, such as decoding a block of them.
+
+        A step of its own, so that the size of slices follows from what the records cost behind the source. `read` does
+        without it.
+
+        Returns:
+            Whether there was something to do; it is called again until there is not.
+        """
+        return False
+
     @property
     @abstractmethod
     def position(self) -> Any:

@@ -241,7 +241,7 @@ class SourceOperator(StreamOperator):
             if self._is_paused(current):
                 continue
             try:
-                result = current.reader.read(max_rows)
+                result = None if current.reader.prepare() else current.reader.read(max_rows)
             except Exception as error:
                 raise self._describe(error, current.split) from error
             current.has_nothing = result is ReadStatus.NOTHING_YET or result is ReadStatus.IDLE
@@ -250,6 +250,10 @@ class SourceOperator(StreamOperator):
                 dead_letters = current.reader.take_dead_letters()
                 if dead_letters is not None:
                     self.output.collect(dead_letters, self._source.dead_letter_tag)
+            if result is None:
+                # it is the same split's turn again
+                self._turn -= 1
+                return EmitStatus.MORE_AVAILABLE
             if isinstance(result, RecordBatch):
                 if current.metrics is not None:
                     current.metrics.switch(SplitActivity.ACTIVE)

@@ -21,7 +21,6 @@ from runtime.common.time import Duration
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.connectors import BadRecords, CsvFormat, FileSource, NdjsonFormat, ParquetFormat, StreamFormat
 from runtime.connectors.files.file_format import FileFormat
-from runtime.connectors.files.parquet import _repeating
 from runtime.core.batch import RecordBatch
 from runtime.operators.source import ReadStatus, SourceError
 from runtime.testing.clock import ManualClock
@@ -174,20 +173,6 @@ def test_parquet_columns_are_chosen_and_row_groups_are_splits(tmp_path: Path) ->
     source = FileSource.for_bulk_file_format(file_format, tmp_path / "bids.parquet").set_splits(9).build()
     assert [(s.start, s.end) for s in splits_of(source)] == [(0, 1), (1, 2), (2, 3)]
     assert SourceRig(source).run().values[1] == Row(price=0.25, id=1)
-
-
-def test_parquet_strings_that_repeat_are_read_through_their_dictionary(tmp_path: Path) -> None:
-    columns: dict[str, list[str | None]] = {
-        "few": [None if i % 7 == 0 else f"ü{i % 3}" for i in range(900)],
-        "all": [f"{i:020}" for i in range(900)],
-        "none": [None] * 900,
-    }
-    path = tmp_path / "texts.parquet"
-    pq.write_table(pa.table({name: pa.array(texts, pa.large_string()) for name, texts in columns.items()}), path)
-    assert _repeating(pq.ParquetFile(path).metadata, list(columns)) == ["few", "none"]
-    source = FileSource.for_bulk_file_format(ParquetFormat(), path).build()
-    rows = SourceRig(source).run().values
-    assert {name: [row[name] for row in rows] for name in columns} == columns
 
 
 def test_directories_and_patterns_are_searched_and_hidden_files_left_out(tmp_path: Path) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from runtime.connectors.files.ndjson import NdjsonFormat
@@ -87,3 +91,47 @@ def test_texts_take_other_values_as_flinks_do() -> None:
 def test_values_of_each_type(type_info: TypeInformation, text: bytes, value: object) -> None:
     decoded = NdjsonFormat(Types.ROW_NAMED(["v"], [type_info])).decode(b'{"v":' + text + b"}\n")
     assert [row["v"] for row in decoded.values()] == [value]
+
+
+#: parts of lines; some of what they make up together is JSON, some only if lines are taken together
+FRAGMENTS = st.sampled_from(
+    [
+        '{"a":1}',
+        '{"a":',
+        "[",
+        "]",
+        "}",
+        ",",
+        "1",
+        '"x',
+        '"',
+        "0",
+        "null",
+        " ",
+        "\t",
+        "\r",
+        "\\",
+        "-",
+        '[{"b":2}]',
+        ":",
+        "NaN",
+    ]
+)
+
+
+@given(st.lists(st.lists(FRAGMENTS, max_size=5).map("".join), max_size=5), st.booleans())
+def test_untyped_lines_are_taken_one_by_one(lines: list[str], ends: bool) -> None:
+    data = ("\n".join(lines) + "\n" * ends).encode()
+    try:
+        expected = [json.loads(line) for line in lines if line.strip(" \t\r")]
+    except ValueError:
+        with pytest.raises(ValueError):
+            NdjsonFormat().decode(data)
+        return
+    # NaN equals nothing, but is written alike
+    assert json.dumps(NdjsonFormat().decode(data).values()) == json.dumps(expected)
+
+
+def test_equal_keys_of_untyped_records_are_one_string() -> None:
+    first, second = NdjsonFormat().decode(b'{"some key":1}\n{"some key":2}\n').values()
+    assert next(iter(first)) is next(iter(second))

@@ -77,6 +77,31 @@ class ListReader(SplitReader):
         return RecordBatch.of_values(rows, list(rows)) if rows else ReadStatus.END_OF_SPLIT
 
 
+class TurnsSource(ListsSource):
+    """Reads its lists in turn."""
+
+    splits_at_once = 2
+
+
+class BlocksSource(TurnsSource):
+    """Before every other record there is something to prepare."""
+
+    def create_reader(self, split: SourceSplit, position: Any | None, context: ReaderContext) -> SplitReader:
+        return BlockReader(self.lists[int(split.split_id)], position or 0)
+
+
+class BlockReader(ListReader):
+    is_prepared = False
+
+    def prepare(self) -> bool:
+        was_prepared, self.is_prepared = self.is_prepared, True
+        return not was_prepared and self._position % 2 == 0
+
+    def read(self, max_rows: int) -> RecordBatch | ReadStatus:
+        self.is_prepared = False
+        return super().read(max_rows)
+
+
 class LaterSource(ListsSource):
     """Its enumerator has nothing to give until splits are put back."""
 
@@ -233,6 +258,20 @@ def test_an_assignment_under_way_at_the_snapshot_is_neither_lost_nor_repeated(
 @pytest.mark.parametrize("max_rows", [1, 5])
 def test_restore_at_one_two_one_continues_exactly(source: Source, max_rows: int) -> None:
     assert sorted(run_with_rescaling(source, max_rows)) == sorted(SourceRig(source).run().values)
+
+
+def test_what_a_reader_prepares_is_a_step_of_its_own_and_the_same_splits_turn_follows() -> None:
+    def played(source: Source) -> tuple[list[Any], int]:
+        rig = SourceRig(source)
+        steps = 1
+        while not rig.step(1):
+            steps += 1
+        rig.close()
+        return rig.values, steps
+
+    plain, steps = played(TurnsSource([1, 2, 3], [11, 12]))
+    # before 1, 3, 11 and the end of the second list
+    assert played(BlocksSource([1, 2, 3], [11, 12])) == (plain, steps + 4)
 
 
 def test_the_restored_watermark_is_emitted_first() -> None:

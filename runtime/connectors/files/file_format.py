@@ -124,6 +124,12 @@ class LineFormat(FileFormat):
         return LineReader(self, split, position, limiter, bad_records)
 
 
+def even_share(rows: int, max_rows: int) -> int:
+    """How many of the rows of a decoded block to hand on at once: no small rest is left, which costs as much."""
+    slices = -(-rows // max_rows)
+    return -(-rows // slices)
+
+
 class _BadLine(NamedTuple):
     """A line that is no record."""
 
@@ -164,16 +170,23 @@ class LineReader(SplitReader):
         self._bad_lines: set[int] = set()
         self._bad_ahead: deque[_BadLine] = deque()
 
+    def prepare(self) -> bool:
+        if self._batch is not None and self._row < self._batch.num_rows:
+            return False
+        if not self._next_block():
+            return False
+        self._set_bad_aside()
+        return True
+
     def read(self, max_rows: int) -> RecordBatch | ReadStatus:
         while self._batch is None or self._row == self._batch.num_rows:
-            if not self._next_block():
+            if not self.prepare():
                 return ReadStatus.END_OF_SPLIT
-            self._set_bad_aside()
             if self._batch is not None and self._batch.num_rows == 0 and self._bad_lines:
                 # a step of its own: a file of nothing else must not hold up the slot's loop
                 return self._batch
         batch = self._batch
-        rows = self._limiter.take(min(max_rows, batch.num_rows - self._row))
+        rows = self._limiter.take(even_share(batch.num_rows - self._row, max_rows))
         if rows == 0:
             return ReadStatus.NOTHING_YET
         start, self._row = self._row, self._row + rows

@@ -23,6 +23,7 @@ from runtime.connectors.files.part_file import (
     commit_part,
     hidden_name,
     remove_leftovers,
+    sync_above,
     sync_all,
 )
 from runtime.connectors.files.paths import local_path
@@ -43,6 +44,10 @@ logger = logging.getLogger(__name__)
 MAX_OPEN_PARTS = 128
 """Files of different buckets that a subtask writes at a time; for one more the longest unused is finished. Above, the
 process runs out of file handles; below, many buckets make many small files."""
+
+MAX_KNOWN_DIRECTORIES = 4_096
+"""Directories that a subtask remembers having made durable; it syncs the others' parents once more when it comes back
+to them. Buckets may be as many as there are keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +192,14 @@ class _FileSinkWriter(SinkWriter):
         self._prepared: dict[str, PartFile] = {}
         #: those that a snapshot holds
         self._kept: set[PartFile] = set()
-        #: directories in which files were made since the last snapshot
+        #: directories in which files or directories were made since the last snapshot, by this writer or perhaps by
+        #: one whose process ended before it could sync them
         self._new_in: set[Path] = set()
+        #: directories that this writer has used
+        self._known = {self._base}
         options.file_format.check(context.input_type)
         check_writable(self._base, f".probe.{self._uid}")
+        sync_above(self._base)
         try:
             for item in restored:
                 self._resume(item)
@@ -256,9 +265,13 @@ class _FileSinkWriter(SinkWriter):
         name = f"{config.part_prefix}-{self._uid}-{context.subtask_index}-{self._counter}"
         self._counter += 1
         directory = self._base / bucket
-        if bucket and not directory.is_dir():
-            check_writable(directory, f".probe.{self._uid}")
+        if directory not in self._known:
+            if not directory.is_dir():
+                check_writable(directory, f".probe.{self._uid}")
             self._new_in.update(self._base / parent for parent in Path(bucket).parents)
+            if len(self._known) >= MAX_KNOWN_DIRECTORIES:
+                self._known.clear()
+            self._known.add(directory)
         self._new_in.add(directory)
         temporary = directory / hidden_name(name, context.owner, context.attempt)
         target = directory / f"{name}{suffix}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import os
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
@@ -16,6 +17,9 @@ import pyarrow as pa
 
 #: Below 256 KiB the cost per block shows, above 4 MiB a slice of records holds up the slot's loop.
 BLOCK_BYTES = 1 << 20
+
+#: Where a block ends is looked for in pieces of so many bytes: a few lines.
+PROBE_BYTES = 4 << 10
 
 COMPRESSED_SUFFIXES = frozenset({".gz", ".bz2", ".zst"})
 
@@ -55,7 +59,7 @@ class LineBlocks:
 
     Args:
         path: the file.
-        start: first byte of the range.
+        start: first byte of the range; 0 for a compressed file.
         end: the byte behind it; None = to the end of the file, and always so for a compressed file.
         position: where to go on, the start of a line as given by an earlier reader; None = at the beginning.
         block_bytes: size of a block; a longer line makes a longer block.
@@ -67,59 +71,68 @@ class LineBlocks:
         self._file = open_unpacked(path)
         self._end = end
         self._block_bytes = block_bytes
+        self._is_compressed = is_compressed(path)
+        #: of a compressed file: unpacked bytes that are in no block yet
         self._carry = b""
-        self._at_eof = False
         #: where the next block begins
         self.offset = 0
         if position is not None:
-            self._skip_to(position, is_compressed(path))
+            self._skip_to(position)
         elif start > 0:
             # one byte back: if it is a line's end, the line at `start` is ours
-            self._skip_to(start - 1, is_compressed(path))
-            self._skip_line()
+            self.offset = self._line_end(start - 1)
 
     def next_block(self) -> Block | None:
         """The next whole lines, or None behind the last."""
         if self._end is not None and self.offset >= self._end:
             return None
-        pieces = [self._carry] if self._carry else []
-        self._carry = b""
-        data, cut = b"", 0
-        while True:
-            chunk = self._read()
-            pieces.append(chunk)
-            # a line of many blocks is joined once, when its end is in sight
-            if self._at_eof or b"\n" in chunk:
-                data = b"".join(pieces)
-                cut = self._cut(data)
-                if cut or self._at_eof:
-                    break
-                pieces = [data]
+        data = self._unpacked_lines() if self._is_compressed else self._lines()
         if not data:
             return None
-        block = Block(data[:cut], self.offset)
-        self._carry = data[cut:]
-        self.offset += cut
+        block = Block(data, self.offset)
+        self.offset += len(data)
         return block
 
-    def _cut(self, data: bytes) -> int:
-        """Length of the whole lines in `data` that are owned; 0 if there is none yet."""
-        if self._end is not None and self.offset + len(data) >= self._end:
+    def _lines(self) -> bytes:
+        """By one read of just the bytes: to cut and join them afterwards would copy them."""
+        last = self.offset + self._block_bytes
+        if self._end is not None:
             # the last line that is ours holds the range's last byte
-            cut = data.find(b"\n", self._end - 1 - self.offset) + 1
-        else:
-            cut = data.rfind(b"\n") + 1
-        return cut or (len(data) if self._at_eof else 0)
+            last = min(last, self._end)
+        return self._bytes(self.offset, self._line_end(last - 1))
 
-    def _read(self) -> bytes:
-        chunk = self._file.read(self._block_bytes)
-        if not chunk:
-            self._at_eof = True
-        return chunk
+    def _line_end(self, position: int) -> int:
+        """Behind the line that the byte at `position` is in."""
+        while chunk := os.pread(self._file.fileno(), PROBE_BYTES, position):
+            cut = chunk.find(b"\n") + 1
+            if cut:
+                return position + cut
+            position += len(chunk)
+        return position
 
-    def _skip_to(self, position: int, sequential: bool) -> None:
-        if not sequential:
-            self._file.seek(position)
+    def _bytes(self, start: int, stop: int) -> bytes:
+        """The bytes [start, stop), as far as the file has them."""
+        data = b""
+        # one call gives at most 2 GiB
+        while chunk := os.pread(self._file.fileno(), stop - start - len(data), start + len(data)):
+            data = data + chunk if data else chunk
+        return data
+
+    def _unpacked_lines(self) -> bytes:
+        pieces = [self._carry] if self._carry else []
+        self._carry = b""
+        while chunk := self._file.read(self._block_bytes):
+            pieces.append(chunk)
+            # a line of many blocks is joined once, when its end is in sight
+            if b"\n" in chunk:
+                data = b"".join(pieces)
+                cut = data.rfind(b"\n") + 1
+                self._carry = data[cut:]
+                return data[:cut]
+        return b"".join(pieces)
+
+    def _skip_to(self, position: int) -> None:
+        if not self._is_compressed:
             self.offset = position
             return
         while self.offset < position:
@@ -127,17 +140,6 @@ class LineBlocks:
             if not chunk:
                 break
             self.offset += len(chunk)
-
-    def _skip_line(self) -> None:
-        while True:
-            chunk = self._read()
-            cut = chunk.find(b"\n") + 1
-            self.offset += cut or len(chunk)
-            if cut:
-                self._carry = chunk[cut:]
-                return
-            if self._at_eof:
-                return
 
     def close(self) -> None:
         """Close the file; idempotent."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import Callable, Sequence
 from json.decoder import JSONDecodeError, JSONDecoder
 from typing import Any
@@ -19,7 +20,7 @@ import pyarrow.json as pa_json
 from polars.exceptions import PolarsError
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
-from runtime.connectors.files.file_format import LineFormat, to_lines
+from runtime.connectors.files.file_format import LineFormat
 from runtime.core.arrow import arrow_schema
 from runtime.core.batch import RecordBatch
 from runtime.operators.columnar.frames import arrow_of
@@ -32,6 +33,9 @@ _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 COLUMN_BLOCK_BYTES = 4 << 20
 #: the C scanner behind `json.loads`: value and end of a text's first JSON value
 _scan_once: Callable[[str, int], tuple[Any, int]] = JSONDecoder().scan_once  # type: ignore[attr-defined]
+#: see `_values_of_clean_lines`
+_SEPARATOR = 10**15 + secrets.randbelow(10**15)
+_BETWEEN_LINES = f",{_SEPARATOR},"
 
 
 class NdjsonFormat(LineFormat):
@@ -109,17 +113,47 @@ class NdjsonFormat(LineFormat):
         return RecordBatch.of_arrow(table.combine_chunks().to_batches()[0], row_type)
 
     def _decode_objects(self, data: bytes) -> RecordBatch:
-        lines = [line.strip(" \t") for line in b"\n".join(to_lines(data)).decode().split("\n")]
-        lines = [line for line in lines if line]
-        try:
-            # json.loads does the same with two more calls a line
-            pairs = [_scan_once(line, 0) for line in lines]
-        except StopIteration as error:
-            raise JSONDecodeError("Expecting value", lines[0], 0) from error
-        if [end for _, end in pairs] != list(map(len, lines)):
-            for line in lines:
-                json.loads(line)
-        return RecordBatch.of_values([value for value, _ in pairs])
+        values = _values_of_clean_lines(data.decode())
+        return RecordBatch.of_values(_values_of_lines(data) if values is None else values)
+
+
+def _values_of_clean_lines(text: str) -> list[Any] | None:
+    """The value of each line, if every line has exactly one.
+
+    One array of all lines is parsed, so that equal keys of its objects are one string: parsing takes 0.7 of the time,
+    and pickling the records a third. A number that nobody can know stands between the lines: where it turns up as every
+    second element, and nothing else is left over, no line has given more or less than one value.
+    """
+    text = text.rstrip("\r\n")
+    ends = text.count("\n")
+    try:
+        array = "[" + text.replace("\n", _BETWEEN_LINES) + "]"
+        joined, end = _scan_once(array, 0)
+    except (StopIteration, ValueError, RecursionError):
+        return None
+    if end != len(array) or len(joined) != 2 * ends + 1 or joined[1::2].count(_SEPARATOR) != ends:
+        return None
+    values: list[Any] = joined[::2]
+    return values
+
+
+def _values_of_lines(data: bytes) -> list[Any]:
+    """The value of each line that is not blank.
+
+    Raises:
+        JSONDecodeError: a line has more or less than one.
+    """
+    lines = [line.strip(" \t\r") for line in data.decode().split("\n")]
+    lines = [line for line in lines if line]
+    try:
+        # json.loads does the same with two more calls a line
+        pairs = [_scan_once(line, 0) for line in lines]
+    except StopIteration as error:
+        raise JSONDecodeError("Expecting value", lines[0], 0) from error
+    if [end for _, end in pairs] != list(map(len, lines)):
+        for line in lines:
+            json.loads(line)
+    return [value for value, _ in pairs]
 
 
 def _holds_null(line: bytes) -> bool:

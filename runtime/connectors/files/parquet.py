@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from runtime.common.typeinfo import RowTypeInfo, TypeInformation, Types
-from runtime.connectors.files.file_format import FileFormat, FileSplit
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation
+from runtime.connectors.files.file_format import FileFormat, FileSplit, even_share
+from runtime.connectors.files.parquet_rows import open_rows, row_bounds
 from runtime.connectors.formats.bad_records import BadRecordHandler
 from runtime.connectors.rate_limiter import RateLimiter
-from runtime.core.arrow import arrow_schema, type_from_arrow
+from runtime.core.arrow import type_from_arrow
 from runtime.core.batch import RecordBatch
 from runtime.operators.source import ReadStatus, SourceError, SplitReader
-
-#: Rows decoded at a time: a slice of records is cut from them, and a decoded batch stays in memory.
-BATCH_ROWS = 1 << 17
-_TEXT = Types.STRING()
-_LENGTH_BYTES = 4
-"""Of a string's length in Parquet's plain encoding."""
 
 
 class ParquetFormat(FileFormat):
@@ -76,93 +72,51 @@ class _ParquetReader(SplitReader):
     def __init__(
         self, split: FileSplit, row_type: RowTypeInfo, position: Sequence[int] | None, limiter: RateLimiter
     ) -> None:
-        self._path = split.path
         self._type = row_type
-        self._schema = arrow_schema(row_type)
         self._limiter = limiter
-        self._file = _with_dictionaries(split.path, row_type)
-        self._end = self._file.num_row_groups if split.end is None else split.end
-        self._group, self._row = (split.start, 0) if position is None else (position[0], position[1])
-        self._batches: Iterator[pa.RecordBatch] | None = None
+        file = _open(split.path)
+        self._bounds = row_bounds(file.metadata)
+        group, row = (split.start, 0) if position is None else position
+        #: number of the next row in the file
+        self._next = self._bounds[group] + row
+        end = file.num_row_groups if split.end is None else split.end
+        self._rows = open_rows(split.path, file, row_type, self._next, self._bounds[end])
         #: decoded rows that are not emitted yet
         self._rest: pa.RecordBatch | None = None
 
+    def prepare(self) -> bool:
+        if self._rest is not None:
+            return False
+        self._rest = self._rows.next_batch()
+        return self._rest is not None
+
     def read(self, max_rows: int) -> RecordBatch | ReadStatus:
-        while self._rest is None:
-            if self._group >= self._end:
-                return ReadStatus.END_OF_SPLIT
-            self._decode()
-        rows = self._limiter.take(min(max_rows, self._rest.num_rows))
+        self.prepare()
+        rest = self._rest
+        if rest is None:
+            return ReadStatus.END_OF_SPLIT
+        rows = self._limiter.take(even_share(rest.num_rows, max_rows))
         if rows == 0:
             return ReadStatus.NOTHING_YET
-        batch = self._rest.slice(0, rows)
-        self._rest = self._rest.slice(rows) if rows < self._rest.num_rows else None
-        self._row += rows
-        return RecordBatch.of_arrow(batch, self._type)
+        self._rest = rest.slice(rows) if rows < rest.num_rows else None
+        self._next += rows
+        return RecordBatch.of_arrow(rest.slice(0, rows), self._type)
 
     @property
     def position(self) -> Any:
-        return [self._group, self._row]
+        group = bisect.bisect_right(self._bounds, self._next) - 1
+        return [group, self._next - self._bounds[group]]
 
     def next_read_ms(self) -> int | None:
         return self._limiter.next_ms()
 
     def close(self) -> None:
-        self._batches = self._rest = None
-        self._file.close()
-
-    def _decode(self) -> None:
-        try:
-            skip = 0
-            if self._batches is None:
-                self._batches = self._file.iter_batches(
-                    BATCH_ROWS, [self._group], columns=self._schema.names, use_threads=False
-                )
-                skip = self._row
-            for batch in self._batches:
-                if batch.num_rows <= skip:
-                    skip -= batch.num_rows
-                    continue
-                self._rest = batch.slice(skip).select(self._schema.names).cast(self._schema)
-                return
-        except (pa.ArrowException, OSError, KeyError) as error:
-            raise SourceError(f"{self._path}, row group {self._group}: {error}") from error
-        self._batches = None
-        self._group, self._row = self._group + 1, 0
+        self._rest = None
+        self._rows.close()
 
 
-def _with_dictionaries(path: str, row_type: RowTypeInfo) -> pq.ParquetFile:
-    """The file opened so that strings which repeat are decoded once each, which takes a tenth off, cast included."""
-    file = _open(path)
-    texts = [name for name, kind in zip(row_type.field_names, row_type.field_types, strict=True) if kind == _TEXT]
-    repeating = _repeating(file.metadata, texts)
-    if not repeating:
-        return file
-    file.close()
-    return _open(path, repeating)
-
-
-def _repeating(metadata: pq.FileMetaData, names: Sequence[str]) -> list[str]:
-    """Those of the columns that are stored as dictionaries almost everywhere.
-
-    A string that is written out takes at least 4 bytes; a column of fewer bytes a value holds numbers of dictionary
-    entries. To make a dictionary of the others would cost more than it saves.
-    """
-    sizes = dict.fromkeys(names, 0)
-    values = dict.fromkeys(names, 0)
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        for index in range(group.num_columns):
-            column = group.column(index)
-            name = column.path_in_schema
-            if name in sizes:
-                sizes[name] += column.total_uncompressed_size
-                values[name] += column.num_values
-    return [name for name in names if sizes[name] < _LENGTH_BYTES * values[name]]
-
-
-def _open(path: str, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+def _open(path: str) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(path, memory_map=False, read_dictionary=list(dictionaries))
+        return pq.ParquetFile(path, memory_map=False)
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{path} cannot be read as Parquet: {error}") from error

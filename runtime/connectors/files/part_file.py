@@ -195,6 +195,14 @@ def _sync_directory(directory: Path) -> None:
         raise unwritable(directory, error) from error
 
 
+def sync_above(directory: Path) -> None:
+    """Make the names that lead to a directory durable, as far as the system lets us: whoever made them may have ended
+    before it could."""
+    for above in directory.parents:
+        with contextlib.suppress(SinkError):
+            _sync_directory(above)
+
+
 def lock(file: IO[bytes]) -> None:
     """Lock a file as long as it is open.
 

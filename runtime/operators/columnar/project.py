@@ -23,6 +23,9 @@ from runtime.operators.columnar.frames import FrameReader, batch_of, has_views, 
 from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OneInputOperator
 
+_TIME = "__time"
+"""The column of event times while rows are filtered; such names are reserved."""
+
 
 class ProjectOperator(OneInputOperator):
     """Makes new columns of each row's columns."""
@@ -36,6 +39,9 @@ class ProjectOperator(OneInputOperator):
         #: columns of the input, in order, if the projection only picks and renames them: then no frame is made
         self._picked = [sources[name] for name in self._names] if len(sources) == len(self._names) else None
         self._expressions = projection.expressions()
+        looked_at = {name for expression in self._expressions for name in expression.meta.root_names()}
+        #: the columns that the expressions look at; none, if all are constants
+        self._looks_at = [name for name in self._reader.schema if name in looked_at]
 
     def process_batch(self, batch: RecordBatch) -> None:
         if batch.num_rows == 0:
@@ -47,14 +53,18 @@ class ProjectOperator(OneInputOperator):
             arrow = batch.arrow().select(self._picked).rename_columns(self._names)
             made = RecordBatch.of_arrow(arrow, self._output_type, batch.timestamps_array(), batch.marks)
         else:
-            frame = self._reader.read(batch)
             try:
-                # not select(): a constant alone would make one row of all
-                frame = frame.with_columns(self._expressions).select(self._names)
+                frame = self._made(batch)
             except PolarsError as error:
                 raise user_function_error(self.context, error, during=f"the columns {self._texts}") from error
             made = batch_of(frame, self._output_type, batch.timestamps_array(), batch.marks)
         self.output.collect(made if kinds is None else with_kinds(made, kinds))
+
+    def _made(self, batch: RecordBatch) -> pl.DataFrame:
+        if self._looks_at:
+            return self._reader.read(batch, self._looks_at).select(self._expressions)
+        # not select(): constants alone would make one row of all
+        return self._reader.read(batch).with_columns(self._expressions).select(self._names)
 
 
 class WhereOperator(OneInputOperator):
@@ -76,14 +86,13 @@ class WhereOperator(OneInputOperator):
             if batch.marks:
                 self.output.emit_watermark(Watermark(batch.marks[-1].watermark))
             return
+        if self._looks_at and not batch.marks and not batch.has_values and not self._picks_by_arrow(batch):
+            self._filter(batch)
+            return
         keep = self._is_kept(batch)
         kept = int(keep.sum())
         if kept == batch.num_rows:
-            # keys belong to the exchange behind which they were computed: they must not go on
-            if batch.keys is not None:
-                batch = batch.with_marks(batch.marks)
-                batch.keys = None
-            self.output.collect(batch)
+            self._pass_on(batch)
             return
         rows = keep.arg_true().to_numpy().astype(np.int64)
         marks = marks_between(batch.marks, rows)
@@ -96,6 +105,29 @@ class WhereOperator(OneInputOperator):
         kinds = row_kinds(batch)
         self.output.collect(made if kinds is None else with_kinds(made, [kinds[row] for row in rows.tolist()]))
 
+    def _filter(self, batch: RecordBatch) -> None:
+        """Filter rows, and their times with them, in one query: its fixed cost is most of what a condition costs."""
+        frame = self._reader.read(batch)
+        times = batch.timestamps_array()
+        if times is not None:
+            frame = frame.with_columns(pl.Series(_TIME, times))
+        try:
+            frame = frame.filter(self._keep)
+        except PolarsError as error:
+            raise self._failure(error) from error
+        if frame.height == batch.num_rows:
+            self._pass_on(batch)
+        elif frame.height:
+            times = None if times is None else frame.drop_in_place(_TIME).to_numpy()
+            self.output.collect(batch_of(frame, self._type_info, times))
+
+    def _pass_on(self, batch: RecordBatch) -> None:
+        # keys belong to the exchange behind which they were computed: they must not go on
+        if batch.keys is not None:
+            batch = batch.with_marks(batch.marks)
+            batch.keys = None
+        self.output.collect(batch)
+
     def _is_kept(self, batch: RecordBatch) -> pl.Series:
         """Whether the condition is true, for each row; neither false nor unknown is."""
         try:
@@ -104,18 +136,25 @@ class WhereOperator(OneInputOperator):
             # not select(): a constant makes one row
             return self._reader.read(batch).with_columns(self._keep).get_column("keep").fill_null(False)
         except PolarsError as error:
-            raise user_function_error(self.context, error, during=f"the condition {self._condition!r}") from error
+            raise self._failure(error) from error
+
+    def _failure(self, error: PolarsError) -> Exception:
+        return user_function_error(self.context, error, during=f"the condition {self._condition!r}")
 
     def _picked(
         self, batch: RecordBatch, keep: pl.Series, timestamps: npt.NDArray[np.int64] | None, marks: Sequence[Mark]
     ) -> RecordBatch:
-        arrow = batch.arrow()
-        if self._seen is None or not self._seen.equals(arrow.schema):
-            self._seen, self._is_picked_by_arrow = arrow.schema, not has_views(arrow.schema)
-        if self._is_picked_by_arrow:
+        if self._picks_by_arrow(batch):
             # half the cost of a frame that is filtered, of which the strings would be made views
-            return RecordBatch.of_arrow(arrow.filter(keep.to_arrow()), self._type_info, timestamps, marks)
+            picked = batch.arrow().filter(keep.to_arrow())
+            return RecordBatch.of_arrow(picked, self._type_info, timestamps, marks)
         return batch_of(self._reader.read(batch).filter(keep), self._type_info, timestamps, marks)
+
+    def _picks_by_arrow(self, batch: RecordBatch) -> bool:
+        schema = batch.arrow().schema
+        if self._seen is None or not self._seen.equals(schema):
+            self._seen, self._is_picked_by_arrow = schema, not has_views(schema)
+        return self._is_picked_by_arrow
 
 
 @dataclass(frozen=True)

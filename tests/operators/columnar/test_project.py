@@ -150,6 +150,27 @@ def test_where_takes_constants_and_leaves_out_what_is_unknown(condition: str, ke
         assert len(harness.values) == kept
 
 
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize(
+    ("condition", "kept"), [("text > 'a'", [2, 3]), ("text = 'z'", []), ("TRUE OR text = ''", [0, 1, 2, 3])]
+)
+def test_where_filters_views_together_with_their_times(condition: str, kept: list[int], timed: bool) -> None:
+    columns = arrow_of(pl.DataFrame(to_arrow(NESTED_ROWS, NESTED)))
+    with OneInputHarness(WhereOperatorFactory(condition, NESTED), input_type=NESTED) as harness:
+        harness.process_batch(RecordBatch.of_arrow(columns, NESTED, np.array([5, 6, 7, 8]) if timed else None))
+        assert harness.values == [NESTED_ROWS[row] for row in kept]
+        rows = [element for element in harness.output if not isinstance(element, Watermark)]
+        assert [row.timestamp for row in rows] == [5 + row if timed else None for row in kept]
+
+
+def test_only_the_columns_that_expressions_look_at_are_read() -> None:
+    """And in the order of the input, whatever theirs is."""
+    record_type = Types.ROW_NAMED(["a", "b", "c"], [Types.LONG(), Types.STRING(), Types.LONG()])
+    rows = [Row(a=1, b="x", c=10), Row(a=2, b=None, c=20)]
+    assert selected(rows, record_type, "c - a AS d", one="1") == [Row(d=9, one=1), Row(d=18, one=1)]
+    assert selected(rows[:1], record_type, "c", "b", "a + 1 AS a") == [Row(c=10, b="x", a=2)]
+
+
 def test_row_kinds_stay_with_their_rows() -> None:
     record_type = Types.ROW_NAMED(["a"], [Types.LONG()])
     rows = [Row.of_kind(kind, a=i) for i, kind in enumerate([RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.DELETE])]
