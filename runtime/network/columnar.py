@@ -7,16 +7,23 @@ Rows keep their order within a channel, and every channel gets every mark at its
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from runtime.common.typeinfo import BasicType, BasicTypeInfo
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import Watermark
 from runtime.network.frames import without_views
 from runtime.state.key_groups import assign_key_groups
+
+MAX_KNOWN = 1 << 17
+"""Numbers whose channels are remembered, two bytes each: an array that the processor's cache still holds."""
+Channels = npt.NDArray[np.integer[Any]]
+_WHOLE = frozenset(BasicTypeInfo(kind) for kind in (BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG))
 
 
 def channels_of_keys(
@@ -31,9 +38,61 @@ def channels_of_keys(
     return groups * num_channels // max_parallelism
 
 
-def split_columns(
-    batch: RecordBatch, channels: npt.NDArray[np.int64], num_channels: int
-) -> list[RecordBatch | Watermark | None]:
+class KeyChannels:
+    """The subtasks that own keys; remembers them where the key is one whole number and numbers lie close together.
+
+    Args:
+        keys: how the stream is keyed.
+        max_parallelism: number of key groups.
+        num_channels: the consumer's parallelism.
+    """
+
+    def __init__(self, keys: ColumnKeys, max_parallelism: int, num_channels: int) -> None:
+        self._keys = keys
+        self._max_parallelism = max_parallelism
+        self._num_channels = num_channels
+        self._is_whole = len(keys.types) == 1 and keys.types[0] in _WHOLE
+        #: channels of the numbers from `_lowest` on
+        self._table = np.empty(0, dtype=np.int16)
+        self._lowest = 0
+        self._num_rows = 0
+        self._num_hashed = 0
+
+    def of(self, columns: pa.RecordBatch) -> Channels:
+        """As `channels_of_keys`, for a batch that is not empty."""
+        if self._is_whole:
+            column = columns.column(columns.schema.get_field_index(self._keys.names[0]))
+            if pa.types.is_signed_integer(column.type) and not column.null_count:
+                numbers = column.to_numpy()
+                self._num_rows += len(numbers)
+                lowest, highest = int(numbers.min()), int(numbers.max())
+                if self._knows(lowest, highest) or self._learn(lowest, highest):
+                    known: Channels = self._table[np.subtract(numbers, self._lowest, dtype=np.int64)]
+                    return known
+        return channels_of_keys(columns, self._keys, self._max_parallelism, self._num_channels)
+
+    def _knows(self, lowest: int, highest: int) -> bool:
+        return self._lowest <= lowest and highest < self._lowest + len(self._table)
+
+    def _learn(self, lowest: int, highest: int) -> bool:
+        """Fill the table with these numbers, and those that are there if all fit; False if it is not worth it."""
+        if len(self._table):
+            first, last = min(lowest, self._lowest), max(highest, self._lowest + len(self._table) - 1)
+            if last - first < MAX_KNOWN:
+                lowest, highest = first, last
+        count = highest - lowest + 1
+        # numbers that lie apart, or of which others come with every batch, are as well hashed row by row
+        if count > MAX_KNOWN or self._num_hashed + count > self._num_rows:
+            return False
+        self._num_hashed += count
+        numbers = pa.array(np.arange(count, dtype=np.int64) + lowest)
+        columns = pa.RecordBatch.from_arrays([numbers], [self._keys.names[0]])
+        found = channels_of_keys(columns, self._keys, self._max_parallelism, self._num_channels)
+        self._table, self._lowest = found.astype(np.int16), lowest
+        return True
+
+
+def split_columns(batch: RecordBatch, channels: Channels, num_channels: int) -> list[RecordBatch | Watermark | None]:
     """The part of each channel; where a channel gets no row, the last mark as a Watermark, or None.
 
     Args:
@@ -45,7 +104,7 @@ def split_columns(
     columns, timestamps = without_views(batch.arrow()), batch.timestamps_array()
     counts = np.bincount(channels, minlength=num_channels)
     # stable, so that rows keep their order; on int16 it is a radix sort
-    order = np.argsort(channels.astype(np.int16), kind="stable")
+    order = np.argsort(channels.astype(np.int16, copy=False), kind="stable")
     parts: list[RecordBatch | Watermark | None] = []
     stop = 0
     for count in counts.tolist():

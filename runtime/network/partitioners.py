@@ -9,7 +9,6 @@ Source: Flink, StreamPartitioner and its subclasses, KeyGroupStreamPartitioner, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import Watermark
 from runtime.core.keys import encode_key
 from runtime.graph.partitioning import Partitioning
-from runtime.network.columnar import channels_of_keys, split_columns
+from runtime.network.columnar import KeyChannels, split_columns
 from runtime.network.frames import without_views
 from runtime.state.key_groups import key_group_of, operator_index_for_key_group
 
@@ -152,17 +151,19 @@ class KeyGroupSelector(ChannelSelector):
     def __init__(self, num_channels: int, key_selector: Any, max_parallelism: int) -> None:
         super().__init__(num_channels)
         self._key_of: Callable[[Any], Any] = getattr(key_selector, "get_key", key_selector)
+        self._key_channels = (
+            KeyChannels(key_selector, max_parallelism, num_channels) if isinstance(key_selector, ColumnKeys) else None
+        )
         self._all_keys_of = key_selector.get_keys if isinstance(key_selector, BatchKeySelector) else None
         self._max_parallelism = max_parallelism
         self._channels_of: dict[type, dict[Any, int]] = {kind: {} for kind in _CACHEABLE}
 
     def split(self, batch: RecordBatch) -> list[Part]:
         # values, where there are any, may be of other row kinds than INSERT, which columns do not hold
-        if isinstance(self._key_of, ColumnKeys) and batch.has_arrow and not batch.has_values and batch.num_rows:
+        if self._key_channels is not None and batch.has_arrow and not batch.has_values and batch.num_rows:
             if self.num_channels == 1:
                 return [batch]
-            channels = channels_of_keys(batch.arrow(), self._key_of, self._max_parallelism, self.num_channels)
-            return split_columns(batch, channels, self.num_channels)
+            return split_columns(batch, self._key_channels.of(batch.arrow()), self.num_channels)
         # batch.keys may stem from an earlier key_by and mean nothing here
         values = batch.values()
         keys = None if self._all_keys_of is None else self._all_keys_of(values)
@@ -318,27 +319,30 @@ def _last_watermark(batch: RecordBatch) -> Watermark | None:
 
 def _deal(batch: RecordBatch, channels: list[int], num_channels: int) -> list[Part]:
     """Split by the channel of each row. Where all rows share a channel, the batch goes there as it is."""
-    rows: list[list[int]] = [[] for _ in range(num_channels)]
-    appends = [picked.append for picked in rows]
-    for row, channel in enumerate(channels):
-        appends[channel](row)
     if batch.has_arrow:
         batch = _with_plain_columns(batch)
+    # bytes() reads a list of small numbers in a third of the time that NumPy takes
+    of_rows = np.frombuffer(bytes(channels), np.uint8) if num_channels <= 256 else np.array(channels, dtype=np.int64)
+    rows = np.argsort(of_rows, kind="stable")
+    stops = np.cumsum(np.bincount(of_rows, minlength=num_channels)).tolist()
     parts: list[Part] = []
-    for picked in rows:
-        if not picked:
+    start = 0
+    for stop in stops:
+        if start == stop:
             parts.append(_last_watermark(batch))
-        elif len(picked) == batch.num_rows:
+        elif stop - start == batch.num_rows:
             parts.append(batch)
         else:
-            parts.append(batch.take(np.array(picked, dtype=np.int64)).with_marks(_marks_between(batch.marks, picked)))
+            picked = rows[start:stop]
+            parts.append(batch.take(picked).with_marks(_marks_between(batch.marks, picked)))
+        start = stop
     return parts
 
 
-def _marks_between(marks: Sequence[Mark], picked: list[int]) -> list[Mark]:
+def _marks_between(marks: Sequence[Mark], picked: npt.NDArray[np.int64]) -> list[Mark]:
     """The marks with their offsets counted in picked rows (ascending) only."""
-    if len(marks) < 16:
-        return [Mark(bisect_left(picked, offset), watermark) for offset, watermark in marks]
+    if not marks:
+        return []
     offsets: npt.NDArray[np.int64] = np.searchsorted(picked, [offset for offset, _ in marks])
     return [Mark(offset, mark.watermark) for offset, mark in zip(offsets.tolist(), marks, strict=True)]
 

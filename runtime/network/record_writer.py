@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -214,10 +215,10 @@ def concat(parts: Sequence[RecordBatch]) -> RecordBatch:
     arrow = pa.concat_batches([part.arrow() for part in parts]) if parts[0].has_arrow else None
     values = None
     if arrow is None or all(part.has_values for part in parts):
-        values = [value for part in parts for value in part.values()]
+        values = list(chain.from_iterable([part.values() for part in parts]))
     keys = None
     if all(part.keys is not None for part in parts):
-        keys = [key for part in parts for key in part.keys or ()]
+        keys = list(chain.from_iterable([part.keys or () for part in parts]))
     ts_array = None
     if any(part.has_timestamps for part in parts):
         ts_array = np.concatenate([_timestamps_of(part) for part in parts])

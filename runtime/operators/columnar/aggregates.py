@@ -16,6 +16,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from runtime.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TypeInformation
+from runtime.operators.columnar.dense_groups import DenseAggregates, dense_aggregates
 from runtime.operators.columnar.expressions import (
     AGGREGATES,
     RESERVED,
@@ -115,6 +116,7 @@ class AggregatePlan:
         keys: columns of the key.
         input_columns: columns of the records that are needed.
         partials: what is kept.
+        arrays: see WindowPlan.
         needs_order: whether rows need SEQUENCE.
         empty_rows, empty_partials: frames without rows, for their schemas.
         output_type: of the results.
@@ -148,7 +150,9 @@ class AggregatePlan:
         self.empty_rows = self.rows(empty.select(self.input_columns), 0)
         self._sketches = [partial for partial in self.partials if partial.merge is Merge.SKETCH]
         self._of_rows = self._checked_aggregates(self.empty_rows)
+        self.arrays: DenseAggregates | None = None
         self.empty_partials = self.aggregated(self.empty_rows)
+        self.arrays = dense_aggregates(self.keys, self.partials, self.empty_rows.schema, self.empty_partials.schema)
         self._of_partials = [expression for partial in self.partials for expression in partial.of_partials()]
         merged = self.merged(self.empty_partials)
         context = [pl.lit(0, pl.Int64).alias(name) for name in spec.context_columns]
@@ -206,7 +210,9 @@ class AggregatePlan:
             beside: aggregates that are wanted too.
         """
         by = [*within, *self.keys]
-        made = rows.group_by(by).agg(*self._of_rows, *beside)
+        made = None if self.arrays is None or beside else self.arrays.of_rows(rows, within)
+        if made is None:
+            made = rows.group_by(by).agg(*self._of_rows, *beside)
         for partial in self._sketches:
             sketches = sketch_of_rows(rows, partial.argument, partial.accuracy, partial.name, by)
             made = made.join(sketches, on=by, how="left", nulls_equal=True)
@@ -217,7 +223,9 @@ class AggregatePlan:
     ) -> pl.DataFrame:
         """Partials made of partials, likewise."""
         by = [*within, *self.keys]
-        made = partials.group_by(by).agg(*self._of_partials, *beside)
+        made = None if self.arrays is None or beside else self.arrays.of_partials(partials, within)
+        if made is None:
+            made = partials.group_by(by).agg(*self._of_partials, *beside)
         for partial in self._sketches:
             made = made.join(sketch_of_sketches(partials, partial.name, by), on=by, how="left", nulls_equal=True)
         return made

@@ -16,14 +16,14 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
-from runtime.core.batch import DEFAULT_BATCH_ROWS, Mark, RecordBatch
+from runtime.core.batch import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS, Mark, RecordBatch
 from runtime.core.elements import MIN_WATERMARK, Watermark
 from runtime.core.ids import CheckpointId
 from runtime.operators.columnar.frames import FrameReader, batch_of
 from runtime.operators.columnar.input_checks import check_inserts, event_times
 from runtime.operators.columnar.panes import Times
 from runtime.operators.columnar.row_buffer import RowBuffer
-from runtime.operators.columnar.segments import PANE, from_bytes, to_bytes
+from runtime.operators.columnar.segments import from_bytes, to_bytes
 from runtime.operators.columnar.window_aggregate import WindowAggregateSpec
 from runtime.operators.columnar.window_plan import WindowPlan
 from runtime.operators.errors import user_function_error
@@ -111,8 +111,10 @@ class LocalOperator(OneInputOperator, ABC):
         """Hand on partials, of which there are some."""
         marks = [Mark(partials.height, watermark) for watermark in watermarks_behind]
         batch = batch_of(partials.select(name for name, _ in self._schema), self._output_type, None, marks)
-        for start in range(0, partials.height, DEFAULT_BATCH_ROWS):
-            self.output.collect(batch.slice(start, min(start + DEFAULT_BATCH_ROWS, partials.height)))
+        # rows of a few numbers: half a batch's bytes make more of them than usual
+        step = max(DEFAULT_BATCH_ROWS, DEFAULT_BATCH_BYTES // 2 * partials.height // max(batch.arrow().nbytes, 1))
+        for start in range(0, partials.height, step):
+            self.output.collect(batch.slice(start, min(start + step, partials.height)))
 
 
 class LocalAggregateOperator(LocalOperator):
@@ -163,9 +165,7 @@ class LocalAggregateOperator(LocalOperator):
         return passes
 
     def taken(self) -> list[pl.DataFrame]:
-        return [
-            partials.select(pl.lit(start, pl.Int64).alias(PANE), pl.all()) for start, partials in self._buffer.take()
-        ]
+        return self._buffer.take_together()
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,14 @@ import numpy as np
 import polars as pl
 
 from runtime.operators.columnar.panes import Panes, Times
-from runtime.operators.columnar.segments import PANE
+from runtime.operators.columnar.segments import PANE, runs_of, with_panes
 from runtime.operators.columnar.window_plan import WindowPlan
 
-MAX_ROWS = 1 << 16
-"""Rows that wait. Fewer, and the fixed cost of an aggregation shows; more only takes memory and delays a checkpoint."""
+MAX_ROWS = 1 << 18
+"""Rows that wait. Fewer, and more partials of a key are made of the rows between two watermarks; more only takes memory
+and delays a checkpoint."""
+MAX_BYTES = 32 << 20
+"""Bytes of rows that wait: what limits long strings and lists."""
 _MAX_SINGLE_PANES = 16
 """Panes that are aggregated one by one, which is half the cost a row of aggregating by pane and key, but has a fixed
 cost for each."""
@@ -37,13 +40,14 @@ class RowBuffer:
         self._holds_partials = holds_partials
         self._frames: list[pl.DataFrame] = []
         self._times: list[Times] = []
+        self._num_bytes = 0
         self.num_rows = 0
         #: rows that have come so far
         self.sequence = 0
 
     @property
     def is_full(self) -> bool:
-        return self.num_rows >= MAX_ROWS
+        return self.num_rows >= MAX_ROWS or self._num_bytes >= MAX_BYTES
 
     def add(self, rows: pl.DataFrame, times: Times) -> None:
         """Take rows in.
@@ -55,18 +59,50 @@ class RowBuffer:
         self._frames.append(rows)
         self._times.append(times)
         self.num_rows += rows.height
+        self._num_bytes += int(rows.estimated_size())
 
     def take(self) -> Iterator[tuple[int, pl.DataFrame]]:
-        """Empty the buffer: the partials of each pane, with its start."""
+        """Empty the buffer: the partials of each pane, with its start, one for each key."""
         if not self.num_rows:
-            return
+            return iter(())
+        frame, starts = self._taken()
+        together = self._together(frame, starts)
+        return self._by_pane(frame, starts) if together is None else _parted(together)
+
+    def take_together(self) -> list[pl.DataFrame]:
+        """Empty the buffer: the partials of all panes, one for each key and pane; the start of the pane is in PANE."""
+        if not self.num_rows:
+            return []
+        frame, starts = self._taken()
+        together = self._together(frame, starts)
+        if together is not None:
+            return [together]
+        return [with_panes(partials, np.full(partials.height, at)) for at, partials in self._by_pane(frame, starts)]
+
+    def _taken(self) -> tuple[pl.DataFrame, Times]:
+        """What was in the buffer, ready to be aggregated, and the starts of the panes."""
         frame = self._frames[0] if len(self._frames) == 1 else pl.concat(self._frames)
         times = self._times[0] if len(self._times) == 1 else np.concatenate(self._times)
-        self._frames, self._times, self.num_rows = [], [], 0
+        self._frames, self._times, self.num_rows, self._num_bytes = [], [], 0, 0
         if not self._holds_partials:
             frame = self._plan.rows(frame, self.sequence)
             self.sequence += frame.height
-        starts = self._panes.starts(times)
+        return frame, self._panes.starts(times)
+
+    def _together(self, frame: pl.DataFrame, starts: Times) -> pl.DataFrame | None:
+        """The partials of all panes in the order of these, PANE first; None if they cannot be made in arrays."""
+        arrays = self._plan.arrays
+        if arrays is None:
+            return None
+        # panes are numbered without gaps, so that they lie close together
+        width, offset = self._panes.width_ms, self._panes.offset_ms
+        frame = with_panes(frame, (starts - offset) // width)
+        made = arrays.of_partials(frame, [PANE]) if self._holds_partials else arrays.of_rows(frame, [PANE])
+        if made is None:
+            return None
+        return with_panes(made, made.drop_in_place(PANE).to_numpy() * width + offset)
+
+    def _by_pane(self, frame: pl.DataFrame, starts: Times) -> Iterator[tuple[int, pl.DataFrame]]:
         lowest, highest = int(starts.min()), int(starts.max())
         if lowest == highest:
             yield lowest, self._aggregated(frame)
@@ -76,26 +112,20 @@ class RowBuffer:
             # small numbers are sorted by radix
             order = np.argsort(places.astype(np.uint16) if places.max() < 1 << 16 else places, kind="stable")
             frame, starts = frame[order], starts[order]
-        yield from self._by_pane(frame, starts)
-
-    def _by_pane(self, frame: pl.DataFrame, starts: Times) -> Iterator[tuple[int, pl.DataFrame]]:
-        """Aggregate rows that are in the order of their panes."""
-        found, bounds = _runs(starts)
+        found, bounds = runs_of(starts)
         if len(found) <= _MAX_SINGLE_PANES:
             for start, low, high in zip(found, bounds, bounds[1:], strict=False):
                 yield start, self._aggregated(frame.slice(low, high - low))
-            return
-        by_pane = self._aggregated(frame.with_columns(pl.Series(PANE, starts)), [PANE]).sort(PANE)
-        found, bounds = _runs(by_pane.drop_in_place(PANE).to_numpy())
-        for start, low, high in zip(found, bounds, bounds[1:], strict=False):
-            yield start, by_pane.slice(low, high - low)
+        else:
+            yield from _parted(self._aggregated(with_panes(frame, starts), [PANE]).sort(PANE))
 
     def _aggregated(self, rows: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame:
         aggregate = self._plan.merged if self._holds_partials else self._plan.aggregated
         return aggregate(rows, within)
 
 
-def _runs(values: Times) -> tuple[list[int], list[int]]:
-    """The different values of an ascending array, and where each begins, with the array's length behind."""
-    begins = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
-    return values[begins].tolist(), [*begins.tolist(), len(values)]
+def _parted(by_pane: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
+    """The rows of each pane, which are in the order of PANE, without it."""
+    found, bounds = runs_of(by_pane.drop_in_place(PANE).to_numpy())
+    for start, low, high in zip(found, bounds, bounds[1:], strict=False):
+        yield start, by_pane.slice(low, high - low)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
@@ -30,7 +31,12 @@ PANE = "__pane"
 MAX_SEGMENTS = 16
 """Segments of a pane that wait to be merged. Fewer, and each row is merged more often; more, and memory holds more
 partials of the same key than it needs."""
+_MAX_SHARED = 2
+"""Segments of a pane in several windows that are merged with each of these; more are merged once before."""
+_MERGED_ROWS = 1 << 18
+"""Partials that are merged at a time, if they are of several windows: bounds memory to some 20 MB."""
 _HEADER = struct.Struct("<qq")
+Numbers = npt.NDArray[np.int64]
 
 
 class PaneId(NamedTuple):
@@ -60,16 +66,24 @@ class SegmentStore:
     def __init__(self, plan: WindowPlan) -> None:
         self._plan = plan
         self._panes: dict[PaneId, list[pl.DataFrame]] = {}
+        #: panes with a segment that may have several partials of a key
+        self._repeating: set[PaneId] = set()
 
     def __iter__(self) -> Iterator[PaneId]:
         return iter(self._panes)
 
-    def add(self, pane: PaneId, partials: pl.DataFrame) -> None:
-        """Keep partials, one for each key at most."""
+    def add(self, pane: PaneId, partials: pl.DataFrame, repeating: bool = False) -> None:
+        """Keep partials.
+
+        Args:
+            repeating: whether there may be several for a key.
+        """
         segments = self._panes.setdefault(pane, [])
         segments.append(partials)
+        if repeating:
+            self._repeating.add(pane)
         if len(segments) >= MAX_SEGMENTS:
-            self._panes[pane] = [self._plan.merged(pl.concat(segments))]
+            self.of_pane(pane)
 
     def merged(self, panes: Iterable[PaneId]) -> pl.DataFrame | None:
         """One partial for each key of these panes; None if there is none."""
@@ -81,14 +95,65 @@ class SegmentStore:
     def of_pane(self, pane: PaneId) -> pl.DataFrame:
         """One partial for each key of a pane that is there; merges its segments for good."""
         segments = self._panes[pane]
-        if len(segments) > 1:
+        if len(segments) > 1 or pane in self._repeating:
             segments = self._panes[pane] = [self._plan.merged(pl.concat(segments))]
+            self._repeating.discard(pane)
         return segments[0]
+
+    def merged_together(self, windows: Sequence[Sequence[PaneId]]) -> Iterator[tuple[Numbers, pl.DataFrame]]:
+        """One partial for each key of each window, for a plan with arrays.
+
+        Args:
+            windows: the panes of each, at least one, which are all there.
+
+        Returns:
+            The numbers of windows, ascending, and a partial for each of them.
+        """
+        first = rows = 0
+        parts: list[list[pl.DataFrame]] = []
+        for number, panes in enumerate(windows):
+            found = [segment for pane in panes for segment in self._few_segments(pane, len(panes) > 1)]
+            parts.append(found)
+            rows += sum(segment.height for segment in found)
+            if rows >= _MERGED_ROWS or number == len(windows) - 1:
+                yield from self._merged(parts, first, windows[first : number + 1])
+                first, rows, parts = number + 1, 0, []
+
+    def _few_segments(self, pane: PaneId, is_shared: bool) -> list[pl.DataFrame]:
+        """The segments of a pane; merged first if there are several for several windows."""
+        if is_shared and len(self._panes[pane]) > _MAX_SHARED:
+            self.of_pane(pane)
+        return self._panes[pane]
+
+    def _merged(
+        self, parts: Sequence[Sequence[pl.DataFrame]], first: int, windows: Sequence[Sequence[PaneId]]
+    ) -> Iterator[tuple[Numbers, pl.DataFrame]]:
+        """Merge the segments of some windows, which are numbered from `first`."""
+        numbers = np.repeat(
+            np.arange(first, first + len(parts), dtype=np.int64),
+            [sum(segment.height for segment in found) for found in parts],
+        )
+        frame = pl.concat([segment for found in parts for segment in found])
+        if all(
+            len(found) == 1 and self._repeating.isdisjoint(panes) for found, panes in zip(parts, windows, strict=True)
+        ):
+            yield numbers, frame
+            return
+        assert self._plan.arrays is not None
+        merged = self._plan.arrays.of_partials(with_panes(frame, numbers), [PANE])
+        if merged is not None:
+            yield merged.drop_in_place(PANE).to_numpy(), merged
+            return
+        for number, panes in enumerate(windows, first):
+            one = self.merged(panes)
+            assert one is not None
+            yield np.full(one.height, number), one
 
     def drop(self, panes: Iterable[PaneId]) -> None:
         """Forget panes."""
         for pane in panes:
             del self._panes[pane]
+            self._repeating.discard(pane)
 
     def all_segments(self) -> pl.DataFrame:
         """Everything, with the start of the pane in PANE; for a snapshot."""
@@ -100,6 +165,17 @@ class SegmentStore:
         """Take in what `all_segments` gave, or a part of it."""
         for (start,), partials in segments.partition_by(PANE, as_dict=True, include_key=False).items():
             self.add(PaneId(start, fired_until), partials)
+
+
+def with_panes(frame: pl.DataFrame, panes: Numbers) -> pl.DataFrame:
+    """The frame with a column PANE before the others."""
+    return pl.DataFrame([pl.Series(PANE, panes, pl.Int64), *frame])
+
+
+def runs_of(values: Numbers) -> tuple[list[int], list[int]]:
+    """The different values of an ascending array, and where each begins, with the array's length behind."""
+    begins = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
+    return values[begins].tolist(), [*begins.tolist(), len(values)]
 
 
 # --- snapshots --------------------------------------------------------------------------------------------------------

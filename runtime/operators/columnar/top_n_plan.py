@@ -101,6 +101,7 @@ class TopNPlan:
     needs_order = True
     #: of equals the first one wins, and partials of several subtasks have no common order of arrival
     merges_anywhere = False
+    arrays = None
 
     def __init__(self, spec: TopNSpec) -> None:
         self.n = spec.n

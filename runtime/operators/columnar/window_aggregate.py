@@ -22,7 +22,7 @@ from runtime.operators.columnar.aggregates import ROWS, WINDOW_END, WINDOW_START
 from runtime.operators.columnar.input_checks import event_times
 from runtime.operators.columnar.panes import NEVER, Panes, Times
 from runtime.operators.columnar.row_buffer import RowBuffer
-from runtime.operators.columnar.segments import PANE, Header, PaneId, SegmentStore
+from runtime.operators.columnar.segments import PANE, Header, PaneId, SegmentStore, runs_of
 from runtime.operators.columnar.watermarks_at import moved_marks, watermarks_at
 from runtime.operators.columnar.window_plan import PlanSpec
 from runtime.operators.columnar.windows import LONG, ColumnarWindowOperator, WindowSpec
@@ -30,6 +30,8 @@ from runtime.operators.output_tag import OutputTag
 from runtime.state.snapshot import OperatorSnapshot
 
 STATE_NAME = "window-segments"
+_LONG_RUN = 512
+"""Partials of a pane that are worth a segment of their own."""
 Mask = npt.NDArray[np.bool_]
 
 
@@ -175,7 +177,8 @@ class WindowAggregateOperator(ColumnarWindowOperator):
     def _add(self, frame: pl.DataFrame, times: Times, ends: Times | None) -> None:
         if not frame.height:
             return
-        self._buffer.add(frame, times)
+        if not self._takes_partials or not self._keep_as_they_are(frame, times):
+            self._buffer.add(frame, times)
         # without a look at each row: no row's window ends before the first window of the earliest one
         first = self._panes.first_end(int(times.min()), self._watermark) if ends is None else int(ends.min())
         if first == NEVER:
@@ -184,6 +187,17 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         self._next_end = min(self._next_end, first)
         if self._buffer.is_full:
             self._empty_buffer()
+
+    def _keep_as_they_are(self, partials: pl.DataFrame, panes: Times) -> bool:
+        """Keep partials as segments, if they come in long runs of one pane."""
+        if (panes[1:] < panes[:-1]).any():
+            return False
+        found, bounds = runs_of(panes)
+        if len(found) * _LONG_RUN > len(panes):
+            return False
+        for start, low, high in zip(found, bounds, bounds[1:], strict=False):
+            self._store.add(PaneId(start), partials.slice(low, high - low), repeating=True)
+        return True
 
     def _empty_buffer(self) -> None:
         for start, partials in self._buffer.take():
@@ -240,13 +254,17 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         if watermark + 1 >= self._next_end:
             self._empty_buffer()
             before, self._watermark = self._watermark, watermark
-            for (start, end), panes in sorted(self._due(before, watermark).items(), key=lambda due: due[0][::-1]):
-                merged = self._store.merged(panes)
-                if merged is not None:
-                    self._num_fired += merged.height
-                    self._emit(merged, start, end)
+            due = self._due(before, watermark)
+            windows = sorted(due, key=lambda window: window[::-1])
+            if self._plan.arrays is None:
+                for window in windows:
+                    self._fire(window, due[window])
+            elif windows:
+                self._fire_together(windows, [due[window] for window in windows])
             over = [
-                pane for pane in self._store if self._panes.last_end(pane.start) - 1 + self._lateness_ms <= watermark
+                pane
+                for pane in self._store
+                if pane.start <= watermark and self._panes.last_end(pane.start) - 1 + self._lateness_ms <= watermark
             ]
             self._store.drop(over)
             self._find_next_end()
@@ -256,15 +274,39 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         """The windows that fire, with their panes."""
         due: dict[tuple[int, int], list[PaneId]] = {}
         for pane in self._store:
+            if pane.start > watermark:
+                continue
             for window in self._panes.windows(pane.start, max(before, pane.fired_until), watermark):
                 due.setdefault(window, []).append(pane)
         return due
+
+    def _fire(self, window: tuple[int, int], panes: Sequence[PaneId]) -> None:
+        merged = self._store.merged(panes)
+        if merged is not None:
+            self._num_fired += merged.height
+            self._emit(merged, *window)
+
+    def _fire_together(self, windows: Sequence[tuple[int, int]], panes: Sequence[Sequence[PaneId]]) -> None:
+        starts, ends = np.array(windows, dtype=np.int64).T
+        for numbers, merged in self._store.merged_together(panes):
+            self._num_fired += merged.height
+            bounds = [pl.Series(WINDOW_START, starts[numbers]), pl.Series(WINDOW_END, ends[numbers])]
+            self._collector.add(self._plan.results(merged.hstack(bounds)), ends[numbers] - 1)
 
     def _emit(self, merged: pl.DataFrame, start: int, end: int) -> None:
         self._collector.add(self._plan.results(merged, **{WINDOW_START: start, WINDOW_END: end}), end - 1)
 
     def _find_next_end(self) -> None:
-        self._next_end = min(map(self._next_end_of, self._store), default=NEVER)
+        self._next_end = NEVER
+        ahead = NEVER
+        for pane in self._store:
+            if pane.start > max(self._watermark, pane.fired_until):
+                # no window of theirs has fired: the first pane's is the first
+                ahead = min(ahead, pane.start)
+            else:
+                self._next_end = min(self._next_end, self._next_end_of(pane))
+        if ahead != NEVER:
+            self._next_end = min(self._next_end, self._next_end_of(PaneId(ahead)))
 
     def _next_end_of(self, pane: PaneId) -> int:
         first = self._panes.first_end(pane.start, max(self._watermark, pane.fired_until))
@@ -280,6 +322,12 @@ class WindowAggregateOperatorFactory:
     @property
     def output_type(self) -> RowTypeInfo:
         return self.spec.plan.output_type
+
+    @property
+    def window_type(self) -> str:
+        """What its state is kept by: partials of panes of another width cannot be taken over."""
+        panes = self.spec.panes
+        return f"panes of {panes.width_ms} ms" + (f" from {panes.offset_ms} ms" if panes.offset_ms else "")
 
     def create(self) -> WindowAggregateOperator:
         return WindowAggregateOperator(self.spec)

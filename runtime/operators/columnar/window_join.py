@@ -87,6 +87,7 @@ class WindowJoinPlan:
 
     needs_order = False
     merges_anywhere = False
+    arrays = None
 
     def __init__(self, spec: WindowJoinSpec) -> None:
         self._spec = spec

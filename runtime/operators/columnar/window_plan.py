@@ -12,6 +12,7 @@ from typing import Protocol
 import polars as pl
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
+from runtime.operators.columnar.dense_groups import DenseAggregates
 
 
 class WindowPlan(Protocol):
@@ -45,6 +46,10 @@ class WindowPlan(Protocol):
     def output_type(self) -> RowTypeInfo:
         """Type of the results."""
 
+    @property
+    def arrays(self) -> DenseAggregates | None:
+        """What makes partials where keys are whole numbers that lie close together; None if nothing can."""
+
     def rows(self, frame: pl.DataFrame, sequence: int) -> pl.DataFrame:
         """What is needed of rows.
 
@@ -65,7 +70,10 @@ class WindowPlan(Protocol):
         """Partials made of partials, likewise."""
 
     def results(self, merged: pl.DataFrame, **context: int) -> pl.DataFrame:
-        """What comes out for merged partials; `context` has what a window knows of itself."""
+        """What comes out for merged partials; `context` has what a window knows of itself.
+
+        A plan with `arrays` also takes partials of several windows, which have these things as columns.
+        """
 
 
 class PlanSpec(Protocol):

@@ -18,6 +18,7 @@ from runtime.core.batch import Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import Watermark
 from runtime.core.keys import KeyEncodingError, encode_key, key_hash
+from runtime.network import columnar
 from runtime.network.partitioners import KeyGroupSelector
 from runtime.state.key_groups import assign_key_groups, key_group_of
 
@@ -105,3 +106,39 @@ def _seen(part: RecordBatch | Watermark | None) -> Any:
     if not part.num_rows:
         return Watermark(part.marks[-1].watermark) if part.marks else None
     return part.values(), part.timestamps(), list({mark.offset: mark.watermark for mark in part.marks}.items())
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    batches=st.lists(
+        st.tuples(
+            st.sampled_from([0, 40, -(2**63), 2**63 - 8, 10**6]),
+            st.lists(st.one_of(st.integers(0, 7), st.integers(0, 7), st.none()), min_size=1, max_size=12),
+        ),
+        max_size=8,
+    ),
+    known=st.sampled_from([4, 30, 1 << 17]),
+    narrow=st.booleans(),
+)
+def test_channels_of_numbers_that_are_remembered_are_those_that_are_computed(
+    batches: list[tuple[int, list[int | None]]], known: int, narrow: bool
+) -> None:
+    record_type = Types.ROW_NAMED(["n"], [Types.BYTE() if narrow else Types.LONG()])
+    keys = ColumnKeys(["n"], record_type)
+    channels = columnar.KeyChannels(keys, 128, 5)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(columnar, "MAX_KNOWN", known)
+        for base, numbers in batches:
+            start = base % 100 if narrow else base
+            values = [None if number is None else start + number for number in numbers]
+            columns = pa.record_batch({"n": pa.array(values, pa.int8() if narrow else pa.int64())})
+            for _ in range(3):
+                assert channels.of(columns).tolist() == columnar.channels_of_keys(columns, keys, 128, 5).tolist()
+
+
+def test_channels_are_remembered_once_as_many_rows_have_come_as_there_are_numbers() -> None:
+    keys = ColumnKeys(["n"], Types.ROW_NAMED(["n"], [Types.LONG()]))
+    channels = columnar.KeyChannels(keys, 128, 4)
+    columns = pa.record_batch({"n": pa.array([0, 99, 7, 3])})
+    kinds = [channels.of(columns).dtype for _ in range(30)]
+    assert kinds == [np.dtype(np.int64)] * 24 + [np.dtype(np.int16)] * 6
