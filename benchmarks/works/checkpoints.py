@@ -36,8 +36,12 @@ TIMES_HASHMAP = {FEW_KEYS: 1.5, MANY_KEYS: 6.0}
 STATE_ROWS = 400_000
 STATE_MB = 1_000
 QUICK_STATE_MB = 5
-UPLOADED_PERCENT, SECONDS_PER_GB = "uploaded_percent", "restore_seconds_per_gb"
+UPLOADED_PERCENT, MEAN_PERCENT, MEDIAN_PERCENT = "most_uploaded_percent", "mean_uploaded_percent", "median_percent"
+SECONDS_PER_GB = "restore_seconds_per_gb"
+#: of every single checkpoint, those behind a compaction included
 MAX_UPLOADED_PERCENT = 5.0
+#: nothing was promised: so that the time is in the table
+MAX_SECONDS_PER_GB = 20.0
 
 
 def checkpoint_works(options: Options) -> list[Work]:
@@ -118,7 +122,8 @@ def _count_in(rows: int, keys: int, backend_name: str) -> Outcome:
 def _incremental(options: Options) -> Work:
     return Work(
         "checkpoints incremental",
-        "1 GB of RocksDB state, 1 % changed between checkpoints: what is uploaded; the seconds are those of a restore",
+        "1 GB of RocksDB state in values of 1,000 bytes, 1 % of the keys (random ones) changed between checkpoints: "
+        "what is uploaded; the seconds are those of a restore",
         {
             TIDEMARK: partial(
                 _run_incremental,
@@ -126,7 +131,10 @@ def _incremental(options: Options) -> Work:
                 0.0 if options.quick else state.SETTLING_SECONDS,
             )
         },
-        (Target(TIDEMARK, "", at_most=MAX_UPLOADED_PERCENT, figure=UPLOADED_PERCENT),),
+        (
+            Target(TIDEMARK, "", at_most=MAX_UPLOADED_PERCENT, figure=UPLOADED_PERCENT),
+            Target(TIDEMARK, "", at_most=MAX_SECONDS_PER_GB, figure=SECONDS_PER_GB),
+        ),
         compared=False,
         # a minute at full size; its figures are of bytes, or of a sum of several waits
         repeats=1,
@@ -138,5 +146,10 @@ def _run_incremental(state_mb: int, settling_s: float) -> Outcome:
         found = state.incremental(directory, state_mb, say, settling_s)
     rows = state_mb * 1_000_000 // state.VALUE_BYTES
     seconds = found.restore_seconds_per_gb * found.state_bytes / 1e9
-    details = {UPLOADED_PERCENT: found.uploaded_share * 100, SECONDS_PER_GB: found.restore_seconds_per_gb}
+    details = {
+        UPLOADED_PERCENT: found.uploaded_share_max * 100,
+        MEAN_PERCENT: found.uploaded_share_mean * 100,
+        MEDIAN_PERCENT: found.uploaded_share * 100,
+        SECONDS_PER_GB: found.restore_seconds_per_gb,
+    }
     return Outcome(seconds, rows, None, details=details)

@@ -12,7 +12,8 @@ import struct
 from abc import ABC, abstractmethod
 from typing import Any
 
-from runtime.core.serializers import Serializer, serializer_for
+from runtime.common.typeinfo import TypeInformation
+from runtime.core.serializers import Serializer, TypedSerializer, serializer_for
 from runtime.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -38,6 +39,11 @@ class StateCodec(ABC):
     def __init__(self, name: str) -> None:
         #: names of the serializers used; two codecs of one kind read each other's bytes if the names are equal
         self.name = name
+
+    @property
+    def value_type(self) -> TypeInformation | None:
+        """The type of the whole value, where it is one value of a declared type."""
+        return None
 
     @abstractmethod
     def encode(self, value: Any) -> bytes:
@@ -71,6 +77,10 @@ class ValueCodec(StateCodec):
         super().__init__(serializer.name)
         self.kind = kind
         self._serializer = serializer
+
+    @property
+    def value_type(self) -> TypeInformation | None:
+        return self._serializer.type_info if isinstance(self._serializer, TypedSerializer) else None
 
     def encode(self, value: Any) -> bytes:
         return self._serializer.serialize(value)

@@ -126,6 +126,7 @@ class PendingKeyedState(ABC):
         """Any thread, after `advance` has returned True: write what is new to files.
 
         Raises:
+            StateError: a value cannot be written; the snapshot fails.
             OSError: the storage refuses; the checkpoint fails, the state is unharmed.
         """
 

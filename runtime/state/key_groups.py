@@ -72,7 +72,8 @@ def default_max_parallelism(parallelism: int) -> int:
 
 def key_group_of(encoded_key: bytes, max_parallelism: int) -> KeyGroup:
     """Key group of a canonically encoded key (`runtime.core.keys.encode_key`). `max_parallelism` is not checked."""
-    return KeyGroup(key_hash(encoded_key) % max_parallelism)
+    # without KeyGroup(): a NewType is a call, and this is done for every new key
+    return key_hash(encoded_key) % max_parallelism  # type: ignore[return-value]
 
 
 def assign_key_groups(key_hashes: npt.NDArray[np.uint32], max_parallelism: int) -> npt.NDArray[np.int16]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,6 +25,7 @@ from runtime.state.descriptors import (
     ValueStateDescriptor,
 )
 from runtime.state.handles import DamagedSnapshotError, KeyedStateHandle, PendingKeyedState
+from runtime.state.hashmap.backend import HashMapKeyedStateBackend
 from runtime.state.key_groups import KeyGroupRange, key_group_range
 from runtime.state.readers import load_keyed_state
 from runtime.state.rocksdb import backend as backend_module
@@ -281,12 +283,80 @@ def test_a_discarded_snapshot_leaves_nothing(files: DirectoryFiles, directory: P
     assert list(working_directory.iterdir()) == []
 
 
+TEXT = ValueStateDescriptor("text", Types.STRING())
+
+
+def write_texts(backend: RocksDBKeyedStateBackend, texts: dict[int, str]) -> None:
+    state = backend.get_state(TEXT)
+    for key, text in texts.items():
+        backend.set_current_key(key)
+        state.update(text)
+
+
+def read_texts(backend: Any) -> dict[int, str]:
+    state, found = backend.get_state(TEXT), {}
+    for key in list(backend.keys("text")):
+        backend.set_current_key(key)
+        found[key] = state.value()
+    return found
+
+
+def long_text(number: int) -> str:
+    return random.Random(number).randbytes(150).hex()
+
+
+def test_large_values_are_in_files_of_their_own_and_uploaded_once(files: DirectoryFiles, directory: Path) -> None:
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+    texts = {n: long_text(n) for n in range(4_000)}
+    write_texts(backend, texts)
+    handle = take(backend, files, 1)
+    size = handle.size
+    first = {name for name in handle.files if name.endswith(".blob")}
+    assert first
+    for number in range(2, 24):
+        changed = {key: long_text(number * 10_000 + key) for key in range(number, 4_000, 100)}
+        texts |= changed
+        write_texts(backend, changed)
+        before = files.written_bytes
+        handle = take(backend, files, number)
+        assert files.written_bytes - before < 0.1 * size
+    assert all(file.is_shared for name, file in handle.files.items() if name.endswith(".blob"))
+    # nor are they behind a restore
+    again = restored([handle], files, directory)
+    assert read_texts(again) == texts
+    write_texts(again, {1: "short"})
+    before = files.written_bytes
+    take(again, files, 24)
+    assert files.written_bytes - before < 0.1 * size
+
+
+def test_large_values_go_to_other_parallelisms_and_backends(files: DirectoryFiles, directory: Path) -> None:
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+    texts = {n: long_text(n) if n % 2 else str(n) for n in range(500)}
+    write_texts(backend, texts)
+    for handle in (take(backend, files, 1), take(backend, files, 2, SnapshotKind.CANONICAL)):
+        parts = [restored([handle], files, directory, key_group_range(MAX_PARALLELISM, 3, index)) for index in range(3)]
+        assert {key: text for part in parts for key, text in read_texts(part).items()} == texts
+        other = HashMapKeyedStateBackend(ALL, MAX_PARALLELISM, SettableClock())
+        other.restore(load_keyed_state([handle], ALL, MAX_PARALLELISM, files, directory / "work"))
+        assert read_texts(other) == texts
+
+
+def test_values_stay_in_the_tables_if_that_is_wanted(files: DirectoryFiles) -> None:
+    configuration = Configuration()
+    configuration.set_string("state.backend.rocksdb.blob.min-size", "0")
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock(), RocksDBSettings.of(configuration))
+    write_texts(backend, {n: long_text(n) for n in range(100)})
+    assert not [name for name in take(backend, files, 1).files if name.endswith(".blob")]
+
+
 @pytest.mark.parametrize("kind", SnapshotKind)
 def test_every_damaged_file_is_found_before_anything_is_read(
     files: DirectoryFiles, directory: Path, kind: SnapshotKind
 ) -> None:
     backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
     write(backend, {n: n for n in range(500)})
+    write_texts(backend, {n: long_text(n) for n in range(50)})
     handle = take(backend, files, 1, kind)
     for file in handle.files.values():
         path = Path(file.uri)

@@ -1,9 +1,11 @@
 """What has changed since a snapshot, so that the next one need not look at every key, and need not hold up processing.
 
 Time is cut into *epochs* by snapshots. The first touch of a key's entry in an epoch puts it on the epoch's list; if a
-snapshot that is still being written needs what the entry held before, it is encoded then (copy on first write). So the
-synchronous part of a snapshot is to take the lists away. Changes go back to the last snapshot whose checkpoint is
-*complete*: those of aborted ones are simply part of the next. Task's thread, but for `PendingHashMapState.write`.
+snapshot that is still being taken needs what the entry held before, it is taken then (copy on first write), with its
+neighbours where that is cheaper than to write down which entries were taken. So the synchronous part of a snapshot is
+to take the lists away. Changes go back to the last snapshot whose checkpoint is *complete*: those of aborted ones are
+simply part of the next. Where most entries change from one snapshot to the next, everything is written and touches
+are not looked at. Task's thread, but for `PendingHashMapState.write`.
 
 Flink calls this a changelog; theirs logs every change, ours the keys, and keeps nothing but the latest value.
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from runtime.core.checkpointing import SnapshotKind
 from runtime.core.clock import Clock
@@ -21,6 +23,7 @@ from runtime.core.ids import CheckpointId
 from runtime.state.canonical import CANONICAL_FILE, CANONICAL_FORMAT, encode_canonical
 from runtime.state.errors import StateError
 from runtime.state.handles import FileHandle, KeyedStateHandle, PendingKeyedState, StateFileWriter
+from runtime.state.hashmap.columns import KeyColumn, KeyOrder, SavedState, TakenEntries
 from runtime.state.hashmap.entries import Entry
 from runtime.state.hashmap.files import (
     EVENT_TIMER,
@@ -43,24 +46,22 @@ _SMALL_BYTES = 1 << 20
 """Changes that are never too many, however small the base: less, and small states are written anew all the time."""
 _SMALL_ENTRIES = 4_096
 """Entries of which a list is never too long, however few there are."""
-_STEP = 64
+_STEP: Final = 64
 """Entries or timers that are encoded between two looks at the clock (some 0.2 ms)."""
+_CHEAP_STEP: Final = 2_048
+"""Entries that are taken as they are between two looks at the clock (some 0.1 ms)."""
+_PAGE_BITS: Final = 6
+"""Neighbours that are taken together, where they are taken as they are: 64. More, and a function that touches one waits
+longer (some 3 µs); fewer, and there is more to be written down."""
+_MOST_BLIND_EPOCHS: Final = 15
+"""Epochs in a row in which touches are not looked at: that many checkpoints may write everything although little has
+changed."""
 
 _ROW_ATTRIBUTES = (attrgetter("key"), attrgetter("namespace"), attrgetter("value"))
 
 LiveTimer = tuple[int, Any, Hashable]
 ChangedTimers = dict[LiveTimer, bool]
 """Timer → whether it is registered now."""
-
-
-@dataclass(frozen=True, slots=True)
-class SavedState:
-    """How a snapshot takes one state out of an entry."""
-
-    meta: StateMeta
-    encode: Callable[[Any], bytes]
-    keep: Callable[[Any], Any] | None
-    """What it leaves of a value, None if nothing; None = all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +100,26 @@ class _Epoch:
 class ChangeLog:
     """The epochs of one backend."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, on_watch: Callable[[int], None]) -> None:
+        """Without epochs.
+
+        Args:
+            clock: for the budgets of snapshots.
+            on_watch: is told of which epoch entries have to be: `touch` has to be called for those of earlier ones.
+        """
         self.clock = clock
-        #: number of the current epoch; entries that carry it have been touched in it
+        #: number of the current epoch
         self.epoch = 1
+        self._on_watch = on_watch
         #: entries touched in the current epoch; None while no snapshot builds on another
         self._touched: list[Entry] | None = None
+        #: entries of an epoch after which it costs less to write everything
+        self._most_touched = _SMALL_ENTRIES
+        #: whether that has happened, so that touches are not looked at
+        self._is_blind = False
+        #: snapshots until they are again, and how many that were from the beginning
+        self._blind_left = 0
+        self._blind_epochs = 0
         self._base: _Base | None = None
         #: closed epochs behind the base, or behind the first snapshot that may become one; oldest first
         self._epochs: list[_Epoch] = []
@@ -116,18 +131,22 @@ class ChangeLog:
         self._undecided: dict[CheckpointId, PendingHashMapState] = {}
 
     def touch(self, entry: Entry) -> None:
-        """`entry`, which does not carry the current epoch, is about to be used and perhaps changed."""
-        if self._pending and entry.saved < self._pending[-1].epoch:
-            self._save(entry)
+        """`entry`, which is not of the watched epoch, is about to be used and perhaps changed."""
+        for pending in self._pending:
+            pending.keep(entry)
         entry.touched = self.epoch
         if self._touched is not None:
             self._touched.append(entry)
+            if len(self._touched) > self._most_touched:
+                self._go_blind()
 
     def add(self, entry: Entry) -> None:
         """`entry` is new."""
         entry.touched = self.epoch
         if self._touched is not None:
             self._touched.append(entry)
+            if len(self._touched) > self._most_touched:
+                self._go_blind()
 
     def snapshot(
         self,
@@ -135,6 +154,7 @@ class ChangeLog:
         key_groups: KeyGroupRange,
         max_parallelism: int,
         entries: list[Entry],
+        keys: KeyColumn,
         states: Sequence[SavedState],
         services: Sequence[SavedService],
         unclaimed: KeyedSnapshot,
@@ -145,28 +165,34 @@ class ChangeLog:
             request: which snapshot.
             key_groups: of the backend.
             max_parallelism: number of key groups of the operator.
-            entries: all there are; the list may grow at its end while the snapshot is written.
+            entries: all there are, each with its position; the list may grow at its end, and only there, while
+                `is_taking`.
+            keys: theirs.
             states: in the order of their numbers.
             services: the timer services.
             unclaimed: what was restored and nobody has asked for; part of a snapshot that is complete in itself.
         """
         self._pending = [pending for pending in self._pending if not pending.is_discarded]
         builds_up = request.kind is SnapshotKind.INCREMENTAL
-        if builds_up and self._touched is None:
-            self._track(services)
-        elif self._touched is not None:
+        if self._touched is not None:
             self._close_epoch(services, entries)
+        elif builds_up:
+            self._track_or_rest(services)
+        self._most_touched = max(len(entries) // 2, _SMALL_ENTRIES)
         base = self._base if builds_up and self._base is not None and not self._base.is_worn else None
         pending = PendingHashMapState(
             self, request, self.epoch, base, key_groups, max_parallelism, states, services, unclaimed
         )
         if base is None:
-            pending.take_all(entries)
+            pending.take_all(entries, keys)
         else:
             pending.take_changes(self._epochs)
         self.epoch += 1
+        if self._is_blind:
+            self._unknown_until = self.epoch
         self._pending.append(pending)
         self._undecided[request.checkpoint_id] = pending
+        self._watch()
         return pending
 
     def complete(self, checkpoint_id: CheckpointId) -> None:
@@ -195,27 +221,34 @@ class ChangeLog:
         """A snapshot needs no entry any more."""
         if pending in self._pending:
             self._pending.remove(pending)
+            self._watch()
 
-    def save(self, entry: Entry, pending: PendingHashMapState) -> None:
-        """Encode an entry for `pending`, unless it was saved, or is not as it was then."""
-        if entry.saved < pending.epoch and entry.touched <= pending.epoch:
-            self._save(entry)
+    def _watch(self) -> None:
+        self._on_watch(self.epoch if self._pending or self._touched is not None else 0)
 
-    def _save(self, entry: Entry) -> None:
-        # the entry is as it was for every snapshot since it was touched last
-        last = self._pending[-1].epoch
-        if any(pending.is_discarded for pending in self._pending):
-            self._pending = [pending for pending in self._pending if not pending.is_discarded]
-        for pending in self._pending:
-            if entry.saved < pending.epoch and pending.base_epoch < entry.touched <= pending.epoch:
-                pending.add(entry)
-        entry.saved = last
-
-    def _track(self, services: Sequence[SavedService]) -> None:
-        self._touched = []
+    def _track_or_rest(self, services: Sequence[SavedService]) -> None:
+        is_resting = self._is_blind and self._blind_left > 0
+        if is_resting:
+            self._blind_left -= 1
+        else:
+            self._touched = []
+            self._is_blind = False
         for service in services:
-            service.event.changed = {}
-            service.processing.changed = {}
+            service.event.changed = None if is_resting else {}
+            service.processing.changed = None if is_resting else {}
+
+    def _go_blind(self) -> None:
+        """So much has changed that everything will be written; next time perhaps too."""
+        self._touched = None
+        self._is_blind = True
+        self._blind_epochs = self._blind_left = min(2 * self._blind_epochs + 1, _MOST_BLIND_EPOCHS)
+        self._forget()
+        self._watch()
+
+    def _forget(self) -> None:
+        self._base = None
+        self._epochs.clear()
+        self._unknown_until = self.epoch
 
     def _close_epoch(self, services: Sequence[SavedService], entries: list[Entry]) -> None:
         assert self._touched is not None
@@ -223,12 +256,17 @@ class ChangeLog:
         if self._base is None and not self._undecided:
             self._epochs.clear()
         self._epochs.append(_Epoch(self.epoch, self._touched, timers))
-        if sum(len(epoch.entries) for epoch in self._epochs) > 2 * max(len(entries), _SMALL_ENTRIES):
-            # one checkpoint after the other failed: to write everything costs less than to remember it
-            self._base = None
-            self._epochs.clear()
-            self._unknown_until = self.epoch
+        if sum(len(epoch.entries) for epoch in self._epochs) > max(len(entries) // 2, _SMALL_ENTRIES):
+            # much has changed, or one checkpoint after the other failed: to write everything costs less
+            self._forget()
+        else:
+            self._blind_epochs = 0
         self._touched = []
+
+    @property
+    def is_taking(self) -> bool:
+        """Whether a snapshot still needs entries to be where they are."""
+        return any(not pending.is_discarded for pending in self._pending)
 
     @property
     def is_tracking(self) -> bool:
@@ -254,26 +292,44 @@ class PendingHashMapState(PendingKeyedState):
         self.is_discarded = False
         self.kind = request.kind
         self.epoch = epoch
-        self.base_epoch = -1 if base is None else base.epoch
         #: the files of the handle, once written, if the next snapshot may build on them
         self.files: Mapping[str, FileHandle] | None = None
+        self._base_epoch = -1 if base is None else base.epoch
         self._log = log
         self._base = base
         self._key_groups = key_groups
         self._max_parallelism = max_parallelism
         self._states = states
+        self._namespaced = [(index, state) for index, state in enumerate(states) if state.meta.namespaced]
         self._service_names = [service.name for service in services]
         self._services = services
+        #: rows of namespaced states, and timers
         self._groups: dict[int, GroupDraft] = {}
+        self._taken = TakenEntries(states, [])
+        #: of everything: how many entries, which of their pages are taken, and up to where all are
+        self._keys: KeyColumn | None = None
+        self._count = 0
+        self._pages = bytearray()
+        self._page_bits = 0
+        self._next_page = 0
+        #: of changes: entries, how many; the last list is worked off from its beginning
         self._lists: list[tuple[list[Entry], int]] = []
-        self._timers: list[tuple[int, int, int, list[tuple[LiveTimer, bool]]]] = []
+        #: those that were taken
+        self._saved: set[int] = set()
+        self._timers: list[tuple[int, int, int, Sequence[tuple[LiveTimer, bool]]]] = []
         self._position = 0
+        self._is_taken = False
+        self._has_room = False
         self._error: StateError | None = None
         self._unclaimed = unclaimed
 
-    def take_all(self, entries: list[Entry]) -> None:
+    def take_all(self, entries: list[Entry], keys: KeyColumn) -> None:
         """Everything is to be written."""
-        self._lists.append((entries, len(entries)))
+        self._taken = TakenEntries(self._states, entries)
+        self._keys = keys
+        self._count = len(entries)
+        self._page_bits = _PAGE_BITS if self._is_cheap else 0
+        self._pages = bytearray(-(-self._count >> self._page_bits))
         for index, service in enumerate(self._services):
             self._timers.append((EVENT_TIMER, 0, index, [(timer, True) for timer in service.event.live]))
             self._timers.append((PROCESSING_TIMER, 0, index, [(timer, True) for timer in service.processing.live]))
@@ -293,72 +349,122 @@ class PendingHashMapState(PendingKeyedState):
                 if latest:
                     self._timers.append((kind, gone, index, list(latest.items())))
 
-    def group(self, key_group: int) -> GroupDraft:
+    def keep(self, entry: Entry) -> None:
+        """Take an entry now, unless it was taken or is not as it was when the snapshot was asked for."""
+        if self._keys is not None:
+            index = entry.index
+            if index < self._count:
+                # the page of an entry that is not as it was has been taken
+                page = index >> self._page_bits
+                if not self._pages[page]:
+                    self._take_pages(page, page + 1)
+        elif self._base_epoch < entry.touched <= self.epoch:
+            self._take_entry(entry)
+
+    @property
+    def _is_cheap(self) -> bool:
+        return not self._namespaced and self._taken.is_cheap
+
+    def _take_pages(self, page: int, end_page: int) -> None:
+        if not self._has_room:
+            self._taken.make_room(self._count)
+            self._has_room = True
+        for i in range(page, end_page):
+            self._pages[i] = 1
+        self._take(page << self._page_bits, min(end_page << self._page_bits, self._count))
+
+    def _take_entry(self, entry: Entry) -> None:
+        if id(entry) not in self._saved:
+            # the list keeps it alive, so that the id stays its own
+            self._saved.add(id(entry))
+            entries = self._taken.entries
+            entries.append(entry)
+            self._take(len(entries) - 1, len(entries))
+
+    def _take(self, start: int, end: int) -> None:
+        try:
+            for index, state in self._namespaced:
+                for entry in self._taken.entries[start:end]:
+                    self._add_rows(index, state, entry)
+            self._taken.take(start, end)
+        except StateError as error:
+            # touched by a user's function perhaps, which is not to blame
+            self._error = self._error or error
+
+    def _add_rows(self, index: int, state: SavedState, entry: Entry) -> None:
+        slot = entry.values[index]
+        if slot is None:
+            return
+        keys, namespaces, values = self._group(entry.key_group).rows_of(index)
+        keep = state.keep
+        try:
+            for namespace, value in slot.items():
+                left = value if keep is None else keep(value)
+                if left is not None:
+                    encoded, encoded_namespace = state.encode(left), encode_namespace(namespace)
+                    keys.append(entry.encoded_key)
+                    namespaces.append(encoded_namespace)
+                    values.append(encoded)
+        except Exception as error:
+            raise StateError(f"state {state.meta.name!r} of key {entry.key!r} cannot be saved: {error}") from error
+
+    def _group(self, key_group: int) -> GroupDraft:
         """The draft of a key group's block."""
         group = self._groups.get(key_group)
         if group is None:
             group = self._groups[key_group] = GroupDraft()
         return group
 
-    def add(self, entry: Entry) -> None:
-        """Encode an entry as it is now."""
-        group, key = self.group(entry.key_group), entry.encoded_key
-        if self._base is not None:
-            group.touched.append(key)
-        for index, (state, slot) in enumerate(zip(self._states, entry.values, strict=False)):
-            if slot is None:
-                continue
-            try:
-                self._add_slot(group, index, state, key, slot)
-            except Exception as error:
-                # touched by a user's function perhaps, which is not to blame
-                message = f"state {state.meta.name!r} of key {entry.key!r} cannot be saved: {error}"
-                self._error = self._error or StateError(message)
-
-    def _add_slot(self, group: GroupDraft, index: int, state: SavedState, key: bytes, slot: Any) -> None:
-        keys, namespaces, values = group.rows_of(index)
-        keep = state.keep
-        if not state.meta.namespaced:
-            left = slot if keep is None else keep(slot)
-            if left is not None:
-                values.append(state.encode(left))
-                keys.append(key)
-                namespaces.append(b"")
-            return
-        for namespace, value in slot.items():
-            left = value if keep is None else keep(value)
-            if left is not None:
-                encoded, encoded_namespace = state.encode(left), encode_namespace(namespace)
-                keys.append(key)
-                namespaces.append(encoded_namespace)
-                values.append(encoded)
-
     def advance(self, budget_ms: float) -> bool:
         clock = self._log.clock
         deadline = clock.monotonic_ms() + budget_ms
-        step = _STEP if budget_ms > 0 else 1
-        while self._lists or self._timers:
+        goes_on = True
+        while goes_on:
+            goes_on = self._step(budget_ms > 0)
             if self._error is not None:
                 raise self._error
-            if self._lists:
-                self._encode_entries(step)
-            else:
-                self._encode_timers(step)
             if clock.monotonic_ms() >= deadline:
                 break
-        if self._error is not None:
-            raise self._error
-        if self._lists or self._timers:
-            return False
-        self._log.done(self)
+        return not goes_on
+
+    def _step(self, is_large: bool) -> bool:
+        """Do a little; False if there was nothing left to do."""
+        if not self._is_taken:
+            step = (_CHEAP_STEP if self._is_cheap else _STEP) if is_large else 1
+            if self._next_page < len(self._pages):
+                self._take_next(max(step >> self._page_bits, 1))
+            elif self._lists:
+                self._take_changed(step)
+            if self._next_page >= len(self._pages) and not self._lists:
+                self._is_taken = True
+                self._log.done(self)
+        elif self._timers:
+            self._encode_timers(_STEP if is_large else 1)
+        else:
+            return self._taken.encode_some(_STEP if is_large else 1)
         return True
 
-    def _encode_entries(self, step: int) -> None:
+    def _take_next(self, num_pages: int) -> None:
+        pages = self._pages
+        start = pages.find(0, self._next_page)
+        if start < 0:
+            self._next_page = len(pages)
+            return
+        last = min(start + num_pages, len(pages))
+        end = pages.find(1, start, last)
+        self._next_page = last if end < 0 else end
+        self._take_pages(start, self._next_page)
+
+    def _take_changed(self, step: int) -> None:
         entries, count = self._lists[-1]
-        save, start = self._log.save, self._position
+        epoch, start = self.epoch, self._position
         self._position = end = min(start + step, count)
-        for entry in entries[start:end]:
-            save(entry, self)
+        saved, taken = self._saved, self._taken.entries
+        unsaved = [e for e in entries[start:end] if e.touched <= epoch and id(e) not in saved]
+        saved.update(map(id, unsaved))
+        position = len(taken)
+        taken += unsaved
+        self._take(position, len(taken))
         if end == count:
             self._lists.pop()
             self._position = 0
@@ -368,7 +474,7 @@ class PendingHashMapState(PendingKeyedState):
         start = self._position
         self._position = end = start + step
         for (timestamp, entry, namespace), is_live in timers[start:end]:
-            rows = self.group(entry.key_group).timers_of(kind if is_live else gone, index)
+            rows = self._group(entry.key_group).timers_of(kind if is_live else gone, index)
             encoded = encode_namespace(namespace)
             rows[0].append(timestamp)
             rows[1].append(entry.encoded_key)
@@ -381,13 +487,15 @@ class PendingHashMapState(PendingKeyedState):
         metas, services = [state.meta for state in self._states], self._service_names
         if self._base is None:
             metas, services = self._add_unclaimed(metas, services)
+        order = KeyOrder.of_entries(self._taken.entries) if self._keys is None else self._keys.order(self._count)
+        columns = self._taken.packed(order)
         if self.kind is SnapshotKind.CANONICAL:
-            drafts = GroupDrafts(self._groups, metas, services)
+            drafts = GroupDrafts(columns, self._groups, metas, services)
             snapshot = KeyedSnapshot(self._max_parallelism, {meta.name: meta for meta in metas}, drafts)
             written = {CANONICAL_FILE: files.write("keyed-state", encode_canonical(snapshot, self.compression))}
             handle_format = CANONICAL_FORMAT
         else:
-            content = encode_file(metas, services, self._groups, self._base is None, self.compression)
+            content = encode_file(metas, services, columns, self._groups, self._base is None, self.compression)
             written = {} if self._base is None else dict(self._base.files)
             name = f"{len(written):04d}-{'base' if self._base is None else 'changes'}"
             written[name] = files.write("keyed-state", content, shared=self.kind is SnapshotKind.INCREMENTAL)
@@ -401,7 +509,7 @@ class PendingHashMapState(PendingKeyedState):
         metas, services = [*metas, *self._unclaimed.metas.values()], services.copy()
         number_of = {meta.name: number for number, meta in enumerate(metas)}
         for key_group, restored in self._unclaimed.groups.items():
-            group = self.group(key_group)
+            group = self._group(key_group)
             for name, entries in restored.states.items():
                 for column, attribute in zip(group.rows_of(number_of[name]), _ROW_ATTRIBUTES, strict=True):
                     column.extend(map(attribute, entries))
@@ -421,6 +529,10 @@ class PendingHashMapState(PendingKeyedState):
 
     def discard(self) -> None:
         self.is_discarded = True
+        self._count = 0
+        self._base_epoch = self.epoch
         self._lists = []
         self._timers = []
         self._groups = {}
+        self._pages = bytearray()
+        self._taken = TakenEntries((), [])

@@ -24,18 +24,18 @@ _DIRECT_TYPE_SET = frozenset(_DIRECT_TYPES)
 class Entry:
     """Everything that the backend keeps for one key."""
 
-    __slots__ = ("encoded_key", "key", "key_group", "saved", "touched", "values")
+    __slots__ = ("encoded_key", "index", "key", "key_group", "touched", "values")
 
-    def __init__(self, key: Any, encoded_key: bytes, key_group: int, num_states: int) -> None:
+    def __init__(self, key: Any, encoded_key: bytes, key_group: int, num_states: int, index: int) -> None:
         self.key = key
         self.encoded_key = encoded_key
         self.key_group = key_group
         #: what each state holds, by state number; None = nothing. Namespaced states hold a dict from namespaces.
         self.values: list[Any] = [None] * num_states
-        #: number of the epoch in which it was last the current entry; see runtime.state.hashmap.changes
+        #: position among all entries
+        self.index = index
+        #: number of the last watched epoch in which it was the current entry; see runtime.state.hashmap.changes
         self.touched = 0
-        #: number of the last snapshot that has what it held then
-        self.saved = 0
 
 
 class _NoEntry:

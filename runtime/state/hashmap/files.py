@@ -17,6 +17,7 @@ from runtime.core.ids import KeyGroup
 from runtime.state.block_file import BlockFile, BlockStream, pack_columns, unpack_columns
 from runtime.state.canonical import meta_from_json, meta_to_json
 from runtime.state.handles import DamagedSnapshotError, KeyedStateHandle, StateFileReader
+from runtime.state.hashmap.columns import Packed, PackedColumns, packed_bytes
 from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateEntry, StateMeta, TimerEntry
 
 HASHMAP_FORMAT: Final = "hashmap"
@@ -26,6 +27,9 @@ TOUCHED, STATE, EVENT_TIMER, PROCESSING_TIMER, GONE_EVENT_TIMER, GONE_PROCESSING
 _SECTIONS = struct.Struct("<H")
 _SECTION = struct.Struct("<BH")
 _COUNT = struct.Struct("<I")
+_LENGTH_BYTES: Final = 4
+_MAX_LENGTH: Final = (1 << 32) - 2
+"""The largest number of four bytes says that there is no value."""
 
 Rows = tuple[list[bytes], list[bytes], list[bytes]]
 """Keys, namespaces and values, by row."""
@@ -34,12 +38,11 @@ TimerRows = tuple[list[int], list[bytes], list[bytes]]
 
 
 class GroupDraft:
-    """The block of one key group in the making."""
+    """A block of one key group in the making, row by row."""
 
-    __slots__ = ("rows", "timers", "touched")
+    __slots__ = ("rows", "timers")
 
     def __init__(self) -> None:
-        self.touched: list[bytes] = []
         #: by state number
         self.rows: dict[int, Rows] = {}
         #: by kind of section and number of the timer service
@@ -58,9 +61,7 @@ class GroupDraft:
 
     def encode(self) -> bytes:
         """The block's bytes."""
-        parts = [_SECTIONS.pack(bool(self.touched) + len(self.rows) + len(self.timers))]
-        if self.touched:
-            parts += [_SECTION.pack(TOUCHED, 0), pack_columns([self.touched])]
+        parts = [_SECTIONS.pack(len(self.rows) + len(self.timers))]
         for index, rows in self.rows.items():
             parts += [_SECTION.pack(STATE, index), pack_columns(rows)]
         for (kind, index), (times, keys, namespaces) in self.timers.items():
@@ -69,9 +70,39 @@ class GroupDraft:
         return b"".join(parts)
 
 
+def encode_columns(columns: PackedColumns, start: int, end: int, is_base: bool) -> bytes:
+    """The block of the entries from `start` to `end`, which are of one key group.
+
+    Args:
+        columns: of all entries.
+        start, end: positions in the order of the columns.
+        is_base: whether there is nothing that the file builds on.
+    """
+    parts, count = [], 0
+    if not is_base:
+        parts += [_SECTION.pack(TOUCHED, 0), _COUNT.pack(end - start)]
+        parts += _joined(columns.order.keys.slice(start, end - start))
+        count = 1
+    for index, keys, values in columns.rows(start, end):
+        # behind the keys: namespaces, of which there are none
+        parts += [_SECTION.pack(STATE, index), _COUNT.pack(len(keys)), *_joined(keys)]
+        parts += [bytes(_LENGTH_BYTES * len(keys)), *_joined(values)]
+        count += 1
+    return b"".join([_SECTIONS.pack(count), *parts])
+
+
+def _joined(column: Packed) -> tuple[bytes, bytes]:
+    """A column without nulls as `pack_columns` has it, behind the count."""
+    lengths, data = packed_bytes(column)
+    if len(lengths) and int(lengths.max()) > _MAX_LENGTH:
+        raise OverflowError("a value of 4 GiB or more does not fit a snapshot")
+    return lengths.astype("<u4").tobytes(), data
+
+
 def encode_file(
     metas: Iterable[StateMeta],
     services: Iterable[str],
+    columns: PackedColumns,
     groups: Mapping[int, GroupDraft],
     is_base: bool,
     compression: str,
@@ -81,7 +112,8 @@ def encode_file(
     Args:
         metas: of the states, in the order of their numbers.
         services: names of the timer services, likewise.
-        groups: by key group.
+        columns: entries and their values, but for namespaced states.
+        groups: the rest, by key group.
         is_base: whether there is nothing that the file builds on.
         compression: of each block: none | zstd | lz4.
     """
@@ -91,46 +123,69 @@ def encode_file(
         "services": list(services),
         "is_base": is_base,
     }
-    return BlockStream(header, _Blocks(groups), compression)
+    return BlockStream(header, _Blocks(columns, groups, is_base), compression)
 
 
 class GroupDrafts(Mapping[KeyGroup, KeyGroupSnapshot]):
-    """Drafts in the canonical form, each made when it is asked for."""
+    """What a file would have, in the canonical form; each key group is made when it is asked for."""
 
-    def __init__(self, groups: Mapping[int, GroupDraft], metas: Sequence[StateMeta], services: Sequence[str]) -> None:
+    def __init__(
+        self,
+        columns: PackedColumns,
+        groups: Mapping[int, GroupDraft],
+        metas: Sequence[StateMeta],
+        services: Sequence[str],
+    ) -> None:
+        self._columns = columns
+        self._bounds = {key_group: (start, end) for key_group, start, end in columns.order.groups}
         self._groups = groups
+        self._numbers = self._bounds.keys() | groups.keys()
         self._metas = metas
         self._services = services
 
     def __getitem__(self, key_group: KeyGroup) -> KeyGroupSnapshot:
-        group = self._groups[key_group]
+        if key_group not in self._numbers:
+            raise KeyError(key_group)
+        group = self._groups.get(key_group) or GroupDraft()
         timers: dict[int, dict[str, list[TimerEntry]]] = {EVENT_TIMER: {}, PROCESSING_TIMER: {}}
         for (kind, index), rows in group.timers.items():
             # in the order in which they fire, as every canonical snapshot has them
             in_order = sorted(map(TimerEntry, *rows), key=lambda timer: timer.timestamp)
             timers[kind][self._services[index]] = in_order
-        states = {self._metas[i].name: list(map(StateEntry, *rows)) for i, rows in group.rows.items() if rows[0]}
+        states = {}
+        for index, keys, values in self._columns.rows(*self._bounds.get(key_group, (0, 0))):
+            pairs = zip(keys.to_pylist(), values.to_pylist(), strict=True)
+            states[self._metas[index].name] = [StateEntry(key, b"", value) for key, value in pairs]
+        for index, state_rows in group.rows.items():
+            if state_rows[0]:
+                states[self._metas[index].name] = list(map(StateEntry, *state_rows))
         return KeyGroupSnapshot(states, timers[EVENT_TIMER], timers[PROCESSING_TIMER])
 
     def __contains__(self, key_group: object) -> bool:
-        return key_group in self._groups
+        return key_group in self._numbers
 
     def __iter__(self) -> Iterator[KeyGroup]:
-        return (KeyGroup(key_group) for key_group in sorted(self._groups))
+        return (KeyGroup(key_group) for key_group in sorted(self._numbers))
 
     def __len__(self) -> int:
-        return len(self._groups)
+        return len(self._numbers)
 
 
 class _Blocks:
-    """Blocks of drafts; may be iterated again."""
+    """For each key group a block of columns and one of the rest; may be iterated again."""
 
-    def __init__(self, groups: Mapping[int, GroupDraft]) -> None:
+    def __init__(self, columns: PackedColumns, groups: Mapping[int, GroupDraft], is_base: bool) -> None:
+        self._columns = columns
+        self._bounds = {key_group: (start, end) for key_group, start, end in columns.order.groups}
         self._groups = groups
+        self._is_base = is_base
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        for key_group in sorted(self._groups):
-            yield key_group, self._groups[key_group].encode()
+        for key_group in sorted(self._bounds.keys() | self._groups.keys()):
+            if key_group in self._bounds:
+                yield key_group, encode_columns(self._columns, *self._bounds[key_group], self._is_base)
+            if key_group in self._groups:
+                yield key_group, self._groups[key_group].encode()
 
 
 def read_hashmap_state(handle: KeyedStateHandle, key_groups: range, files: StateFileReader) -> KeyedSnapshot:

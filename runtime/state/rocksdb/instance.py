@@ -46,6 +46,16 @@ _NUM_LEVELS = 7
 _FLUSHES_TO_COMPACT = 8
 """Files of level 0 at which they are merged into level 1. Each checkpoint makes one, and what a merge writes has to be
 uploaded: fewer (RocksDB has 4) and checkpoints upload more, more and reads look into more files."""
+_BLOB_FILE_BYTES = 8 << 20
+"""Of a file of values. Larger, and what is collected at a time is much of a small state; smaller, and there are very
+many files."""
+_BLOB_COLLECTED_SHARE = 0.02
+_BLOB_GARBAGE_SHARE = 0.5
+"""Garbage collection copies what is still used of the oldest 2 % of the files of values, with each compaction and when
+half of them is garbage. More, and a checkpoint behind a compaction uploads more than 5 % of the state; less, and the
+files hold more than twice what is used."""
+_MANIFEST_BYTES = 4 << 20
+"""After which RocksDB begins its list of files anew: every checkpoint uploads all of it."""
 _STYLES = {
     "level": DBCompactionStyle.level,
     "universal": DBCompactionStyle.universal,
@@ -266,6 +276,15 @@ class RocksDBInstance:
         options.set_max_write_buffer_number(settings.write_buffer_count)
         options.set_min_write_buffer_number_to_merge(settings.write_buffers_to_merge)
         options.set_level_zero_file_num_compaction_trigger(_FLUSHES_TO_COMPACT)
+        options.set_max_manifest_file_size(_MANIFEST_BYTES)
+        if settings.blob_min_size:
+            options.set_enable_blob_files(True)
+            options.set_min_blob_size(settings.blob_min_size)
+            options.set_blob_file_size(_BLOB_FILE_BYTES)
+            options.set_blob_compression_type(_COMPRESSIONS[levels[-1]]())
+            options.set_enable_blob_gc(True)
+            options.set_blob_gc_age_cutoff(_BLOB_COLLECTED_SHARE)
+            options.set_blob_gc_force_threshold(_BLOB_GARBAGE_SHARE)
         blocks = BlockBasedOptions()
         blocks.set_block_size(settings.block_size)
         blocks.set_metadata_block_size(settings.metadata_block_size)

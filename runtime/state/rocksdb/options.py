@@ -71,6 +71,13 @@ WRITE_BATCH_SIZE: ConfigOption[int] = (
 )
 """Bytes of changes after which a batch of them is written to RocksDB; 0 = all in one."""
 
+BLOB_MIN_SIZE: ConfigOption[int] = (
+    ConfigOptions.key(f"{_PREFIX}blob.min-size").memory_type().at_least(0).default_value(256)
+)
+"""Bytes from which on a value is kept in a file of values, apart from its key; 0 = never. Tidemark's own: compactions
+then move keys only, so that incremental checkpoints upload little more than what has changed. Smaller, and what points
+to a value is no smaller than the value; larger, and values of that size are uploaded again by each compaction."""
+
 
 def _int(key: str, minimum: int = 0) -> ConfigOption[int | None]:
     return ConfigOptions.key(_PREFIX + key).int_type().at_least(minimum).no_default_value()
@@ -147,6 +154,7 @@ class RocksDBSettings:
     write_buffer_ratio: float = 0.5
     cache_memory: int = 256 << 20
     write_batch_size: int = 2 << 20
+    blob_min_size: int = 256
     local_directories: tuple[str, ...] = ()
     transfer_threads: int = 4
 
@@ -172,6 +180,7 @@ class RocksDBSettings:
             write_buffer_ratio=configuration.get(WRITE_BUFFER_RATIO),
             cache_memory=configuration.get(CACHE_MEMORY),
             write_batch_size=configuration.get(WRITE_BATCH_SIZE),
+            blob_min_size=configuration.get(BLOB_MIN_SIZE),
             local_directories=tuple(
                 path.strip() for path in (configuration.get(LOCAL_DIRECTORIES) or "").split(",") if path.strip()
             ),

@@ -29,7 +29,8 @@ from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, SnapshotRequ
 
 ROCKSDB_FORMAT: Final = "rocksdb"
 """`KeyedStateHandle.format` of what this backend writes in its own form."""
-_TABLE_SUFFIX = ".sst"
+_SHARED_SUFFIXES = (".sst", ".blob")
+"""Of files that RocksDB never changes: tables, and values that are kept apart."""
 _POLL_S = 0.002
 _FLUSH_TIMEOUT_S = 30.0
 """After which a checkpoint is made although the flush is not through, which then happens in that call."""
@@ -126,11 +127,11 @@ class PendingRocksDBState(PendingKeyedState):
         is_incremental = self.kind is SnapshotKind.INCREMENTAL
 
         def upload(path: Path) -> FileHandle:
-            is_table = path.suffix == _TABLE_SUFFIX
-            known = self._shared.get(path.name) if is_table and is_incremental else None
+            may_share = is_incremental and path.suffix in _SHARED_SUFFIXES
+            known = self._shared.get(path.name) if may_share else None
             if known is not None and known.size == path.stat().st_size:
                 return known
-            return files.upload("keyed-state", path, shared=is_table and is_incremental)
+            return files.upload("keyed-state", path, shared=may_share)
 
         # the write-ahead log is off, and its file empty
         paths = [path for path in sorted(self._path.iterdir()) if path.stat().st_size]
