@@ -20,6 +20,7 @@ from runtime.checkpoint.handles import (
 from runtime.common import options
 from runtime.core.ids import OperatorId, TaskId
 from runtime.graph.job_graph import JobEdge, JobGraph, JobVertex
+from runtime.graph.key_types import UNDECLARED
 from runtime.graph.partitioning import Partitioning
 from runtime.operators.source_coordinator import COORDINATOR_STATE, RECEIVED_STATE
 from runtime.state.handles import KeyedStateHandle
@@ -33,6 +34,29 @@ class StateAssignmentError(Exception):
 
     #: reports add neither the task nor this class
     is_self_explanatory = True
+
+
+class KeyedStateMismatchError(StateAssignmentError):
+    """Keyed state was saved for other keys, or other windows, than the operator has now.
+
+    Attributes:
+        uid: of the operator.
+        written: type of the keys or windows in the snapshot.
+        expected: what the operator has now.
+    """
+
+    def __init__(self, what: str, operator: OperatorState, written: str, expected: str) -> None:
+        super().__init__(
+            f"state of {operator.name} (uid {operator.uid}) was saved by {what} of {_type(written)}, which now are of "
+            f"{_type(expected)}: it would never be found again; use the type that it was saved with, or another uid"
+        )
+        self.uid = operator.uid
+        self.written = written
+        self.expected = expected
+
+
+def _type(name: str) -> str:
+    return "no declared type" if name == UNDECLARED else f"type {name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +125,12 @@ def assign_state(metadata: CheckpointMetadata, graph: JobGraph, *, ignore_unclai
     graph = _with_saved_max_parallelism(graph, saved)
     report = _report(metadata, graph)
     edges = _matching_edges(metadata, graph)
+    _refuse_other_keys(graph, saved)
     if not ignore_unclaimed_state:
         _refuse_unclaimed(metadata, report, edges)
     restores: dict[TaskId, TaskRestore] = {}
     coordinators: dict[OperatorId, OperatorSnapshot] = {}
-    channels = _deal_channels(metadata, graph, edges, saved)
+    channels, mixed = _deal_channels(metadata, graph, edges, saved)
     checkpoint_id = None if metadata.options.is_savepoint else metadata.checkpoint_id
     for vertex in graph.vertices:
         dealt = {
@@ -116,12 +141,12 @@ def assign_state(metadata: CheckpointMetadata, graph: JobGraph, *, ignore_unclai
         is_finished = all(o.operator_id in saved and _is_finished(saved[o.operator_id]) for o in vertex.operators)
         for index in range(vertex.parallelism):
             task = TaskId(vertex.vertex_id, index)
-            in_flight, are_mixed = channels.get(task, ((), False))
+            in_flight = channels.get(task, ())
             restores[task] = TaskRestore(
                 operators={operator_id: of_subtask[index] for operator_id, of_subtask in dealt.items()},
                 channels=tuple(in_flight),
                 is_finished=is_finished,
-                channels_are_mixed=are_mixed,
+                mixed_edges=mixed & {channel.edge_id for channel in in_flight},
                 checkpoint_id=checkpoint_id,
             )
         state = saved.get(vertex.head.operator_id)
@@ -187,6 +212,20 @@ def _refuse_unclaimed(metadata: CheckpointMetadata, report: RestoreReport, edges
         )
 
 
+def _refuse_other_keys(graph: JobGraph, saved: Mapping[OperatorId, OperatorState]) -> None:
+    for operator in (operator for vertex in graph.vertices for operator in vertex.operators):
+        state = saved.get(operator.operator_id)
+        if state is None or all(subtask.keyed is None for subtask in state.subtasks):
+            continue
+        for what, written, expected in (
+            ("keys", state.key_type, operator.key_type),
+            ("windows", state.window_type, operator.window_type),
+        ):
+            # what an earlier version has saved does not say
+            if written and expected and written != expected:
+                raise KeyedStateMismatchError(what, state, written, expected)
+
+
 def _with_saved_max_parallelism(graph: JobGraph, saved: Mapping[OperatorId, OperatorState]) -> JobGraph:
     return replace(graph, vertices=tuple(_vertex_with_saved_max_parallelism(v, graph, saved) for v in graph.vertices))
 
@@ -238,9 +277,6 @@ def _is_finished(state: OperatorState) -> bool:
 
 def _deal_operator(state: OperatorState, vertex: JobVertex) -> list[OperatorRestore]:
     """What each subtask gets."""
-    for index, subtask in enumerate(state.subtasks):
-        if subtask.operator_states_file is not None:
-            raise StateAssignmentError(f"{state.name}: operator state of subtask {index} is not in the metadata")
     inline = [OperatorSnapshot(None, subtask.operator_states, subtask.watermark) for subtask in state.subtasks]
     dealt = redistribute(inline, vertex.parallelism, vertex.max_parallelism)
     handles = [subtask.keyed for subtask in state.subtasks if subtask.keyed is not None]
@@ -298,10 +334,11 @@ def _deal_channels(
     graph: JobGraph,
     edges: Mapping[int, JobEdge],
     saved: Mapping[OperatorId, OperatorState],
-) -> dict[TaskId, tuple[list[ChannelState], bool]]:
-    """What each consumer takes in, and whether it comes from another parallelism."""
+) -> tuple[dict[TaskId, list[ChannelState]], frozenset[int]]:
+    """What each consumer takes in, and the edges of which one side had another parallelism."""
     by_id = {v.vertex_id: v for v in graph.vertices}
-    dealt: dict[TaskId, tuple[list[ChannelState], bool]] = {}
+    dealt: dict[TaskId, list[ChannelState]] = {}
+    mixed: set[int] = set()
     # per channel in order: what the consumer had received is older than what the producer still held
     for channel in sorted(metadata.channels, key=lambda c: (c.edge_id, c.producer, c.consumer, c.is_output)):
         edge = edges.get(channel.edge_id)
@@ -314,10 +351,10 @@ def _deal_channels(
         )
         channel = replace(channel, edge_id=edge.edge_id)
         for consumer in _consumers(channel, edge, by_id[edge.target].parallelism, is_mixed):
-            in_flight, mixed = dealt.get(TaskId(edge.target, consumer), ([], False))
-            in_flight.append(channel)
-            dealt[TaskId(edge.target, consumer)] = (in_flight, mixed or is_mixed)
-    return dealt
+            dealt.setdefault(TaskId(edge.target, consumer), []).append(channel)
+        if is_mixed:
+            mixed.add(edge.edge_id)
+    return dealt, frozenset(mixed)
 
 
 def _consumers(channel: ChannelState, edge: JobEdge, parallelism: int, is_mixed: bool) -> Iterable[int]:

@@ -26,6 +26,7 @@ from runtime.checkpoint.layout import checkpoint_directory, savepoint_directory,
 from runtime.checkpoint.messages import (
     Acknowledged,
     AttemptEnded,
+    AttemptInterrupted,
     AttemptRunning,
     CoordinatorAction,
     CoordinatorEvent,
@@ -153,6 +154,8 @@ class CheckpointCoordinator:
         self._aborted: dict[CheckpointId, None] = {}
         #: None: no attempt is running
         self._running: AttemptRunning | None = None
+        #: the attempt whose slots are still there to be told how its checkpoints ended
+        self._listening: Attempt | None = None
         self._finished: set[TaskId] = set()
         self._is_sealed = False
         self._is_fenced = False
@@ -198,7 +201,10 @@ class CheckpointCoordinator:
             case TaskFinished(task):
                 self._finished.add(task)
             case AttemptEnded(cause):
-                self._on_attempt_ended(cause)
+                self._listening = None
+                self._on_attempt_over(cause)
+            case AttemptInterrupted(cause):
+                self._on_attempt_over(cause)
             case DamageFound(checkpoint_id):
                 self._on_damage(checkpoint_id)
             case JobEnded():
@@ -276,6 +282,7 @@ class CheckpointCoordinator:
 
     def _on_running(self, event: AttemptRunning) -> None:
         self._running = event
+        self._listening = event.attempt
         self._finished.clear()
         self._is_sealed = False
         self._failures_in_a_row = 0
@@ -283,8 +290,10 @@ class CheckpointCoordinator:
         if self._is_fenced:
             self._actions.append(FailJob("another JobMaster has taken over", is_fatal=True))
         elif self._root is not None and (self._completed or self._aborted):
+            # what a region has written that was not restarted may be in its next checkpoint
+            oldest = event.attempt if event.oldest is None else event.oldest
             kept = (*self._completed, *(checkpoint for checkpoint, _ in self._deferred))
-            self._actions.append(SweepOrphans(event.attempt, tuple(c.metadata for c in kept)))
+            self._actions.append(SweepOrphans(oldest, tuple(c.metadata for c in kept)))
 
     def _on_requested(self, request: TriggerRequested) -> None:
         refusal = self._refusal(request)
@@ -486,7 +495,7 @@ class CheckpointCoordinator:
             self._needs_full = False
             self._register(CompletedCheckpoint(pending.metadata, is_owned=not pending.options.is_savepoint))
             self._subsume(pending.checkpoint_id)
-            if self._running is not None and self._running.attempt == pending.attempt:
+            if self._listening == pending.attempt:
                 self._actions.append(NotifyComplete(pending.checkpoint_id))
         self._answer(pending, None)
         self._release_deferred(pending.checkpoint_id)
@@ -551,7 +560,7 @@ class CheckpointCoordinator:
         if pending.is_last and not pending.has_drained:
             self._is_sealed = False
         self._statistics.failed(pending.checkpoint_id, cause, self._wall_ms)
-        if self._running is not None and self._running.attempt == pending.attempt:
+        if self._listening == pending.attempt:
             if pending.stage is Stage.SOURCES:
                 self._actions.append(ReleaseSources(pending.checkpoint_id))
             else:
@@ -583,7 +592,7 @@ class CheckpointCoordinator:
 
     # --- the job ------------------------------------------------------------------------------------------------------
 
-    def _on_attempt_ended(self, cause: str) -> None:
+    def _on_attempt_over(self, cause: str) -> None:
         self._running = None
         self._finished.clear()
         self._is_sealed = False
@@ -651,6 +660,8 @@ def _metadata_of(pending: _Pending, job_id: JobId) -> CheckpointMetadata:
                     subtasks=subtasks,
                     coordinator=pending.coordinators.get(operator.operator_id),
                     finished=finished,
+                    key_type=operator.key_type,
+                    window_type=operator.window_type,
                 )
             )
     by_id = {v.vertex_id: v for v in graph.vertices}

@@ -20,8 +20,7 @@ class OperatorSubtaskState:
 
     keyed: KeyedStateHandle | None = None
     operator_states: Mapping[str, OperatorStateSnapshot] = field(default_factory=dict)
-    """Inline: small by nature. What is larger than the storage's threshold is in `operator_states_file` instead."""
-    operator_states_file: FileHandle | None = None
+    """Inline: it is dealt out item by item, by whoever has the metadata; see docs/checkpoints.md for what it costs."""
     watermark: int = -(2**63)
 
 
@@ -59,8 +58,6 @@ class TaskStateHandle:
         for state in self.operators.values():
             if state.keyed is not None:
                 found.extend(state.keyed.files.values())
-            if state.operator_states_file is not None:
-                found.append(state.operator_states_file)
         return found
 
 
@@ -83,9 +80,9 @@ class TaskRestore:
     """In-flight elements that this task takes in before anything new, in this order."""
     is_finished: bool = False
     """Whether every subtask of the vertex had ended its output: `finish` was called, and END is all that follows."""
-    channels_are_mixed: bool = False
-    """Whether they come from another parallelism: rows of other subtasks' key groups and all watermarks in them are
-    then left out."""
+    mixed_edges: frozenset[int] = frozenset()
+    """Edges whose channels come from another parallelism: rows of other subtasks' key groups and all watermarks in them
+    are then left out."""
     checkpoint_id: int | None = None
     """None: from a savepoint, or of a first start."""
 
@@ -135,13 +132,15 @@ class OperatorState:
     """Of a source's coordinator."""
     finished: frozenset[int] = frozenset()
     """Subtasks whose task had ended its output."""
+    key_type: str = ""
+    """Of its keyed state, as `runtime.graph.key_types` names it; "" = it is not keyed, or that was not said."""
+    window_type: str = ""
+    """Of the windows that its keyed state is kept by; "" = there are none, or that was not said."""
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing would be lost without it."""
-        return self.coordinator is None and not any(
-            s.keyed is not None or s.operator_states or s.operator_states_file is not None for s in self.subtasks
-        )
+        return self.coordinator is None and not any(s.keyed is not None or s.operator_states for s in self.subtasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +166,4 @@ class CheckpointMetadata:
             for state in operator.subtasks:
                 if state.keyed is not None:
                     found.extend(state.keyed.files.values())
-                if state.operator_states_file is not None:
-                    found.append(state.operator_states_file)
         return found

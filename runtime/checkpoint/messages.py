@@ -27,6 +27,8 @@ class AttemptRunning:
     """With the attempt's parallelisms."""
     coordinator_slots: frozenset[SlotId]
     """Slots that host source coordinators."""
+    oldest: Attempt | None = None
+    """The oldest attempt that a region still is of; None = `attempt`, as all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,13 @@ class TaskFinished:
 @dataclass(frozen=True, slots=True)
 class AttemptEnded:
     """The attempt is being torn down: what is under way is given up."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptInterrupted:
+    """Some regions are being restarted, the others go on: what is under way is given up, and AttemptRunning follows."""
 
     cause: str
 
@@ -134,6 +143,7 @@ CoordinatorEvent = (
     AttemptRunning
     | TaskFinished
     | AttemptEnded
+    | AttemptInterrupted
     | TriggerRequested
     | CoordinatorsAnswered
     | Acknowledged

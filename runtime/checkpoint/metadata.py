@@ -152,6 +152,8 @@ def _operator_to_json(operator: OperatorState, files: _FileTable) -> dict[str, A
         "max_parallelism": operator.max_parallelism,
         "coordinator": None if operator.coordinator is None else _state_to_json(operator.coordinator),
         "finished": sorted(operator.finished),
+        "key_type": operator.key_type,
+        "window_type": operator.window_type,
         "subtasks": [_subtask_to_json(subtask, files) for subtask in operator.subtasks],
     }
 
@@ -167,25 +169,25 @@ def _operator_from_json(saved: Mapping[str, Any], files: Sequence[FileHandle]) -
         tuple(_subtask_from_json(subtask, files) for subtask in saved["subtasks"]),
         None if coordinator is None else _state_from_json(coordinator),
         frozenset(saved["finished"]),
+        # not said by earlier versions
+        saved.get("key_type", ""),
+        saved.get("window_type", ""),
     )
 
 
 def _subtask_to_json(subtask: OperatorSubtaskState, files: _FileTable) -> dict[str, Any]:
-    file = subtask.operator_states_file
     return {
         "keyed": None if subtask.keyed is None else _keyed_to_json(subtask.keyed, files),
         "operator_states": {name: _state_to_json(state) for name, state in subtask.operator_states.items()},
-        "operator_states_file": None if file is None else files.add(file),
         "watermark": subtask.watermark,
     }
 
 
 def _subtask_from_json(saved: Mapping[str, Any], files: Sequence[FileHandle]) -> OperatorSubtaskState:
-    keyed, file = saved["keyed"], saved["operator_states_file"]
+    keyed = saved["keyed"]
     return OperatorSubtaskState(
         None if keyed is None else _keyed_from_json(keyed, files),
         {name: _state_from_json(state) for name, state in saved["operator_states"].items()},
-        None if file is None else files[file],
         saved["watermark"],
     )
 

@@ -11,6 +11,7 @@ Source: Flink, State Processor API.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
+import pyarrow as pa
 
 from runtime.checkpoint.errors import NoSuchStateError, PickledStateError
 from runtime.checkpoint.file_system import ArrowFileSystem, CheckpointFileSystem
@@ -28,6 +30,7 @@ from runtime.checkpoint.storage import TaskStateReader
 from runtime.common.typeinfo import MapTypeInfo, TypeInformation, parse_type
 from runtime.core.keys import decode_key
 from runtime.core.serializers import serializer_by_name
+from runtime.graph.key_types import key_type_info
 from runtime.operators.columnar.segments import saved_frames
 from runtime.state.key_groups import KeyGroupRange
 from runtime.state.namespaces import decode_namespace
@@ -68,6 +71,10 @@ class OperatorSummary:
     """How its keyed state is stored: canonical | hashmap | rocksdb."""
     size: int
     """Bytes of its files."""
+    key_type: str = ""
+    """Of the keys of its keyed state; "any" if the program has not declared it, "" if there is none."""
+    window_type: str = ""
+    """Of the windows that its keyed state is kept by, if there are any."""
 
 
 class SavepointReader:
@@ -183,7 +190,11 @@ class SavepointReader:
             return pl.concat(frames) if frames else pl.DataFrame()
         value_type = read_codec(meta)[1]
         return pl.DataFrame(
-            [keys_column("key", keys), keys_column("namespace", namespaces), column_of("value", values, value_type)]
+            [
+                _key_column(keys, found.key_type),
+                keys_column("namespace", namespaces),
+                column_of("value", values, value_type),
+            ]
         )
 
     def timers(self, operator: str) -> pl.DataFrame:
@@ -202,7 +213,8 @@ class SavepointReader:
         rows: list[tuple[str, bool, int]] = []
         keys: list[Any] = []
         namespaces: list[Any] = []
-        for snapshot in self._keyed_snapshots(self._operator(operator)):
+        found = self._operator(operator)
+        for snapshot in self._keyed_snapshots(found):
             for group in snapshot.groups.values():
                 for is_event_time, services in ((True, group.event_timers), (False, group.processing_timers)):
                     for service, timers in services.items():
@@ -210,7 +222,7 @@ class SavepointReader:
                         keys += [decode_key(timer.key) for timer in timers]
                         namespaces += [decode_namespace(timer.namespace) for timer in timers]
         frame = pl.DataFrame(rows, schema=_NO_TIMERS, orient="row")
-        return frame.with_columns(keys_column("key", keys), keys_column("namespace", namespaces))
+        return frame.with_columns(_key_column(keys, found.key_type), keys_column("namespace", namespaces))
 
     def operator_state(self, operator: str, state_name: str) -> pl.DataFrame:
         """An operator state (not keyed) of all subtasks.
@@ -288,13 +300,24 @@ class SavepointReader:
             operator.max_parallelism,
             tuple(sorted({handle.format for handle in keyed})),
             sum(_size(subtask) for subtask in operator.subtasks),
+            operator.key_type if keyed else "",
+            operator.window_type if keyed else "",
         )
+
+
+def _key_column(keys: Sequence[Any], key_type: str) -> pl.Series:
+    """Keys in the column of their type where the program has declared one."""
+    type_info = key_type_info(key_type)
+    if type_info is not None:
+        # state that an earlier version has saved, and nobody has asked for since, may have other keys
+        with contextlib.suppress(TypeError, ValueError, OverflowError, pa.ArrowException):
+            return column_of("key", keys, type_info)
+    return keys_column("key", keys)
 
 
 def _size(subtask: OperatorSubtaskState) -> int:
     inline = sum(len(item) for state in subtask.operator_states.values() for item in state.items)
-    file = subtask.operator_states_file
-    return inline + (0 if file is None else file.size) + (0 if subtask.keyed is None else subtask.keyed.size)
+    return inline + (0 if subtask.keyed is None else subtask.keyed.size)
 
 
 def _count_keyed(snapshot: KeyedSnapshot, counted: dict[tuple[str, str], list[Any]]) -> None:

@@ -7,12 +7,13 @@ that ends late, or is another attempt's, harms nothing.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -94,6 +95,8 @@ class TaskStateWriter:
         #: guarded by the lock, as uploads run in parallel
         self._directories: set[str] = set()
         self._written: list[FileHandle] = []
+        #: names under which a failed try may have left something all the same
+        self._doubtful: list[str] = []
 
     @property
     def written_bytes(self) -> int:
@@ -117,16 +120,26 @@ class TaskStateWriter:
         is_shared = shared and options.shared_directory != options.directory
         retries = Retries((), self._retries.pause) if isinstance(data, Iterator) else self._retries
 
+        tried: list[str] = []
+
         def try_once() -> FileHandle:
             self._make(directory)
             uri = join(directory, file_name(options.directory, self._task, name, uuid.uuid4().hex[:16]))
+            tried.append(uri)
             measured = Measured((data,) if isinstance(data, bytes) else data)
             self._files.write_new(uri, measured)
             return FileHandle(uri, measured.size, measured.sha256, is_shared)
 
-        handle = retries.call(try_once)
+        try:
+            handle = retries.call(try_once)
+        except OSError:
+            with self._lock:
+                self._doubtful += tried
+            raise
         with self._lock:
             self._written.append(handle)
+        # a try may have succeeded although its answer was lost
+        self._delete(tried[:-1])
         return handle
 
     def upload(self, name: str, path: Path, *, shared: bool = False) -> FileHandle:
@@ -136,13 +149,15 @@ class TaskStateWriter:
     def discard(self) -> None:
         """Delete what was written, as far as that is possible: the checkpoint will not be acknowledged."""
         with self._lock:
-            written, self._written = self._written, []
-        for file in written:
-            try:
-                self._files.delete_file(file.uri)
-            except OSError:
-                # orphan cleanup finds it later
-                continue
+            unwanted = [*(file.uri for file in self._written), *self._doubtful]
+            self._written, self._doubtful = [], []
+        self._delete(unwanted)
+
+    def _delete(self, uris: Sequence[str]) -> None:
+        for uri in uris:
+            # what is left, or lands later still, is found by the cleanup of orphans
+            with contextlib.suppress(OSError):
+                self._files.delete_file(uri)
 
     def _make(self, directory: str) -> None:
         with self._lock:

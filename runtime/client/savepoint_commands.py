@@ -61,12 +61,20 @@ def _inspect(files: SnapshotFiles, options: argparse.Namespace, terminal: Termin
     if metadata.channels:
         in_flight = sum(channel.length for channel in metadata.channels)
         terminal.line(f"in flight: {bytes_text(in_flight)} in {len(metadata.channels)} channels")
-    rows = [("OPERATOR", "UID", "PARALLELISM", "MAX", "FORMAT", "SIZE")]
+    rows = [("OPERATOR", "UID", "PARALLELISM", "MAX", "KEYS", "FORMAT", "SIZE")]
     rows += [
-        (o.name, o.uid, str(o.parallelism), str(o.max_parallelism), ", ".join(o.formats) or "–", bytes_text(o.size))
+        (
+            o.name,
+            o.uid,
+            str(o.parallelism),
+            str(o.max_parallelism),
+            o.key_type or "–",
+            ", ".join(o.formats) or "–",
+            bytes_text(o.size),
+        )
         for o, _ in operators
     ]
-    for line in ["", *table(rows, frozenset({2, 3, 5}))]:
+    for line in ["", *table(rows, frozenset({2, 3, 6}))]:
         terminal.line(line)
     states = [("STATE", "OPERATOR", "KIND", "SERIALIZER", "ENTRIES", "SIZE")]
     states += [

@@ -65,6 +65,11 @@ class ColumnKeys:
         self.positions = tuple(known.index(name) for name in names)
         self.types = tuple(record_type.field_types[position] for position in self.positions)
 
+    @property
+    def key_type(self) -> TypeInformation:
+        """Of the keys."""
+        return self.types[0] if len(self.types) == 1 else Types.TUPLE(list(self.types))
+
     def __call__(self, value: Any) -> Any:
         """The key of one record."""
         if len(self.positions) == 1:

@@ -11,6 +11,7 @@ from collections import defaultdict
 
 from runtime.core.ids import JobId, VertexId, operator_id_of
 from runtime.graph.job_graph import ChainEdge, ChainedOperator, JobEdge, JobGraph, JobVertex
+from runtime.graph.key_types import key_type_of
 from runtime.graph.partitioning import Partitioning
 from runtime.graph.pickling import pickle_user_code
 from runtime.graph.stream_graph import ChainingStrategy, StreamEdge, StreamGraph
@@ -141,7 +142,14 @@ class _Chainer:
             description=node.description or node.display_name,
             factory=pickle_user_code(node.factory, node.display_name, "the operator"),
             output_type=node.output_type,
+            key_type=self._key_type(node_id),
+            window_type=getattr(node.factory, "window_type", ""),
         )
+
+    def _key_type(self, node_id: int) -> str:
+        keyed = [e for e in self._graph.in_edges(node_id) if e.partitioning is Partitioning.KEY_GROUP]
+        # one for each input, if they differ
+        return " | ".join(dict.fromkeys(key_type_of(edge.partitioner) for edge in keyed))
 
     def _chain_name(self, node_id: int) -> str:
         name = self._graph.nodes[node_id].display_name

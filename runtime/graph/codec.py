@@ -98,6 +98,8 @@ def _operator_to_json(operator: ChainedOperator) -> dict[str, Any]:
         "description": operator.description,
         "factory": _text_of_bytes(operator.factory),
         "output_type": _text_of_type(operator.output_type),
+        "key_type": operator.key_type,
+        "window_type": operator.window_type,
     }
 
 
@@ -167,6 +169,9 @@ class _Fields:
             raise GraphFormatError(self.at(name), f"str or null is needed, not {_kind(value)}")
         return value
 
+    def text_if_there(self, name: str) -> str:
+        return self.take(name, str) if name in self._left else ""
+
     def number(self, name: str, least: int) -> int:
         value = self.take(name, int)
         if value < least:
@@ -226,6 +231,9 @@ def _operator_from_json(fields: _Fields) -> ChainedOperator:
         description=fields.take("description", str),
         factory=fields.bytes("factory"),
         output_type=fields.type("output_type"),
+        # graphs of earlier versions are in databases
+        key_type=fields.text_if_there("key_type"),
+        window_type=fields.text_if_there("window_type"),
     )
 
 

@@ -25,6 +25,10 @@ class ChainedOperator:
     factory: bytes
     """cloudpickle of an `runtime.operators.operator.OperatorFactory`."""
     output_type: TypeInformation | None
+    key_type: str = ""
+    """What its inputs are keyed by, as `runtime.graph.key_types` names it; "" = they are not keyed."""
+    window_type: str = ""
+    """Of the windows that its state is kept by; "" = there are none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class BatchCollector:
             return
         values, timestamps = self.values, self.timestamps
         for result in results:
-            if isinstance(result, tuple) and result and isinstance(result[0], OutputTag):
+            if type(result) is tuple and result and isinstance(result[0], OutputTag):
                 tag, value = _side_result(result)
                 self.add_side(tag, value, timestamp)
             else:

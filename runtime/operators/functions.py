@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from runtime.common.accumulators import Accumulator, DoubleCounter, IntCounter, LongCounter
+from runtime.common.typeinfo import Types
 from runtime.metrics import MetricGroup
 from runtime.state.descriptors import (
     AggregatingStateDescriptor,
@@ -222,6 +223,8 @@ class KeySelector(Function):
 
 class NullByteKeySelector(KeySelector):
     """The same key for every record: what a non-parallel window of a whole stream is keyed by."""
+
+    key_type = Types.BYTE()
 
     def get_key(self, value: Any) -> int:
         return 0

@@ -6,6 +6,7 @@ Used by the task's thread. Source: Flink, ProcessOperator and KeyedProcessOperat
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import GeneratorType
 from typing import Any
 
 from runtime.common.typeinfo import TypeInformation
@@ -197,14 +198,12 @@ class KeyedProcessOperator(KeyedOperator):
                 set_key(key)
                 ctx.element_time = timestamp
                 results = process(value, ctx)
-                if results is None:
-                    continue
-                if type(results) is list or type(results) is tuple:
+                if type(results) is not GeneratorType:
                     add_results(results, timestamp)
                     continue
                 # add_results, spelled out for generators: one call less for each record
                 for result in results:
-                    if isinstance(result, tuple) and result and isinstance(result[0], OutputTag):
+                    if type(result) is tuple and result and isinstance(result[0], OutputTag):
                         add_results((result,), timestamp)
                     else:
                         out_values.append(result)

@@ -51,6 +51,12 @@ class TaggedKeySelector(KeySelector):
     def _prepare(self) -> None:
         self._left, self._right = map(key_function, self._selectors)
 
+    @property
+    def key_type(self) -> TypeInformation | None:
+        """That of both sides; None if they do not declare the same."""
+        left, right = (getattr(selector, "key_type", None) for selector in self._selectors)
+        return left if isinstance(left, TypeInformation) and left == right else None
+
     def get_key(self, value: Tagged) -> Any:
         side, left, right = value
         return self._right(right) if side else self._left(left)

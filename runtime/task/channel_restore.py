@@ -1,7 +1,8 @@
 """What was in flight when an unaligned checkpoint was taken, as a restored task takes it in.
 
-At the parallelism that it was saved with, every element goes back into its channel. At another one channels are not
-what they were: the task then takes rows only, those that the edge's partitioner would send to it now. Loop's thread.
+Where both sides of an edge have the parallelism that they were saved with, every element goes back into its channel.
+Elsewhere channels are not what they were: the task then takes rows only, those that the edge's partitioner would send
+to it now, which a partitioner of the user's must therefore decide by the row alone. Loop's thread.
 """
 
 from __future__ import annotations
@@ -31,14 +32,13 @@ def restored_elements(
     Raises:
         DamagedSnapshotError: a file is missing or not what was written.
     """
-    edges = {edge.edge_id: edge for edge in deployment.in_edges}
     record_types = {edge.edge_id: edge.record_type for edge in deployment.in_edges}
     subtask = deployment.task.subtask_index
-    selectors = (
-        {edge.edge_id: _selector(edge, deployment) for edge in edges.values()} if restore.channels_are_mixed else {}
-    )
+    selectors = {
+        edge.edge_id: _selector(edge, deployment) for edge in deployment.in_edges if edge.edge_id in restore.mixed_edges
+    }
     for state, elements in read_channel_states(restore.channels, record_types, files):
-        if not restore.channels_are_mixed:
+        if state.edge_id not in restore.mixed_edges:
             yield ChannelId(state.edge_id, state.producer, subtask), _kept(elements)
             continue
         # any channel of the edge will do: it has nothing to say about event time

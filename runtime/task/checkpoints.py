@@ -120,7 +120,8 @@ class _Ongoing:
     is_recording: bool = False
     holding: list[OutputChannel] = field(default_factory=list)
     """Outputs that the barrier has not left, and may still have to overtake."""
-    is_uploading: bool = False
+    upload: Callable[[], None] | None = None
+    """What another thread does or did."""
     is_given_up: bool = False
     """Read by the upload thread too."""
 
@@ -130,7 +131,8 @@ class _Ongoing:
 
     @property
     def is_ready(self) -> bool:
-        return not (self.gathering or self.is_recording or self.holding or self.is_uploading or self.is_given_up)
+        is_open = self.gathering or self.is_recording or self.holding
+        return not (is_open or self.upload is not None or self.is_given_up)
 
 
 class TaskCheckpoints:
@@ -226,7 +228,7 @@ class TaskCheckpoints:
     @property
     def is_uploading(self) -> bool:
         """Whether another thread is at work."""
-        return any(ongoing.is_uploading for ongoing in self._ongoing)
+        return any(ongoing.upload is not None for ongoing in self._ongoing)
 
     @property
     def has_triggered(self) -> bool:
@@ -302,14 +304,23 @@ class TaskCheckpoints:
             self.take_final(barrier)
 
     def on_aborted(self, checkpoint_id: CheckpointId) -> None:
-        """A checkpoint was given up by the JobMaster."""
+        """A checkpoint was given up by the JobMaster.
+
+        Raises:
+            StorageHangsError: uploads do not end.
+        """
         self._triggered = [barrier for barrier in self._triggered if barrier.checkpoint_id != checkpoint_id]
+        uploads = []
         for ongoing in list(self._ongoing):
             if ongoing.checkpoint_id == checkpoint_id:
                 self._drop(ongoing)
+                uploads.append(ongoing.upload)
         self._perform(self._handler.on_aborted(checkpoint_id, self._clock.monotonic_ms()))
         if self.suspended_by == checkpoint_id:
             self.suspended_by = None
+        for upload in uploads:
+            if upload is not None:
+                self._services.uploads.abandon(upload)
 
     def on_complete(self, checkpoint_id: CheckpointId) -> None:
         """A checkpoint is complete: those before it can no longer become so."""
@@ -556,7 +567,6 @@ class TaskCheckpoints:
     def _upload_if_ready(self, ongoing: _Ongoing) -> None:
         if not ongoing.is_ready:
             return
-        ongoing.is_uploading = True
         services, vertex = self._services, self._vertex
         writer = services.state_writer(ongoing.barrier.options, ongoing.checkpoint_id, self._name)
         key_groups = key_group_range(vertex.max_parallelism, vertex.parallelism, self._task.subtask_index)
@@ -568,7 +578,8 @@ class TaskCheckpoints:
             vertex.max_parallelism,
             services.state_compression,
         )
-        services.uploads.submit(lambda: self._upload(ongoing, state, writer))
+        ongoing.upload = partial(self._upload, ongoing, state, writer)
+        services.uploads.submit(ongoing.upload)
 
     def _upload(self, ongoing: _Ongoing, state: TaskState, writer: TaskStateWriter) -> None:
         # in an upload thread
@@ -580,6 +591,9 @@ class TaskCheckpoints:
             writer.discard()
             failure = error
             self._services.post(lambda: self._fail(ongoing, failure))
+            return
+        if ongoing.is_given_up:
+            writer.discard()
             return
         self._services.post(lambda: self._uploaded(ongoing, handle, writer))
 

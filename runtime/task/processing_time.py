@@ -1,12 +1,15 @@
 """Processing-time timers of a slot: callbacks on the loop's thread, in time order.
 
 Pure apart from the injected clock. One queue serves all tasks of a slot; each task sees it through its own
-`TaskTimers`, which stops with the task. Source: Flink, SystemProcessingTimeService (but without a thread of its own).
+`TaskTimers`, which stops with the task. A timer is due once the wall clock has reached its time, or so much time has
+passed as was left when it was registered: a wall clock that is set back holds up nothing.
+Source: Flink, SystemProcessingTimeService (but without a thread of its own).
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
@@ -16,8 +19,13 @@ from runtime.core.clock import Clock
 
 @dataclass(slots=True, order=True)
 class _Entry:
-    at_ms: int
+    #: whole monotonic ms, so that timers of the same time keep their order
+    order: int
     sequence: int
+    at_ms: int = field(compare=False)
+    """Wall-clock ms."""
+    due_ms: float = field(compare=False)
+    """Monotonic ms."""
     callback: Callable[[int], None] | None = field(compare=False)
 
 
@@ -34,7 +42,8 @@ class TimerQueue:
 
     def register_timer(self, timestamp_ms: int, callback: Callable[[int], None]) -> Callable[[], None]:
         """Call `callback(timestamp_ms)` once the clock has reached that time; the result cancels it."""
-        entry = _Entry(timestamp_ms, next(self._sequence), callback)
+        due_ms = self._clock.monotonic_ms() + (timestamp_ms - self._clock.now_ms())
+        entry = _Entry(math.floor(due_ms), next(self._sequence), timestamp_ms, due_ms, callback)
         heapq.heappush(self._heap, entry)
 
         def cancel() -> None:
@@ -42,16 +51,19 @@ class TimerQueue:
 
         return cancel
 
-    def next_ms(self) -> int | None:
-        """When the earliest timer is due, wall-clock ms."""
+    def wait_ms(self) -> float | None:
+        """Time until the earliest timer is due, at most 0 if it is; None: there is none."""
         while self._heap and self._heap[0].callback is None:
             heapq.heappop(self._heap)
-        return self._heap[0].at_ms if self._heap else None
+        if not self._heap:
+            return None
+        first = self._heap[0]
+        return min(first.due_ms - self._clock.monotonic_ms(), first.at_ms - self._clock.now_ms())
 
     def pop_due(self) -> tuple[int, Callable[[int], None]] | None:
         """The earliest timer if it is due, removed; one at a time, since its callback may cancel others."""
-        at_ms = self.next_ms()
-        if at_ms is None or at_ms > self._clock.now_ms():
+        wait_ms = self.wait_ms()
+        if wait_ms is None or wait_ms > 0:
             return None
         entry = heapq.heappop(self._heap)
         assert entry.callback is not None

@@ -225,9 +225,9 @@ class Slot:
         if self._posted or any(task.checkpoints.has_work() for task in self._tasks):
             return 0.0
         wait = MAX_WAIT_MS
-        timer_ms = self.timers.next_ms()
+        timer_ms = self.timers.wait_ms()
         if timer_ms is not None:
-            wait = min(wait, timer_ms - self.clock.now_ms())
+            wait = min(wait, timer_ms)
         running = [task for task in self._tasks if task.state is TaskState.RUNNING]
         flushes = [at for at in (task.next_flush_ms() for task in running) if at is not None]
         if flushes:

@@ -47,7 +47,7 @@ def write_task_state(state: TaskState, files: StateFileWriter) -> TaskStateHandl
             keyed = snapshot.pending.write(files)
         elif snapshot.keyed is not None and snapshot.keyed.groups:
             keyed = _write_canonical(snapshot.keyed, state, files)
-        operators[operator_id] = OperatorSubtaskState(keyed, snapshot.operator_states, None, snapshot.watermark)
+        operators[operator_id] = OperatorSubtaskState(keyed, snapshot.operator_states, snapshot.watermark)
     return TaskStateHandle(operators, write_channel_states(state.channels, files), state.is_finished)
 
 

@@ -96,14 +96,14 @@ def stored(
         own = key_group_range(MAX_PARALLELISM, 2, subtask)
         keyed = KeyedStateHandle(CANONICAL_FORMAT, own, MAX_PARALLELISM, {CANONICAL_FILE: file})
         states = {"buffer": operator_state(b"x", b"\x00y")} if subtask == 0 else {}
-        subtasks.append(OperatorSubtaskState(keyed, states, None, 1000 + subtask))
+        subtasks.append(OperatorSubtaskState(keyed, states, 1000 + subtask))
         in_flight = writer.write("channels", b"frame one, frame two")
         channels.append(ChannelState(3, 0, subtask, in_flight, 11, 9, is_output=False))
     operators = (
         OperatorState(
             SOURCE, "source", "Source: numbers", 1, MAX_PARALLELISM, (OperatorSubtaskState(),), operator_state(b"{}")
         ),
-        OperatorState(COUNTER, "counter", "count", 2, MAX_PARALLELISM, tuple(subtasks), None, frozenset({1})),
+        OperatorState(COUNTER, "counter", "count", 2, MAX_PARALLELISM, tuple(subtasks), None, frozenset({1}), "string"),
     )
     edges = {3: EdgeIdentity(SOURCE, OperatorId(COUNTER), 0)}
     return CheckpointMetadata(

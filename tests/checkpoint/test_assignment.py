@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.checkpoint.assignment import Assignment, StateAssignmentError, assign_state
+from runtime.checkpoint.assignment import (
+    Assignment,
+    KeyedStateMismatchError,
+    StateAssignmentError,
+    assign_state,
+)
 from runtime.checkpoint.handles import (
     ChannelState,
     CheckpointMetadata,
@@ -225,6 +230,36 @@ def test_more_subtasks_than_key_groups_are_refused() -> None:
         assign_state(snapshot(state), job(3))
 
 
+def with_types(graph: JobGraph, uid: str, **types: str) -> JobGraph:
+    vertices = [
+        replace(
+            v,
+            operators=tuple(replace(o, **types) if o.uid == uid else o for o in v.operators),  # type: ignore[arg-type]
+        )
+        for v in graph.vertices
+    ]
+    return replace(graph, vertices=tuple(vertices))
+
+
+@pytest.mark.parametrize(("which", "what"), [("key_type", "keys"), ("window_type", "windows")])
+def test_keyed_state_of_another_type_of_keys_or_windows_is_refused(which: str, what: str) -> None:
+    metadata = snapshot(operator("window", keyed(2), **{which: "string"}))
+    graph = with_types(job(3), "window", **{which: "long"})
+    with pytest.raises(KeyedStateMismatchError) as refusal:
+        assign_state(metadata, graph, ignore_unclaimed_state=True)
+    assert (refusal.value.uid, refusal.value.written, refusal.value.expected) == ("window", "string", "long")
+    assert f"Window (uid window) was saved by {what} of type string, which now are of type long" in str(refusal.value)
+
+
+def test_keys_whose_type_is_not_said_are_taken_at_their_word() -> None:
+    without = operator("window", [OperatorSubtaskState()] * 2, key_type="string")
+    assign_state(snapshot(without), with_types(job(), "window", key_type="long"))
+    of_earlier_version = operator("window", keyed(2))
+    assign_state(snapshot(of_earlier_version), with_types(job(), "window", key_type="long"))
+    as_it_was = operator("window", keyed(2), key_type="long")
+    assign_state(snapshot(as_it_was), with_types(job(), "window", key_type="long"))
+
+
 # --- records in flight ------------------------------------------------------------------------------------------------
 
 
@@ -244,21 +279,42 @@ CHANNELS = [channel(1, 1), channel(0, 1, is_output=True), channel(0, 1), channel
 def test_at_the_same_parallelism_records_in_flight_stay_where_they_were_and_older_ones_come_first() -> None:
     assignment = assign_state(snapshot(*OPERATORS, channels=CHANNELS), job(2))
     assert in_flight(assignment) == [[(1, 0, True)], [(0, 1, False), (0, 1, True), (1, 1, False)]]
-    assert not any(r.channels_are_mixed for r in assignment.tasks.values())
+    assert not any(r.mixed_edges for r in assignment.tasks.values())
 
 
 def test_at_another_parallelism_every_consumer_by_key_gets_all_of_them() -> None:
     assignment = assign_state(snapshot(*OPERATORS, channels=CHANNELS), job(3))
     every = [(0, 1, False), (0, 1, True), (1, 0, True), (1, 1, False)]
     assert in_flight(assignment) == [every] * 3
-    assert all(r.channels_are_mixed for r in restores(assignment, "window"))
+    assert all(r.mixed_edges == {0} for r in restores(assignment, "window"))
 
 
 def test_elsewhere_one_consumer_gets_each_of_them() -> None:
     metadata = snapshot(*OPERATORS, channels=CHANNELS)
     assignment = assign_state(metadata, job(1, partitioning=Partitioning.REBALANCE))
     assert in_flight(assignment) == [[(0, 1, False), (0, 1, True), (1, 0, True), (1, 1, False)]]
-    assert restores(assignment, "window")[0].channels_are_mixed
+    assert restores(assignment, "window")[0].mixed_edges == {0}
+
+
+def test_an_edge_whose_sides_have_kept_their_parallelism_is_not_mixed_by_another_one() -> None:
+    """A partitioner that deals out at random would not give each row to one subtask again."""
+
+    def joined(other_parallelism: int) -> JobGraph:
+        graph = StreamGraph("job", {}, buffer_timeout_ms=100, chaining_enabled=False)
+        graph.nodes[1] = StreamNode(1, "numbers", "factory", 2, is_source=True, uid="numbers")
+        graph.nodes[2] = StreamNode(2, "others", "factory", other_parallelism, is_source=True, uid="others")
+        graph.nodes[3] = StreamNode(3, "Window", "factory", 2, uid="window")
+        graph.edges.append(StreamEdge(1, 3, Partitioning.CUSTOM, 0, partitioner=(max, abs)))
+        graph.edges.append(StreamEdge(2, 3, Partitioning.KEY_GROUP, 1, partitioner=abs))
+        return create_job_graph(graph, JobId("f" * 32))
+
+    states = [operator(uid, [OperatorSubtaskState()] * 2) for uid in ("numbers", "others", "window")]
+    channels = [channel(0, 1), channel(1, 0, edge_id=1)]
+    metadata = snapshot(*states, channels=channels)
+    edges = {**metadata.edges, 1: EdgeIdentity(operator_id_of("others"), operator_id_of("window"), 1)}
+    dealt = restores(assign_state(replace(metadata, edges=edges), joined(3)), "window")
+    assert [[c.edge_id for c in r.channels] for r in dealt] == [[1], [0, 1]]
+    assert [r.mixed_edges for r in dealt] == [{1}, {1}]
 
 
 def test_records_between_operators_that_are_joined_no_more_are_refused() -> None:

@@ -60,7 +60,6 @@ SUBTASKS = st.builds(
     OperatorSubtaskState,
     st.none() | KEYED,
     st.dictionaries(TEXT, STATES, max_size=2),
-    st.none() | FILES,
     st.integers(-(2**63), 2**63 - 1),
 )
 OPERATORS = st.builds(
@@ -73,6 +72,8 @@ OPERATORS = st.builds(
     st.lists(SUBTASKS, max_size=3).map(tuple),
     st.none() | STATES,
     st.frozensets(st.integers(0, 9), max_size=3),
+    TEXT,
+    TEXT,
 )
 CHANNELS = st.builds(ChannelState, COUNT, COUNT, COUNT, st.none() | FILES, COUNT, COUNT, st.booleans())
 EDGES = st.builds(EdgeIdentity, TEXT.map(OperatorId), TEXT.map(OperatorId), COUNT, st.none() | TEXT)

@@ -177,6 +177,28 @@ def test_values_come_with_the_columns_of_their_type(
     assert dtype is None or frame.schema["value"] == dtype
 
 
+@pytest.mark.parametrize(
+    ("keys", "key_type", "expected"),
+    [
+        ([], "long", pl.Int64),
+        ([1, None], "long", pl.Int64),
+        ([("a", 1)], "tuple<string, long>", pl.Struct({"f0": pl.String, "f1": pl.Int64})),
+        ([], "any", pl.Null),
+        (["a"], "any", pl.String),
+        # of an earlier version, which did not know
+        (["a"], "long", pl.String),
+    ],
+)
+def test_keys_come_with_the_column_of_their_type(
+    keys: list[Any], key_type: str, expected: pl.DataType, tmp_path: Path
+) -> None:
+    reader = of_value_state(tmp_path, ValueStateDescriptor("s", Types.LONG()), dict.fromkeys(keys, 1))
+    typed = replace(reader.metadata, operators=[replace(o, key_type=key_type) for o in reader.metadata.operators])
+    frame = SavepointReader(typed).keyed_state("op", "s")
+    assert frame.schema["key"] == expected
+    assert frame.height == len(keys)
+
+
 def test_times_to_live_are_left_out(tmp_path: Path) -> None:
     descriptor = ListStateDescriptor("s", Types.LONG())
     descriptor.enable_time_to_live(StateTtlConfig.new_builder(3_600_000).build())

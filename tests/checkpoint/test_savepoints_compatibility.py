@@ -7,13 +7,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from runtime.checkpoint.savepoint_reader import SavepointReader
-from runtime.common import Types
+from runtime.common import Row, Time, Types
+from runtime.common.typeinfo import TypeInformation
 from runtime.core.checkpointing import SnapshotKind
 from runtime.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from runtime.datastream.state import ListStateDescriptor, ValueStateDescriptor
+from runtime.datastream.window import (
+    EventTimeSessionWindows,
+    GlobalWindows,
+    TumblingEventTimeWindows,
+    WindowAssigner,
+)
 from runtime.jobmaster.events import AfterSavepoint
 from tests.checkpoint.counting_program import (
     ALL_COUNTS,
@@ -217,6 +225,94 @@ def test_state_of_another_form_is_refused(
     assert all(reason in why for reason in reasons), why
     # nothing was processed with it
     assert numbers.delivered() == before
+
+
+def first_as_number(pair: tuple[str, int]) -> int:
+    return ord(pair[0])
+
+
+def by(key_selector: Any, key_type: TypeInformation | None) -> Build:
+    def build(env: StreamExecutionEnvironment, numbers: Numbers) -> None:
+        counted = numbers.stream(env).key_by(key_selector, key_type).process(Count()).uid("counter").name("counter")
+        numbers.deliver(counted.map(same).uid("same"))
+
+    return build
+
+
+class Reminder(KeyedProcessFunction):
+    """Has timers and no other state."""
+
+    def process_element(self, value: tuple[str, int], ctx: KeyedProcessFunction.Context) -> None:
+        ctx.timer_service().register_event_time_timer(10_000)
+
+
+def reminding(key_selector: Any, key_type: TypeInformation) -> Build:
+    def build(env: StreamExecutionEnvironment, numbers: Numbers) -> None:
+        numbers.deliver(numbers.stream(env).key_by(key_selector, key_type).process(Reminder()).uid("counter"))
+
+    return build
+
+
+ROW = Types.ROW_NAMED(["name", "number"], [Types.STRING(), Types.LONG()])
+
+
+def first_by_column(column: str) -> Build:
+    def build(env: StreamExecutionEnvironment, numbers: Numbers) -> None:
+        rows = numbers.stream(env).map(lambda pair: Row(*pair), ROW).uid("rows")
+        numbers.deliver(rows.key_by_columns(column).deduplicate("first").uid("counter"))
+
+    return build
+
+
+def in_windows(assigner: WindowAssigner[Any, Any]) -> Build:
+    def build(env: StreamExecutionEnvironment, numbers: Numbers) -> None:
+        windows = numbers.stream(env).key_by(first, Types.STRING()).window(assigner)
+        numbers.deliver(windows.reduce(lambda one, other: other).uid("counter"))
+
+    return build
+
+
+TUMBLING = TumblingEventTimeWindows.of(Time.hours(1))
+SESSIONS = EventTimeSessionWindows.with_gap(Time.hours(1))
+OTHER_KEYS: dict[str, tuple[Build, Build, str, str]] = {
+    "declared": (counting, by(first_as_number, Types.LONG()), "string", "long"),
+    "undeclared": (by(first, None), by(first_as_number, Types.LONG()), "no declared type", "long"),
+    "timers": (reminding(first, Types.STRING()), reminding(first_as_number, Types.LONG()), "string", "long"),
+    "columns": (first_by_column("name"), first_by_column("number"), "string", "long"),
+    "windows": (in_windows(TUMBLING), in_windows(GlobalWindows.create()), "TimeWindow", "GlobalWindow"),
+    "sessions": (in_windows(TUMBLING), in_windows(SESSIONS), "TimeWindow", "merging TimeWindow"),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_KEYS)
+def test_state_of_other_keys_or_windows_is_refused(case: str, tmp_path: Path) -> None:
+    before, after, written, expected = OTHER_KEYS[case]
+    numbers = Numbers(tmp_path)
+    location, clock = stopped(numbers, before)
+    numbers.source.end()
+    why = refusal(resumed(numbers, after, location, clock))
+    assert "(uid counter) was saved by" in why
+    assert f"of type {written}" in why or f"of {written}" in why
+    assert f"now are of type {expected}:" in why
+    with resumed(numbers, before, location, clock) as job:
+        job.run()
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("kind", [SnapshotKind.FULL, SnapshotKind.CANONICAL])
+def test_state_of_other_keys_is_refused_in_every_form(kind: SnapshotKind, backend: str, tmp_path: Path) -> None:
+    numbers, options = Numbers(tmp_path), {"state.backend.type": backend}
+    with RunningJob(
+        lambda env: counting(env, numbers), JobClock(), 2, {**options_of(tmp_path), **options}
+    ).start() as job:
+        numbers.source.let_through(numbers.half)
+        job.settle()
+        location = job.answer(job.driver.trigger_savepoint(kind=kind))
+    reader = SavepointReader.read(location)
+    assert {o.uid: o.key_type for o in reader.operators()}["counter"] == "string"
+    assert reader.keyed_state("counter", "count").schema["key"] == pl.String
+    why = refusal(resumed(numbers, by(first_as_number, Types.LONG()), location, JobClock(), options=options))
+    assert "counter (uid counter) was saved by keys of type string, which now are of type long" in why
 
 
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,6 +104,34 @@ def test_what_was_written_in_vain_is_deleted(writer: TaskStateWriter, files: Fau
     writer.discard()
     assert writer.written_bytes == 0
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 1, "but for what could not be"
+
+
+class LostAnswers(FaultyFileSystem):
+    """Does what it is told, and says of some writes that it has not."""
+
+    def __init__(self, num_lost: int) -> None:
+        super().__init__()
+        self.num_lost = num_lost
+
+    def write_new(self, uri: str, data: bytes | Iterable[bytes]) -> None:
+        super().write_new(uri, data)
+        if self.num_lost:
+            self.num_lost -= 1
+            raise OSError(errno.ETIMEDOUT, "no answer")
+
+
+def test_what_a_write_has_left_whose_answer_was_lost_is_deleted(tmp_path: Path) -> None:
+    files = LostAnswers(num_lost=2)
+    writer = TaskStateWriter(files, options_of(tmp_path), CheckpointId(1), "map (1/2)", NO_PAUSES)
+    handle = writer.write("state", b"kept", shared=True)
+    assert [local_path(handle.uri)] == list(local_path(options_of(tmp_path).shared_directory).iterdir())
+    files.num_lost = 9
+    with pytest.raises(OSError, match="no answer"):
+        writer.write("state", b"in vain")
+    assert len(list(local_path(options_of(tmp_path).directory).iterdir())) == 3
+    writer.discard()
+    assert not list(local_path(options_of(tmp_path).directory).iterdir())
+    assert not local_path(handle.uri).exists()
 
 
 def test_damage_is_found_when_reading(writer: TaskStateWriter, reader: TaskStateReader, tmp_path: Path) -> None:

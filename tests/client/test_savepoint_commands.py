@@ -30,9 +30,9 @@ def test_inspect_shows_operators_and_states(savepoint: Path, capsys: Captured) -
     assert lines[1].startswith("job 'numbers' " + "ab" * 16)
     assert "4 files" in lines[1]
     assert lines[2] == "in flight: 18 B in 2 channels"
-    assert lines[4].split() == ["OPERATOR", "UID", "PARALLELISM", "MAX", "FORMAT", "SIZE"]
+    assert lines[4].split() == ["OPERATOR", "UID", "PARALLELISM", "MAX", "KEYS", "FORMAT", "SIZE"]
     assert lines[5].split()[:6] == ["Source:", "numbers", "source", "1", "16", "–"]
-    assert lines[6].split()[:5] == ["count", "counter", "2", "16", "canonical"]
+    assert lines[6].split()[:6] == ["count", "counter", "2", "16", "string", "canonical"]
     states = [line.split() for line in lines[9:]]
     assert [state[0] for state in states] == ["coordinator", "count", "timers", "buffer"]
     assert states[1][:5] == ["count", "count", "value", "long", "20"]
@@ -44,6 +44,7 @@ def test_inspect_gives_json(savepoint: Path, capsys: Captured) -> None:
     assert document["is_savepoint"] is True
     assert len(document["files"]) == 4
     assert [operator["uid"] for operator in document["operators"]] == ["source", "counter"]
+    assert [operator["key_type"] for operator in document["operators"]] == ["", "string"]
     assert document["operators"][1]["states"][0]["entries"] == 20
 
 

@@ -68,6 +68,8 @@ def job_vertices(draw: st.DrawFn, uid: str) -> JobVertex:
             description=draw(TEXTS),
             factory=draw(st.binary(max_size=20)),
             output_type=draw(TYPES),
+            key_type=draw(TEXTS),
+            window_type=draw(TEXTS),
         )
         for index in range(draw(st.integers(1, 3)))
     )
@@ -95,6 +97,16 @@ def keyed_program() -> JobGraph:
 def test_a_program_that_was_chained_comes_back() -> None:
     graph = keyed_program()
     assert job_graph_from_json(job_graph_to_json(graph)) == graph
+
+
+def test_a_graph_of_an_earlier_version_has_no_types_of_keys_and_windows() -> None:
+    graph = keyed_program()
+    value = job_graph_to_json(graph)
+    for vertex in value["vertices"]:
+        for operator in vertex["operators"]:
+            del operator["key_type"], operator["window_type"]
+    found = {o.key_type for v in job_graph_from_json(value).vertices for o in v.operators}
+    assert found == {""}
 
 
 def removed(name: str) -> Callable[[dict[str, Any]], None]:

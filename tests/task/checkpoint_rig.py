@@ -90,7 +90,7 @@ class CheckpointRig(SlotRig):
     def step_until(self, condition: Callable[[], bool], limit: int = 5_000) -> None:
         """Step until it holds; nothing may fail meanwhile."""
         if self.is_remote:
-            wait_until(lambda: self._stepped() and condition(), 20, "the condition")
+            wait_until(lambda: self._stepped() and condition(), 60, "the condition")
             self.check()
             return
         for _ in range(limit):
@@ -103,7 +103,7 @@ class CheckpointRig(SlotRig):
 
     def step_until_only(self, condition: Callable[[], bool]) -> None:
         """Until it holds, with no other step than what the condition itself does."""
-        wait_until(condition, 20, "the condition")
+        wait_until(condition, 60, "the condition")
 
     def _stepped(self) -> bool:
         # other threads carry frames: an idle turn means nothing

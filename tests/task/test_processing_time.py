@@ -26,11 +26,11 @@ def test_due_timers_fire_in_time_order_and_of_one_time_in_order_of_registration(
         queue.register_timer(at_ms, partial(note, name))
     fire(queue)
     assert fired == [("past", 900)]
-    assert queue.next_ms() == 1010
+    assert queue.wait_ms() == 10
     clock.advance(20)
     fire(queue)
     assert fired[1:] == [("first", 1010), ("second", 1010)]
-    assert queue.next_ms() == 1030
+    assert queue.wait_ms() == 10
 
 
 def test_a_cancelled_timer_does_not_fire_even_if_a_timer_of_the_same_moment_cancels_it() -> None:
@@ -40,7 +40,7 @@ def test_a_cancelled_timer_does_not_fire_even_if_a_timer_of_the_same_moment_canc
     cancels.append(queue.register_timer(0, lambda _: fired.append("cancelled")))
     fire(queue)
     assert fired == []
-    assert queue.next_ms() is None
+    assert queue.wait_ms() is None
 
 
 def test_a_timer_may_register_the_next_one() -> None:
@@ -65,3 +65,26 @@ def test_a_stopped_task_fires_nothing_while_others_go_on() -> None:
     fire(queue)
     assert fired == ["two"]
     assert two.now_ms() == 0
+
+
+def test_a_wall_clock_that_is_set_back_holds_up_no_timer_and_none_fires_twice() -> None:
+    clock = ManualClock(10_000_000)
+    queue, fired = TimerQueue(clock), list[int]()
+    queue.register_timer(10_000_030, fired.append)
+    clock.jump(-3_600_000)
+    assert queue.wait_ms() == 30
+    clock.advance(30)
+    fire(queue)
+    assert fired == [10_000_030]
+    clock.jump(3_600_000)
+    fire(queue)
+    assert fired == [10_000_030]
+
+
+def test_a_wall_clock_that_is_set_ahead_makes_timers_due() -> None:
+    clock = ManualClock(1000)
+    queue, fired = TimerQueue(clock), list[int]()
+    queue.register_timer(2000, fired.append)
+    clock.jump(5000)
+    fire(queue)
+    assert fired == [2000]

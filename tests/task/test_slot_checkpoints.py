@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import re
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,9 +26,11 @@ from runtime.task.messages import (
     DeclineCheckpoint,
     SlotFailed,
     TaskState,
+    TaskStateChanged,
     TriggerCheckpoint,
 )
 from runtime.task.uploads import UploadThreads
+from tests.checkpoint.faulty import FaultyFileSystem
 from tests.support.waiting import wait_until
 from tests.task import test_checkpoints as jobs
 from tests.task.checkpoint_rig import CheckpointRig
@@ -244,7 +248,7 @@ def test_uploads_in_threads_are_acknowledged_by_the_loop(tmp_path: Path) -> None
         rig.step()
         return rig.is_acknowledged(1)
 
-    wait_until(stepped, 20, "the acknowledgements")
+    wait_until(stepped, 60, "the acknowledgements")
     assert all(message.metrics.async_ms >= 0 for message in rig.acknowledged(1))
     rig.release()
 
@@ -256,6 +260,9 @@ def test_a_checkpoint_that_was_given_up_during_its_upload_is_not_acknowledged(tm
     class Held:
         def submit(self, action: Callable[[], None]) -> None:
             held.append(action)
+
+        def abandon(self, action: Callable[[], None]) -> None:
+            assert action in held
 
         def close(self) -> None:
             held.clear()
@@ -273,6 +280,73 @@ def test_a_checkpoint_that_was_given_up_during_its_upload_is_not_acknowledged(tm
     rig.step()
     assert not rig.acknowledged(1) and not rig.declined(1)
     rig.release()
+
+
+class HangingFileSystem(FaultyFileSystem):
+    """Writes of some checkpoints do not come back before they may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_end = threading.Event()
+        self.hanging_below = 0
+        self.num_hanging = 0
+        self.fail = self._hang
+
+    def _hang(self, operation: str, uri: str) -> None:
+        number = re.search(r"/chk-(\d+)/", uri)
+        if operation == "write_new" and number is not None and int(number[1]) < self.hanging_below:
+            self.num_hanging += 1
+            self.may_end.wait(120)
+
+
+class OnHangingStorage:
+    """A job of which one task writes files, and a storage that hangs for its first checkpoints."""
+
+    def __init__(self, directory: Path, num_hanging: int, **threads: int) -> None:
+        self.files = HangingFileSystem()
+        self.files.hanging_below = num_hanging + 1
+        self.rig = CheckpointRig(jobs.counting(200_000, parallelism=1), directory, window_bytes=4_096).start()
+        self.rig.slot._files = self.files
+        self.rig.slot.uploads = UploadThreads("uploads-hanging", **threads)
+        for _ in range(8):
+            self.rig.step()
+        for number in range(1, num_hanging + 1):
+            self.rig.trigger(number)
+            self.step_until(lambda: self.files.num_hanging == number, "the upload")  # noqa: B023
+            self.rig.abort(number)
+
+    def step_until(self, condition: Callable[[], bool], what: str) -> None:
+        def stepped() -> bool:
+            self.rig.step()
+            return condition()
+
+        wait_until(stepped, 60, what)
+
+    def end(self) -> None:
+        self.files.may_end.set()
+        self.rig.release()
+
+
+def test_a_storage_that_hangs_for_a_while_costs_the_checkpoints_of_that_while_only(tmp_path: Path) -> None:
+    job = OnHangingStorage(tmp_path, num_hanging=3, num_threads=1)
+    job.rig.trigger(4)
+    job.step_until(lambda: job.rig.is_acknowledged(4), "a checkpoint while others hang")
+    job.files.may_end.set()
+    # what they write in the end is deleted, for nobody knows of it
+    job.step_until(lambda: len([c for c in job.files.calls if c[0] == "delete_file"]) == 3, "the end of their files")
+    job.step_until(lambda: not any(list((tmp_path / f"chk-{number}").iterdir()) for number in (1, 2, 3)), "that too")
+    # by the task that has nothing to write
+    assert [len(job.rig.acknowledged(number)) for number in (1, 2, 3)] == [1, 1, 1]
+    job.end()
+
+
+def test_a_task_fails_for_a_storage_that_hangs_for_ever(tmp_path: Path) -> None:
+    job = OnHangingStorage(tmp_path, num_hanging=3, num_threads=1, max_hanging=2)
+    job.rig.step()
+    changes = [change for link in job.rig.links.values() for change in link.all(TaskStateChanged)]
+    [failure] = [change.failure.message for change in changes if change.failure is not None]
+    assert failure.startswith("the checkpoint storage does not answer: 3 uploads")
+    job.end()
 
 
 @pytest.mark.parametrize("alignment", [Alignment.ALIGNED, Alignment.AT_LEAST_ONCE])

@@ -104,25 +104,23 @@ class AlignedWindowOperator(WindowOperator):
 
     def _sort_into_cells(self, rows: Iterator[Any], timestamps: list[int], keys: list[Any]) -> None:
         slide, offset = self._slide_ms, self._offset_ms
-        last_start: int | None = None
-        open_windows: list[Cells] = []
-        fired_windows: list[int] = []
-        cells: Cells = {}
-        is_simple = False
+        #: by window start, as far as they have one window and that has not fired
+        simple: dict[int, Cells] = {}
+        others: dict[int, tuple[list[Cells], list[int]]] = {}
         for value, timestamp, key in zip(rows, timestamps, keys, strict=True):
             start = timestamp - (timestamp - offset) % slide
-            if start != last_start:
-                last_start = start
-                open_windows, fired_windows = self._windows_from(start)
-                is_simple = len(open_windows) == 1 and not fired_windows
-                if is_simple:
-                    cells = open_windows[0]
-            if is_simple:
+            if start in simple:
+                cells = simple[start]
                 if key in cells:
                     cells[key].append(value)
                 else:
                     cells[key] = [value]
                 continue
+            if start not in others:
+                others[start] = self._windows_from(start)
+            open_windows, fired_windows = others[start]
+            if len(open_windows) == 1 and not fired_windows:
+                simple[start] = open_windows[0]
             if fired_windows:
                 self._fire_again(value, key, fired_windows)
             elif not open_windows:
@@ -205,13 +203,15 @@ class AlignedWindowOperator(WindowOperator):
 
     def _fold(self, pane: Pane, cells: Cells) -> None:
         fold, kept_of = self._contents.fold, pane.get
-        for key, elements in cells.items():
-            rows = iter(elements)
-            try:
+        elements: list[Any] = []
+        rows: Iterator[Any] = iter(())
+        try:
+            for key, elements in cells.items():
+                rows = iter(elements)
                 pane[key] = fold(kept_of(key), rows)
-            except Exception as error:
-                record = elements[failing_index(rows, len(elements))]
-                raise user_function_error(self.context, error, record, self._contents.function) from error
+        except Exception as error:
+            record = elements[failing_index(rows, len(elements))]
+            raise user_function_error(self.context, error, record, self._contents.function) from error
 
     def _add_cells_to_state(self, start: int, cells: Cells) -> None:
         set_key, key_by_id = self.backend.set_current_key, self._key_by_id

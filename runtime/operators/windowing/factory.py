@@ -64,6 +64,13 @@ class WindowOperatorFactory:
         if isinstance(self.assigner, MergingWindowAssigner) and not self._trigger().can_merge():
             raise TypeError(f"windows of {self.assigner!r} merge, and {type(self._trigger()).__name__} cannot")
 
+    @property
+    def window_type(self) -> str:
+        """What windows its state is kept by: state of others cannot be taken over."""
+        serializer = type(self.assigner.get_window_serializer()).__name__.removesuffix("Serializer")
+        # windows that merge are kept by a window that stands for those that became one
+        return f"merging {serializer}" if isinstance(self.assigner, MergingWindowAssigner) else serializer
+
     def create(self) -> WindowOperator:
         trigger = self._trigger()
         if self.trigger is None and isinstance(self.assigner, CountWindowAssigner):

@@ -1,0 +1,29 @@
+"""The names of key types, by which a job is kept from taking over state of other keys. Pure.
+
+Keys are stored in an encoding of their own, whatever their type; but state that was saved by text is never found again
+by numbers. Source: Flink, StateSerializerProvider, which compares the serializers of keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from runtime.common.typeinfo import TypeInformation, parse_type
+
+UNDECLARED: Final = "any"
+"""Of keys whose type the program has not declared."""
+
+
+def key_type_of(selector: Any) -> str:
+    """The name of the type that a key selector declares for its keys."""
+    declared = getattr(selector, "key_type", None)
+    # users' own selectors may have anything under that name
+    return repr(declared) if isinstance(declared, TypeInformation) else UNDECLARED
+
+
+def key_type_info(key_type: str) -> TypeInformation | None:
+    """The type behind a name; None if there is none, or not one."""
+    try:
+        return parse_type(key_type)
+    except ValueError:
+        return None
