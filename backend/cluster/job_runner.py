@@ -234,7 +234,9 @@ class JobRunner:
         except Exception as error:
             logger.exception("the JobMaster of job %s broke", self.job.id)
             self._broken = error
-            self._provider.release_attempt(self._driver.status().attempt)
+            status = self._driver.status()
+            for attempt in {status.attempt, *(task.attempt for task in status.tasks)}:
+                self._provider.release_attempt(attempt)
             self._provider.close()
 
     def _record_attempt(self, attempt: Attempt) -> bool:
@@ -292,9 +294,10 @@ class JobRunner:
 
     def _note_locations(self, snapshot: JobStatusSnapshot) -> None:
         """Remember where the slots of each attempt ran: a failure is shown long after they are gone."""
-        known = self._locations.setdefault(snapshot.attempt, {})
+        attempts = {task.slot: task.attempt for task in snapshot.tasks}
         for slot in snapshot.slots:
             if slot.pid is not None:
+                known = self._locations.setdefault(attempts.get(slot.slot, snapshot.attempt), {})
                 known[slot.slot] = f"{slot.host}:{slot.pid}"
         for attempt in sorted(self._locations)[:-20]:
             del self._locations[attempt]

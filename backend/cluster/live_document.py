@@ -20,7 +20,7 @@ from runtime.checkpoint.statistics import CheckpointsSnapshot
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
-from runtime.core.ids import SlotId, TaskId
+from runtime.core.ids import Attempt, SlotId, TaskId
 from runtime.graph.job_graph import JobGraph, JobVertex
 from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, TaskSnapshot
 from runtime.task.messages import FailureInfo, TaskState
@@ -72,7 +72,8 @@ class LiveDocument:
         self._graph = graph
         self._earlier = list(exceptions)
         self._last: Document = {}
-        self._attempt = -1
+        #: what the times are of
+        self._attempts: dict[TaskId, Attempt] = {}
         self._started: dict[TaskId, int] = {}
         self._ended: dict[TaskId, int] = {}
         self._inputs = {v.vertex_id: graph.in_edges(v.vertex_id) for v in graph.vertices}
@@ -95,10 +96,11 @@ class LiveDocument:
         """
         tasks = {t.task: t for t in snapshot.tasks} if snapshot is not None else {}
         parallelism = snapshot.parallelism if snapshot is not None else {}
-        if snapshot is not None and snapshot.attempt != self._attempt:
-            self._attempt = snapshot.attempt
-            self._started.clear()
-            self._ended.clear()
+        for task in tasks.values():
+            if self._attempts.get(task.task) != task.attempt:
+                self._attempts[task.task] = task.attempt
+                self._started.pop(task.task, None)
+                self._ended.pop(task.task, None)
         self._note_times(tasks.values(), now)
         job = self._job
         end = -1 if job.ended_at is None else job.ended_at
@@ -179,7 +181,7 @@ class LiveDocument:
         return {
             "index": task.subtask_index,
             "state": TaskState.CREATED.value if snapshot is None else snapshot.state.value,
-            "attempt": self._job.attempt,
+            "attempt": self._job.attempt if snapshot is None else snapshot.attempt,
             "slot": None if snapshot is None else snapshot.slot,
             "taskmanager": "" if place is None else place.taskmanager,
             "host": "" if place is None else place.host,

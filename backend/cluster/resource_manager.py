@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -98,10 +98,10 @@ class ResourceManager:
             self._pool.request(request)
         self._serve()
 
-    def withdraw(self, job_id: str) -> None:
-        """The job waits no longer."""
+    def withdraw(self, job_id: str, attempt: Attempt | None = None) -> None:
+        """The job, or that attempt of it, waits no longer."""
         with self._lock:
-            self._pool.withdraw(job_id)
+            self._pool.withdraw(job_id, attempt)
 
     def deploy(self, stage: Stage, deployment: dict[str, Any]) -> None:
         """Start a stage that was granted."""
@@ -123,13 +123,17 @@ class ResourceManager:
         except (OperationalError, OSError) as error:
             self.stage_ended(stage.key, f"it could not be deployed: {error}")
 
-    def end_attempt(self, job_id: str, attempt: Attempt) -> None:
-        """Have what runs of an attempt end; `stage_ended` follows."""
+    def end_attempt(self, job_id: str, attempt: Attempt, regions: Collection[int] | None = None) -> None:
+        """Have what runs of an attempt, or of these regions of it, end; `stage_ended` follows."""
+        by_worker: dict[str, list[int]] = {}
         with self._lock:
-            names = {s.taskmanager for s in self._pool.stages(job_id) if s.key.attempt == attempt}
-            workers = {self._taskmanagers[name].worker_name for name in names if name in self._taskmanagers}
-        for worker in workers:
-            self._end(worker, job_id, attempt)
+            for stage in self._pool.stages(job_id):
+                known = self._taskmanagers.get(stage.taskmanager)
+                is_wanted = stage.key.attempt == attempt and (regions is None or stage.region in regions)
+                if is_wanted and known is not None:
+                    by_worker.setdefault(known.worker_name, []).append(stage.key.stage)
+        for worker, stages in by_worker.items():
+            self._end(worker, job_id, attempt, None if regions is None else stages)
 
     def kill(self, job_id: str, processes: Sequence[tuple[str, str, int]]) -> None:
         """kill -9 slots' processes: (TaskManager, host, pid)."""
@@ -274,8 +278,10 @@ class ResourceManager:
             known = self._taskmanagers.get(stage.taskmanager)
             return None if known is None else known.worker_name
 
-    def _end(self, worker_name: str, job_id: str, attempt: Attempt) -> None:
-        self._command(worker_name, commands.END_TASK, commands.END_EXPIRY_S, job_id=job_id, attempt=attempt)
+    def _end(self, worker_name: str, job_id: str, attempt: Attempt, stages: Sequence[int] | None = None) -> None:
+        # a command that nothing but the attempt is in is understood by all
+        only = {} if stages is None else {"stages": list(stages)}
+        self._command(worker_name, commands.END_TASK, commands.END_EXPIRY_S, job_id=job_id, attempt=attempt, **only)
 
     def _command(self, worker_name: str, task: str, expires_s: float, **arguments: Any) -> None:
         try:

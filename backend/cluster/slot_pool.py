@@ -36,14 +36,14 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class SlotRequest:
-    """Slots of one attempt: all of them or none."""
+    """Slots of one attempt, or of those regions that are restarted: all of them or none."""
 
     job_id: str
     attempt: Attempt
     since_ms: int
     """When the job was submitted: who waits longest is served first, also when it restarts."""
     regions: Sequence[Sequence[SlotId]]
-    """The slots of each region."""
+    """The slots of each region of the job; none of one that is not restarted."""
 
     @property
     def count(self) -> int:
@@ -65,7 +65,7 @@ class SlotPool:
 
     def __init__(self) -> None:
         self._taskmanagers: dict[str, _TaskManager] = {}
-        self._waiting: dict[str, SlotRequest] = {}
+        self._waiting: dict[tuple[str, Attempt], SlotRequest] = {}
 
     @property
     def total(self) -> int:
@@ -90,12 +90,13 @@ class SlotPool:
         return [] if entry is None else list(entry.stages.values())
 
     def request(self, request: SlotRequest) -> None:
-        """Wait for slots; a job waits for one attempt at a time."""
-        self._waiting[request.job_id] = request
+        """Wait for slots; regions that are restarted alone wait for each their own attempt."""
+        self._waiting[request.job_id, request.attempt] = request
 
-    def withdraw(self, job_id: str) -> None:
-        """The job does not want slots any more; those that it has stay its own."""
-        self._waiting.pop(job_id, None)
+    def withdraw(self, job_id: str, attempt: Attempt | None = None) -> None:
+        """The job, or that attempt of it, does not want slots any more; those that it has stay its own."""
+        for key in [key for key in self._waiting if key[0] == job_id and attempt in (None, key[1])]:
+            del self._waiting[key]
 
     def release(self, key: StageKey) -> Stage | None:
         """A stage is over; None if it was known to be."""
@@ -122,21 +123,21 @@ class SlotPool:
         that stay empty until one does help nobody.
         """
         granted = []
-        for request in sorted(self._waiting.values(), key=lambda r: (r.since_ms, r.job_id)):
+        for request in sorted(self._waiting.values(), key=lambda r: (r.since_ms, r.job_id, r.attempt)):
             if 0 < request.count <= self.free:
-                del self._waiting[request.job_id]
+                del self._waiting[request.job_id, request.attempt]
                 granted.append((request, self._place(request)))
         return granted
 
     def shortage(self, job_id: str) -> str:
         """What a waiting job lacks, for people; empty if it does not wait."""
-        request = self._waiting.get(job_id)
-        if request is None:
+        count = sum(request.count for (of, _), request in self._waiting.items() if of == job_id)
+        if not count:
             return ""
         if not self._taskmanagers:
-            return f"needs {_slots(request.count)}, no TaskManager is registered"
-        where = "" if request.count <= self.total else f" (the cluster has {self.total} in all)"
-        return f"needs {_slots(request.count)}, {self.free} {'is' if self.free == 1 else 'are'} free{where}"
+            return f"needs {_slots(count)}, no TaskManager is registered"
+        where = "" if count <= self.total else f" (the cluster has {self.total} in all)"
+        return f"needs {_slots(count)}, {self.free} {'is' if self.free == 1 else 'are'} free{where}"
 
     def _place(self, request: SlotRequest) -> list[Stage]:
         """Large regions first, each into the TaskManager that it fills best; one that fits nowhere is cut up."""

@@ -67,12 +67,17 @@ class ClusterSlotProvider:
         self._lock = threading.Lock()
         #: granted and not deployed yet; the machine asks for the first attempt's slots only when they are there
         self._reserved: list[Stage] = []
-        self._wanted: Attempt | None = None
+        #: regions whose slots have been asked for and not released, by attempt
+        self._wanted: dict[Attempt, set[int]] = {}
+        self._recording = threading.Lock()
+        #: the highest attempt that is recorded
+        self._recorded = Attempt(-1)
         self._begun = False
-        #: stages of the current attempt that are not over, by region
-        self._running: dict[int, list[Stage]] = {}
-        self._region_stages: dict[int, int] = {}
-        self._errors: dict[int, str] = {}
+        #: stages that are not over, by attempt and region
+        self._running: dict[tuple[Attempt, int], list[Stage]] = {}
+        self._region_stages: dict[tuple[Attempt, int], int] = {}
+        self._errors: dict[tuple[Attempt, int], str] = {}
+        #: of the latest attempt of its region
         self._stage_of: dict[SlotId, Stage] = {}
         self._control = ControlServer(host, self._token, self._on_message, self._on_lost)
         resources.attach(job_id, self)
@@ -90,11 +95,29 @@ class ClusterSlotProvider:
 
     def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
         with self._lock:
-            self._wanted, self._begun = attempt, True
+            self._wanted.setdefault(attempt, set()).update(region.index for region in regions)
+            self._begun = True
+            is_alone = len(self._wanted) > 1
             reserved, self._reserved = self._reserved, []
         if reserved and reserved[0].key.attempt == attempt:
             self._deploy(reserved)
-        elif self._record_attempt(attempt):
+        elif is_alone:
+            # it may have to wait for the database, and the slots of other regions must not wait for their heartbeats
+            threading.Thread(
+                target=self._request_recorded, args=(attempt, regions), name=f"attempt-{attempt}", daemon=True
+            ).start()
+        else:
+            self._request_recorded(attempt, regions)
+
+    def _request_recorded(self, attempt: Attempt, regions: Sequence[Region]) -> None:
+        with self._recording:
+            if attempt > self._recorded:
+                if not self._record_attempt(attempt):
+                    return
+                self._recorded = attempt
+        with self._lock:
+            is_wanted = attempt in self._wanted
+        if is_wanted:
             self._resources.request(self._request(attempt, regions))
 
     def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
@@ -107,15 +130,21 @@ class ClusterSlotProvider:
         where = self.placements()
         self._resources.kill(self._job_id, [(where[p.slot], p.host, p.pid) for p in processes if p.slot in where])
 
-    def release_attempt(self, attempt: Attempt) -> None:
+    def release_attempt(self, attempt: Attempt, regions: Sequence[Region] | None = None) -> None:
+        only = None if regions is None else {region.index for region in regions}
         with self._lock:
-            self._wanted = None
             unused, self._reserved = self._reserved, []
-        self._resources.withdraw(self._job_id)
+            left = set() if only is None else self._wanted.get(attempt, set()) - only
+            if left:
+                self._wanted[attempt] = left
+            else:
+                self._wanted.pop(attempt, None)
+        self._resources.withdraw(self._job_id, attempt)
         for stage in unused:
             self._resources.give_back(stage)
-        self._control.disconnect(attempt)
-        self._resources.end_attempt(self._job_id, attempt)
+        for slot in (None,) if regions is None else [slot for region in regions for slot in region.slots]:
+            self._control.disconnect(attempt, slot)
+        self._resources.end_attempt(self._job_id, attempt, only)
 
     def close(self) -> None:
         self._resources.wait_until_free(self._job_id, CLOSE_TIMEOUT_S)
@@ -126,12 +155,12 @@ class ClusterSlotProvider:
 
     def granted(self, request: SlotRequest, stages: Sequence[Stage]) -> None:
         with self._lock:
-            wanted, begun = self._wanted, self._begun
+            wanted, begun = set(self._wanted), self._begun
             if not begun:
                 self._reserved = list(stages)
         if not begun:
             self._on_reserved()
-        elif wanted == request.attempt:
+        elif request.attempt in wanted:
             self._deploy(stages)
         else:
             for stage in stages:
@@ -139,6 +168,7 @@ class ClusterSlotProvider:
 
     def stage_ended(self, stage: Stage, error: str | None) -> None:
         attempt, region = stage.key.attempt, stage.region
+        key = (attempt, region)
         with self._lock:
             if stage in self._reserved:
                 # its TaskManager is gone before the job began: the attempt will ask again
@@ -147,14 +177,14 @@ class ClusterSlotProvider:
                 running = None
             else:
                 unused = []
-                running = self._running.get(region, [])
+                running = self._running.get(key, [])
                 if stage not in running:
                     return
                 running.remove(stage)
                 if error is not None:
-                    self._errors.setdefault(region, error)
-            first_error = self._errors.get(region)
-            is_only = self._region_stages.get(region) == 1
+                    self._errors.setdefault(key, error)
+            first_error = self._errors.get(key)
+            is_only = self._region_stages.get(key) == 1
         for other in unused:
             self._resources.give_back(other)
         if running is None:
@@ -168,15 +198,18 @@ class ClusterSlotProvider:
     # --- small things -------------------------------------------------------------------------------------------------
 
     def _request(self, attempt: Attempt, regions: Sequence[Region]) -> SlotRequest:
-        return SlotRequest(self._job_id, attempt, self._since_ms, tuple(tuple(region.slots) for region in regions))
+        slots = {region.index: tuple(region.slots) for region in regions}
+        by_index = tuple(slots.get(index, ()) for index in range(max(slots, default=-1) + 1))
+        return SlotRequest(self._job_id, attempt, self._since_ms, by_index)
 
     def _deploy(self, stages: Sequence[Stage]) -> None:
         with self._lock:
-            self._running, self._errors = {}, {}
+            self._forget_old()
             for stage in stages:
-                self._running.setdefault(stage.region, []).append(stage)
-            self._region_stages = {region: len(of_region) for region, of_region in self._running.items()}
-            self._stage_of = {slot: stage for stage in stages for slot in stage.slots}
+                self._running.setdefault((stage.key.attempt, stage.region), []).append(stage)
+            for key in {(stage.key.attempt, stage.region) for stage in stages}:
+                self._region_stages[key] = len(self._running[key])
+            self._stage_of |= {slot: stage for stage in stages for slot in stage.slots}
         deployment: dict[str, Any] = {
             "control_address": self._control.address,
             "token": self._token,
@@ -187,6 +220,17 @@ class ClusterSlotProvider:
         }
         for stage in stages:
             self._resources.deploy(stage, deployment)
+
+    def _forget_old(self) -> None:
+        """Forget attempts that have been released, and whose stages are over; with the lock."""
+        over = [key for key in self._region_stages if key[0] not in self._wanted and not self._running.get(key)]
+        for key in over:
+            del self._region_stages[key]
+            self._running.pop(key, None)
+            self._errors.pop(key, None)
+        of_job = [slot for slot, stage in self._stage_of.items() if stage.key.attempt not in self._wanted]
+        for slot in of_job:
+            del self._stage_of[slot]
 
     def _on_message(self, slot: SlotId, message: SlotMessage) -> None:
         self._post(SlotMessageReceived(message, slot))

@@ -118,7 +118,7 @@ class TaskManager:
         """End all stages (4 s at most) and say farewell."""
         self._stopping.set()
         with self._lock:
-            groups = {_group(job, attempt) for job, attempt, _ in self._running}
+            groups = {_group(*key) for key in self._running}
         for group in groups:
             self._stages.cancel(group)
         with self._ended:
@@ -149,14 +149,17 @@ class TaskManager:
                 return
             self._running.add(key)
         logger.info("job %s, attempt %d: stage %d with %d slots begins", job_id, attempt, stage, len(spec.slots))
-        self._stages.start(_group(job_id, attempt), spec, lambda error: self._stage_ended(key, error))
+        self._stages.start(_group(*key), spec, lambda error: self._stage_ended(key, error))
 
-    def end(self, epoch: int, job_id: str, attempt: int) -> None:
+    def end(self, epoch: int, job_id: str, attempt: int, stages: list[int] | None = None) -> None:
         with self._lock:
-            wanted = self._accepts(epoch) and any(key[:2] == (job_id, attempt) for key in self._running)
-        if wanted:
+            wanted = [
+                key for key in self._running if key[:2] == (job_id, attempt) and (stages is None or key[2] in stages)
+            ]
+            accepted = self._accepts(epoch)
+        if accepted and wanted:
             # waits for stages that leave by themselves: not in a thread of the worker's
-            target = threading.Thread(target=self._stages.end, args=(_group(job_id, attempt),), daemon=True)
+            target = threading.Thread(target=self._stages.end, args=([_group(*key) for key in wanted],), daemon=True)
             target.start()
 
     def kill(self, epoch: int, processes: list[tuple[str, int]]) -> None:
@@ -264,5 +267,5 @@ def hardware() -> dict[str, int]:
     }
 
 
-def _group(job_id: str, attempt: int) -> str:
-    return f"{job_id}-{attempt}"
+def _group(job_id: str, attempt: int, stage: int) -> str:
+    return f"{job_id}-{attempt}-{stage}"

@@ -16,7 +16,8 @@ class CommandReceiver(Protocol):
 
     def deploy(self, command_id: str, epoch: int, deployment: dict[str, object]) -> None: ...
 
-    def end(self, epoch: int, job_id: str, attempt: int) -> None: ...
+    def end(self, epoch: int, job_id: str, attempt: int, stages: list[int] | None = None) -> None:
+        """End an attempt's stages here; None = all."""
 
     def kill(self, epoch: int, processes: list[tuple[str, int]]) -> None: ...
 
@@ -46,8 +47,8 @@ def deploy(command_id: str, epoch: int, **deployment: object) -> None:
 
 
 @app.task(name=END_TASK)
-def end(command_id: str, epoch: int, job_id: str, attempt: int) -> None:
-    _receiver().end(epoch, job_id, attempt)
+def end(command_id: str, epoch: int, job_id: str, attempt: int, stages: list[int] | None = None) -> None:
+    _receiver().end(epoch, job_id, attempt, stages)
 
 
 @app.task(name=KILL_TASK)

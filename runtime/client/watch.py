@@ -94,7 +94,7 @@ def watch_job(client: RestClient, job_id: str, terminal: Terminal) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LogChoice:
-    """Which log files are meant; None = the latest attempt, all slots, both kinds."""
+    """Which log files are meant; None = the latest attempt of each slot, all slots, both kinds."""
 
     attempt: int | None = None
     slot: int | None = None
@@ -107,13 +107,14 @@ class LogChoice:
             files: as REST lists them.
             with_rotated: whether what was rotated away is meant too.
         """
-        attempt = self.attempt
-        if attempt is None:
-            attempt = max((file["attempt"] for file in files), default=0)
+        # a region that was not restarted with the others is of an older attempt
+        latest: dict[int, int] = {}
+        for file in files:
+            latest[file["slot"]] = max(file["attempt"], latest.get(file["slot"], 0))
         chosen = [
             (file["slot"], file["kind"], is_current, file["name"])
             for file in files
-            if file["attempt"] == attempt
+            if file["attempt"] == (latest[file["slot"]] if self.attempt is None else self.attempt)
             and self.slot in (None, file["slot"])
             and self.kind in (None, file["kind"])
             and ((is_current := file["name"].endswith(file["kind"])) or with_rotated)

@@ -222,6 +222,11 @@ TASK_STALL_TIMEOUT: ConfigOption[Duration] = (
 """How long one call of user code may keep a slot of a running job from everything else; then the slot's process hangs,
 and the job restarts. 0 = for ever. Opening functions and restoring state do not count. Tidemark's own."""
 
+FAILOVER_STRATEGY: ConfigOption[str] = (
+    ConfigOptions.key("jobmanager.execution.failover-strategy").choice_type("region", "full").default_value("region")
+)
+"""What a failure restarts: the pipelined region that it is in, or the whole job. Regions that share slots are one."""
+
 SPARK_MASTER: ConfigOption[str | None] = ConfigOptions.key("spark.master").string_type().no_default_value()
 """Master URL of the Spark cluster. Not set: local[n], n the number of slots. Spark's own key."""
 

@@ -45,10 +45,13 @@ class SparkSlots:
         self._lease_ms = configuration.get(options.HEARTBEAT_TIMEOUT).to_millis()
         self._window_bytes = configuration.get(options.CHANNEL_WINDOW_BYTES)
         self._floating_bytes = configuration.get(options.FLOATING_BYTES_PER_GATE)
+        #: regions whose stages run or have been asked for
+        self._regions: dict[Attempt, list[Region]] = {}
         host = "127.0.0.1" if self._local else str(context.getConf().get("spark.driver.host"))
         self._control = ControlServer(host, self._token, self._on_message, self._on_lost)
 
     def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
+        self._regions.setdefault(attempt, []).extend(regions)
         for region in regions:
             spec = SlotSpec(
                 slots=tuple(region.slots),
@@ -60,7 +63,7 @@ class SparkSlots:
                 window_bytes=self._window_bytes,
                 floating_bytes=self._floating_bytes,
             )
-            self._stages.start(self._group(attempt), spec, self._stage_ended(region.index, attempt))
+            self._stages.start(self._group(attempt, region.index), spec, self._stage_ended(region.index, attempt))
 
     def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
         self._control.send(slot, attempt, message)
@@ -72,16 +75,22 @@ class SparkSlots:
         for process in processes:
             kill_worker(process.host, process.pid)
 
-    def release_attempt(self, attempt: Attempt) -> None:
-        self._control.disconnect(attempt)
-        self._stages.end(self._group(attempt))
+    def release_attempt(self, attempt: Attempt, regions: Sequence[Region] | None = None) -> None:
+        held = self._regions.pop(attempt, [])
+        over = held if regions is None else regions
+        left = [region for region in held if region not in over]
+        if left:
+            self._regions[attempt] = left
+        for slot in (slot for region in over for slot in region.slots):
+            self._control.disconnect(attempt, slot)
+        self._stages.end([self._group(attempt, region.index) for region in over])
 
     def close(self) -> None:
         self._stages.join()
         self._control.stop()
 
-    def _group(self, attempt: Attempt) -> str:
-        return f"{self._job_id}-{attempt}"
+    def _group(self, attempt: Attempt, region: int) -> str:
+        return f"{self._job_id}-{attempt}-{region}"
 
     def _stage_ended(self, region: int, attempt: Attempt) -> Callable[[str | None], None]:
         return lambda error: self._post(StageEnded(region, attempt, error))

@@ -100,9 +100,10 @@ class _LocalSlots:
         for process in processes:
             self._remove(process.slot, attempt)
 
-    def release_attempt(self, attempt: Attempt) -> None:
+    def release_attempt(self, attempt: Attempt, regions: Sequence[Region] | None = None) -> None:
+        over = None if regions is None else {slot for region in regions for slot in region.slots}
         for slot, of_attempt in list(self.slots):
-            if of_attempt == attempt:
+            if of_attempt == attempt and (over is None or slot in over):
                 self._remove(slot, attempt)
 
     def close(self) -> None:

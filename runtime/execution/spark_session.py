@@ -54,8 +54,13 @@ DEFAULT_SETTINGS = {
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "30s",
 }
-#: what keeps NumPy and Arrow from starting threads when they are imported, so that a process that has them can fork
-FORK_SAFE_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+#: what keeps NumPy, Arrow and Polars from starting threads when they are imported, so that a process that has them can
+#: fork
+FORK_SAFE_ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    "_RJEM_MALLOC_CONF": "background_thread:false",
+}
 #: of an embedded session, whose processes find this package: workers begin with everything imported
 PRELOADING_SETTINGS = {
     "spark.python.daemon.module": "runtime.execution.spark_daemon",

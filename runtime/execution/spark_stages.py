@@ -10,7 +10,8 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,13 +53,23 @@ class SparkStages:
             self._groups.setdefault(group, []).append(thread)
         thread.start()
 
-    def end(self, group: str) -> None:
-        """Give the group's stages a moment to end by themselves, then cancel those that have not."""
-        deadline_s = LEAVE_TIMEOUT_S
-        for thread in self._threads(group):
-            thread.join(deadline_s)
-        if any(thread.is_alive() for thread in self._threads(group)):
-            self.cancel(group)
+    def warm_up(self) -> None:
+        """Have Spark start the process that it forks workers from, whose imports the first stage would wait for.
+
+        Returns at once. If it comes to nothing, the first stage tells why.
+        """
+        thread = InheritableThread(target=self._run_nothing, name="stage-warm-up")
+        thread.daemon = True
+        thread.start()
+
+    def end(self, groups: Sequence[str]) -> None:
+        """Give the groups' stages a moment, in all, to end by themselves, then cancel those that have not."""
+        deadline_s = time.monotonic() + LEAVE_TIMEOUT_S
+        for thread in (thread for group in groups for thread in self._threads(group)):
+            thread.join(max(0.0, deadline_s - time.monotonic()))
+        for group in groups:
+            if any(thread.is_alive() for thread in self._threads(group)):
+                self.cancel(group)
 
     def cancel(self, group: str) -> None:
         """Have Spark end the group's stages; their workers are killed within 4 s."""
@@ -72,6 +83,10 @@ class SparkStages:
             threads = [thread for group in self._groups.values() for thread in group]
         for thread in threads:
             thread.join(STAGE_END_TIMEOUT_S)
+
+    def _run_nothing(self) -> None:
+        with suppress(Exception):
+            self._context.parallelize([0], 1).foreach(bool)
 
     def _threads(self, group: str) -> Iterable[threading.Thread]:
         with self._lock:

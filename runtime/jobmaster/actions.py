@@ -65,6 +65,8 @@ class ReleaseAttempt:
     """The attempt is over: cancel its stages if they still run, forget its streams."""
 
     attempt: Attempt
+    regions: Sequence[Region] | None = None
+    """Only these regions of it are over; None = all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -343,6 +343,8 @@ class StorageWorker:
         )
         if orphans.files or orphans.directories:
             self._home.files.delete(orphans.files, orphans.directories)
+            # one that was found damaged is among them
+            self._directories.difference_update(orphans.directories)
 
     def _opened(self) -> CompletedCheckpointStore:
         if self._store is None:

@@ -18,6 +18,7 @@ from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.messages import (
     Acknowledged,
     AttemptEnded,
+    AttemptInterrupted,
     AttemptRunning,
     CoordinatorAction,
     CoordinatorEvent,
@@ -163,6 +164,8 @@ class JobCheckpoints:
         self._stopping: tuple[str, str, CheckpointId] | None = None
         #: why the attempt is over; None while all its tasks run or have finished
         self._over: str | None = "the job did not run"
+        #: the latest attempt that all tasks have run in
+        self._attempt: Attempt | None = None
         self._all_finished = False
         self._final_is_complete = False
         self._retry_final_at_ms: float | None = None
@@ -246,8 +249,18 @@ class JobCheckpoints:
 
     # --- the attempt --------------------------------------------------------------------------------------------------
 
-    def attempt_running(self, attempt: Attempt, graph: JobGraph, coordinator_slots: Iterable[SlotId]) -> None:
-        """All tasks run, or have finished."""
+    def attempt_running(
+        self, attempt: Attempt, oldest: Attempt, graph: JobGraph, coordinator_slots: Iterable[SlotId]
+    ) -> None:
+        """All tasks run, or have finished.
+
+        Args:
+            attempt: number of the attempt; of the latest one, if regions have been restarted.
+            oldest: of the regions' attempts.
+            graph: with its parallelisms.
+            coordinator_slots: slots that host source coordinators.
+        """
+        self._attempt = attempt
         self._over = None
         rescale, self._rescale = self._rescale, None
         if rescale is not None and rescale.is_triggered:
@@ -255,7 +268,7 @@ class JobCheckpoints:
             self._act(RequestAnswered(rescale.request_id))
         else:
             self._rescale = rescale
-        self._handle(AttemptRunning(attempt, graph, frozenset(coordinator_slots)))
+        self._handle(AttemptRunning(attempt, graph, frozenset(coordinator_slots), oldest))
 
     def task_finished(self, task: TaskId) -> None:
         """A task of the running attempt has ended its output."""
@@ -279,6 +292,21 @@ class JobCheckpoints:
     def may_commit_again(self) -> bool:
         """Whether an attempt that fails while it commits can be repeated: what it commits is in a checkpoint."""
         return self._final_is_complete or self._stopping is not None
+
+    @property
+    def may_be_interrupted(self) -> bool:
+        """Whether the job is not about to do what only the whole of it can: stop, end, or change its parallelism."""
+        is_rescaling = self._rescale is not None and self._rescale.is_triggered
+        is_ending = self._all_finished or self._stopping is not None
+        plain = all(purpose is _Purpose.SNAPSHOT for purpose in self._purposes.values())
+        return plain and not is_rescaling and not is_ending
+
+    def interrupted(self, cause: str) -> None:
+        """Some regions are being restarted, while the others go on; `attempt_running` follows."""
+        self._over = cause
+        self._handle(AttemptInterrupted(cause))
+        if self._rescale is not None:
+            self._answer_rescale(cause)
 
     def attempt_ended(self, cause: str) -> None:
         """The attempt is being torn down."""
@@ -310,15 +338,22 @@ class JobCheckpoints:
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
-    def message(self, message: CheckpointMessage) -> None:
-        """What a slot says of a checkpoint, whatever its attempt."""
+    def message(self, message: CheckpointMessage, is_current: bool) -> None:
+        """What a slot says of a checkpoint, whatever its attempt.
+
+        Args:
+            message: what it says.
+            is_current: whether its attempt is the one that its region is of.
+        """
+        # regions that were not restarted are of an older attempt than the job, and take part all the same
+        attempt = self._attempt if is_current and self._attempt is not None else message.attempt
         match message:
-            case AcknowledgeCheckpoint(_, attempt, task, checkpoint_id, state, metrics):
+            case AcknowledgeCheckpoint(_, _, task, checkpoint_id, state, metrics):
                 self._handle(Acknowledged(attempt, task, checkpoint_id, state, metrics))
-            case DeclineCheckpoint(_, attempt, _, checkpoint_id, cause, counts):
+            case DeclineCheckpoint(_, _, _, checkpoint_id, cause, counts):
                 self._tell(f"checkpoint {checkpoint_id} declined: {cause.message}")
                 self._handle(Declined(attempt, checkpoint_id, cause.message, counts))
-            case CoordinatorsSnapshotted(slot, attempt, checkpoint_id, states):
+            case CoordinatorsSnapshotted(slot, _, checkpoint_id, states):
                 self._handle(CoordinatorsAnswered(slot, attempt, checkpoint_id, states))
 
     def stored(self, answer: Stored | NotStored) -> None:

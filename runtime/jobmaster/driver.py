@@ -262,8 +262,8 @@ class JobMasterDriver:
                 self._provider.kill_slots(attempt, processes)
             case RefuseSlot(slot, attempt, cause):
                 self._provider.refuse(slot, attempt, cause)
-            case ReleaseAttempt(attempt):
-                self._provider.release_attempt(attempt)
+            case ReleaseAttempt(attempt, regions):
+                self._provider.release_attempt(attempt, regions)
             case StoreCheckpoint() | ForgetCheckpoints() | DeleteFiles() | SweepOrphans():
                 self._storage.put(action)
             case RequestAnswered():

@@ -87,6 +87,7 @@ class ExecutionGraph:
         self._by_slot: dict[SlotId, list[ExecutionTask]] = {slot: [] for slot in self.slots}
         for task_ in self.tasks.values():
             self._by_slot[task_.slot].append(task_)
+        self._region_of = {slot: region for region in self.regions for slot in region.slots}
 
     @property
     def slots(self) -> tuple[SlotId, ...]:
@@ -118,9 +119,24 @@ class ExecutionGraph:
         current.state = state
         return True
 
-    def all_in(self, states: Collection[TaskState]) -> bool:
-        """Whether every task is in one of these states."""
-        return all(t.state in states for t in self.tasks.values())
+    def all_in(self, states: Collection[TaskState], slots: Iterable[SlotId] | None = None) -> bool:
+        """Whether every task, or every one of these slots, is in one of these states."""
+        return all(t.state in states for t in self.tasks_of(slots))
+
+    def tasks_of(self, slots: Iterable[SlotId] | None = None) -> Iterable[ExecutionTask]:
+        """The tasks of these slots; None = all."""
+        if slots is None:
+            return self.tasks.values()
+        return [task for slot in slots for task in self._by_slot[slot]]
+
+    def region_of(self, slot: SlotId) -> Region:
+        """The region that a slot belongs to."""
+        return self._region_of[slot]
+
+    def reset(self, slots: Iterable[SlotId]) -> None:
+        """The tasks of these slots are to run again, from CREATED."""
+        for task in self.tasks_of(slots):
+            task.state, task.failure, task.metrics = TaskState.CREATED, None, {}
 
     def deployments(
         self, slot: SlotId, restore: Mapping[TaskId, TaskRestore] | None = None
@@ -161,6 +177,11 @@ class ExecutionGraph:
     def _region(self, index: int, vertices: Iterable[JobVertex]) -> Region:
         tasks = [TaskId(v.vertex_id, i) for v in vertices for i in range(v.parallelism)]
         return Region(index, tuple(sorted({self.tasks[task].slot for task in tasks})), tuple(tasks))
+
+
+def num_slots(graph: JobGraph) -> int:
+    """How many slots a job needs."""
+    return _assign_slots(_components(graph))[1]
 
 
 def _components(graph: JobGraph) -> list[list[JobVertex]]:

@@ -19,7 +19,8 @@ class JobState(enum.Enum):
     CANCELED = "CANCELED"
     FINISHED = "FINISHED"
     RESTARTING = "RESTARTING"
-    """The failed attempt is over; the next one waits for its delay. Or: the job is being redeployed on purpose."""
+    """The failed attempt is over; the next one waits for its delay. Or: the job is being redeployed on purpose. Or:
+    some regions are being restarted, while the others go on."""
 
     @property
     def is_terminal(self) -> bool:
@@ -31,7 +32,7 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     JobState.RUNNING: frozenset({JobState.FINISHED, JobState.FAILING, JobState.CANCELLING, JobState.RESTARTING}),
     JobState.FAILING: frozenset({JobState.RESTARTING, JobState.FAILED, JobState.CANCELLING}),
     JobState.CANCELLING: frozenset({JobState.CANCELED}),
-    JobState.RESTARTING: frozenset({JobState.CREATED, JobState.CANCELLING}),
+    JobState.RESTARTING: frozenset({JobState.CREATED, JobState.RUNNING, JobState.FAILING, JobState.CANCELLING}),
     JobState.FAILED: frozenset(),
     JobState.CANCELED: frozenset(),
     JobState.FINISHED: frozenset(),

@@ -3,8 +3,9 @@
 One attempt goes: request slots → all registered → Deploy → all tasks INITIALIZING → Start → all RUNNING → all FINISHED
 → (with checkpoints: a last one) → CommitFinished → all committed → ReleaseSlot → all left. Any failure or cancellation
 turns into the teardown: cancel tasks → release slots → kill what did not leave; then the restart strategy decides.
-There is at most one attempt at a time, and what an older one says is refused and counted. Checkpoints are the business
-of JobCheckpoints, whose decisions are taken after each event. Times are monotonic milliseconds.
+There is at most one attempt at a time, and what an older one says is refused and counted. A region that fails alone is
+restarted by RegionRestarts, while the machine stays in STARTED. Checkpoints are the business of JobCheckpoints, whose
+decisions are taken after each event. Times are monotonic milliseconds.
 Source: Flink, JobMaster, DefaultScheduler, states of the AdaptiveScheduler.
 """
 
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import replace
 from random import Random
 
 from runtime.checkpoint.assignment import Assignment, StateAssignmentError
@@ -25,14 +25,10 @@ from runtime.jobmaster.actions import (
     DeliverClientOutput,
     JobMasterAction,
     JobStateChanged,
-    KillSlots,
     RefuseSlot,
-    ReleaseAttempt,
     RequestAnswered,
-    RequestSlots,
-    SendToSlot,
-    SlotProcess,
 )
+from runtime.jobmaster.attempt_run import AttemptRun
 from runtime.jobmaster.checkpointing import (
     CancelJob,
     CommitJob,
@@ -55,35 +51,33 @@ from runtime.jobmaster.events import (
     Submitted,
     Tick,
 )
-from runtime.jobmaster.execution_graph import ExecutionGraph
+from runtime.jobmaster.execution_graph import Region
+from runtime.jobmaster.failover import decide_restart
 from runtime.jobmaster.job_state import TRANSITIONS, JobState
 from runtime.jobmaster.options import JobMasterOptions
 from runtime.jobmaster.phases import DEPLOYED, PHASE_STATES, RUNNING, TEARDOWN, IllegalTransitionError, Phase
+from runtime.jobmaster.regions import RegionOwner, RegionRestarts
 from runtime.jobmaster.rescaling import RescaleError, rescaled
 from runtime.jobmaster.restart_strategy import RestartStrategy, create_restart_strategy
-from runtime.jobmaster.slot_registry import SlotEntry, SlotRegistry
-from runtime.jobmaster.status import ExceptionHistory, JobStatusSnapshot, SlotSnapshot, TaskSnapshot
+from runtime.jobmaster.slot_registry import SlotRegistry
+from runtime.jobmaster.status import ExceptionHistory, JobStatusSnapshot
 from runtime.task.messages import (
     AcknowledgeCheckpoint,
-    CancelTasks,
     ClientOutput,
     CommitFinished,
     CoordinatorsSnapshotted,
     DeclineCheckpoint,
     DeliverOperatorEvent,
-    Deploy,
     FailureInfo,
     Heartbeat,
     HeartbeatRequest,
     JobMasterMessage,
     OperatorEvent,
     RegisterSlot,
-    ReleaseSlot,
     SlotCommitted,
     SlotFailed,
     SlotLeaving,
     SlotMessage,
-    Start,
     TaskState,
     TaskStateChanged,
 )
@@ -133,6 +127,9 @@ class JobMasterMachine:
         self.attempt = Attempt(first_attempt - 1)
         self.restarts = 0
         self.refused_messages = 0
+        self._now_ms = 0.0
+        self._actions: list[JobMasterAction] = []
+        self._story: deque[str] = deque(maxlen=STORY_LENGTH)
         self._restart_strategy = restart_strategy
         self._max_slots = max_slots
         self._checkpoints = JobCheckpoints(coordinator, self._send_checkpoint_message, self._act, self._tell)
@@ -142,11 +139,10 @@ class JobMasterMachine:
         self._is_planned = False
         self._exceptions = ExceptionHistory()
         self._submitted = False
-        #: of the current attempt, or the last one; None before the first
-        self._execution: ExecutionGraph | None = None
-        self._slots = SlotRegistry(())
-        self._committed: set[SlotId] = set()
-        self._killed: set[SlotId] = set()
+        #: the current attempt, or the last one; before the first one of no number
+        self._run = AttemptRun(graph, self.attempt, self._act, self._tell)
+        self._regions = self._watch_regions()
+        self._has_begun = False
         #: whether every task of the attempt has finished
         self._has_ended = False
         self._cancel_after_commit = False
@@ -157,9 +153,6 @@ class JobMasterMachine:
         #: earliest time of the next attempt; None = there will be none
         self._restart_at_ms: float | None = None
         self._state_since_ms: dict[JobState, float] = {}
-        self._now_ms = 0.0
-        self._actions: list[JobMasterAction] = []
-        self._story: deque[str] = deque(maxlen=STORY_LENGTH)
 
     # --- what the driver calls ----------------------------------------------------------------------------------------
 
@@ -184,7 +177,7 @@ class JobMasterMachine:
                 self._on_message(message, slot)
             case SlotLost(slot, attempt, cause):
                 self._tell(f"{event}")
-                if self._is_current(attempt) and slot in self._slots and not self._slots.is_gone(slot):
+                if self._is_current(attempt, slot) and slot in self._run.slots and not self._run.slots.is_gone(slot):
                     self._lose(slot, cause)
             case StageEnded():
                 self._tell(f"{event}")
@@ -213,7 +206,7 @@ class JobMasterMachine:
 
     def next_deadline_ms(self) -> float | None:
         """When the next Tick is due; None = not before another event."""
-        deadlines = [self._deadline_ms, self._checkpoints.next_deadline_ms()]
+        deadlines = [self._deadline_ms, self._checkpoints.next_deadline_ms(), self._regions.next_deadline_ms()]
         if self.phase is not Phase.IDLE and self._slots.live():
             deadlines.append(self._next_heartbeat_ms)
             if self._judges_silence:
@@ -222,15 +215,14 @@ class JobMasterMachine:
 
     def status(self) -> JobStatusSnapshot:
         """How the job stands."""
-        tasks = self._execution.tasks.values() if self._execution is not None else ()
         return JobStatusSnapshot(
             job_id=self.graph.job_id,
             name=self.graph.name,
             state=self.state,
             attempt=self.attempt,
             restarts=self.restarts,
-            tasks=tuple(TaskSnapshot(t.task, t.name, t.slot, t.state, t.metrics) for t in tasks),
-            slots=tuple(SlotSnapshot(e.slot, e.status, e.pid, e.host) for e in self._slots.entries()),
+            tasks=self._run.task_snapshots() if self._has_begun else (),
+            slots=self._run.slot_snapshots() if self._has_begun else (),
             exceptions=self._exceptions.entries(),
             state_since_ms=dict(self._state_since_ms),
             refused_messages=self.refused_messages,
@@ -258,13 +250,16 @@ class JobMasterMachine:
             require((self._deadline_ms is not None) == (self.state is JobState.RESTARTING), "restart without a time")
             require(not self._slots.live(), "live slots without an attempt")
             return
-        execution = self._run
-        require(execution.attempt == self.attempt, "the execution graph is of another attempt")
+        self._regions.check_invariants()
+        require(self.phase is Phase.STARTED or not self._regions, "a region restarts beside the job")
+        is_restarting = self.phase is Phase.STARTED and self.state is JobState.RESTARTING
+        require(is_restarting == bool(self._regions), "no region restarts, or the job does not say so")
         if self.phase in (Phase.DEPLOYING, Phase.STARTED, Phase.COMMITTING):
-            require(self._slots.all_live(), f"a slot is not live in phase {self.phase}")
+            up = [slot for slot in self._run.execution.slots if self._regions.is_up(slot)]
+            require(self._slots.all_live(up), f"a slot is not live in phase {self.phase}")
         if self.phase is Phase.COMMITTING:
-            require(execution.all_in((TaskState.FINISHED,)), "commit before the end")
-            require(len(self._committed) < len(self._slots), "all have committed")
+            require(self._run.execution.all_in((TaskState.FINISHED,)), "commit before the end")
+            require(len(self._run.committed) < len(self._slots), "all have committed")
         if self.phase in TEARDOWN:
             require(self._deadline_ms is not None, "teardown without a deadline")
         if self.phase is Phase.LEAVING:
@@ -296,7 +291,7 @@ class JobMasterMachine:
                 # some output may be visible already: let the rest follow, but not for ever
                 self._cancel_after_commit = True
                 self._deadline_ms = self._now_ms + self.options.cancellation_timeout_ms
-            case _, JobState.FAILING | JobState.RESTARTING:
+            case phase, JobState.FAILING | JobState.RESTARTING if phase in TEARDOWN:
                 self._set_state(JobState.CANCELLING)
             case Phase.LEAVING, _:
                 pass  # all is committed: the job has finished
@@ -305,16 +300,21 @@ class JobMasterMachine:
                 self._tear_down()
 
     def _on_stage_ended(self, event: StageEnded) -> None:
-        if not self._is_current(event.attempt) or not 0 <= event.region < len(self._run.regions):
+        if not 0 <= event.region < len(self._run.regions):
             return
-        stranded = [s for s in self._run.regions[event.region].slots if not self._slots.is_gone(s)]
+        slots = self._run.regions[event.region].slots
+        if not self._is_current(event.attempt, slots[0]):
+            return
+        stranded = [s for s in slots if not self._slots.is_gone(s)]
+        was_expected = self._is_going_down(slots[0])
         for slot in stranded:
             # a stage that returned has no process left; one that failed may have (Spark reaps them seconds later)
             self._give_up(slot, left=event.error is None)
-        if stranded and (event.error is not None or self.phase not in TEARDOWN):
+        if stranded and (event.error is not None or not was_expected):
             why = event.error or "it returned although its slots were in use"
-            self._fail(FailureInfo(f"the stage of region {event.region} ended: {why}", slot=stranded[0]))
-        self._advance_teardown()
+            failure = FailureInfo(f"the stage of region {event.region} ended: {why}", slot=stranded[0])
+            self._fail(failure, slot=stranded[0])
+        self._advance()
 
     def _on_tick(self) -> None:
         due_ms = self.next_deadline_ms()
@@ -327,11 +327,14 @@ class JobMasterMachine:
                 self._lose(slot, f"no heartbeat for {self.options.heartbeat_timeout_ms / 1000:g} s")
         if self._deadline_ms is not None and self._now_ms >= self._deadline_ms:
             self._on_deadline()
+        if self.phase is Phase.STARTED:
+            self._regions.expire(self._now_ms)
+            self._advance()
         self._checkpoints.tick()
         if self.phase is not Phase.IDLE and self._now_ms >= self._next_heartbeat_ms:
             self._next_heartbeat_ms = self._now_ms + self.options.heartbeat_interval_ms
             self._heartbeat_sequence += 1
-            self._send(self._slots.live(), HeartbeatRequest(self._heartbeat_sequence))
+            self._run.send(self._slots.live(), HeartbeatRequest(self._heartbeat_sequence))
 
     def _on_deadline(self) -> None:
         self._tell(f"deadline of {self.phase.name}")
@@ -341,25 +344,15 @@ class JobMasterMachine:
             case Phase.REQUESTING if self._slots.all_live():
                 self._fail(FailureInfo("the storage did not say whether the newest checkpoint is complete"))
             case Phase.REQUESTING:
-                missing = self._slots.missing()
-                seconds = self.options.slot_request_timeout_ms / 1000
-                self._fail(
-                    FailureInfo(
-                        f"{len(missing)} of {len(self._slots)} slots did not register within {seconds:g} s: "
-                        f"{missing[:10]}; has the cluster that many free cores?"
-                    )
-                )
+                timeout_ms = self.options.slot_request_timeout_ms
+                self._fail(FailureInfo(self._run.describe_missing(self._run.execution.slots, timeout_ms)))
             case Phase.DEPLOYING:
-                late = [t.name for t in self._run.tasks.values() if t.state not in DEPLOYED]
-                self._fail(FailureInfo(f"{len(late)} tasks were not deployed in time: {', '.join(late[:10])}"))
+                self._fail(FailureInfo(self._run.describe_late(self._run.execution.slots)))
             case Phase.COMMITTING:
                 self._set_state(JobState.CANCELLING)
                 self._tear_down()
             case Phase.CANCELLING_TASKS:
-                hanging = [s for s in self._slots.live() if any(not t.state.is_terminal for t in self._run.tasks_in(s))]
-                for slot in hanging:
-                    self._give_up(slot)
-                self._kill(self._slots.entry(slot) for slot in hanging)
+                self._run.give_up_hanging(self._run.execution.slots)
                 self._advance_teardown()
             case Phase.LEAVING:
                 for slot in self._slots.live():
@@ -375,10 +368,11 @@ class JobMasterMachine:
             sender = message.slot
         if isinstance(message, AcknowledgeCheckpoint | DeclineCheckpoint | CoordinatorsSnapshotted):
             # of whatever attempt: files of those that come too late are to be deleted
-            self._checkpoints.message(message)
-            if self._is_current(message.attempt):
+            is_current = self._is_current(message.attempt, sender)
+            self._checkpoints.message(message, is_current)
+            if is_current:
                 return
-        if not self._is_current(message.attempt):
+        if not self._is_current(message.attempt, sender):
             self._refuse(message, f"attempt {message.attempt} is over")
             return
         if isinstance(message, RegisterSlot):
@@ -390,10 +384,11 @@ class JobMasterMachine:
         match message:
             case Heartbeat():
                 self._slots.heartbeat(message.slot, self._now_ms)
-                for task in self._run.tasks_in(message.slot):
+                for task in self._run.execution.tasks_in(message.slot):
                     if task.task in message.metrics and not task.state.is_terminal:
                         task.metrics = message.metrics[task.task]
-                if self.state is JobState.RUNNING and 0 < self.options.stall_timeout_ms <= message.stalled_ms:
+                is_working = self._is_working and self._regions.is_up(message.slot)
+                if is_working and 0 < self.options.stall_timeout_ms <= message.stalled_ms:
                     # the process answers, but nothing in it will get anywhere, and no checkpoint completes
                     self._lose(message.slot, f"user code has not returned for {message.stalled_ms / 1000:.0f} s")
             case ClientOutput(slot, attempt, channel, payload):
@@ -405,22 +400,24 @@ class JobMasterMachine:
                 self._on_task_state(message)
             case SlotFailed(failure=failure):
                 self._tell(f"slot {message.slot} failed: {failure.message}")
-                self._fail(failure, is_symptom=failure.task is None)
+                self._fail(failure, is_symptom=failure.task is None, slot=message.slot)
             case SlotCommitted():
                 self._on_committed(message)
             case SlotLeaving():
                 self._tell(f"slot {message.slot} left")
+                was_expected = self._is_going_down(message.slot)
                 self._give_up(message.slot, left=True)
-                if self.phase not in TEARDOWN:
-                    self._fail(FailureInfo(f"slot {message.slot} left although it was in use", slot=message.slot))
-                self._advance_teardown()
+                if not was_expected:
+                    failure = FailureInfo(f"slot {message.slot} left although it was in use", slot=message.slot)
+                    self._fail(failure, slot=message.slot)
+                self._advance()
 
     def _deliver(self, event: OperatorEvent) -> None:
-        target = self._run.operator_slot(event.operator_id, event.target_subtask)
+        target = self._run.execution.operator_slot(event.operator_id, event.target_subtask)
         if target is None or not self._slots.is_live(target):
             self._refuse(event, f"no live slot hosts subtask {event.target_subtask} of operator {event.operator_id}")
         else:
-            self._send((target,), DeliverOperatorEvent(event))
+            self._run.send((target,), DeliverOperatorEvent(event))
 
     def _on_register(self, message: RegisterSlot) -> None:
         slot = message.slot
@@ -428,8 +425,10 @@ class JobMasterMachine:
             self._refuse(message, f"slot {slot} is unknown, registered already, or given up")
             return
         self._tell(f"slot {slot} registered: pid {message.pid} on {message.host}")
-        if self.phase in TEARDOWN:
-            self._send((slot,), ReleaseSlot())
+        if self._is_going_down(slot):
+            self._run.release((slot,))
+        elif self.phase is Phase.STARTED:
+            self._advance()
         elif self._slots.all_live():
             self._deploy()
 
@@ -438,7 +437,7 @@ class JobMasterMachine:
         if task is None or task.slot != message.slot:
             self._refuse(message, f"slot {message.slot} does not host {message.task}")
             return
-        if not self._run.transition(message.task, message.state):
+        if not self._run.execution.transition(message.task, message.state):
             self._refuse(message, f"{task.name} cannot go from {task.state.name} to {message.state.name}")
             return
         self._tell(f"{task.name}: {message.state.name}")
@@ -447,21 +446,21 @@ class JobMasterMachine:
         if message.state is TaskState.FAILED:
             failure = message.failure or FailureInfo(f"{task.name} failed", task=task.task, task_name=task.name)
             task.failure = failure
-            self._fail(failure)
+            self._fail(failure, slot=task.slot)
         elif message.state is TaskState.FINISHED and self.state is JobState.RUNNING:
             self._checkpoints.task_finished(task.task)
-        elif message.state in (TaskState.CANCELING, TaskState.CANCELED) and self.phase not in TEARDOWN:
-            self._fail(FailureInfo(f"{task.name} was cancelled by nobody", task=task.task, task_name=task.name))
-        self._advance_start()
-        self._advance_teardown()
+        elif message.state in (TaskState.CANCELING, TaskState.CANCELED) and not self._is_going_down(task.slot):
+            failure = FailureInfo(f"{task.name} was cancelled by nobody", task=task.task, task_name=task.name)
+            self._fail(failure, slot=task.slot)
+        self._advance()
 
     def _on_committed(self, message: SlotCommitted) -> None:
         if self.phase is not Phase.COMMITTING:
             self._refuse(message, "nothing was to be committed")
             return
         self._tell(f"slot {message.slot} committed")
-        self._committed.add(message.slot)
-        if len(self._committed) == len(self._slots):
+        self._run.committed.add(message.slot)
+        if len(self._run.committed) == len(self._slots):
             self._release()
 
     # --- what checkpoints bring about ---------------------------------------------------------------------------------
@@ -471,6 +470,7 @@ class JobMasterMachine:
         match decision:
             case RestorePointKnown():
                 self._deploy()
+                self._advance()
             case FailAttempt(failure) if self.phase not in (*TEARDOWN, Phase.IDLE):
                 self._fail(failure)
             case CommitJob() if is_up:
@@ -481,22 +481,17 @@ class JobMasterMachine:
                 self._redeploy(graph or self.graph, cause)
 
     def _on_rescale(self, event: RescaleRequested) -> None:
-        error: str | None = None
-        if self.phase is not Phase.STARTED or self.state is not JobState.RUNNING:
-            error = f"the job is {self.state.value}; only a running one can be rescaled"
+        try:
+            if self.phase is not Phase.STARTED or self.state is not JobState.RUNNING:
+                raise RescaleError(f"the job is {self.state.value}; only a running one can be rescaled")
+            graph = rescaled(self.graph, event.parallelism, self._max_slots)
+        except RescaleError as refusal:
+            self._act(RequestAnswered(event.request_id, error=str(refusal)))
+            return
+        if graph == self.graph:
+            self._act(RequestAnswered(event.request_id))
         else:
-            try:
-                graph = rescaled(self.graph, event.parallelism)
-            except RescaleError as refusal:
-                error = str(refusal)
-            else:
-                needed = ExecutionGraph(graph, self.attempt).slot_count
-                if self._max_slots is not None and needed > self._max_slots:
-                    error = f"the job would need {needed} slots, and there are {self._max_slots}"
-        if error is None and graph != self.graph:
             self._checkpoints.request_rescale(event.request_id, graph, self.graph)
-        else:
-            self._act(RequestAnswered(event.request_id, error=error))
 
     def _redeploy(self, graph: JobGraph, cause: str) -> None:
         self._tell(f"the job is redeployed: {cause}")
@@ -516,15 +511,13 @@ class JobMasterMachine:
         self._is_planned = False
         if not self._assign():
             return
-        self._execution = ExecutionGraph(self.graph, self.attempt)
-        self._slots = SlotRegistry(self._run.slots)
-        self._committed, self._killed, self._has_ended = set(), set(), False
+        self._run = AttemptRun(self.graph, self.attempt, self._act, self._tell)
+        self._regions = self._watch_regions()
+        self._has_begun, self._has_ended = True, False
         self._next_heartbeat_ms = self._now_ms + self.options.heartbeat_interval_ms
-        for task in self._run.tasks:
-            self._run.transition(task, TaskState.SCHEDULED)
         self._enter(Phase.REQUESTING, self.options.slot_request_timeout_ms)
         self._state_since_ms[JobState.CREATED] = self._now_ms
-        self._actions.append(RequestSlots(self.attempt, self._run.regions))
+        self._run.request(self.attempt, self._run.regions)
 
     def _assign(self) -> bool:
         """Decide what the attempt goes on from, as far as that can be known; False: the job cannot be restored."""
@@ -554,137 +547,123 @@ class JobMasterMachine:
             return
         if not self._assign():
             return
-        assignment = self._assignment
-        self._checkpoints.deployed(assignment)
+        self._checkpoints.deployed(self._assignment)
         # until the tasks are made, slots import user code and cannot answer: this deadline stands for heartbeats
         self._enter(Phase.DEPLOYING, self.options.slot_request_timeout_ms)
-        for task in self._run.tasks:
-            self._run.transition(task, TaskState.DEPLOYING)
-        for slot in self._run.slots:
-            deploy = Deploy(
-                job_id=self.graph.job_id,
-                job_name=self.graph.name,
-                attempt=self.attempt,
-                configuration=self.graph.configuration,
-                job_parameters=self.graph.job_parameters,
-                tasks=self._run.deployments(slot, assignment.tasks if assignment is not None else None),
-                coordinator_slots=self._run.coordinator_slots,
-                coordinator_states=assignment.coordinators if assignment is not None else {},
-            )
-            self._send((slot,), deploy)
+        self._run.deploy(self._run.execution.slots, self._assignment)
+
+    def _advance(self) -> None:
+        """Take every step that slots and tasks allow."""
+        if self.phase is Phase.STARTED:
+            self._regions.advance(self._now_ms)
+        self._advance_start()
+        self._advance_teardown()
 
     def _advance_start(self) -> None:
-        """Take every step that the tasks' states allow, up to the commit."""
-        if self.phase is Phase.DEPLOYING and self._run.all_in(DEPLOYED):
+        """Take every step up that the tasks' states allow, as far as the commit."""
+        execution = self._run.execution
+        if self.phase is Phase.DEPLOYING and execution.all_in(DEPLOYED):
             self._enter(Phase.STARTED, None)
-            self._slots.renew_all(self._now_ms)
-            self._send(self._slots.live(), Start(self._slots.peers()))
-        if self.phase is Phase.STARTED and self.state is JobState.CREATED and self._run.all_in(RUNNING):
+            self._run.start(execution.slots, self._now_ms)
+        if self.phase is not Phase.STARTED or self._regions:
+            return
+        if self.state is not JobState.RUNNING and execution.all_in(RUNNING):
             self._set_state(JobState.RUNNING)
-            coordinator_slots = self._run.coordinator_slots.values()
-            self._checkpoints.attempt_running(self.attempt, self.graph, coordinator_slots)
+            coordinator_slots = execution.coordinator_slots.values()
+            self._checkpoints.attempt_running(self.attempt, self._run.oldest, self.graph, coordinator_slots)
             for task in self._run.tasks.values():
                 if task.state is TaskState.FINISHED:
                     self._checkpoints.task_finished(task.task)
-        if self.phase is Phase.STARTED and not self._has_ended and self._run.all_in((TaskState.FINISHED,)):
+        if not self._has_ended and execution.all_in((TaskState.FINISHED,)):
             self._has_ended = True
             if self._checkpoints.all_finished():
                 self._commit()
 
     def _commit(self) -> None:
         self._enter(Phase.COMMITTING, None)
-        self._send(self._slots.live(), CommitFinished())
+        self._run.send(self._slots.live(), CommitFinished())
 
     # --- an attempt's way down ----------------------------------------------------------------------------------------
 
     def _lose(self, slot: SlotId, cause: str) -> None:
         entry = self._slots.entry(slot)
         where = f" (pid {entry.pid} on {entry.host})" if entry.pid is not None else " (never registered)"
-        tasks = ", ".join(t.name for t in self._run.tasks_in(slot)[:3])
+        tasks = ", ".join(t.name for t in self._run.execution.tasks_in(slot)[:3])
         self._give_up(slot)
-        self._fail(FailureInfo(f"slot {slot}{where} was lost: {cause}; it ran {tasks}", slot=slot))
-        self._advance_teardown()
+        self._fail(FailureInfo(f"slot {slot}{where} was lost: {cause}; it ran {tasks}", slot=slot), slot=slot)
+        self._advance()
 
     def _give_up(self, slot: SlotId, left: bool = False) -> None:
         """Expect nothing more from a slot; its unfinished tasks end with it."""
-        if left:
-            self._slots.mark_left(slot)
-        else:
-            self._tell(f"slot {slot} is lost")
-            self._slots.mark_lost(slot)
-        for task in self._run.tasks_in(slot):
-            self._run.transition(task.task, TaskState.CANCELED if self.phase in TEARDOWN else TaskState.FAILED)
+        self._run.give_up(slot, TaskState.CANCELED if self._is_going_down(slot) else TaskState.FAILED, left)
 
-    def _fail(self, cause: FailureInfo, is_symptom: bool = False) -> None:
-        """Something broke: begin the teardown, or note it if that is under way."""
+    def _fail(self, cause: FailureInfo, is_symptom: bool = False, slot: SlotId | None = None) -> None:
+        """Something broke: begin the teardown, or note it if that is under way.
+
+        Args:
+            cause: what broke.
+            is_symptom: whether the cause may be another slot's.
+            slot: where; None = not in one slot.
+        """
         if self.phase in TEARDOWN:
-            if self.state is JobState.FAILING:
-                self._note_later_failure(cause, is_symptom)
+            # ends that the teardown itself brings about say nothing
+            if self.state is JobState.FAILING and self.phase is Phase.CANCELLING_TASKS:
+                self._exceptions.add_suppressed(cause, is_symptom)
             return
-        damage = self._checkpoints.take_damage(cause)
-        if damage is False:
-            cause = replace(cause, message=f"{cause.message} (there is no older checkpoint to go on from)")
-        if damage:
-            # not the job's own failure: the older checkpoint is tried at once, and the restart strategy is not asked
-            self._restart_at_ms = self._now_ms
-            self._is_planned = True
-        elif damage is False or cause.is_fatal:
-            self._restart_at_ms = None
-        elif self._goes_back(cause):
-            self._restart_at_ms = self._now_ms
-            self._is_planned = True
-        elif self.phase is Phase.COMMITTING and not self._checkpoints.may_commit_again:
-            # what is committed is visible: running again would write it twice
-            note = "while output was being committed, some of which is visible; the job is not restarted"
-            cause = replace(cause, message=f"{cause.message} ({note})")
-            self._restart_at_ms = None
-        else:
-            delay_ms = self._restart_strategy.on_failure(self._now_ms)
-            self._restart_at_ms = None if delay_ms is None else self._now_ms + delay_ms
-        self._exceptions.add(self.attempt, self._now_ms, cause, is_symptom)
+        if slot is not None and self._is_going_down(slot):
+            failure = self._regions.failure(slot)
+            if failure is not None:
+                self._exceptions.add_suppressed(cause, is_symptom, failure)
+            return
+        goes_alone = slot is not None and self._may_fail_alone(cause)
+        decision = decide_restart(cause, self.phase, self._now_ms, self._checkpoints, self._restart_strategy)
+        cause, self._restart_at_ms, self._is_planned = decision.cause, decision.restart_at_ms, decision.is_planned
+        self.graph = decision.graph or self.graph
+        attempt = self.attempt if slot is None else self._run.attempt_of(slot)
+        entry = self._exceptions.add(attempt, self._now_ms, cause, is_symptom)
+        if slot is not None and goes_alone and self._restart_at_ms is not None:
+            region = self._run.execution.region_of(slot)
+            self._tell(f"region {region.index} is restarted alone: {cause.message}")
+            self._regions.begin(region, entry, self._restart_at_ms, self._now_ms)
+            if self.state is JobState.RUNNING:
+                self._set_state(JobState.RESTARTING, cause)
+                self._checkpoints.interrupted(cause.message)
+            self._regions.advance(self._now_ms)
+            return
         if self._cancel_after_commit:
             self._set_state(JobState.CANCELLING)
         else:
             self._set_state(JobState.FAILING, cause)
         self._tear_down(cause.message)
 
-    def _goes_back(self, cause: FailureInfo) -> bool:
-        """Whether the slots for a new parallelism did not come, and the job runs with the old one instead."""
-        previous = self._checkpoints.give_up_rescale(cause.message) if self.phase is Phase.REQUESTING else None
-        if previous is not None:
-            self.graph = previous
-        return previous is not None
-
-    def _note_later_failure(self, cause: FailureInfo, is_symptom: bool) -> None:
-        # ends that the teardown itself brings about say nothing
-        if self.phase is Phase.CANCELLING_TASKS:
-            self._exceptions.add_suppressed(cause, is_symptom)
+    def _may_fail_alone(self, cause: FailureInfo) -> bool:
+        """Whether only the region that has failed is restarted."""
+        # what later checkpoints build on would be missing in the one before the damaged one
+        is_of_job = cause.is_fatal or cause.is_damaged_snapshot
+        can_restart = self.options.restarts_regions and len(self._run.regions) > 1 and self._is_working
+        return can_restart and self.phase is Phase.STARTED and not is_of_job and self._checkpoints.may_be_interrupted
 
     def _tear_down(self, cause: str = "the job was cancelled") -> None:
         self._checkpoints.attempt_ended(cause)
-        deployed = self.phase is not Phase.REQUESTING
+        self._regions.clear()
         self._enter(Phase.CANCELLING_TASKS, self.options.cancellation_timeout_ms)
-        for task in self._run.tasks:
-            self._run.transition(task, TaskState.CANCELING if deployed else TaskState.CANCELED)
-        if deployed:
-            self._send(self._slots.live(), CancelTasks())
+        self._run.cancel(self._run.execution.slots)
         self._advance_teardown()
 
     def _advance_teardown(self) -> None:
         """Take every step down that tasks and slots allow."""
-        if self.phase is Phase.CANCELLING_TASKS and all(t.state.is_terminal for t in self._run.tasks.values()):
+        if self.phase is Phase.CANCELLING_TASKS and self._run.have_stopped(self._run.execution.slots):
             self._release()
         elif self.phase is Phase.LEAVING and not self._slots.live():
             self._end_attempt()
 
     def _release(self) -> None:
         self._enter(Phase.LEAVING, self.options.cancellation_timeout_ms)
-        self._send(self._slots.live(), ReleaseSlot())
+        self._run.release(self._run.execution.slots)
         self._advance_teardown()
 
     def _end_attempt(self) -> None:
-        self._kill(self._slots.may_live())
-        self._actions.append(ReleaseAttempt(self.attempt))
+        self._run.end()
         self._enter(Phase.IDLE, None)
         if self.state is JobState.RUNNING:
             self._set_state(JobState.FINISHED)
@@ -700,27 +679,48 @@ class JobMasterMachine:
             if self._restart_at_ms <= self._now_ms:
                 self._start_attempt()
 
-    def _kill(self, entries: Iterable[SlotEntry]) -> None:
-        processes = tuple(
-            SlotProcess(e.slot, e.pid, e.host) for e in entries if e.pid is not None and e.slot not in self._killed
-        )
-        if processes:
-            self._killed.update(p.slot for p in processes)
-            self._actions.append(KillSlots(self.attempt, processes))
+    # --- regions that are restarted alone ----------------------------------------------------------------------------
+
+    def _watch_regions(self) -> RegionRestarts:
+        owner = RegionOwner(self._begin_region, self._deploy_region, self._fail_region)
+        return RegionRestarts(self._run, self.options, owner, self._tell)
+
+    def _begin_region(self) -> Attempt | None:
+        self.attempt = Attempt(self.attempt + 1)
+        self.restarts += 1
+        return self.attempt if self._assign() else None
+
+    def _deploy_region(self, region: Region) -> bool:
+        if self._checkpoints.is_undecided or not self._assign():
+            return False
+        self._checkpoints.deployed(self._assignment)
+        self._run.deploy(region.slots, self._assignment)
+        return True
+
+    def _fail_region(self, region: Region, cause: FailureInfo) -> None:
+        self._fail(cause, slot=region.slots[0])
 
     # --- small things -------------------------------------------------------------------------------------------------
 
     @property
-    def _run(self) -> ExecutionGraph:
-        assert self._execution is not None
-        return self._execution
+    def _slots(self) -> SlotRegistry:
+        return self._run.slots
 
     @property
     def _judges_silence(self) -> bool:
         return self.phase in (Phase.REQUESTING, Phase.STARTED, Phase.COMMITTING)
 
-    def _is_current(self, attempt: Attempt) -> bool:
-        return self.phase is not Phase.IDLE and attempt == self.attempt
+    @property
+    def _is_working(self) -> bool:
+        """Whether the job runs, in part at least."""
+        return self.state is JobState.RUNNING or (self.state is JobState.RESTARTING and self.phase is Phase.STARTED)
+
+    def _is_going_down(self, slot: SlotId) -> bool:
+        """Whether a slot is expected to leave, with the whole job or with its region."""
+        return self.phase in TEARDOWN or self._regions.is_going_down(slot)
+
+    def _is_current(self, attempt: Attempt, slot: SlotId | None) -> bool:
+        return self.phase is not Phase.IDLE and self._run.is_current(attempt, slot)
 
     def _enter(self, phase: Phase, timeout_ms: float | None) -> None:
         self._tell(f"attempt {self.attempt}: {self.phase.name} → {phase.name}")
@@ -741,10 +741,9 @@ class JobMasterMachine:
         self._actions.append(action)
 
     def _send_checkpoint_message(self, slots: Iterable[SlotId] | None, message: JobMasterMessage) -> None:
-        self._send(self._slots.live() if slots is None else slots, message)
-
-    def _send(self, slots: Iterable[SlotId], message: JobMasterMessage) -> None:
-        self._actions.extend(SendToSlot(slot, self.attempt, message) for slot in slots)
+        if slots is None:
+            slots = [slot for slot in self._slots.live() if self._regions.is_up(slot)]
+        self._run.send(slots, message)
 
     def _refuse(self, message: SlotMessage, why: str) -> None:
         self.refused_messages += 1

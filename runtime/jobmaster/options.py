@@ -11,7 +11,7 @@ from runtime.common.configuration import Configuration
 
 @dataclass(frozen=True, slots=True)
 class JobMasterOptions:
-    """All in milliseconds."""
+    """All times in milliseconds."""
 
     slot_request_timeout_ms: float = 300_000
     """From the request until every slot has registered; again from there until every task is made."""
@@ -21,6 +21,8 @@ class JobMasterOptions:
     """For tasks to stop; again for slots to leave."""
     stall_timeout_ms: float = 8_000
     """For one call of user code; 0 = none."""
+    restarts_regions: bool = True
+    """Whether a region that fails restarts alone, where it can."""
 
     def __post_init__(self) -> None:
         if self.heartbeat_timeout_ms <= self.heartbeat_interval_ms:
@@ -32,7 +34,8 @@ class JobMasterOptions:
 
     @classmethod
     def from_configuration(cls, configuration: Configuration) -> JobMasterOptions:
-        """Read `slot.request.timeout`, `heartbeat.*`, `task.cancellation.timeout` and `task.stall.timeout`.
+        """Read `slot.request.timeout`, `heartbeat.*`, `task.cancellation.timeout`, `task.stall.timeout` and
+        `jobmanager.execution.failover-strategy`.
 
         Raises:
             ConfigurationError: a value cannot be read, or the heartbeat timeout is not longer than its interval.
@@ -43,4 +46,5 @@ class JobMasterOptions:
             heartbeat_timeout_ms=configuration.get(options.HEARTBEAT_TIMEOUT).to_millis(),
             cancellation_timeout_ms=configuration.get(options.TASK_CANCELLATION_TIMEOUT).to_millis(),
             stall_timeout_ms=configuration.get(options.TASK_STALL_TIMEOUT).to_millis(),
+            restarts_regions=configuration.get(options.FAILOVER_STRATEGY) == "region",
         )

@@ -28,7 +28,7 @@ PHASE_STATES: dict[Phase, frozenset[JobState]] = {
     ),
     Phase.REQUESTING: frozenset({JobState.CREATED}),
     Phase.DEPLOYING: frozenset({JobState.CREATED}),
-    Phase.STARTED: frozenset({JobState.CREATED, JobState.RUNNING}),
+    Phase.STARTED: frozenset({JobState.CREATED, JobState.RUNNING, JobState.RESTARTING}),
     Phase.COMMITTING: frozenset({JobState.RUNNING}),
     Phase.CANCELLING_TASKS: frozenset({JobState.FAILING, JobState.CANCELLING, JobState.RESTARTING}),
     Phase.LEAVING: frozenset({JobState.FAILING, JobState.CANCELLING, JobState.RESTARTING, JobState.RUNNING}),

@@ -8,22 +8,24 @@ from dataclasses import replace
 from runtime.core.ids import VertexId
 from runtime.graph.job_graph import JobGraph
 from runtime.graph.partitioning import Partitioning
+from runtime.jobmaster.execution_graph import num_slots
 
 
 class RescaleError(Exception):
     """A job cannot run with the parallelisms asked for."""
 
 
-def rescaled(graph: JobGraph, parallelism: Mapping[VertexId, int]) -> JobGraph:
+def rescaled(graph: JobGraph, parallelism: Mapping[VertexId, int], max_slots: int | None = None) -> JobGraph:
     """The graph with other parallelisms; max parallelisms, and with them the key groups, stay.
 
     Args:
         graph: the job.
         parallelism: of the vertices that are to change.
+        max_slots: how many slots there can be at most, where that is known.
 
     Raises:
         RescaleError: there is no such vertex; a parallelism is outside of 1..max parallelism; a forward edge would join
-            unequal ones.
+            unequal ones; the job would need more slots than there can be.
     """
     known = {v.vertex_id for v in graph.vertices}
     unknown = sorted(set(parallelism) - known)
@@ -44,4 +46,8 @@ def rescaled(graph: JobGraph, parallelism: Mapping[VertexId, int]) -> JobGraph:
                 f"{source.name} and {target.name} are joined by a forward edge and must have the same parallelism, "
                 f"not {source.parallelism} and {target.parallelism}"
             )
-    return replace(graph, vertices=vertices)
+    result = replace(graph, vertices=vertices)
+    needed = 0 if max_slots is None else num_slots(result)
+    if max_slots is not None and needed > max_slots:
+        raise RescaleError(f"the job would need {needed} slots, and there are {max_slots}")
+    return result

@@ -29,8 +29,8 @@ class SlotProvider(Protocol):
     def kill_slots(self, attempt: Attempt, processes: Sequence[SlotProcess]) -> None:
         """End slots that do not leave by themselves."""
 
-    def release_attempt(self, attempt: Attempt) -> None:
-        """The attempt is over: cut its connections and free what it holds."""
+    def release_attempt(self, attempt: Attempt, regions: Sequence[Region] | None = None) -> None:
+        """The attempt, or only these regions of it, are over: cut connections and free what they hold."""
 
     def close(self) -> None:
         """The job is over; waits until nothing of it is left (a few seconds at most)."""

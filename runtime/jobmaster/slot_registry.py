@@ -33,6 +33,8 @@ class SlotEntry:
     data_address: str = ""
     last_heartbeat_ms: float = 0.0
     """When it last proved to be alive; meaningless before it registers."""
+    is_excused: bool = False
+    """Whether it need not prove that now."""
 
 
 class SlotRegistry:
@@ -71,6 +73,22 @@ class SlotRegistry:
         for entry in self._entries.values():
             entry.last_heartbeat_ms = now_ms
 
+    def excuse(self, slots: Iterable[SlotId]) -> None:
+        """Do not take these slots for silent until `renew`."""
+        for slot in slots:
+            self._entries[slot].is_excused = True
+
+    def renew(self, slots: Iterable[SlotId], now_ms: float) -> None:
+        """Start the lease of these slots, excused or not, again."""
+        for slot in slots:
+            self._entries[slot].is_excused = False
+            self._entries[slot].last_heartbeat_ms = now_ms
+
+    def expect_again(self, slots: Iterable[SlotId]) -> None:
+        """New processes are to take the places of these slots."""
+        for slot in slots:
+            self._entries[slot] = SlotEntry(slot)
+
     def mark_left(self, slot: SlotId) -> None:
         self._entries[slot].status = SlotStatus.LEFT
 
@@ -85,28 +103,35 @@ class SlotRegistry:
         """Whether nothing more may come from it."""
         return self._entries[slot].status in (SlotStatus.LEFT, SlotStatus.LOST)
 
-    def live(self) -> list[SlotId]:
-        return [e.slot for e in self._entries.values() if e.status is SlotStatus.LIVE]
+    def live(self, slots: Iterable[SlotId] | None = None) -> list[SlotId]:
+        """Those that live, of these or of all."""
+        return [e.slot for e in self._of(slots) if e.status is SlotStatus.LIVE]
 
-    def missing(self) -> list[SlotId]:
-        """Slots that have not come yet."""
-        return [e.slot for e in self._entries.values() if e.status is SlotStatus.EXPECTED]
+    def missing(self, slots: Iterable[SlotId] | None = None) -> list[SlotId]:
+        """Slots that have not come yet, of these or of all."""
+        return [e.slot for e in self._of(slots) if e.status is SlotStatus.EXPECTED]
 
-    def all_live(self) -> bool:
-        return all(e.status is SlotStatus.LIVE for e in self._entries.values())
+    def all_live(self, slots: Iterable[SlotId] | None = None) -> bool:
+        return all(e.status is SlotStatus.LIVE for e in self._of(slots))
 
     def silent(self, now_ms: float, timeout_ms: float) -> list[SlotId]:
         """Live slots that have not answered for `timeout_ms` or longer."""
-        return [slot for slot in self.live() if now_ms - self._entries[slot].last_heartbeat_ms >= timeout_ms]
+        return [e.slot for e in self._judged() if now_ms - e.last_heartbeat_ms >= timeout_ms]
 
     def next_silence_ms(self, timeout_ms: float) -> float | None:
         """When the first live slot will have been silent for too long."""
-        return min((self._entries[slot].last_heartbeat_ms + timeout_ms for slot in self.live()), default=None)
+        return min((e.last_heartbeat_ms + timeout_ms for e in self._judged()), default=None)
 
-    def may_live(self) -> list[SlotEntry]:
+    def may_live(self, slots: Iterable[SlotId] | None = None) -> list[SlotEntry]:
         """Slots that registered and did not leave in good order: their processes may still run."""
-        return [e for e in self._entries.values() if e.pid is not None and e.status is not SlotStatus.LEFT]
+        return [e for e in self._of(slots) if e.pid is not None and e.status is not SlotStatus.LEFT]
 
     def peers(self) -> Mapping[SlotId, str]:
         """Data addresses of the live slots."""
         return {slot: self._entries[slot].data_address for slot in self.live()}
+
+    def _of(self, slots: Iterable[SlotId] | None) -> Iterable[SlotEntry]:
+        return self._entries.values() if slots is None else [self._entries[slot] for slot in slots]
+
+    def _judged(self) -> list[SlotEntry]:
+        return [e for e in self._entries.values() if e.status is SlotStatus.LIVE and not e.is_excused]

@@ -19,6 +19,7 @@ from runtime.task.messages import FailureInfo, TaskState
 
 MAX_HISTORY = 16
 """Failures that are remembered; Flink's `web.exception-history-size`."""
+_FIRST = Attempt(0)
 MAX_SUPPRESSED = 20
 """Later causes that are kept per failure: when one slot dies, every other one complains."""
 
@@ -31,6 +32,8 @@ class TaskSnapshot:
     state: TaskState
     metrics: Mapping[str, object]
     """Latest reported; metric name → value."""
+    attempt: Attempt = _FIRST
+    """That of its region."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,9 @@ class JobStatusSnapshot:
 
 
 @dataclass(slots=True)
-class _Failure:
+class Failure:
+    """An entry of an ExceptionHistory, which alone changes it."""
+
     attempt: Attempt
     timestamp_ms: float
     cause: FailureInfo
@@ -92,19 +97,20 @@ class ExceptionHistory:
     """Failures of a job, with the cause told from its symptoms."""
 
     def __init__(self) -> None:
-        self._failures: deque[_Failure] = deque(maxlen=MAX_HISTORY)
+        self._failures: deque[Failure] = deque(maxlen=MAX_HISTORY)
 
-    def add(self, attempt: Attempt, now_ms: float, cause: FailureInfo, is_symptom: bool) -> None:
-        """The first failure of an attempt."""
-        self._failures.append(_Failure(attempt, now_ms, cause, is_symptom))
+    def add(self, attempt: Attempt, now_ms: float, cause: FailureInfo, is_symptom: bool) -> Failure:
+        """The first failure of an attempt; what `add_suppressed` knows it by."""
+        self._failures.append(Failure(attempt, now_ms, cause, is_symptom))
+        return self._failures[-1]
 
-    def add_suppressed(self, cause: FailureInfo, is_symptom: bool) -> None:
-        """A later failure of the same attempt.
+    def add_suppressed(self, cause: FailureInfo, is_symptom: bool, failure: Failure | None = None) -> None:
+        """A later failure of the same attempt; None = of the latest one.
 
         It takes the first one's place if that was a symptom only: when a process dies, its neighbours' broken
         connections are often heard of before the death itself.
         """
-        failure = self._failures[-1]
+        failure = failure or self._failures[-1]
         if failure.is_symptom and not is_symptom:
             failure.cause, cause = cause, failure.cause
             failure.is_symptom = False

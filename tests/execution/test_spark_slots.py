@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -17,6 +18,7 @@ from runtime.connectors import DataGeneratorSource
 from runtime.connectors.files.file_sink import FileSink
 from runtime.datastream import JobClient, StreamExecutionEnvironment
 from runtime.execution.errors import JobExecutionError
+from runtime.execution.spark_session import acquire_context
 from runtime.execution.spark_slot import GC_THRESHOLDS
 from runtime.execution.spark_stages import SparkStages
 from runtime.jobmaster.job_state import JobState
@@ -64,6 +66,25 @@ def test_slots_look_for_garbage_seldom_and_not_at_what_they_have_imported() -> N
     with seen.execute_and_collect() as records:
         assert list(records) == [(GC_THRESHOLDS, True)]
     record_run("spark local")
+
+
+def test_warming_up_starts_what_workers_are_forked_from() -> None:
+    context = acquire_context(Configuration(), 1)
+
+    def daemons() -> list[psutil.Process]:
+        found = []
+        for process in psutil.Process().children(recursive=True):
+            # others end meanwhile
+            with suppress(psutil.Error):
+                if "runtime.execution.spark_daemon" in process.cmdline():
+                    found.append(process)
+        return found
+
+    for process in daemons():
+        process.kill()
+    wait_until(lambda: not daemons(), 10, "the end of the workers' parent")
+    SparkStages(context).warm_up()
+    wait_until(lambda: bool(daemons()), 30, "another one")
 
 
 def test_cancel_ends_the_job_within_2_seconds_and_leaves_no_process(start_job: StartJob) -> None:

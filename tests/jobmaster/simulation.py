@@ -65,6 +65,21 @@ def keyed_job(parallelism: int = 2) -> JobGraph:
     return create_job_graph(graph, JobId("f" * 32))
 
 
+def two_pipelines(parallelism: int = 1) -> JobGraph:
+    """Twice source → keyed sink, each in a slot-sharing group of its own: two regions."""
+    graph = StreamGraph("pipelines", {}, buffer_timeout_ms=100)
+    for i, group in enumerate(("left", "right")):
+        source, sink = 2 * i + 1, 2 * i + 2
+        graph.nodes[source] = StreamNode(
+            source, f"{group} in", "factory", parallelism, is_source=True, slot_sharing_group=group
+        )
+        graph.nodes[sink] = StreamNode(
+            sink, f"{group} out", "factory", parallelism, is_sink=True, slot_sharing_group=group
+        )
+        graph.edges.append(StreamEdge(source, sink, Partitioning.KEY_GROUP, partitioner=abs))
+    return create_job_graph(graph, JobId("e" * 32))
+
+
 @dataclass
 class SimulatedSlot:
     """A slot that answers like a real one; a silent one answers nothing."""
@@ -227,9 +242,8 @@ class Simulation:
         assert self.machine.state is JobState.RUNNING
 
     def finish_tasks(self) -> None:
-        for slot in list(self.slots.values()):
-            if slot.attempt == self.machine.attempt:
-                self.queue.extend(map(SlotMessageReceived, slot.states(TaskState.FINISHED)))
+        for number in sorted({slot.slot for slot in self.slots.values()}):
+            self.queue.extend(map(SlotMessageReceived, self.current(number).states(TaskState.FINISHED)))
 
     def deliver_registration(self, slot: int) -> None:
         """A slot comes that was not to come by itself; what it answers is queued."""
@@ -242,7 +256,8 @@ class Simulation:
         return self.say(TaskStateChanged(failing.slot, failing.attempt, task, TaskState.FAILED, failure))
 
     def current(self, slot: int) -> SimulatedSlot:
-        return self.slots[self.machine.attempt, SlotId(slot)]
+        """The slot of that number that was asked for last."""
+        return max((s for s in self.slots.values() if s.slot == slot), key=lambda s: s.attempt)
 
     def sent(self, kind: type[JobMasterMessage]) -> list[int]:
         """Slots that were sent such a message, in order."""

@@ -403,3 +403,19 @@ def test_what_was_found_damaged_stays_for_whoever_looks_into_it(tmp_path: Path, 
     rig.worker.step()
     rig.worker.close()
     assert (tmp_path / JOB / "chk-1-0.0").exists()
+
+
+def test_once_a_later_attempt_has_swept_it_nothing_of_the_job_stays(
+    tmp_path: Path, memory: MemoryCheckpointStore
+) -> None:
+    rig = Rig(tmp_path, memory)
+    kept, damaged = rig.store(1), rig.store(2)
+    rig.worker.put(ForgetCheckpoints((damaged.checkpoint_id,)))
+    rig.worker.put(SweepOrphans(Attempt(1), (kept,)))
+    rig.worker.step()
+    assert [path.name for path in (tmp_path / JOB).glob("chk-*")] == ["chk-1-0.0"]
+    rig.worker.put(ForgetCheckpoints((kept.checkpoint_id,)))
+    rig.worker.put(DeleteFiles((), (kept.options.directory,)))
+    rig.worker.step()
+    rig.worker.close()
+    assert not (tmp_path / JOB).exists()

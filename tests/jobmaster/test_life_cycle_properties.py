@@ -38,10 +38,8 @@ from runtime.task.messages import (
     TaskState,
     TaskStateChanged,
 )
-from tests.jobmaster.simulation import Simulation, keyed_job
+from tests.jobmaster.simulation import SimulatedSlot, Simulation, keyed_job, two_pipelines
 
-GRAPH = keyed_job(2)
-TASKS = [TaskId(v.vertex_id, i) for v in GRAPH.vertices for i in range(v.parallelism)]
 SETTINGS = st.builds(
     CheckpointSettings,
     interval_ms=st.sampled_from([None, 400, 1_000]),
@@ -57,9 +55,15 @@ SLOTS = st.sampled_from([0, 0, 0, 1, 1, 1, 2, -1]).map(SlotId)
 class JobLife(RuleBasedStateMachine):
     """Slots behave, freeze, die, lie and come too late."""
 
+    #: two vertices of parallelism 2, or four of 1
+    graph = keyed_job(2)
+
     def __init__(self) -> None:
         super().__init__()
-        self.active: Attempt | None = None
+        self.tasks = [TaskId(v.vertex_id, i) for v in self.graph.vertices for i in range(v.parallelism)]
+        #: region → the attempt that its slots are of
+        self.active: dict[int, Attempt] = {}
+        self.region_of: dict[SlotId, int] = {}
 
     @initialize(
         attempts=st.integers(0, 3),
@@ -72,7 +76,7 @@ class JobLife(RuleBasedStateMachine):
         self, attempts: int, delay_ms: int, start: str, settings: CheckpointSettings, storage_is_slow: bool
     ) -> None:
         """Begin anywhere on the way: few random walks would ever come to the commit."""
-        self.simulation = Simulation(GRAPH, FixedDelay(attempts, delay_ms), settings, max_slots=6)
+        self.simulation = Simulation(self.graph, FixedDelay(attempts, delay_ms), settings, max_slots=6)
         self.asked = 0
         deliver = self.simulation.deliver
 
@@ -97,21 +101,25 @@ class JobLife(RuleBasedStateMachine):
         """One attempt at a time, and nothing is said to another one."""
         for action in actions:
             match action:
-                case RequestSlots(attempt):
-                    assert self.active is None
-                    self.active = attempt
-                case ReleaseAttempt(attempt):
-                    assert self.active == attempt
-                    self.active = None
-                case SendToSlot(attempt=attempt):
-                    assert self.active == attempt
+                case RequestSlots(attempt, regions):
+                    for region in regions:
+                        assert region.index not in self.active
+                        self.active[region.index] = attempt
+                        self.region_of.update(dict.fromkeys(region.slots, region.index))
+                case ReleaseAttempt(attempt, regions):
+                    for index in list(self.active) if regions is None else [region.index for region in regions]:
+                        assert self.active.pop(index) == attempt
+                case SendToSlot(slot, attempt):
+                    assert self.active[self.region_of[slot]] == attempt
 
-    @property
-    def attempt(self) -> Attempt:
-        return self.simulation.machine.attempt
+    def find(self, slot: int) -> SimulatedSlot | None:
+        """The slot of that number that was asked for last."""
+        known = [s for s in self.simulation.slots.values() if s.slot == slot]
+        return max(known, key=lambda s: s.attempt, default=None)
 
-    def attempts(self, age: int) -> Attempt:
-        return Attempt(max(0, self.attempt - age))
+    def attempts(self, slot: int, age: int) -> Attempt:
+        found = self.find(slot)
+        return Attempt(max(0, (self.simulation.machine.attempt if found is None else found.attempt) - age))
 
     @rule(data=st.data())
     def deliver_some(self, data: Any) -> None:
@@ -135,25 +143,26 @@ class JobLife(RuleBasedStateMachine):
 
     @rule(slot=st.integers(0, 1), silent=st.booleans())
     def freeze(self, slot: int, silent: bool) -> None:
-        found = self.simulation.slots.get((self.attempt, SlotId(slot)))
+        found = self.find(slot)
         if found is not None:
             found.silent = silent
 
     @rule(slot=SLOTS, age=st.integers(0, 1))
     def lose(self, slot: SlotId, age: int) -> None:
-        self.simulation.deliver(SlotLost(slot, self.attempts(age), "connection reset"))
+        self.simulation.deliver(SlotLost(slot, self.attempts(slot, age), "connection reset"))
 
     @rule(age=st.integers(0, 1), region=st.sampled_from([0, 0, 0, 1, -1]), error=st.none() | st.just("executor lost"))
     def end_stage(self, age: int, region: int, error: str | None) -> None:
-        self.simulation.deliver(StageEnded(region, self.attempts(age), error))
+        slot = next((slot for slot, index in self.region_of.items() if index == region), SlotId(-1))
+        self.simulation.deliver(StageEnded(region, self.attempts(slot, age), error))
 
-    @rule(slot=SLOTS, age=st.integers(0, 1), task=st.sampled_from(TASKS), state=st.sampled_from(TaskState))
-    def task_state(self, slot: SlotId, age: int, task: TaskId, state: TaskState) -> None:
-        self.say(TaskStateChanged(slot, self.attempts(age), task, state))
+    @rule(slot=SLOTS, age=st.integers(0, 1), task=st.integers(0, 3), state=st.sampled_from(TaskState))
+    def task_state(self, slot: SlotId, age: int, task: int, state: TaskState) -> None:
+        self.say(TaskStateChanged(slot, self.attempts(slot, age), self.tasks[task], state))
 
     @rule(slot=st.integers(0, 1), index=st.integers(0, 1), with_cause=st.booleans())
     def fail_task(self, slot: int, index: int, with_cause: bool) -> None:
-        found = self.simulation.slots.get((self.attempt, SlotId(slot)))
+        found = self.find(slot)
         if found is not None and index < len(found.tasks):
             failure = FailureInfo("ValueError") if with_cause else None
             self.say(TaskStateChanged(found.slot, found.attempt, found.tasks[index], TaskState.FAILED, failure))
@@ -164,7 +173,7 @@ class JobLife(RuleBasedStateMachine):
 
     @rule(slot=SLOTS, age=st.integers(0, 1), kind=st.integers(0, 4))
     def other_message(self, slot: SlotId, age: int, kind: int) -> None:
-        attempt = self.attempts(age)
+        attempt = self.attempts(slot, age)
         messages: list[SlotMessage] = [
             SlotFailed(slot, attempt, FailureInfo("connection broke")),
             SlotCommitted(slot, attempt),
@@ -176,7 +185,11 @@ class JobLife(RuleBasedStateMachine):
 
     def say(self, message: SlotMessage) -> None:
         machine = self.simulation.machine
-        is_old, refused = message.attempt != self.attempt, machine.refused_messages
+        refused = machine.refused_messages
+        if isinstance(message, OperatorEvent):
+            is_old = message.attempt not in self.active.values()
+        else:
+            is_old = self.active.get(self.region_of.get(message.slot, -1)) != message.attempt
         actions = self.simulation.deliver(SlotMessageReceived(message))
         if is_old:
             assert (actions, machine.refused_messages) == ([], refused + 1)
@@ -191,7 +204,7 @@ class JobLife(RuleBasedStateMachine):
 
     @rule(parallelism=st.integers(0, 7))
     def ask_for_another_parallelism(self, parallelism: int) -> None:
-        wanted = {v.vertex_id: parallelism for v in GRAPH.vertices}
+        wanted = {v.vertex_id: parallelism for v in self.graph.vertices}
         self.simulation.deliver(RescaleRequested(self.request(), wanted))
 
     def request(self) -> str:
@@ -205,7 +218,7 @@ class JobLife(RuleBasedStateMachine):
 
     @rule(slot=st.integers(0, 1), acknowledges=st.booleans())
     def acknowledge(self, slot: int, acknowledges: bool) -> None:
-        found = self.simulation.slots.get((self.attempt, SlotId(slot)))
+        found = self.find(slot)
         if found is not None:
             found.acknowledges = acknowledges
 
@@ -213,7 +226,7 @@ class JobLife(RuleBasedStateMachine):
     def decline(self, slot: SlotId, age: int, behind: int, counts: bool) -> None:
         latest = self.simulation.machine.status().checkpoints.counts.total
         checkpoint_id = CheckpointId(max(1, latest - behind))
-        message = DeclineCheckpoint(slot, self.attempts(age), None, checkpoint_id, FailureInfo("no"), counts)
+        message = DeclineCheckpoint(slot, self.attempts(slot, age), None, checkpoint_id, FailureInfo("no"), counts)
         self.simulation.deliver(SlotMessageReceived(message))
 
     @rule()
@@ -224,7 +237,7 @@ class JobLife(RuleBasedStateMachine):
     def consistent(self) -> None:
         if hasattr(self, "simulation"):
             self.simulation.machine.check_invariants()
-            assert self.simulation.machine.state.is_terminal <= (self.active is None)
+            assert self.simulation.machine.state.is_terminal <= (not self.active)
 
     def teardown(self) -> None:
         """After a cancellation time alone brings the end, even if nobody ever answers again."""
@@ -246,7 +259,14 @@ class JobLife(RuleBasedStateMachine):
         assert self.simulation.completed == []
 
 
+class RegionsLife(JobLife):
+    """The same, with two regions."""
+
+    graph = two_pipelines(1)
+
+
 TestJobLife = JobLife.TestCase
-TestJobLife.settings = settings(
+TestRegionsLife = RegionsLife.TestCase
+TestJobLife.settings = TestRegionsLife.settings = settings(
     max_examples=200, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

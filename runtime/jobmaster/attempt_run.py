@@ -1,0 +1,214 @@
+"""AttemptRun: the slots and tasks of a job's current attempt, and what is said to them. Pure.
+
+Every step up or down is taken for some slots: all of the job's, or those of a region that is restarted alone. A region
+remembers the attempt that it was deployed with, and a message counts if it names that one. *When* a step is due is
+decided by JobMasterMachine and RegionRestarts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from runtime.checkpoint.assignment import Assignment
+from runtime.core.ids import Attempt, OperatorId, SlotId, TaskId
+from runtime.graph.job_graph import JobGraph
+from runtime.jobmaster.actions import (
+    JobMasterAction,
+    KillSlots,
+    ReleaseAttempt,
+    RequestSlots,
+    SendToSlot,
+    SlotProcess,
+)
+from runtime.jobmaster.execution_graph import ExecutionGraph, ExecutionTask, Region
+from runtime.jobmaster.phases import DEPLOYED
+from runtime.jobmaster.slot_registry import SlotEntry, SlotRegistry
+from runtime.jobmaster.status import SlotSnapshot, TaskSnapshot
+from runtime.task.messages import CancelTasks, Deploy, JobMasterMessage, ReleaseSlot, Start, TaskState
+
+#: states of tasks that no slot knows of yet
+_NOT_DEPLOYED = (TaskState.CREATED, TaskState.SCHEDULED)
+
+
+class AttemptRun:
+    """Slots and tasks of one attempt, whose regions may have gone on to later ones.
+
+    Args:
+        graph: the job.
+        attempt: its number.
+        act: has the driver do something.
+        tell: adds to the machine's story.
+    """
+
+    def __init__(
+        self,
+        graph: JobGraph,
+        attempt: Attempt,
+        act: Callable[[JobMasterAction], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.execution = ExecutionGraph(graph, attempt)
+        self.slots = SlotRegistry(self.execution.slots)
+        #: slots that have committed, at the end of the job
+        self.committed: set[SlotId] = set()
+        self._graph = graph
+        self._act = act
+        self._tell = tell
+        self._first = attempt
+        #: by region
+        self._attempts = {region.index: attempt for region in self.regions}
+        #: regions whose stages are over
+        self._released: set[int] = set()
+        self._killed: set[SlotId] = set()
+
+    @property
+    def regions(self) -> Sequence[Region]:
+        return self.execution.regions
+
+    @property
+    def tasks(self) -> Mapping[TaskId, ExecutionTask]:
+        return self.execution.tasks
+
+    @property
+    def coordinator_slots(self) -> Mapping[OperatorId, SlotId]:
+        return self.execution.coordinator_slots
+
+    @property
+    def oldest(self) -> Attempt:
+        """Of the regions' attempts."""
+        return min(self._attempts.values(), default=self._first)
+
+    def attempt_of(self, slot: SlotId) -> Attempt:
+        """The attempt that a slot belongs to."""
+        return self._attempts[self.execution.region_of(slot).index]
+
+    def is_current(self, attempt: Attempt, slot: SlotId | None) -> bool:
+        """Whether a slot that says it is of that attempt is; of a slot that nobody knows: whether any could be."""
+        if slot is None or slot not in self.slots:
+            return attempt in self._attempts.values()
+        return attempt == self.attempt_of(slot)
+
+    def task_snapshots(self) -> tuple[TaskSnapshot, ...]:
+        tasks = self.tasks.values()
+        return tuple(TaskSnapshot(t.task, t.name, t.slot, t.state, t.metrics, self.attempt_of(t.slot)) for t in tasks)
+
+    def slot_snapshots(self) -> tuple[SlotSnapshot, ...]:
+        return tuple(SlotSnapshot(e.slot, e.status, e.pid, e.host) for e in self.slots.entries())
+
+    # --- up -----------------------------------------------------------------------------------------------------------
+
+    def request(self, attempt: Attempt, regions: Sequence[Region]) -> None:
+        """Ask for the slots of these regions; what an earlier attempt has left in their places is forgotten."""
+        for region in regions:
+            self._attempts[region.index] = attempt
+            self._released.discard(region.index)
+            self._killed.difference_update(region.slots)
+            self.slots.expect_again(region.slots)
+            self.execution.reset(region.slots)
+            for task in region.tasks:
+                self.execution.transition(task, TaskState.SCHEDULED)
+        self._act(RequestSlots(attempt, regions))
+
+    def deploy(self, slots: Iterable[SlotId], assignment: Assignment | None) -> None:
+        """Have them make their tasks, with what these go on from."""
+        for task in list(self.execution.tasks_of(slots)):
+            self.execution.transition(task.task, TaskState.DEPLOYING)
+        for slot in slots:
+            deploy = Deploy(
+                job_id=self._graph.job_id,
+                job_name=self._graph.name,
+                attempt=self.attempt_of(slot),
+                configuration=self._graph.configuration,
+                job_parameters=self._graph.job_parameters,
+                tasks=self.execution.deployments(slot, assignment.tasks if assignment is not None else None),
+                coordinator_slots=self.coordinator_slots,
+                coordinator_states=assignment.coordinators if assignment is not None else {},
+            )
+            self.send((slot,), deploy)
+
+    def start(self, slots: Iterable[SlotId], now_ms: float) -> None:
+        """Their tasks are made: have them run."""
+        self.slots.renew(slots, now_ms)
+        self.send(self.slots.live(slots), Start(self.slots.peers()))
+
+    # --- down ---------------------------------------------------------------------------------------------------------
+
+    def cancel(self, slots: Sequence[SlotId]) -> None:
+        """Have them stop their tasks."""
+        deployed = [
+            slot
+            for slot in self.slots.live(slots)
+            if any(task.state not in _NOT_DEPLOYED for task in self.execution.tasks_in(slot))
+        ]
+        for task in self.execution.tasks_of(slots):
+            is_nowhere = task.state in _NOT_DEPLOYED
+            self.execution.transition(task.task, TaskState.CANCELED if is_nowhere else TaskState.CANCELING)
+        self.send(deployed, CancelTasks())
+
+    def have_stopped(self, slots: Sequence[SlotId]) -> bool:
+        """Whether none of their tasks runs any more."""
+        return all(task.state.is_terminal for task in self.execution.tasks_of(slots))
+
+    def give_up(self, slot: SlotId, end: TaskState, left: bool = False) -> None:
+        """Expect nothing more from a slot; its unfinished tasks end with it, as `end`."""
+        if left:
+            self.slots.mark_left(slot)
+        else:
+            self._tell(f"slot {slot} is lost")
+            self.slots.mark_lost(slot)
+        for task in self.execution.tasks_in(slot):
+            self.execution.transition(task.task, end)
+
+    def give_up_hanging(self, slots: Sequence[SlotId]) -> None:
+        """Expect nothing more from those whose tasks have not stopped, and kill them."""
+        hanging = [s for s in self.slots.live(slots) if not self.have_stopped((s,))]
+        for slot in hanging:
+            self.give_up(slot, TaskState.CANCELED)
+        self._kill(self.slots.entry(slot) for slot in hanging)
+
+    def release(self, slots: Sequence[SlotId]) -> None:
+        """Have them leave."""
+        self.send(self.slots.live(slots), ReleaseSlot())
+
+    def end(self, regions: Sequence[Region] | None = None) -> None:
+        """Nobody is left, of these regions or of all: kill what may live, end the stages."""
+        slots = None if regions is None else [slot for region in regions for slot in region.slots]
+        self._kill(self.slots.may_live(slots))
+        if regions is None and not self._released and self.oldest == max(self._attempts.values(), default=self._first):
+            self._act(ReleaseAttempt(self.oldest))
+            return
+        for region in self.regions if regions is None else regions:
+            if region.index not in self._released:
+                self._released.add(region.index)
+                self._act(ReleaseAttempt(self._attempts[region.index], (region,)))
+            for slot in self.slots.missing(region.slots):
+                # a process that comes now has no stage to live in
+                self.slots.mark_lost(slot)
+
+    # --- small things -------------------------------------------------------------------------------------------------
+
+    def send(self, slots: Iterable[SlotId], message: JobMasterMessage) -> None:
+        for slot in slots:
+            self._act(SendToSlot(slot, self.attempt_of(slot), message))
+
+    def describe_missing(self, slots: Sequence[SlotId], timeout_ms: float) -> str:
+        """Why slots that were asked for are taken for not to be had."""
+        missing = self.slots.missing(slots)
+        return (
+            f"{len(missing)} of {len(slots)} slots did not register within {timeout_ms / 1000:g} s: "
+            f"{missing[:10]}; has the cluster that many free cores?"
+        )
+
+    def describe_late(self, slots: Sequence[SlotId]) -> str:
+        """Which tasks have not been made in time."""
+        late = [t.name for t in self.execution.tasks_of(slots) if t.state not in DEPLOYED]
+        return f"{len(late)} tasks were not deployed in time: {', '.join(late[:10])}"
+
+    def _kill(self, entries: Iterable[SlotEntry]) -> None:
+        by_attempt: dict[Attempt, list[SlotProcess]] = {}
+        for e in entries:
+            if e.pid is not None and e.slot not in self._killed:
+                self._killed.add(e.slot)
+                by_attempt.setdefault(self.attempt_of(e.slot), []).append(SlotProcess(e.slot, e.pid, e.host))
+        for attempt, processes in by_attempt.items():
+            self._act(KillSlots(attempt, tuple(processes)))
