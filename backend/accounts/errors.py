@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.db import OperationalError
 from django.http import Http404
 from rest_framework import exceptions, status
 from rest_framework.response import Response
@@ -25,6 +26,9 @@ def as_api_exception(error: Exception) -> exceptions.APIException:
         return exceptions.PermissionDenied(*error.args)
     if isinstance(error, SuspiciousOperation):
         return exceptions.ParseError(str(error) or "Bad request.")
+    if isinstance(error, OperationalError):
+        logger.warning("the database cannot be used: %s", error)
+        return DatabaseAway()
     reference = secrets.token_hex(4)
     logger.error("internal error %s", reference, exc_info=error)
     # the id is the user's, the trace the log's: it may show more than a user should see
@@ -76,3 +80,12 @@ class Unavailable(exceptions.APIException):
     status_code = status.HTTP_503_SERVICE_UNAVAILABLE
     default_detail = "Not available now; try again."
     default_code = "unavailable"
+
+
+class DatabaseAway(Unavailable):
+    """The database is locked for long, or cannot be reached: jobs run on, and whoever asks comes again."""
+
+    default_detail = "The database cannot be used just now; try again."
+    default_code = "database_away"
+    #: seconds, for Retry-After
+    wait = 2

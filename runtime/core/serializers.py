@@ -305,8 +305,13 @@ def _copy_unknown(values: list[Any]) -> list[Any]:
     if are_immutable(values):
         return values
     classes = set(map(type, values))
-    if classes == {dict} and are_immutable(list(chain.from_iterable(map(dict.values, values)))):
-        if are_immutable(list(chain.from_iterable(values))):
+    if classes == {dict}:
+        # records have a few keys in common, a union of dicts is quick, and one key per equal ones is enough to look at
+        found = set(map(type, chain.from_iterable(map(dict.values, values))))
+        if (
+            found <= _IMMUTABLE
+            or (tuple in found and are_immutable(list(chain.from_iterable(map(dict.values, values)))))
+        ) and are_immutable(list(set().union(*values))):
             return list(map(dict.copy, values))
     elif classes == {list} and are_immutable(list(chain.from_iterable(values))):
         return list(map(list.copy, values))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ManualClock:
-    """A `runtime.core.clock.Clock` whose two times advance together.
+    """A `runtime.core.clock.Clock` whose two times advance together, unless the wall clock jumps.
 
     Args:
         now_ms: wall-clock time to start at, ms since the epoch; monotonic time starts at 0.
@@ -31,3 +31,7 @@ class ManualClock:
         if ms < 0:
             raise ValueError(f"time does not go back: {ms} ms")
         self._elapsed_ms += ms
+
+    def jump(self, ms: int) -> None:
+        """Set the wall clock ahead, or back if `ms` is negative; monotonic time goes on as before."""
+        self._start_ms += ms

@@ -7,6 +7,7 @@ is 0 only for none. The same seed gives the same faults in the same order; when 
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
 import time
@@ -61,11 +62,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--faults", type=int, default=100, metavar="N")
     parser.add_argument("--seed", type=int, default=7, metavar="S")
     parser.add_argument("--only", default="", metavar="TEXT", help="faults with that text in their names")
+    parser.add_argument("--minutes", type=float, default=math.inf, metavar="M", help="no fault begins later than that")
     parser.add_argument("--no-postgres", action="store_true", help="the file sink only")
     given = parser.parse_args(arguments)
     with_postgres = not given.no_postgres and PostgresServer.is_installed()
     run = ChaosRun(given.seed, with_postgres=with_postgres, vary=True, log=lambda text: print(text, flush=True))
-    report = _run(run, schedule(run, given.faults, given.only))
+    report = _run(run, schedule(run, given.faults, given.only), 60 * given.minutes)
     print()
     _print_recoveries(report.recoveries)
     print(f"{len(report.recoveries)} faults, {report.restarts} restarts, {report.rows} records, seed {given.seed}")
@@ -80,11 +82,14 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if report.violations else 0
 
 
-def _run(run: ChaosRun, faults: Sequence[Fault]) -> Report:
+def _run(run: ChaosRun, faults: Sequence[Fault], limit_s: float) -> Report:
+    begun = time.monotonic()
     try:
         run.start()
         for number, fault in enumerate(faults, 1):
             started = time.monotonic()
+            if started - begun > limit_s:
+                break
             print(f"{number:3} {fault.matrix:4} {fault.name}", flush=True)
             inject(run, fault)
             run.log(f"      {time.monotonic() - started:.1f} s")

@@ -338,8 +338,10 @@ def _damage(kind: str) -> Callable[[ChaosRun], Injected]:
         attempt = run.status().attempt
         _arm_damage(run, kind)
         done = Path(run.points.directory) / "damage.done.hit"
-        run.wait(lambda s: (done.exists() and s.attempt > attempt) or s.state != "RUNNING", HIT_TIMEOUT_S, "the damage")
+        run.wait(lambda s: done.exists(), HIT_TIMEOUT_S, "the damage")
         since = time.monotonic()
+        # a worker that is not dead yet may still be told to commit what is damaged now
+        run.wait(lambda s: s.attempt > attempt, RECOVERY_TIMEOUT_S, "the end of all workers that know what is damaged")
         run.points.disarm()
         if done.read_text() == "nothing to damage":
             run.report.notes.append(f"{kind}: all state was in the metadata")

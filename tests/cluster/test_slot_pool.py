@@ -82,6 +82,18 @@ def test_slots_are_free_again_when_their_stage_is_over() -> None:
     assert [r.job_id for r, _ in slots.grant()] == ["b"]
 
 
+def test_regions_that_are_restarted_alone_wait_each_for_itself() -> None:
+    slots = pool(t=1)
+    slots.request(SlotRequest("a", Attempt(1), 0, ((), (SlotId(1),))))
+    slots.request(SlotRequest("a", Attempt(2), 0, ((SlotId(0),),)))
+    assert slots.shortage("a") == "needs 2 slots, 1 is free (the cluster has 1 in all)"
+    [(granted, [stage])] = slots.grant()
+    assert (granted.attempt, stage.region, stage.slots) == (1, 1, (1,))
+    assert slots.shortage("a") == "needs 1 slot, 0 are free"
+    slots.withdraw("a", Attempt(2))
+    assert slots.shortage("a") == ""
+
+
 def test_what_a_taskmanager_hosted_goes_with_it() -> None:
     slots = pool(t=2, u=2)
     slots.request(request("a", 4))

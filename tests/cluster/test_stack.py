@@ -30,6 +30,19 @@ env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").map(lambda
 env.execute("numbers")
 """
 
+TWO_REGIONS = """
+from runtime.common.watermark_strategy import WatermarkStrategy
+from runtime.connectors.datagen import DataGeneratorSource
+from runtime.datastream import StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+for side in ("left", "right"):
+    source = DataGeneratorSource(lambda index: index, rows_per_second=100)
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), side).slot_sharing_group(side)
+    numbers.map(lambda x: f"n {x}").print()
+env.execute("two regions")
+"""
+
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
@@ -115,6 +128,28 @@ def test_a_job_without_enough_slots_waits_and_starts_when_they_come(stack: Stack
     wait_until(lambda: printed.exists() and "n " in printed.read_text(), 10, "what it prints")
     stack.client.cancel(second)
     wait_until(lambda: stack.client.live(second)["state"] == "CANCELED", 10, "the second job's end")
+
+
+def test_a_region_whose_process_dies_is_restarted_alone(stack: Stack, tmp_path: Path) -> None:
+    program = tmp_path / "regions.py"
+    program.write_text(TWO_REGIONS)
+    checkpoints = {"execution.checkpointing.interval": "1 s"}
+    job = stack.client.run(stack.client.upload(program), parallelism=1, args=[], configuration=checkpoints, entry=None)
+
+    def subtasks() -> dict[str, tuple[int, int]]:
+        """Attempt and process of each vertex."""
+        vertices = stack.client.live(job)["vertices"]
+        return {v["name"]: (v["subtasks"][0]["attempt"], v["subtasks"][0]["pid"]) for v in vertices}
+
+    wait_until(lambda: is_running(stack, "two regions"), 60, "both regions run")
+    left, right = sorted(name for name in subtasks())
+    before = subtasks()
+    os.kill(before[right][1], signal.SIGKILL)
+    wait_until(lambda: subtasks()[right][0] == 1 and is_running(stack, "two regions"), 30, "one region runs again")
+    assert subtasks()[left] == before[left]
+    assert stack.client.live(job)["attempt"] == 1
+    stack.client.cancel(job)
+    wait_until(lambda: stack.client.live(job)["state"] == "CANCELED", 10, "the job's end")
 
 
 def test_jobs_run_on_while_redis_is_away_and_commands_reach_them_afterwards(stack: Stack, tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ class FakeContext:
         self._gateway = self
         self.proc = self.jvm
         self.started: list[str] = []
+        self.cancelled: list[str] = []
         self.error: Exception | None = None
         self._over = threading.Event()
 
@@ -65,6 +66,7 @@ class FakeContext:
         return []
 
     def cancelJobGroup(self, group: str) -> None:  # noqa: N802
+        self.cancelled.append(group)
         self._over.set()
 
 
@@ -119,11 +121,19 @@ def rig(live_redis: str) -> Iterator[Rig]:
         thread.join(5)
 
 
+def test_single_stages_of_an_attempt_can_be_ended(rig: Rig) -> None:
+    rig.deploy("left", stage=0)
+    rig.deploy("right", stage=1)
+    wait_until(lambda: sorted(rig.context.started) == ["job-0-0", "job-0-1"], 5, "the stages' start")
+    rig.manager.end(1, "job", 0, [1])
+    wait_until(lambda: rig.context.cancelled == ["job-0-1"], 5, "the end of one stage")
+
+
 def test_a_command_that_comes_twice_is_carried_out_once(rig: Rig) -> None:
     rig.deploy("same")
     rig.deploy("same")
     rig.deploy("another")
-    wait_until(lambda: rig.context.started == ["job-0"], 5, "the stage's start")
+    wait_until(lambda: rig.context.started == ["job-0-0"], 5, "the stage's start")
     rig.manager.report()
     [heartbeat] = rig.events()
     assert heartbeat["stages"] == [["job", 0, 0]]
@@ -132,19 +142,19 @@ def test_a_command_that_comes_twice_is_carried_out_once(rig: Rig) -> None:
 
 def test_a_command_of_an_older_leader_is_refused(rig: Rig) -> None:
     rig.deploy("new", epoch=2)
-    wait_until(lambda: rig.context.started == ["job-0"], 5, "the stage's start")
+    wait_until(lambda: rig.context.started == ["job-0-0"], 5, "the stage's start")
     rig.deploy("old", epoch=1, stage=1)
     rig.manager.end(1, "job", 0)
-    assert rig.context.started == ["job-0"]
+    assert rig.context.started == ["job-0-0"]
     rig.manager.report()
     assert rig.events()[0]["stages"] == [["job", 0, 0]]
 
 
 def test_the_end_of_a_stage_is_told_before_a_heartbeat_without_it(rig: Rig) -> None:
     rig.deploy()
-    wait_until(lambda: rig.context.started == ["job-0"], 5, "the stage's start")
+    wait_until(lambda: rig.context.started == ["job-0-0"], 5, "the stage's start")
     rig.context.error = RuntimeError("java.lang.Exception: worker died")
-    rig.context.cancelJobGroup("job-0")
+    rig.context.cancelJobGroup("job-0-0")
     wait_until(lambda: not rig.manager._running, 5, "the stage's end")
     rig.manager.report()
     ended, heartbeat = rig.events()
@@ -170,9 +180,9 @@ def test_a_session_that_spark_stopped_ends_the_process(rig: Rig) -> None:
 
 def test_a_stage_that_fails_with_the_jvm_is_told_as_the_end_of_the_taskmanager(rig: Rig) -> None:
     rig.deploy()
-    wait_until(lambda: rig.context.started == ["job-0"], 5, "the stage's start")
+    wait_until(lambda: rig.context.started == ["job-0-0"], 5, "the stage's start")
     rig.context.error, rig.context.jvm.returncode = ConnectionError("refused"), -9
-    rig.context.cancelJobGroup("job-0")
+    rig.context.cancelJobGroup("job-0-0")
     wait_until(lambda: bool(rig.deaths), 5, "the end")
     assert [event["type"] for event in rig.events()] == ["gone"]
 
@@ -198,11 +208,11 @@ def test_a_command_queue_that_went_deaf_ends_the_process(rig: Rig) -> None:
 def test_what_could_not_be_told_is_told_when_redis_is_back(rig: Rig, settings: Any) -> None:
     url = settings.REDIS_URL
     rig.deploy()
-    wait_until(lambda: rig.context.started == ["job-0"], 5, "the stage's start")
+    wait_until(lambda: rig.context.started == ["job-0-0"], 5, "the stage's start")
     bus.client().close()
     bus.client.cache_clear()
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    rig.context.cancelJobGroup("job-0")
+    rig.context.cancelJobGroup("job-0-0")
     wait_until(lambda: not rig.manager._running, 5, "the stage's end")
     bus.client.cache_clear()
     settings.REDIS_URL = url

@@ -141,6 +141,14 @@ def test_integers_beyond_their_types_range_do_not_fit_at_one_look():
     assert not all_fit(Types.LONG().coercer(), [1, True])
 
 
+def test_tuples_fit_at_one_look_if_every_field_does():
+    coercer = Types.TUPLE([Types.LONG(), Types.STRING(), Types.PICKLED_BYTE_ARRAY()]).coercer()
+    assert all_fit(coercer, [(1, "a", []), (2, "b", None)])
+    for other in [(1, "a"), [1, "a", None], (True, "a", None), (1, None, None), (2**63, "a", None), Row(1, "a", None)]:
+        assert not all_fit(coercer, [(1, "a", None), other])
+    assert not all_fit(coercer, [])
+
+
 @pytest.mark.parametrize("type_info", ALL, ids=repr)
 def test_none_is_a_value_of_every_type(type_info):
     coercer = type_info.coercer()

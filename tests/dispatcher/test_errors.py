@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.db import OperationalError
 from rest_framework.test import APIClient
 
 from backend.cluster import services
@@ -47,6 +48,18 @@ def test_an_unknown_vertex_of_a_known_job_is_not_found(api: APIClient, job: Job)
     answer = api.get(f"/v1/jobs/{job.id}/vertices/{UNKNOWN}")
     assert answer.status_code == 404
     assert UNKNOWN in answer.json()["errors"][0]
+
+
+def test_a_database_that_is_locked_is_503_and_says_when_to_come_back(
+    api: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked() -> None:
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr(services, "cluster_document", locked)
+    answer = api.get("/v1/overview")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
+    assert answer.json()["errors"] == ["The database cannot be used just now; try again."]
 
 
 def test_an_error_that_nobody_foresaw_shows_an_id_and_not_its_cause(

@@ -53,6 +53,26 @@ def test_the_page_is_stale_while_the_web_process_is_away_and_recovers_by_itself(
     assert (after["id"], after["attempt"]) == (job_id, before["attempt"]), "the job has not noticed"
 
 
+@pytest.mark.parametrize("way", ["killed", "frozen"])
+def test_the_page_recovers_by_itself_when_redis_was_away(site: Site, page: Page, way: str) -> None:
+    job_id = open_demo(site, page)
+    before, redis = site.stack.live("flights live"), site.stack.pid_of("redis")
+    if way == "killed":
+        os.kill(redis, signal.SIGKILL)
+        wait_until(lambda: site.stack.pid_of("redis") != redis, 20, "another Redis")
+    else:
+        os.kill(redis, signal.SIGSTOP)
+        try:
+            # longer than a read of it may take
+            page.wait_for_timeout(12_000)
+        finally:
+            os.kill(redis, signal.SIGCONT)
+    expect(page.get_by_role("status", name="Connection: Live")).to_be_visible(timeout=RECOVERY_MS)
+    check_that_it_moves(page)
+    after = site.stack.live("flights live")
+    assert (after["id"], after["attempt"]) == (job_id, before["attempt"]), "the job has not noticed"
+
+
 def test_a_killed_jobmanager_is_replaced_and_the_page_tells_of_the_restart(site: Site, page: Page) -> None:
     job_id = open_demo(site, page)
     restarts = site.stack.live("flights live")["restarts"]

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import logging
 import sys
 import time
 
 from tests.simulation.scenario import scenario_of
 from tests.simulation.simulate import simulate
+from tests.simulation.tally import Tally
+
+TOLD_EVERY = 500
 
 
 def main() -> int:
@@ -22,22 +26,24 @@ def main() -> int:
     parser.add_argument("--trace", action="store_true", help="print what happens as it happens")
     parser.add_argument("--without-faults", action="store_true", help="leave the seed's faults out")
     arguments = parser.parse_args()
+    logging.disable(logging.CRITICAL)
     many = range(*arguments.seeds) if arguments.seeds else ()
-    failed: list[int] = []
-    started = time.monotonic()
+    tally = Tally()
+    started_s = time.process_time()
     for seed in (*(arguments.seed or ()), *many):
         scenario = scenario_of(seed, arguments.backend)
         if arguments.without_faults:
             scenario = dataclasses.replace(scenario, faults=())
         verdict = simulate(scenario, print if arguments.trace else None)
+        tally.add(verdict)
         if arguments.seed:
             print(verdict.report())
         elif verdict.violations:
-            print(f"seed {seed}: {verdict.violations[0][:300]}")
-        failed += [seed] if verdict.violations else []
-    count = len(arguments.seed or ()) + len(many)
-    print(f"{count} runs in {time.monotonic() - started:.1f} s, {len(failed)} failed: {failed}")
-    return 1 if failed else 0
+            print(f"seed {seed}: {verdict.violations[0][:600]}", flush=True)
+        if tally.num_runs % TOLD_EVERY == 0:
+            print(f"{arguments.backend}, {time.process_time() - started_s:.0f} s CPU: {tally}", flush=True)
+    print(f"{arguments.backend}, {time.process_time() - started_s:.0f} s CPU: {tally}")
+    return 1 if tally.failed else 0
 
 
 if __name__ == "__main__":

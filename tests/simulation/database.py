@@ -89,6 +89,7 @@ class DatabaseFunction(TwoPhaseCommitFunction[str]):
 
     def write(self, transaction: str, batch: RecordBatch) -> None:
         world = active.world()
+        world.reach(Point.WRITE)
         world.database.write(transaction, batch.values())
         # slower than what comes before: channels fill
         world.clock.advance(world.scenario.record_ms * batch.num_rows / 2)

@@ -1,33 +1,60 @@
-"""The simulated storage: a MemoryFileSystem that outlives every process, with passages and late writes."""
+"""The simulated storage of checkpoints, with passages and late writes: an object store, or the disk of all processes.
+
+The object store is a dict that outlives every process. The disk is that of the slots' machine (see disk), on which the
+real ArrowFileSystem writes, syncs and links files; the JobMaster is then on that machine, too.
+"""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runtime.checkpoint.file_system import ArrowFileSystem, CheckpointFileSystem, DirectoryEntry
 from runtime.checkpoint.locations import name_of, parent_of
 from runtime.testing.memory_file_system import MemoryFileSystem
+from tests.simulation.disk import STORAGE
 from tests.simulation.faults import Action, Point, ProcessEndedError
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-ROOT = "s3://sim/checkpoints"
-SAVEPOINTS = "s3://sim/savepoints"
+OBJECTS = "s3://sim"
 
 
-class SimulatedFiles(MemoryFileSystem):
-    """The file system that all processes share.
+class SimulatedFiles:
+    """The file system that all processes share. Implements CheckpointFileSystem.
 
     Every operation of a process that has ended ends that process again; reads and writes are passages of points.
     """
 
-    def __init__(self, world: World) -> None:
-        super().__init__(self._before)
+    def __init__(self, world: World, is_local: bool) -> None:
         self._world = world
+        self._objects = MemoryFileSystem()
+        self._files: CheckpointFileSystem = ArrowFileSystem() if is_local else self._objects
+        self._is_local = is_local
+        base = f"file://{STORAGE}" if is_local else OBJECTS
+        self.root = f"{base}/checkpoints"
+        self.savepoints = f"{base}/savepoints"
         #: all files as they were when a checkpoint was recorded last
         self.at_last_record: dict[str, bytes] = {}
+
+    def content(self) -> dict[str, bytes]:
+        """All files."""
+        if not self._is_local:
+            return dict(self._objects.files)
+        inodes = self._world.disk.files.items()
+        return {f"file://{name}": bytes(inode.content) for name, inode in inodes if name.startswith(STORAGE + "/")}
+
+    def replace(self, uri: str, content: bytes) -> None:
+        """Change a file behind everybody's back."""
+        if self._is_local:
+            self._world.disk.files[uri.removeprefix("file://")].content[:] = content
+        else:
+            self._objects.files[uri] = content
+
+    # --- CheckpointFileSystem -----------------------------------------------------------------------------------------
 
     def write_new(self, uri: str, data: bytes | Iterable[bytes]) -> None:
         world = self._world
@@ -35,26 +62,64 @@ class SimulatedFiles(MemoryFileSystem):
         content = data if isinstance(data, bytes) else b"".join(data)
         late = world.reach(before, uri, refuses=OSError(errno.EIO, "refused", uri))
         if late is not None and late.action is Action.LAND_LATE:
-            world.at(world.clock.monotonic_ms() + late.ms, lambda: self.land(uri, content))
+            if not self._is_local:
+                world.at(world.clock.monotonic_ms() + late.ms, lambda: self.land(uri, content))
             world.kill(world.current)
             raise ProcessEndedError
-        super().write_new(uri, content)
+        self._files.write_new(uri, content)
         if world.current.is_jobmaster and parent_of(uri).endswith("/completed") and b"chk-" in content:
-            self.at_last_record = dict(self.files)
+            self.at_last_record = self.content()
         world.reach(after, uri)
 
     def land(self, uri: str, content: bytes) -> None:
         """A write that was on its way when its process ended arrives."""
         # as on every storage that refuses to replace a file; what has been deleted meanwhile comes back
-        is_refused = uri in self.files
+        files = self._objects.files
+        is_refused = uri in files
         self._world.tell(f"late write of {uri}: {'refused' if is_refused else 'lands'}")
         if not is_refused:
-            self.files[uri] = content
+            files[uri] = content
 
-    def _before(self, operation: str, uri: str) -> None:
+    def read(self, uri: str) -> bytes:
+        self._before_read(uri)
+        return self._files.read(uri)
+
+    def read_range(self, uri: str, offset: int, length: int) -> bytes:
+        self._before_read(uri)
+        return self._files.read_range(uri, offset, length)
+
+    def pieces(self, uri: str) -> Iterator[bytes]:
+        self._before_read(uri)
+        return self._files.pieces(uri)
+
+    def exists(self, uri: str) -> bool:
+        self._world.check_alive()
+        return self._files.exists(uri)
+
+    def list(self, uri: str) -> list[DirectoryEntry]:
+        self._world.check_alive()
+        return self._files.list(uri)
+
+    def make_directory(self, uri: str) -> None:
+        self._world.check_alive()
+        self._files.make_directory(uri)
+
+    def delete_file(self, uri: str) -> None:
+        self._world.check_alive()
+        self._files.delete_file(uri)
+
+    def delete_directory(self, uri: str) -> None:
+        self._world.check_alive()
+        self._files.delete_directory(uri)
+
+    def local_path(self, uri: str) -> Path | None:
+        # no path of this machine leads there
+        return None
+
+    def _before_read(self, uri: str) -> None:
         world = self._world
         world.check_alive()
-        if operation in ("read", "read_range", "pieces") and not world.current.is_jobmaster:
+        if not world.current.is_jobmaster:
             world.reach(Point.RESTORE, uri, refuses=OSError(errno.EIO, "refused", uri))
 
 

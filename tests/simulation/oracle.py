@@ -9,9 +9,9 @@ from typing import Any
 
 from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.savepoint_reader import SavepointReader
+from runtime.core.ids import JobId
 from runtime.testing.memory_file_system import MemoryFileSystem
-from tests.simulation.files import ROOT
-from tests.simulation.workload import BUCKET_MS, JOB, NUM_RULES, SPLITS, WINDOW_MS, all_records
+from tests.simulation.workload import BUCKET_MS, NUM_RULES, SPLITS, WINDOW_MS, Record, all_records, record
 
 
 @dataclass
@@ -26,10 +26,10 @@ class Model:
     numbers: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
 
 
-def model() -> Model:
-    """What comes out of all records."""
+def model(records: Iterable[Record]) -> Model:
+    """What comes out of records, those of a split in order."""
     result = Model()
-    for split, number, key, time_ms, _ in all_records():
+    for split, number, key, time_ms, _ in records:
         result.records.add((split, number))
         result.counts[key] += 1
         result.buckets[key, time_ms // BUCKET_MS] += 1
@@ -40,15 +40,30 @@ def model() -> Model:
     return result
 
 
-EXPECTED = model()
+EXPECTED = model(all_records())
 
 
-def check_rows(rows: Iterable[Any], is_exactly_once: bool) -> list[str]:
+def expected_of(rows: Iterable[Any], has_drained: bool) -> Model:
+    """What must have come of a run.
+
+    Args:
+        rows: all that is visible.
+        has_drained: whether the job was made to end before it had read everything: then what it has read counts.
+    """
+    if not has_drained:
+        return EXPECTED
+    read = {(name, number) for kind, _, name, number, _ in rows if kind == "count"} & EXPECTED.records
+    return model(record(name, number) for name, number in sorted(read))
+
+
+def check_rows(rows: Iterable[Any], expected: Model, is_exactly_once: bool, has_drained: bool) -> list[str]:
     """What is wrong with what is visible; nothing if all is well.
 
     Args:
-        rows: in the order in which they became visible.
+        rows: in any order.
+        expected: what must have come.
         is_exactly_once: whether nothing may be there twice.
+        has_drained: whether the job was made to end before it had read everything.
     """
     wrong: list[str] = []
     seen: Counter[tuple[str, int]] = Counter()
@@ -69,27 +84,33 @@ def check_rows(rows: Iterable[Any], is_exactly_once: bool) -> list[str]:
                 ends[key].append((number, count))
             case _:
                 wrong.append(f"corrupt: {kind!r} is no kind of row")
-    lost = sorted(EXPECTED.records - seen.keys())
+    lost = sorted(expected.records - seen.keys())
     if lost:
         wrong.append(f"lost: {len(lost)} records, {lost[:5]}")
+    gaps = sorted((name, number) for name, number in expected.records if number and (name, number - 1) not in seen)
+    if gaps:
+        wrong.append(f"lost: what comes before {gaps[:5]}")
     strange = sorted(seen.keys() - EXPECTED.records)
     if strange:
         wrong.append(f"corrupt: {strange[:5]}")
-    low = {k: (buckets[k], n) for k, n in EXPECTED.buckets.items() if buckets[k] < n}
+    low = {k: (buckets[k], n) for k, n in expected.buckets.items() if buckets[k] < n}
     if low:
         wrong.append(f"lost: buckets with too little (seen, expected): {low}")
-    small = {k: (max(windows[k], default=0), n) for k, n in EXPECTED.windows.items() if max(windows[k], default=0) < n}
+    small = {k: (max(windows[k], default=0), n) for k, n in expected.windows.items() if max(windows[k], default=0) < n}
     if small:
         wrong.append(f"lost: windows with too little (seen, expected): {small}")
-    for key, expected in EXPECTED.counts.items():
-        if not any(rules == NUM_RULES and count >= expected for rules, count in ends[key]):
-            wrong.append(f"lost: the end of key {key}: {ends[key]}, not {(NUM_RULES, expected)}")
+    num_rules = max((rules for given in ends.values() for rules, _ in given), default=0) if has_drained else NUM_RULES
+    for key, count in expected.counts.items():
+        if not any(rules == num_rules and judged >= count for rules, judged in ends[key]):
+            wrong.append(f"lost: the end of key {key}: {ends[key]}, not {(num_rules, count)}")
     if is_exactly_once:
-        wrong += _check_once(seen, counts, buckets, windows, ends)
+        wrong += _check_once(expected, num_rules, seen, counts, buckets, windows, ends)
     return wrong
 
 
 def _check_once(
+    expected: Model,
+    num_rules: int,
     seen: Counter[tuple[str, int]],
     counts: dict[int, list[tuple[int, str, int]]],
     buckets: Counter[tuple[int, int]],
@@ -109,50 +130,54 @@ def _check_once(
             if number <= last.get(split, -1):
                 wrong.append(f"reordered: key {key}, split {split}: {number} behind {last[split]}")
             last[split] = number
-    if buckets != EXPECTED.buckets:
-        high = {k: (n, EXPECTED.buckets[k]) for k, n in buckets.items() if n > EXPECTED.buckets[k]}
+    if buckets != expected.buckets:
+        high = {k: (n, expected.buckets[k]) for k, n in buckets.items() if n > expected.buckets[k]}
         wrong.append(f"duplicated: buckets with too much (seen, expected): {high}")
     for window, results in windows.items():
-        if len(set(results)) != len(results) or max(results, default=0) > EXPECTED.windows[window]:
-            wrong.append(f"duplicated: window {window} gave {results}, {EXPECTED.windows[window]} is all there is")
+        if len(set(results)) != len(results) or max(results, default=0) > expected.windows[window]:
+            wrong.append(f"duplicated: window {window} gave {results}, {expected.windows[window]} is all there is")
     for key, given in ends.items():
-        if given != [(NUM_RULES, EXPECTED.counts[key])]:
+        if given != [(num_rules, expected.counts[key])]:
             wrong.append(f"duplicated: key {key} ended with {given}")
     return wrong
 
 
-def check_state(files: dict[str, bytes], is_exactly_once: bool) -> list[str]:
+def check_state(files: dict[str, bytes], root: str, job_id: JobId, expected: Model, is_exactly_once: bool) -> list[str]:
     """What is wrong with the state in the last checkpoint, which was taken when all tasks had finished.
 
     Args:
         files: the storage as it was when that checkpoint was recorded.
+        root: where the checkpoints of all jobs are.
+        job_id: of the job that took it.
+        expected: what must have come.
         is_exactly_once: whether state counts everything once; else at least once.
     """
     storage = MemoryFileSystem()
     storage.files = files
-    retained = FileCompletedStore(ROOT, JOB, 0, storage, "").retained()
+    retained = FileCompletedStore(root, job_id, 0, storage, "").retained()
     if not retained:
         return ["the job has ended without a checkpoint"]
     reader = SavepointReader.read(retained[-1].location, storage)
     found: dict[str, tuple[Any, Any]] = {
-        "count": (_keyed(reader, "account", "count"), dict(EXPECTED.counts)),
-        "judged": (_keyed(reader, "judge", "judged"), dict(EXPECTED.counts)),
+        "count": (_keyed(reader, "account", "count"), dict(expected.counts)),
+        "judged": (_keyed(reader, "judge", "judged"), dict(expected.counts)),
     }
-    for source, counts in SPLITS.items():
+    for source in SPLITS:
+        num_passed = sum(name.startswith(source) for name, _ in expected.records)
         for name in ("passed", "passed-union"):
             values = reader.operator_state(f"verify-{source}", name)["value"].to_list()
-            found[f"{name} of {source}"] = ({0: sum(values)}, {0: sum(counts)})
+            found[f"{name} of {source}"] = ({0: sum(values)}, {0: num_passed})
     if is_exactly_once:
         numbers = {key: sorted(values) for key, values in _keyed(reader, "account", "numbers").items()}
-        found["numbers"] = (numbers, {key: sorted(values) for key, values in EXPECTED.numbers.items()})
+        found["numbers"] = (numbers, {key: sorted(values) for key, values in expected.numbers.items()})
         buckets = {key: left for key, left in _keyed(reader, "account", "buckets").items() if left}
         found["buckets"] = (buckets, {})
     last = {(key, split): n for key, pairs in _keyed(reader, "account", "last").items() for split, n in _pairs(pairs)}
-    found["last"] = (last, EXPECTED.last)
+    found["last"] = (last, expected.last)
     wrong = [
-        f"state {name!r} is {given}, not {expected}"
-        for name, (given, expected) in found.items()
-        if (given != expected if is_exactly_once or name == "last" else _is_less(given, expected))
+        f"state {name!r} is {given}, not {wanted}"
+        for name, (given, wanted) in found.items()
+        if (given != wanted if is_exactly_once or name == "last" else _is_less(given, wanted))
     ]
     left = len(reader.timers("account")) + len(reader.timers("judge"))
     return wrong + ([f"{left} timers are left"] if left else [])

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from tests.simulation.faults import Action, Fault, Point
 
+HOUR_MS = 3_600_000
+
 
 class Barriers(enum.Enum):
     """How checkpoints treat what is in flight."""
@@ -31,8 +33,16 @@ class Scenario:
     parallelism: int = 2
     is_spread: bool = False
     """Whether one of the sources has slots of its own."""
+    writes_files: bool = False
+    """Whether the sink is the file sink; else it is a transactional one."""
+    rolls_on_checkpoint: bool = False
+    """Whether the file sink begins new files at checkpoints only; else by size, age and inactivity."""
     next_parallelism: Sequence[int] = ()
     """Of the job under later JobMasters, in turn."""
+    next_backend: str = ""
+    """Of a job that is resumed from a savepoint; empty: the same."""
+    claims: bool = False
+    """Whether a job that is resumed owns the savepoint."""
     faults: Sequence[Fault] = ()
     window_bytes: int = 4096
     """Credit of a channel."""
@@ -40,6 +50,8 @@ class Scenario:
     upload_ms: float = 10.0
     """How long a write of the storage takes at most."""
     buffer_timeout_ms: int = 5
+    storage_is_local: bool = False
+    """Whether checkpoints, and the JobMaster, are on the slots' machine; else in an object store."""
     num_retained: int = 1
     tolerable_failures: int = 3
     max_concurrent: int = 1
@@ -112,10 +124,12 @@ _PASSAGES = {
     Point.UPLOAD: 40,
     Point.UPLOADED: 40,
     Point.RESTORE: 4,
+    Point.SYNC: 40,
     Point.METADATA: 8,
     Point.METADATA_WRITTEN: 8,
     Point.RECORD: 8,
     Point.RECORDED: 8,
+    Point.WRITE: 60,
     Point.PRE_COMMIT: 16,
     Point.PREPARED: 16,
     Point.COMMIT: 16,
@@ -128,7 +142,7 @@ _PASSAGES = {
 }
 #: what can go wrong at each kind of point, beside what can anywhere
 _FUNCTIONS = {Point.PROCESS, Point.SNAPSHOT, Point.OPEN, Point.CLOSE}
-_SINK = {Point.PRE_COMMIT, Point.PREPARED, Point.COMMIT, Point.COMMITTED}
+_SINK = {Point.WRITE, Point.PRE_COMMIT, Point.PREPARED, Point.COMMIT, Point.COMMITTED}
 _WRITES = {Point.UPLOAD, Point.METADATA, Point.RECORD}
 _READS = {Point.RESTORE}
 #: points that are passed where nothing of a process is on the stack, or its transport
@@ -169,6 +183,11 @@ def scenario_of(seed: int, backend: str = "hashmap") -> Scenario:
         max_concurrent=1 if is_unaligned else draw.choice([1, 1, 2, 3]),
         record_ms=draw.choice([0.2, 1.0, 3.0, 6.0]),
         pace_ms=draw.choice([0, 10, 30]),
+        writes_files=draw.random() < 0.5,
+        rolls_on_checkpoint=draw.random() < 0.3,
+        next_backend=draw.choice(["", "", "hashmap", "rocksdb"]),
+        claims=draw.random() < 0.3,
+        storage_is_local=draw.random() < 0.4,
     )
 
 
@@ -186,7 +205,8 @@ def _fault(draw: random.Random) -> Fault:
     nth = 1 + int(_PASSAGES[point] * draw.random() ** 1.5)
     actions = [
         *(Action.DISCONNECT, Action.KILL_JOBMASTER, Action.FREEZE_JOBMASTER, Action.FREEZE_JOBMASTER),
-        *(Action.RESCALE, Action.RESCALE, Action.SAVEPOINT),
+        *(Action.RESCALE, Action.RESCALE, Action.SAVEPOINT, Action.POWER_LOSS, Action.POWER_LOSS),
+        *(Action.STOP, Action.STOP, Action.STOP, Action.CLOCK_JUMP),
     ]
     if point not in _DELIVERIES:
         actions += [Action.KILL] * 6 + [Action.FREEZE] * 2 + [Action.ISOLATE] * 2
@@ -202,6 +222,10 @@ def _fault(draw: random.Random) -> Fault:
         ms = draw.choice([1, 2, 3])
     elif action in (Action.FREEZE, Action.FREEZE_JOBMASTER):
         ms = draw.choice([30, 200, 600, 1_500, 3_000, 8_000])
+    elif action is Action.STOP:
+        ms = draw.choice([0, 0, 1])
+    elif action is Action.CLOCK_JUMP:
+        ms = draw.choice([HOUR_MS, -HOUR_MS])
     elif action is Action.LAND_LATE:
         ms = draw.choice([1, 30, 500, 3_000])
     return Fault(point, nth, action, ms)

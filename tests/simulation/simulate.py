@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.simulation.oracle import check_rows, check_state
+from tests.simulation.oracle import check_rows, check_state, expected_of
 from tests.simulation.scenario import Scenario, scenario_of
 from tests.simulation.workload import job
 from tests.simulation.world import World
@@ -36,14 +36,15 @@ def simulate(scenario: Scenario, trace: Callable[[str], None] | None = None) -> 
         trace: takes each line of the story as it happens.
     """
     world = World(scenario, trace)
-    world.graph = job(
-        scenario.parallelism, scenario.is_spread, scenario.buffer_timeout_ms, scenario.options(str(world.directory))
-    )
+    world.graph = job(scenario, str(world.directory))
     world.run()
     violations = [*world.violations, *world.database.violations]
-    violations += check_rows(world.database.rows(), scenario.is_exactly_once)
+    rows = world.reader.rows()
+    expected = expected_of(rows, world.has_drained)
+    violations += check_rows(rows, expected, scenario.is_exactly_once, world.has_drained)
     if not world.violations:
-        violations += check_state(world.files.at_last_record, scenario.is_exactly_once_inside)
+        files, root, job_id = world.files.at_last_record, world.files.root, world.graph.job_id
+        violations += check_state(files, root, job_id, expected, scenario.is_exactly_once_inside)
     return Verdict(scenario, tuple(violations), world)
 
 

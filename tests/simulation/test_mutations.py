@@ -11,7 +11,9 @@ from tests.simulation.mutations import MUTATIONS, Mutation, mutated
 from tests.simulation.scenario import scenario_of
 from tests.simulation.simulate import simulate
 
-NUM_SEEDS = 80
+pytestmark = pytest.mark.timeout(1200)
+
+NUM_SEEDS = 160
 """Of which one at least has to fail. A mistake that needs more is one that the simulation does not look for."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,8 @@ from runtime.common import Types, WatermarkStrategy
 from runtime.common.configuration import Configuration
 from runtime.common.time import Duration, Time
 from runtime.common.typeinfo import TypeInformation
+from runtime.connectors.files.file_sink import FileSink
+from runtime.connectors.files.sink_config import BucketAssigner, RollingPolicy
 from runtime.connectors.split_queue import SplitQueue
 from runtime.core.batch import RecordBatch
 from runtime.core.ids import JobId
@@ -40,7 +43,9 @@ from runtime.operators.two_phase_commit import TwoPhaseCommitSink
 from runtime.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from tests.simulation import active
 from tests.simulation.database import DatabaseFunction
+from tests.simulation.disk import OUT
 from tests.simulation.faults import Point
+from tests.simulation.scenario import Scenario
 
 NUM_KEYS = 19
 BUCKET_MS = 100
@@ -140,16 +145,17 @@ class _ProofReader(SplitReader):
         self._count = count
         self._pace_ms = active.world().scenario.pace_ms * slowness
         self._clock = context.clock
-        self._next_ms = 0
+        #: monotonic
+        self._next_ms = 0.0
 
     def read(self, max_rows: int) -> RecordBatch | ReadStatus:
         if self._position >= self._count:
             return ReadStatus.END_OF_SPLIT
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.monotonic_ms()
         if now_ms < self._next_ms:
             return ReadStatus.NOTHING_YET
         draw = checksum("pace", self._split, self._position)
-        self._next_ms = now_ms + int(self._pace_ms * (draw % 3))
+        self._next_ms = now_ms + self._pace_ms * (draw % 3)
         # now and then more than a consumer works off at once
         rows = min(max_rows, 1 + draw % 4 if draw % 4 else 24, self._count - self._position)
         values = [record(self._split, self._position + i) for i in range(rows)]
@@ -161,7 +167,7 @@ class _ProofReader(SplitReader):
         return self._position
 
     def next_read_ms(self) -> int | None:
-        return self._next_ms
+        return self._clock.now_ms() + math.ceil(self._next_ms - self._clock.monotonic_ms())
 
 
 class Verify(MapFunction, CheckpointedFunction):
@@ -302,8 +308,22 @@ def to_rule(value: Any) -> int:
     return int(value[1])
 
 
+def bucket_of(value: Any) -> str:
+    """The directory that a row of the result goes to."""
+    return f"{value[0]}/{value[1] % 2}"
+
+
+def file_sink(rolls_on_checkpoint: bool) -> FileSink:
+    """The file sink, rolling often."""
+    policy = RollingPolicy.on_checkpoint_rolling_policy()
+    if not rolls_on_checkpoint:
+        policy = RollingPolicy.default_rolling_policy(600, rollover_interval=60, inactivity_interval=25)
+    builder = FileSink.for_ndjson(OUT).with_bucket_assigner(BucketAssigner.by_function(bucket_of))
+    return builder.with_rolling_policy(policy).with_bucket_check_interval(10).build()
+
+
 @functools.cache
-def _graph(parallelism: int, is_spread: bool) -> JobGraph:
+def _graph(parallelism: int, is_spread: bool, writes_files: bool, rolls_on_checkpoint: bool) -> JobGraph:
     env = StreamExecutionEnvironment.get_execution_environment(Configuration())
     env.set_parallelism(parallelism)
     env.set_max_parallelism(MAX_PARALLELISM)
@@ -329,20 +349,37 @@ def _graph(parallelism: int, is_spread: bool) -> JobGraph:
         .aggregate(CountRecords(), NameWindow(), Types.LONG())
         .uid("window")
     )
-    sink = TwoPhaseCommitSink(DatabaseFunction())
+    sink = file_sink(rolls_on_checkpoint) if writes_files else TwoPhaseCommitSink(DatabaseFunction())
     accounts.rebalance().union(windows.rebalance(), judged.rebalance()).sink_to(sink).uid("sink")
     return env.create_job_graph("simulation")
 
 
-def job(parallelism: int, is_spread: bool, buffer_timeout_ms: int, options: Mapping[str, str]) -> JobGraph:
+def job(scenario: Scenario, directory: str) -> JobGraph:
     """The job as it is submitted.
 
     Args:
-        parallelism: of all but the rules.
-        is_spread: whether one of the sources has slots of its own.
-        buffer_timeout_ms: of all edges.
-        options: its configuration.
+        scenario: what it looks like.
+        directory: for working files.
     """
-    graph = _graph(parallelism, is_spread)
-    edges = tuple(dataclasses.replace(edge, buffer_timeout_ms=buffer_timeout_ms) for edge in graph.edges)
-    return dataclasses.replace(graph, job_id=JOB, edges=edges, configuration={**graph.configuration, **options})
+    graph = _graph(scenario.parallelism, scenario.is_spread, scenario.writes_files, scenario.rolls_on_checkpoint)
+    edges = tuple(dataclasses.replace(edge, buffer_timeout_ms=scenario.buffer_timeout_ms) for edge in graph.edges)
+    configuration = {**graph.configuration, **scenario.options(directory)}
+    return dataclasses.replace(graph, job_id=JOB, edges=edges, configuration=configuration)
+
+
+def resumed(graph: JobGraph, number: int, location: str, scenario: Scenario) -> JobGraph:
+    """The job as it is submitted to go on from a savepoint.
+
+    Args:
+        graph: as it was before.
+        number: how often it has been resumed.
+        location: the savepoint.
+        scenario: says how.
+    """
+    configuration = {
+        **graph.configuration,
+        "execution.state-recovery.path": location,
+        "execution.state-recovery.claim-mode": "claim" if scenario.claims else "no_claim",
+        "state.backend.type": scenario.next_backend or scenario.backend,
+    }
+    return dataclasses.replace(graph, job_id=JobId(f"{5 + number:x}" * 32), configuration=configuration)

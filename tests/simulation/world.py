@@ -11,12 +11,14 @@ import contextlib
 import heapq
 import os
 import random
+import secrets
 import shutil
 import tempfile
 import traceback
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 
 from runtime.checkpoint.file_completed_store import FileCompletedStore
@@ -24,12 +26,13 @@ from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.storage import Retries
 from runtime.core.ids import Attempt, SlotId
 from runtime.graph.job_graph import JobGraph
+from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.actions import SlotProcess as SlotProcessId
 from runtime.jobmaster.checkpoint_storage import CheckpointHome, StorageWorker
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobMasterDriver
-from runtime.jobmaster.events import JobMasterEvent
-from runtime.jobmaster.execution_graph import Region
+from runtime.jobmaster.events import AfterSavepoint, JobMasterEvent
+from runtime.jobmaster.execution_graph import ExecutionGraph, Region
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.rescaling import rescaled
 from runtime.task.messages import JobMasterMessage
@@ -37,13 +40,16 @@ from runtime.task.slot import ControlLostError, Slot
 from runtime.testing.clock import ManualClock
 from runtime.testing.jobs import START_MS
 from runtime.testing.memory_file_system import MemoryFileSystem
-from tests.simulation import active
+from tests.simulation import active, disk
 from tests.simulation.control import SimulatedLink
 from tests.simulation.database import Database
+from tests.simulation.disk import Disk
 from tests.simulation.faults import Action, Fault, InjectedError, Point, ProcessEndedError
-from tests.simulation.files import ROOT, SAVEPOINTS, SimulatedFiles
+from tests.simulation.files import SimulatedFiles
 from tests.simulation.network import SimulatedEnvironment, Wire
+from tests.simulation.reader import READ_MS, Reader
 from tests.simulation.scenario import Scenario
+from tests.simulation.workload import resumed
 
 NO_PAUSES = Retries((0.0, 0.0), pause=lambda _: None)
 _MAX_DEPTH = 3
@@ -51,6 +57,7 @@ _MAX_DELAY_MS = 4.0
 _TAKEOVER_MS = 400.0
 _STORY = 400
 _PATIENCE_MS = 10.0
+_FAILURES = {Action.KILL, Action.RAISE, Action.KILL_JOBMASTER, Action.POWER_LOSS, Action.LAND_LATE, Action.DISCONNECT}
 _PID = f" (pid {os.getpid()} on localhost)"
 #: what runs on after the job's end has so long to notice
 _AFTERLIFE_MS = 30_000.0
@@ -112,6 +119,9 @@ class SlotProcess(Process):
 
         self.world.later(self, run, self.world.scenario.upload_ms)
 
+    def abandon(self, action: Callable[[], None]) -> None:
+        """It ends by itself."""
+
     def close(self) -> None:
         self._has_closed_uploads = True
 
@@ -143,6 +153,7 @@ class SlotProcess(Process):
             self.link.break_off("the slot has ended")
         self.is_dead = True
         self.world.database.forget_open(self.transactions)
+        self.world.disk.ended(self)
 
     def ended(self) -> None:
         self.world.wire.break_all_of(self)
@@ -157,7 +168,8 @@ class JobMasterProcess(Process):
     def __init__(self, world: World, epoch: int, graph: JobGraph, first_attempt: Attempt) -> None:
         super().__init__(world, f"JobMaster {epoch}")
         self.epoch = epoch
-        self.attempts: list[Attempt] = []
+        self._asked_for: dict[Attempt, list[SlotId]] = {}
+        self._released: set[tuple[SlotId, Attempt]] = set()
         self._told: JobState | None = None
         self._known_failures: set[tuple[Attempt, float]] = set()
         self._slots: dict[tuple[SlotId, Attempt], SlotProcess] = {}
@@ -165,10 +177,13 @@ class JobMasterProcess(Process):
 
         def open_store() -> FileCompletedStore:
             return FileCompletedStore.open(
-                ROOT, graph.job_id, epoch, world.files, owner=f"JobMaster {epoch}", retries=NO_PAUSES
+                world.files.root, graph.job_id, epoch, world.files, owner=f"JobMaster {epoch}", retries=NO_PAUSES
             )
 
-        home = CheckpointHome(ROOT, files, open_store, epoch, new_name=lambda: f"{world.random.getrandbits(48):012x}")
+        def new_name() -> str:
+            return f"{world.random.getrandbits(48):012x}"
+
+        home = CheckpointHome(world.files.root, files, open_store, epoch, new_name=new_name)
         self.driver = JobMasterDriver(
             graph, lambda post: self, ClientOutputs(), world.clock, first_attempt, home, is_inline=True
         )
@@ -225,16 +240,18 @@ class JobMasterProcess(Process):
             world.tell(f"{self.name} may not begin attempt {attempt} any more")
             world.later(self, lambda: world.kill(self), 1_000.0)
             return
-        self.attempts.append(attempt)
         world.last_attempt = Attempt(max(world.last_attempt, attempt))
-        world.tell(f"{self.name}: attempt {attempt} begins")
+        num_regions = len(ExecutionGraph(self.driver._machine.graph, attempt).regions)
+        part = f" with {len(regions)} of {num_regions} regions" if len(regions) < num_regions else ""
+        world.tell(f"{self.name}: attempt {attempt} begins{part}")
         for region in regions:
             for slot in region.slots:
+                self._asked_for.setdefault(attempt, []).append(slot)
                 world.later(None, self._starter(slot, attempt), 50.0)
 
     def _starter(self, slot: SlotId, attempt: Attempt) -> Callable[[], None]:
         def start() -> None:
-            if self.is_dead or attempt != self.attempts[-1]:
+            if self.is_dead or (slot, attempt) in self._released:
                 return
             process = SlotProcess(self.world, slot, attempt, self)
             self._slots[slot, attempt] = process
@@ -256,10 +273,12 @@ class JobMasterProcess(Process):
         for process in processes:
             self._kill(self._slots.get((process.slot, attempt)))
 
-    def release_attempt(self, attempt: Attempt) -> None:
-        for (_, of_attempt), process in self._slots.items():
-            if of_attempt == attempt:
-                self._kill(process)
+    def release_attempt(self, attempt: Attempt, regions: Sequence[Region] | None = None) -> None:
+        asked_for = self._asked_for.get(attempt, ())
+        slots = asked_for if regions is None else [slot for region in regions for slot in region.slots]
+        for slot in slots:
+            self._released.add((slot, attempt))
+            self._kill(self._slots.get((slot, attempt)))
 
     def _kill(self, process: SlotProcess | None) -> None:
         if process is not None and not process.is_isolated:
@@ -317,8 +336,10 @@ class World:
         self.scenario = scenario
         self.random = random.Random(scenario.seed)
         self.clock = ManualClock(START_MS)
-        self.files = SimulatedFiles(self)
+        self.files = SimulatedFiles(self, scenario.storage_is_local)
+        self.disk = Disk(self)
         self.database = Database()
+        self.reader = Reader(self)
         self.wire = Wire(self)
         self.directory = Path(tempfile.mkdtemp(prefix="tidemark-simulation-"))
         self.lease_ms = float(scenario.heartbeat_timeout_ms)
@@ -330,6 +351,12 @@ class World:
         self.passed: Counter[Point] = Counter()
         #: faults that have happened
         self.happened: list[Fault] = []
+        #: those of them that ended an attempt which was recovering from another
+        self.num_second_failures = 0
+        #: savepoints that the job is to stop with: who was asked, the answer, whether the job is drained
+        self._stops: list[tuple[JobMasterProcess, Future[RequestAnswered], bool]] = []
+        #: how often it was resumed from one, by whether it was drained
+        self.resumed: Counter[bool] = Counter()
         self.story: deque[str] = deque(maxlen=_STORY)
         self._trace = trace
         self._faults = {(fault.point, fault.nth): fault for fault in scenario.faults}
@@ -344,12 +371,19 @@ class World:
 
     # --- what happens -------------------------------------------------------------------------------------------------
 
+    @property
+    def has_drained(self) -> bool:
+        """Whether event time has come to its end before all records had come."""
+        return self.resumed[True] > 0
+
     def run(self) -> None:
         """Run the job to its end and everything that is left of it to theirs."""
-        with active.running(self), _seeded(self.scenario.seed):
+        with active.running(self), _seeded(self.scenario.seed), disk.installed():
             try:
                 self._take_over()
+                self._read()
                 self._run_until(lambda: self.outcome is not None)
+                self.reader.look_for_the_last_time()
                 end_ms = self.clock.monotonic_ms() + _AFTERLIFE_MS
                 self._run_until(lambda: not self._processes or self.clock.monotonic_ms() > end_ms)
                 self.violations += [f"{process.name} is left behind" for process in self._processes]
@@ -357,6 +391,11 @@ class World:
                 self._processes.clear()
                 self._events.clear()
                 shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _read(self) -> None:
+        self.reader.look()
+        if self.outcome is None:
+            self.at(self.clock.monotonic_ms() + READ_MS, self._read)
 
     def _run_until(self, is_over: Callable[[], bool]) -> None:
         while not is_over():
@@ -480,6 +519,7 @@ class World:
         if process in self._processes:
             self._processes.remove(process)
         self.database.forget_open(process.transactions)
+        self.disk.ended(process)
         process.ended()
         if process is self.leader:
             self._leader_has_gone()
@@ -511,7 +551,14 @@ class World:
     def _leader_has_gone(self) -> None:
         leader, self.leader = self.leader, None
         assert leader is not None
-        if leader.state.is_terminal:
+        if leader.state is JobState.FINISHED and (stop := self._successful_stop(leader)) is not None:
+            location, drains = stop
+            self.resumed[drains] += 1
+            self._stops.clear()
+            self.tell(f"the job is resumed from {location}")
+            self.graph = resumed(self.graph, self.resumed.total(), location, self.scenario)
+            self.at(self.clock.monotonic_ms() + self.delay_ms(_TAKEOVER_MS), self._take_over)
+        elif leader.state.is_terminal:
             # the job's row says so
             self.outcome = leader.state
             if leader.state is not JobState.FINISHED:
@@ -519,6 +566,15 @@ class World:
                 self.violations.append(f"the job is {leader.state.name}: {failures[-1] if failures else 'no cause'}")
         else:
             self.at(self.clock.monotonic_ms() + self.delay_ms(_TAKEOVER_MS), self._take_over)
+
+    def _successful_stop(self, leader: JobMasterProcess) -> tuple[str, bool] | None:
+        # one that was replaced meanwhile may say so too, for all that it knows
+        for master, future, drains in self._stops:
+            if master is leader and future.done() and future.exception() is None:
+                location = future.result().location
+                assert location is not None
+                return location, drains
+        return None
 
     def at_parallelism(self, graph: JobGraph, parallelism: int) -> JobGraph:
         """The graph, each vertex that is not meant to be alone with another parallelism."""
@@ -551,6 +607,8 @@ class World:
         self.tell(f"FAULT {fault} in {self.current.name} {detail}")
         self.happened.append(fault)
         process = self.current
+        if self._is_recovering and fault.action in _FAILURES:
+            self.num_second_failures += 1
         match fault.action:
             case Action.KILL:
                 self.kill(process)
@@ -571,13 +629,34 @@ class World:
             case Action.RESCALE if self.leader is not None:
                 self._rescale(self.leader, fault.ms)
             case Action.SAVEPOINT if self.leader is not None:
-                self.leader.driver.trigger_savepoint(SAVEPOINTS)
-            case Action.DAMAGE if self._damage():
+                self.leader.driver.trigger_savepoint(self.files.savepoints)
+            case Action.STOP if self.leader is not None:
+                after = AfterSavepoint.DRAIN if fault.ms else AfterSavepoint.SUSPEND
+                stop = self.leader.driver.trigger_savepoint(self.files.savepoints, after=after)
+                self._stops.append((self.leader, stop, bool(fault.ms)))
+            case Action.POWER_LOSS:
+                for slot in self.slots():
+                    self.kill(slot)
+                if self.scenario.storage_is_local and self.leader is not None:
+                    self.kill(self.leader)
+                self.disk.lose_power()
+                self.check_alive()
+            case Action.CLOCK_JUMP:
+                self.clock.jump(fault.ms)
+            case Action.DAMAGE if (damaged := self._damage()) is not None:
+                if damaged.endswith("/_metadata") and self.leader is not None:
+                    # only a new one reads them
+                    self.kill(self.leader)
                 self.kill(process)
                 raise ProcessEndedError
             case Action.LAND_LATE:
                 return fault
         return None
+
+    @property
+    def _is_recovering(self) -> bool:
+        leader = self.leader
+        return leader is not None and self.last_attempt > 0 and leader.state is not JobState.RUNNING
 
     def work(self, point: Point) -> None:
         """A function works on a record: that takes time."""
@@ -624,20 +703,25 @@ class World:
         wanted = self.at_parallelism(graph, parallelism)
         leader.driver.rescale({v.vertex_id: v.parallelism for v in wanted.vertices})
 
-    def _damage(self) -> bool:
-        """Flip a byte of the newest checkpoint, if there is an older one to fall back to."""
+    def _damage(self) -> str | None:
+        """Damage a file of the newest checkpoint, if there is an older one to fall back to; which file it is."""
         storage = MemoryFileSystem()
-        storage.files = self.files.files
-        retained = FileCompletedStore(ROOT, self.graph.job_id, 0, storage, "").retained()
+        storage.files = self.files.content()
+        retained = FileCompletedStore(self.files.root, self.graph.job_id, 0, storage, "").retained()
         if len(retained) < 2:
-            return False
-        names = [name for name in storage.files if name.startswith(retained[-1].location + "/")]
-        uri = self.random.choice([name for name in sorted(names) if not name.endswith("/_metadata")] or sorted(names))
-        content = bytearray(storage.files[uri])
-        content[self.random.randrange(len(content))] ^= 1 << self.random.randrange(8)
-        storage.files[uri] = bytes(content)
+            return None
+        directory = retained[-1].location
+        names = sorted(name for name in storage.files if name.startswith(directory + "/"))
+        uri = f"{directory}/_metadata" if self.random.random() < 0.4 else self.random.choice(names)
+        others = [name for name in sorted(storage.files) if name not in names and _is_alike(name, uri)]
+        if others and self.random.random() < 0.5:
+            content = bytearray(storage.files[others[-1]])
+        else:
+            content = bytearray(storage.files[uri])
+            content[self.random.randrange(len(content))] ^= 1 << self.random.randrange(8)
+        self.files.replace(uri, bytes(content))
         self.tell(f"{uri} is damaged")
-        return True
+        return uri
 
     # --- the story ----------------------------------------------------------------------------------------------------
 
@@ -655,15 +739,22 @@ class World:
         self.violations.append(what)
 
 
+def _is_alike(name: str, other: str) -> bool:
+    """Whether two files hold the same state of the same task, each of its checkpoint."""
+    parts = [uri.rpartition("/")[2].split("-", 2) for uri in (name, other)]
+    return all(len(of) == 3 for of in parts) and len({of[2].rpartition("-")[0] for of in parts}) == 1
+
+
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """Names that are made at random, and everything else that is, are the same each time."""
     source = random.Random(seed)
-    original, state = uuid.uuid4, random.getstate()
+    original, token_hex, state = uuid.uuid4, secrets.token_hex, random.getstate()
     random.seed(seed)
     uuid.uuid4 = lambda: uuid.UUID(int=source.getrandbits(128), version=4)
+    secrets.token_hex = lambda nbytes=None: source.randbytes(nbytes or 32).hex()
     try:
         yield
     finally:
-        uuid.uuid4 = original
+        uuid.uuid4, secrets.token_hex = original, token_hex
         random.setstate(state)

@@ -9,15 +9,19 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from functools import partial
 from typing import Any
 
+import redis
 from celery.signals import setup_logging
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from backend.cluster import tasks
+from backend.cluster import bus, tasks
+from backend.cluster.lifelines import dead_taskmanagers, hold_lifeline
 from backend.cluster.taskmanager import TaskManager, TaskManagerIdentity
 from backend.config import environment
 from backend.config.celery import app
@@ -47,12 +51,18 @@ class Command(BaseCommand):
         slots, master = environment.slots(), environment.spark_master()
         for name in SECRETS:
             os.environ.pop(name, None)
+        _tell_of_the_dead()
         try:
             context = acquire_context(_configuration(master), slots)
         except ExecutionError as error:
             raise CommandError(str(error)) from error
         identity = TaskManagerIdentity.create(slots, master, SYSTEM_CLOCK.now_ms())
-        manager = TaskManager(identity, SparkStages(context), partial(session_defect, context), SYSTEM_CLOCK, _die)
+        # open until the process ends
+        lifeline = hold_lifeline(settings.TIDEMARK_HOME, identity.host, identity.id)
+        stages = SparkStages(context)
+        if is_local(master):
+            stages.warm_up()
+        manager = TaskManager(identity, stages, partial(session_defect, context), SYSTEM_CLOCK, _die)
         tasks.serve(manager)
         worker = threading.Thread(target=_consume, args=(identity.worker_name,), name="celery", daemon=True)
         worker.start()
@@ -61,8 +71,20 @@ class Command(BaseCommand):
         stopped.wait()
         logger.info("TaskManager %s stops", identity.id)
         manager.stop()
+        lifeline.close()
         # the worker's threads, and a JVM that is slow to stop, are not waited for: they end with the process
         _exit(0)
+
+
+def _tell_of_the_dead() -> None:
+    """Say that TaskManagers that were killed on this machine are gone: they could not, and are missed much later."""
+    try:
+        with dead_taskmanagers(settings.TIDEMARK_HOME, socket.gethostname()) as names:
+            for name in names:
+                bus.post_event({"type": "gone", "taskmanager": name, "cause": "its process has ended"})
+    except (redis.RedisError, OSError) as error:
+        # the leader misses them in the end
+        logger.warning("TaskManagers that have ended could not be told of: %s", error)
 
 
 def _configuration(master: str) -> Configuration:

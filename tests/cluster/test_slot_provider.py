@@ -1,0 +1,116 @@
+"""ClusterSlotProvider on a ResourceManager whose commands are recorded: regions that are restarted while others run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from backend.cluster import commands
+from backend.cluster.resource_manager import ResourceManager
+from backend.cluster.slot_pool import StageKey
+from backend.cluster.slot_provider import ClusterSlotProvider
+from runtime.common.configuration import Configuration
+from runtime.core.ids import Attempt, SlotId
+from runtime.jobmaster.events import JobMasterEvent, StageEnded
+from runtime.jobmaster.execution_graph import Region
+from runtime.testing.clock import ManualClock
+from tests.support.waiting import wait_until
+
+LEFT, RIGHT = Region(0, (SlotId(0),), ()), Region(1, (SlotId(1),), ())
+
+
+class Rig:
+    """A job of two regions on one TaskManager of two slots."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+        self.events: list[JobMasterEvent] = []
+        self.recorded: list[int] = []
+        self.database = threading.Event()
+        self.database.set()
+        self.resources = ResourceManager(1, ManualClock(0), self._send)
+        self.provider = ClusterSlotProvider(
+            self.resources, "127.0.0.1", "job", 0, Configuration(), lambda: None, self._record, self.events.append
+        )
+        report = {"id": "tm", "worker_name": "worker", "slots": 2}
+        self.resources.heartbeat(report, [], 0)
+        self.provider.reserve(Attempt(0), (LEFT, RIGHT))
+        self.provider.request_slots(Attempt(0), (LEFT, RIGHT))
+
+    def _send(self, worker_name: str, task: str, expires_s: float, **arguments: Any) -> None:
+        self.sent.append((task, arguments))
+
+    def _record(self, attempt: Attempt) -> bool:
+        assert self.database.wait(10)
+        self.recorded.append(attempt)
+        return True
+
+    def deployed(self) -> list[tuple[int, list[int]]]:
+        return [(a["attempt"], a["slots"]) for task, a in self.sent if task == commands.DEPLOY_TASK]
+
+    def ended(self) -> list[tuple[int, list[int] | None]]:
+        return [(a["attempt"], a.get("stages")) for task, a in self.sent if task == commands.END_TASK]
+
+    def end_stage(self, attempt: int, stage: int, error: str | None = None) -> None:
+        self.resources.stage_ended(StageKey("job", Attempt(attempt), stage), error)
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    made = Rig()
+    yield made
+    made.database.set()
+    for attempt in range(3):
+        made.provider.release_attempt(Attempt(attempt))
+        for stage in range(2):
+            made.end_stage(attempt, stage)
+    made.provider.close()
+
+
+def test_a_region_gets_a_stage_of_its_own_and_the_other_one_keeps_its(rig: Rig) -> None:
+    assert rig.deployed() == [(0, [0]), (0, [1])]
+    rig.end_stage(0, 1, "killed")
+    assert rig.events == [StageEnded(1, Attempt(0), "killed")]
+    rig.provider.release_attempt(Attempt(0), (RIGHT,))
+    assert rig.ended() == []
+    rig.provider.request_slots(Attempt(1), (RIGHT,))
+    wait_until(lambda: rig.deployed()[2:] == [(1, [1])], 5, "the stage")
+    assert rig.recorded == [1]
+    rig.end_stage(0, 0, "killed too")
+    assert rig.events[1:] == [StageEnded(0, Attempt(0), "killed too")]
+    rig.end_stage(1, 0, None)
+    assert rig.events[2:] == [StageEnded(1, Attempt(1), None)]
+
+
+def test_only_the_stage_of_the_region_is_ended(rig: Rig) -> None:
+    rig.provider.release_attempt(Attempt(0), (RIGHT,))
+    assert rig.ended() == [(0, [1])]
+    rig.provider.release_attempt(Attempt(0), (LEFT,))
+    assert rig.ended()[1:] == [(0, [0])]
+
+
+def test_a_database_that_is_away_holds_up_the_region_alone(rig: Rig) -> None:
+    rig.end_stage(0, 1, "killed")
+    rig.provider.release_attempt(Attempt(0), (RIGHT,))
+    rig.database.clear()
+    rig.provider.request_slots(Attempt(1), (RIGHT,))
+    assert len(rig.deployed()) == 2
+    rig.database.set()
+    wait_until(lambda: len(rig.deployed()) == 3, 5, "the stage")
+
+
+def test_a_region_that_is_given_up_before_its_attempt_is_recorded_gets_nothing(rig: Rig) -> None:
+    for stage in (0, 1):
+        rig.end_stage(0, stage, "killed")
+    rig.provider.release_attempt(Attempt(0), (RIGHT,))
+    rig.database.clear()
+    rig.provider.request_slots(Attempt(1), (RIGHT,))
+    rig.provider.release_attempt(Attempt(1), (RIGHT,))
+    rig.provider.release_attempt(Attempt(0), (LEFT,))
+    rig.database.set()
+    rig.provider.request_slots(Attempt(2), (LEFT, RIGHT))
+    wait_until(lambda: rig.recorded in ([1, 2], [2]), 5, "the records")
+    assert rig.deployed()[2:] == [(2, [0]), (2, [1])]

@@ -1,0 +1,79 @@
+"""Whoever reads what a sink makes visible, while the job runs: what it has seen must stay, and stay as it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+READ_MS = 25.0
+
+
+class Reader:
+    """Looks now and then, and at the end."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        #: digest of what was read, by file or transaction
+        self._seen: dict[str, bytes] = {}
+        #: digest of what was given its name, by file
+        self._committed: dict[str, bytes] = {}
+        self.num_reads = 0
+
+    def look(self) -> None:
+        """Read all that is visible."""
+        visible = self._visible()
+        self.num_reads += 1
+        for name, content in visible.items():
+            digest = _digest(content)
+            if self._seen.setdefault(name, digest) != digest:
+                self._world.violate(f"aborted read: {name} is not what it was")
+        # what was visible and not durable comes back when it is committed again
+        if not self._world.disk.num_power_losses:
+            self._check_all(visible)
+
+    def look_for_the_last_time(self) -> None:
+        """Read once more: now everything has to be there."""
+        self.look()
+        self._check_all(self._visible())
+
+    def will_appear(self, name: str, content: bytes) -> None:
+        """A file is given its name, for the first time or again: with the same content."""
+        digest = _digest(content)
+        if self._committed.setdefault(name, digest) != digest:
+            self._world.violate(f"{name} is committed with another content")
+
+    def rows(self) -> list[Any]:
+        """All that is visible, row by row."""
+        if self._world.scenario.writes_files:
+            return [_row(line) for content in self._world.disk.visible().values() for line in content.splitlines()]
+        return self._world.database.rows()
+
+    def _check_all(self, visible: Mapping[str, object]) -> None:
+        gone = sorted(self._seen.keys() - visible.keys())
+        if gone:
+            self._world.violate(f"aborted read: {gone[:3]} are gone")
+            for name in gone:
+                del self._seen[name]
+
+    def _visible(self) -> Mapping[str, bytes | list[Any]]:
+        if self._world.scenario.writes_files:
+            return self._world.disk.visible()
+        return self._world.database.committed
+
+
+def _row(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return line.decode(errors="replace"), 0, "", 0, 0
+
+
+def _digest(content: bytes | list[Any]) -> bytes:
+    # rows of a transaction are only ever appended to
+    data = content if isinstance(content, bytes) else str(len(content)).encode()
+    return hashlib.blake2b(data, digest_size=8).digest()

@@ -1,0 +1,93 @@
+"""The job of the simulation twice in one job, in slots of its own each: two regions that must not disturb each other.
+
+What holds for the job alone holds for either of them. Faults strike whoever comes by; when it is a slot or a function,
+one region restarts and the other one goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from runtime.core.ids import OperatorId, VertexId
+from runtime.graph.job_graph import JobEdge, JobGraph, JobVertex
+from runtime.operators.two_phase_commit import TransactionId
+from tests.simulation.oracle import check_rows, check_state, expected_of
+from tests.simulation.scenario import Scenario, scenario_of
+from tests.simulation.simulate import Verdict
+from tests.simulation.workload import job
+from tests.simulation.world import World
+
+_EDGE_IDS = 1_000
+_REGION_BEGINS = re.compile(r"attempt \d+ begins with 1 of 2 regions")
+
+
+def region_scenario_of(seed: int, backend: str = "hashmap") -> Scenario:
+    """The scenario of a seed, so that twice the work takes the same time: all slots share one simulated CPU."""
+    scenario = scenario_of(seed, backend)
+    # rows in files do not say which region they are of
+    return replace(scenario, writes_files=False, record_ms=scenario.record_ms / 2, max_turns=2 * scenario.max_turns)
+
+
+def simulate_regions(scenario: Scenario) -> Verdict:
+    """Run a scenario with two regions."""
+    world = World(scenario, None)
+    graph = job(scenario, str(world.directory))
+    world.graph = twice(graph)
+    world.run()
+    violations = [*world.violations, *world.database.violations]
+    for vertices in (graph.vertices, world.graph.vertices[len(graph.vertices) :]):
+        rows = _rows_of(world, vertices)
+        expected = expected_of(rows, world.has_drained)
+        violations += check_rows(rows, expected, scenario.is_exactly_once, world.has_drained)
+        if vertices is graph.vertices and not world.violations:
+            files, root, job_id = world.files.at_last_record, world.files.root, world.graph.job_id
+            violations += check_state(files, root, job_id, expected, scenario.is_exactly_once_inside)
+    return Verdict(scenario, tuple(violations), world)
+
+
+def num_restarts_alone(verdict: Verdict) -> int:
+    """How often one region was restarted beside the other."""
+    return sum(_REGION_BEGINS.search(line) is not None for line in verdict.world.story)
+
+
+def twice(graph: JobGraph) -> JobGraph:
+    """The graph, and beside it another one like it."""
+    vertices = (*graph.vertices, *map(_other_vertex, graph.vertices))
+    return replace(graph, vertices=vertices, edges=(*graph.edges, *map(_other_edge, graph.edges)))
+
+
+def _other_vertex(vertex: JobVertex) -> JobVertex:
+    return replace(
+        vertex,
+        vertex_id=VertexId(_other_id(vertex.vertex_id)),
+        name=f"other {vertex.name}",
+        slot_sharing_group=f"other {vertex.slot_sharing_group}",
+        operators=tuple(
+            replace(operator, operator_id=OperatorId(_other_id(operator.operator_id)), uid=f"other-{operator.uid}")
+            for operator in vertex.operators
+        ),
+    )
+
+
+def _other_edge(edge: JobEdge) -> JobEdge:
+    source, target = VertexId(_other_id(edge.source)), VertexId(_other_id(edge.target))
+    return replace(edge, edge_id=_EDGE_IDS + edge.edge_id, source=source, target=target)
+
+
+def _other_id(known: str) -> str:
+    return hashlib.md5(f"other {known}".encode(), usedforsecurity=False).hexdigest()
+
+
+def _rows_of(world: World, vertices: Sequence[JobVertex]) -> list[Any]:
+    """What the sinks among these vertices have made visible."""
+    operators = {operator.operator_id for vertex in vertices for operator in vertex.operators}
+    rows: list[Any] = []
+    for name, of_transaction in world.database.committed.items():
+        transaction = TransactionId.parse(name)
+        if transaction is not None and transaction.operator_id in operators:
+            rows += of_transaction
+    return rows
