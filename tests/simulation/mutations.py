@@ -82,6 +82,7 @@ MUTATIONS = (
         "return new_in",
         "return set()",
         seeds=(4,),
+        hangs=True,
     ),
     Mutation(
         "a file sink goes on with all that a former writer wrote, not with what the snapshot holds",
