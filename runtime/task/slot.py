@@ -34,6 +34,7 @@ from runtime.operators.watermark_alignment import AlignmentGroup
 from runtime.state.errors import RedistributionError, StateMigrationError
 from runtime.state.handles import DamagedSnapshotError
 from runtime.task.client_output import SlotClientChannel
+from runtime.task.memory import memory_metrics
 from runtime.task.messages import (
     AcknowledgeCheckpoint,
     CancelTasks,
@@ -286,7 +287,8 @@ class Slot:
         if now - self._last_metrics_ms < METRICS_INTERVAL_MS:
             return
         self._last_metrics_ms = now
-        metrics = {task.task_id: task.metrics() for task in self._tasks}
+        memory = memory_metrics()
+        metrics = {task.task_id: task.metrics() | memory for task in self._tasks}
         self._control.publish(Heartbeat(self.slot_id, self.attempt, self._heartbeat_sequence, metrics))
 
     # --- messages -----------------------------------------------------------------------------------------------------

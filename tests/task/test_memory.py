@@ -1,0 +1,17 @@
+"""What a slot says of its memory."""
+
+from __future__ import annotations
+
+from runtime.task.memory import PEAK, RESIDENT, memory_metrics
+
+
+def test_resident_memory_grows_by_what_is_held_and_its_peak_stays() -> None:
+    before = memory_metrics()
+    held = bytearray(64 << 20)
+    held[:: 1 << 12] = b"x" * (len(held) >> 12)
+    during = memory_metrics()
+    assert int(str(during[RESIDENT])) - int(str(before[RESIDENT])) > 48 << 20
+    assert int(str(during[PEAK])) >= int(str(during[RESIDENT]))
+    del held
+    after = memory_metrics()
+    assert int(str(after[PEAK])) >= int(str(during[RESIDENT])) - (8 << 20)
