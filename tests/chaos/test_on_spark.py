@@ -62,7 +62,7 @@ def test_a_worker_whose_user_code_hangs_is_replaced_within_10_seconds(job: Provi
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_zombie_can_emit_snapshot_and_commit_nothing(job: ProvingJob, monkeypatch: pytest.MonkeyPatch) -> None:
     # as on another machine, where nobody can kill the frozen process: it has to be kept out by its attempt alone
     monkeypatch.setattr(continuous, "kill_worker", lambda host, pid: False)

@@ -13,7 +13,7 @@ import pytest
 from tests.cluster.stack import ROOT
 from tests.e2e.site import DEMO, HELLO, PROGRAMS, Site
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 
 def tidemark(site: Site, *arguments: object) -> subprocess.CompletedProcess[str]:

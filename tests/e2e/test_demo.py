@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.site import DEMO, Site, cell, fact, job_state, vertex_row
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 SOURCE = "Source: flights"
 VERTICES = (SOURCE, "by airport and hour", "by carrier and day", "board -> Sink: windows")

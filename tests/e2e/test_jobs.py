@@ -11,7 +11,7 @@ from playwright.sync_api import Page, Request, expect
 from tests.e2e.site import HELLO, PROGRAMS, Site, cell, confirm_cancel, job_state, shown_job, upload, vertex_row
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 #: a start takes Spark about two seconds, on a busy machine some more
 START_MS = 40_000

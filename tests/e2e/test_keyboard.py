@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.site import Site
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 
 def tab_to(page: Page, name: str) -> None:

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, StorageState, expect
 
 from tests.e2e.site import DEMO, Site
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 
 def test_the_link_logs_in_and_leads_to_the_overview(site: Site, page: Page) -> None:

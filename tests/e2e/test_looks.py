@@ -17,7 +17,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.cluster.stack import ROOT
 from tests.e2e.site import HELLO, PROGRAMS, Site, confirm_cancel, job_state, upload
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 AXE = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 WIDTHS = {1440: 900, 900: 900}

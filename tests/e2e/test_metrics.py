@@ -13,7 +13,7 @@ from tests.e2e.site import PROGRAMS, Site
 from tests.e2e.test_cli import tidemark
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 USERS = "watched.tide_gauge.seen"
 

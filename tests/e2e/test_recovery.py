@@ -15,7 +15,7 @@ from tests.e2e.counted import COUNTED, check_exactly_once, total
 from tests.e2e.site import Site, cell, fact, job_state, vertex_row
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 #: until a process is started again, has loaded its modules, and a job has been restarted
 RECOVERY_MS = 90_000

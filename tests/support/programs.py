@@ -26,7 +26,7 @@ class Finished:
 
 
 def run_program(
-    *arguments: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None, timeout_s: float = 90.0
+    *arguments: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None, timeout_s: float = 180.0
 ) -> Finished:
     """Run `python arguments...` to its end, with a mark in its environment that its descendants inherit."""
     mark = uuid.uuid4().hex
