@@ -342,6 +342,8 @@ class StorageWorker:
             action.retained,
         )
         if orphans.files or orphans.directories:
+            if self._unforgotten:
+                self._forget()
             self._home.files.delete(orphans.files, orphans.directories)
             # one that was found damaged is among them
             self._directories.difference_update(orphans.directories)
@@ -356,6 +358,7 @@ class StorageWorker:
         is_asked = self._settings.is_enabled or self._home.is_asked_always
         pointers = self._opened().retained() if is_asked else []
         retained: list[CompletedCheckpoint] = []
+        damaged: list[CheckpointId] = []
         damage = ""
         for pointer in pointers:
             try:
@@ -363,10 +366,13 @@ class StorageWorker:
             except DamagedSnapshotError as error:
                 logger.error("checkpoint %s of job %s is left out: %s", pointer.checkpoint_id, self._job_id, error)
                 damage = str(error)
+                damaged.append(pointer.checkpoint_id)
                 continue
             retained.append(CompletedCheckpoint(metadata, pointer.is_owned))
         if pointers and not retained:
             return Submitted(refusal=f"none of the job's {len(pointers)} checkpoints can be read: {damage}")
+        # their files are swept when an attempt begins: no later JobMaster must look for them
+        self._unforgotten.update(damaged)
         self._keeps = bool(retained)
         self._directories.update(checkpoint.location for checkpoint in retained if checkpoint.is_owned)
         restore = self._settings.restore

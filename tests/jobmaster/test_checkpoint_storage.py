@@ -195,6 +195,23 @@ def test_a_damaged_one_is_left_out(tmp_path: Path) -> None:
     assert [c.checkpoint_id for c in Rig(tmp_path, epoch=1).worker.recover().retained] == [1]
 
 
+def test_a_damaged_one_is_forgotten_before_its_files_are_swept(tmp_path: Path) -> None:
+    first = Rig(tmp_path)
+    first.store(1)
+    first.store(2)
+    damage(tmp_path, 2)
+    second = Rig(tmp_path, epoch=1)
+    (left,) = second.worker.recover().retained
+    second.worker.put(SweepOrphans(Attempt(1), (left.metadata,)))
+    second.worker.step()
+    assert not (tmp_path / JOB / "chk-2-0.0").exists()
+    # the next one reads what there is, and finds nothing that is missing
+    third = Rig(tmp_path, epoch=2)
+    assert [c.checkpoint_id for c in third.worker.recover().retained] == [1]
+    pointers = FileCompletedStore(tmp_path.as_uri(), JOB, 2, default_file_system(), "").retained()
+    assert [pointer.checkpoint_id for pointer in pointers] == [1]
+
+
 def test_a_job_of_which_all_are_damaged_does_not_begin_anew(tmp_path: Path) -> None:
     Rig(tmp_path).store(1)
     damage(tmp_path, 1)

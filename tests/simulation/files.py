@@ -11,8 +11,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.file_system import ArrowFileSystem, CheckpointFileSystem, DirectoryEntry
 from runtime.checkpoint.locations import name_of, parent_of
+from runtime.checkpoint.snapshot_files import SnapshotFiles
+from runtime.core.checkpointing import AfterSnapshot
 from runtime.testing.memory_file_system import MemoryFileSystem
 from tests.simulation.disk import STORAGE
 from tests.simulation.faults import Action, Point, ProcessEndedError
@@ -69,7 +72,15 @@ class SimulatedFiles:
         self._files.write_new(uri, content)
         if world.current.is_jobmaster and parent_of(uri).endswith("/completed") and b"chk-" in content:
             self.at_last_record = self.content()
+        if world.current.is_jobmaster and parent_of(uri).endswith("/completed") and b"savepoint-" in content:
+            self._look_for_a_drain()
         world.reach(after, uri)
+
+    def _look_for_a_drain(self) -> None:
+        """Once the savepoint of a drained job is recorded the job has ended, even if its JobMaster never says so."""
+        newest = FileCompletedStore(self.root, self._world.graph.job_id, 0, self._files, "").retained()[-1]
+        if SnapshotFiles(self._files).load(newest.location).options.after is AfterSnapshot.DRAIN:
+            self._world.drain_is_recorded = True
 
     def land(self, uri: str, content: bytes) -> None:
         """A write that was on its way when its process ended arrives."""

@@ -208,6 +208,7 @@ class JobMasterProcess(Process):
             world.tell(f"{self.name}: attempt {self.driver._machine.attempt} is RUNNING")
         if self.driver.ended.is_set():
             world.tell(f"{self.name}: the job is {self.state.name}")
+            world.was_finished_by_older |= self.state is JobState.FINISHED and not world.leads(self)
             self.is_dead = True
             for process in self._slots.values():
                 process.link.break_off("the JobMaster has ended")
@@ -357,6 +358,10 @@ class World:
         self._stops: list[tuple[JobMasterProcess, Future[RequestAnswered], bool]] = []
         #: how often it was resumed from one, by whether it was drained
         self.resumed: Counter[bool] = Counter()
+        #: whether a JobMaster has ended the job that was not the leader any more, and not fenced yet
+        self.was_finished_by_older = False
+        #: whether the savepoint of a drained job has been recorded
+        self.drain_is_recorded = False
         self.story: deque[str] = deque(maxlen=_STORY)
         self._trace = trace
         self._faults = {(fault.point, fault.nth): fault for fault in scenario.faults}
@@ -374,7 +379,7 @@ class World:
     @property
     def has_drained(self) -> bool:
         """Whether event time has come to its end before all records had come."""
-        return self.resumed[True] > 0
+        return self.drain_is_recorded or self.resumed[True] > 0
 
     def run(self) -> None:
         """Run the job to its end and everything that is left of it to theirs."""
@@ -558,6 +563,9 @@ class World:
             self.tell(f"the job is resumed from {location}")
             self.graph = resumed(self.graph, self.resumed.total(), location, self.scenario)
             self.at(self.clock.monotonic_ms() + self.delay_ms(_TAKEOVER_MS), self._take_over)
+        elif leader.state is JobState.FAILED and self.was_finished_by_older and not leader.driver.status().tasks:
+            # it found nothing to go on from, and has begun nothing: right, as the job was over
+            self.outcome = JobState.FINISHED
         elif leader.state.is_terminal:
             # the job's row says so
             self.outcome = leader.state
