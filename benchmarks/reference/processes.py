@@ -6,7 +6,9 @@ import atexit
 import functools
 import io
 import multiprocessing
+import multiprocessing.connection
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -64,7 +66,8 @@ def warm_pools(processes: int) -> None:
 @functools.cache
 def _pool(processes: int, threads: int) -> ProcessPoolExecutor:
     # spawned: a fork of a process in which Polars has threads already may hang
-    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_end_with_parent)
     atexit.register(pool.shutdown, cancel_futures=True)
     with _polars_threads(threads):
         list(pool.map(_warm_up, range(processes * 4)))
@@ -82,6 +85,18 @@ def _polars_threads(threads: int) -> Iterator[None]:
         del os.environ["POLARS_MAX_THREADS"]
         if before is not None:
             os.environ["POLARS_MAX_THREADS"] = before
+
+
+def _end_with_parent() -> None:
+    """See to it that this process ends when the one that started it has, however that ended."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_exit_behind, args=(parent.sentinel,), daemon=True).start()
+
+
+def _exit_behind(sentinel: int) -> None:
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)  # the main thread waits for work, or is in the middle of some
 
 
 def _warm_up(_: int) -> int:

@@ -45,7 +45,11 @@ class LocationNotAllowedError(CheckpointStorageError):
     """A path lies outside of the roots that are allowed."""
 
     def __init__(self, location: str, roots: tuple[str, ...]) -> None:
-        super().__init__(location, f"{location} is not below a directory that is allowed: {', '.join(roots) or 'none'}")
+        super().__init__(
+            location,
+            f"{location} is not below a directory that is allowed: {', '.join(roots) or 'none'}; "
+            "a cluster takes further ones from TIDEMARK_STORAGE_ROOTS",
+        )
         self.roots = roots
 
 

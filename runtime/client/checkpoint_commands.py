@@ -13,7 +13,7 @@ from typing import Any
 from runtime.client import watch
 from runtime.client.commands import SUCCESS
 from runtime.client.errors import ClientError
-from runtime.client.jobs import bytes_text, count_text, resolve_job, table, time_text
+from runtime.client.jobs import absolute_location, bytes_text, count_text, resolve_job, table, time_text
 from runtime.client.rest import RestClient, ServerUnreachableError
 from runtime.client.watch import UNREACHABLE_S, Terminal
 
@@ -21,7 +21,7 @@ from runtime.client.watch import UNREACHABLE_S, Terminal
 def savepoint(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
     """Take a savepoint; the job goes on."""
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
-    request_id = client.trigger_savepoint(job_id, options.directory, options.type)
+    request_id = client.trigger_savepoint(job_id, absolute_location(options.directory), options.type)
     if options.detached:
         terminal.line(f"Request {request_id}")
         return SUCCESS
@@ -33,7 +33,8 @@ def savepoint(client: RestClient, options: argparse.Namespace, terminal: Termina
 def stop(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
     """End a job behind a savepoint."""
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
-    request_id = client.stop(job_id, options.savepoint_path, options.type, drain=options.drain)
+    directory = absolute_location(options.savepoint_path)
+    request_id = client.stop(job_id, directory, options.type, drain=options.drain)
     if options.detached:
         terminal.line(f"Request {request_id}")
         return SUCCESS
@@ -74,7 +75,8 @@ def _chosen(vertices: list[dict[str, Any]], names: list[str]) -> list[dict[str, 
         found = [v for v in vertices if v["id"] == name or v["name"] == name or v["name"].startswith(name)]
         if len(found) != 1:
             known = ", ".join(repr(v["name"]) for v in vertices)
-            raise ClientError(f"--vertex {name}: that names {len(found)} of the job's vertices, which are {known}")
+            count = len(found) or "none"
+            raise ClientError(f"--vertex {name}: that names {count} of the job's vertices, which are {known}")
         chosen.extend(found)
     return chosen
 

@@ -170,6 +170,7 @@ def _parser() -> argparse.ArgumentParser:
     dispose = on_path.add_parser("dispose", help="delete one that no job needs any more")
     dispose.add_argument("path", metavar="PATH", help="directory or _metadata file; a path or a URI")
     dispose.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    dispose.add_argument("--offline", action="store_true", help="nor ask the cluster whether one of its jobs needs it")
     dispose.set_defaults(local=_savepoint)
     return parser
 

@@ -13,11 +13,13 @@ from runtime.client.errors import ClientError
 from runtime.client.jobs import (
     SCHEDULED_STATES,
     TERMINAL_STATES,
+    absolute_location,
     bytes_text,
     count_text,
     duration_text,
     failure_text,
     resolve_job,
+    restarts_text,
     slots_of,
     table,
     time_text,
@@ -35,8 +37,9 @@ def run(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> 
     """Upload a program, start its job and, unless detached, watch it to its end."""
     program_id = client.upload(Path(options.file))
     restore = None
-    if options.from_savepoint is not None:
-        restore = RestoreRequest(options.from_savepoint, options.allow_non_restored_state, options.claim_mode)
+    path = absolute_location(options.from_savepoint)
+    if path is not None:
+        restore = RestoreRequest(path, options.allow_non_restored_state, options.claim_mode)
     job_id = client.run(
         program_id, options.program_args, _configuration(options.option), options.parallelism, options.entry, restore
     )
@@ -124,7 +127,7 @@ def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
         terminal.line(json.dumps(document | {"slots": slots}, indent=1))
         return SUCCESS
     terminal.line(f"{document['name']}  {document['state']}  {document['id']}")
-    attempt = f"attempt {document['attempt']}, {document['restarts']} restarts"
+    attempt = f"attempt {document['attempt']}, {restarts_text(document['restarts'])}"
     terminal.line(
         f"started {time_text(document['start_time'])}, {duration_text(document['duration'])}, "
         f"parallelism {document['parallelism']}, {attempt}"

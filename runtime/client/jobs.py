@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +11,8 @@ from typing import Any
 from runtime.client.errors import ClientError
 
 TERMINAL_STATES = frozenset({"FINISHED", "CANCELED", "FAILED"})
+#: what stands in front of a URI's colon has two characters or more: C: is a drive
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 #: what `list -s` shows, after Flink's CLI
 SCHEDULED_STATES = frozenset({"INITIALIZING", "CREATED"})
 
@@ -41,6 +45,18 @@ def resolve_job(typed: str, jobs: Sequence[dict[str, Any]]) -> dict[str, Any]:
             shown = ", ".join(f"{job['jid'][:8]} ({job['state']})" for job in candidates[:8])
             raise JobNotFoundError(f"{typed!r} may mean {len(candidates)} jobs, give the id: {shown}")
     raise JobNotFoundError(f"there is no job {typed!r}; `tidemark list -a` shows all")
+
+
+def absolute_location(typed: str | None) -> str | None:
+    """A path as the user's shell means it; the cluster would look for a relative one in its own directory.
+
+    Args:
+        typed: a path or a URI; None and "" stay as they are.
+    """
+    if not typed or _URI.match(typed):
+        return typed
+    # not resolved: a link may have another target where the cluster looks
+    return os.path.abspath(typed)  # noqa: PTH100
 
 
 def slots_of(document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -89,6 +105,11 @@ def duration_text(ms: float) -> str:
     return f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes:02}:{seconds % 60:02}"
 
 
+def restarts_text(number: int) -> str:
+    """1 as 1 restart."""
+    return f"{number} restart" if number == 1 else f"{number} restarts"
+
+
 def time_text(ms: float) -> str:
     """Epoch ms as the local time of this machine, to the second."""
     return datetime.fromtimestamp(ms / 1000.0, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
@@ -107,16 +128,16 @@ def progress_text(document: dict[str, Any]) -> str:
         rate = sum(m[f"{metric}_per_second"] or 0 for m in metrics)
         parts.append(f"{word} {count_text(total):>11} ({count_text(rate):>7}/s)")
     if document.get("restarts"):
-        parts.append(f"{document['restarts']} restarts")
+        parts.append(restarts_text(document["restarts"]))
     return "   ".join(parts)
 
 
 def failure_text(document: dict[str, Any]) -> str:
-    """Why a job failed, in one line."""
+    """Why a job failed. One line, unless more is to be told, such as which state of a savepoint found no operator."""
     exceptions = document.get("exceptions") or []
     if not exceptions:
         return "the cause is not known"
     latest = max(exceptions, key=lambda entry: float(entry["timestamp"]))
-    message = " ".join(str(latest["message"]).split())
+    message = "\n".join(line.rstrip() for line in str(latest["message"]).strip().splitlines())
     task = latest.get("task_name")
     return f"{task}: {message}" if task else message

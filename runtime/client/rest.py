@@ -147,6 +147,14 @@ class RestClient:
         """Ask for a checkpoint; the request's id."""
         return self._trigger(f"/v1/jobs/{job_id}/checkpoints", {"checkpointType": checkpoint_type})
 
+    def dispose_savepoint(self, location: str) -> str:
+        """Ask for the deletion of a savepoint or checkpoint; the request's id."""
+        return self._trigger("/v1/savepoint-disposal", {"savepoint-path": location})
+
+    def savepoint_disposal(self, request_id: str) -> dict[str, Any]:
+        """/savepoint-disposal/:triggerid."""
+        return self._call("GET", f"/v1/savepoint-disposal/{request_id}")
+
     def rescale(self, job_id: str, parallelism: Mapping[str, int]) -> str:
         """Ask for other parallelisms, by vertex; the request's id."""
         bounds = {v: {"parallelism": {"lowerBound": 1, "upperBound": n}} for v, n in parallelism.items()}

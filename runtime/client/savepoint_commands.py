@@ -1,6 +1,7 @@
 """`tidemark savepoint`: looks into a checkpoint or savepoint, verifies it, deletes it. Needs no cluster.
 
-Runs under the user's own account on whatever location the user names; `dispose` refuses what is no snapshot.
+Runs under the user's own account on whatever location the user names; `dispose` refuses what is no snapshot. Where a
+cluster is known it is asked to delete: it knows what its jobs may have to go on from.
 """
 
 from __future__ import annotations
@@ -8,15 +9,22 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
+from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.file_system import ArrowFileSystem
 from runtime.checkpoint.handles import CheckpointMetadata
+from runtime.checkpoint.layout import writer_of_directory
 from runtime.checkpoint.savepoint_reader import OperatorSummary, SavepointReader, StateSummary
 from runtime.checkpoint.snapshot_files import SnapshotFiles
+from runtime.client import watch
 from runtime.client.errors import ClientError
 from runtime.client.jobs import bytes_text, table, time_text
+from runtime.client.rest import RequestRefusedError, RestClient, ServerUnreachableError
+from runtime.client.server import NoServerError, find_server
 from runtime.client.watch import Terminal
 from runtime.state.errors import StateError
 from runtime.state.handles import DamagedSnapshotError
@@ -112,5 +120,37 @@ def _dispose(files: SnapshotFiles, options: argparse.Namespace, terminal: Termin
     if not options.yes and terminal.ask is not None and not terminal.ask(f"Delete {directory}?"):
         terminal.line("Nothing was deleted")
         return FAILURE
-    terminal.line(f"Deleted {files.dispose(options.path)}")
+    if options.offline or not _disposed_by_cluster(directory, terminal):
+        files.dispose(options.path)
+    terminal.line(f"Deleted {directory}")
     return SUCCESS
+
+
+def _disposed_by_cluster(directory: str, terminal: Terminal) -> bool:
+    """Have the cluster delete a snapshot; False if there is none, or it lets no job write to that place.
+
+    Raises:
+        ClientError: a job needs it, it cannot be deleted, or nobody can tell whether a job needs it.
+    """
+    try:
+        client = RestClient(find_server(os.environ, Path.cwd()))
+    except NoServerError:
+        if writer_of_directory(directory) is not None:
+            why = "is a job's checkpoint, and there is no cluster to ask whether the job has to go on from it"
+            raise ClientError(f"{directory} {why}; --offline deletes it") from None
+        return False
+    try:
+        request_id = client.dispose_savepoint(directory)
+        while (answer := client.savepoint_disposal(request_id))["status"]["id"] != "COMPLETED":
+            terminal.sleep(watch.POLL_S)
+    except ServerUnreachableError as error:
+        raise ClientError(f"{error}; --offline deletes without asking whether a job needs it") from None
+    except RequestRefusedError as refused:
+        if refused.status == HTTPStatus.BAD_REQUEST:
+            return False
+        raise
+    cause = answer.get("operation", {}).get("failure-cause")
+    if cause is not None:
+        message = str(cause["message"])
+        raise ClientError(message if directory in message else f"{directory} is not deleted: {message}")
+    return True

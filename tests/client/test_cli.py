@@ -66,7 +66,7 @@ def test_run_fails_when_the_job_does(tidemark: Tidemark, cluster: FakeCluster, p
     failure = {"timestamp": 2, "message": "boom\n  at line 3", "task_name": "map (1/2)"}
     cluster.documents = [document("FAILED", exceptions=[{"timestamp": 1, "message": "older"}, failure])]
     assert tidemark("run", program) == 1
-    assert capsys.readouterr().err == "tidemark: job 'three numbers' failed: map (1/2): boom at line 3\n"
+    assert capsys.readouterr().err == "tidemark: job 'three numbers' failed: map (1/2): boom\n  at line 3\n"
 
 
 def test_run_tells_the_programs_error_in_one_line(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from runtime.client.jobs import (
     JobNotFoundError,
+    absolute_location,
     bytes_text,
     count_text,
     duration_text,
@@ -65,3 +68,16 @@ def test_tables_align() -> None:
 
 def test_a_failure_without_a_cause_is_told_so() -> None:
     assert failure_text(document("FAILED")) == "the cause is not known"
+
+
+def test_a_failure_keeps_the_lines_of_its_report() -> None:
+    report = "state of operators that the job lacks:\n  dropped  count (uid count)\n  new      sum: starts empty\n"
+    failure = {"timestamp": 1, "message": report, "task_name": ""}
+    assert failure_text(document("FAILED", exceptions=[failure])) == report.rstrip()
+
+
+def test_paths_are_meant_from_where_the_user_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute_location("savepoints/../sp") == str(tmp_path / "sp")
+    for same in (None, "", "/sp", "s3://bucket/sp", "file:/sp"):
+        assert absolute_location(same) == same

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,17 @@ from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.client import cli
 from tests.checkpoint.faulty import FaultyFileSystem
 from tests.checkpoint.snapshots import savepoint_options, stored
+from tests.client.fake_cluster import FakeCluster
 
 Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor one that happens to run in the tree."""
+    for name in ("TIDEMARK_URL", "TIDEMARK_TOKEN", "TIDEMARK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
@@ -74,3 +84,44 @@ def test_dispose_deletes(savepoint: Path, capsys: Captured) -> None:
     assert capsys.readouterr().out == f"Deleted {to_uri(savepoint)}\n"
     assert not savepoint.exists()
     assert cli.main(["savepoint", "dispose", "-y", str(savepoint)]) == 1
+
+
+def test_dispose_has_the_cluster_delete_which_knows_what_its_jobs_need(
+    tidemark: Callable[..., int], cluster: FakeCluster, savepoint: Path, capsys: Captured
+) -> None:
+    route, uri = "/v1/savepoint-disposal", to_uri(savepoint)
+    needed = {"failure-cause": {"message": "job 7 may have to go on from it"}}
+    cluster.refusals = {
+        f"POST {route}": (202, {"request-id": "1"}),
+        f"GET {route}/1": (200, {"status": {"id": "COMPLETED"}, "operation": needed}),
+    }
+    assert tidemark("savepoint", "dispose", str(savepoint)) == 1
+    assert capsys.readouterr().err == f"tidemark: {uri} is not deleted: job 7 may have to go on from it\n"
+    assert cluster.calls[0][2]["savepoint-path"] == uri
+    cluster.refusals[f"GET {route}/1"] = (200, {"status": {"id": "COMPLETED"}, "operation": {}})
+    assert tidemark("savepoint", "dispose", str(savepoint)) == 0
+    assert savepoint.exists(), "it was the cluster's to delete"
+    # a place that the cluster lets no job write to
+    cluster.refusals[f"POST {route}"] = (400, {"errors": ["not below a directory that is allowed"]})
+    assert tidemark("savepoint", "dispose", str(savepoint)) == 0
+    assert not savepoint.exists()
+
+
+def test_dispose_does_not_guess_when_the_cluster_is_down(
+    monkeypatch: pytest.MonkeyPatch, savepoint: Path, capsys: Captured
+) -> None:
+    monkeypatch.setenv("TIDEMARK_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("TIDEMARK_TOKEN", "x")
+    assert cli.main(["savepoint", "dispose", str(savepoint)]) == 1
+    assert "--offline deletes without asking" in capsys.readouterr().err
+    assert cli.main(["savepoint", "dispose", "--offline", str(savepoint)]) == 0
+    assert not savepoint.exists()
+
+
+def test_dispose_asks_before_it_deletes_what_a_stopped_cluster_may_need(savepoint: Path, capsys: Captured) -> None:
+    checkpoint = savepoint.rename(savepoint.parent / "chk-3-1.0")
+    assert cli.main(["savepoint", "dispose", str(checkpoint)]) == 1
+    assert "there is no cluster to ask" in capsys.readouterr().err
+    assert checkpoint.exists()
+    assert cli.main(["savepoint", "dispose", "--offline", str(checkpoint)]) == 0
+    assert not checkpoint.exists()

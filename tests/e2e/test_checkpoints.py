@@ -100,6 +100,14 @@ def test_a_checkpoint_is_taken_on_demand(site: Site, page: Page) -> None:
     expect(page.get_by_text(re.compile(r"^Number \d+$"))).to_be_visible()
 
 
+def test_a_checkpoint_that_could_not_be_asked_for_is_no_silence(site: Site, page: Page) -> None:
+    open_checkpoints(site, page, site.wait_for_demo())
+    # the page goes on reading: only what it asks for is lost
+    page.route("**/checkpoints", lambda route: route.abort() if route.request.method == "POST" else route.continue_())
+    act(page, "Take a checkpoint now")
+    expect(page.get_by_text("No checkpoint was taken")).to_be_visible()
+
+
 def test_a_job_that_was_stopped_goes_on_from_its_savepoint_exactly(site: Site, page: Page, tmp_path: Path) -> None:
     job_id = start(site, tmp_path / "out", "stopped numbers")
     open_checkpoints(site, page, job_id)
@@ -201,5 +209,6 @@ def test_a_savepoint_of_another_job_is_refused_and_the_page_says_why(site: Site,
     expect(job_state(page, "FAILED")).to_be_visible(timeout=START_MS)
     page.get_by_role("tab", name=re.compile("^Exceptions")).click()
     root = page.get_by_role("region", name="Root exception")
-    expect(root).to_contain_text("has state of operators that the job does not have")
+    expect(root.get_by_text("has state of operators that the job does not have")).to_have_count(1)
+    expect(root.get_by_label("Stack trace")).to_contain_text("dropped  count (uid count)")
     expect(root).to_contain_text("count (uid count)")

@@ -16,12 +16,16 @@ interface Options<T> {
   readonly ask: (wanted: T, triggerId: string) => Promise<Triggered>;
   /** It is asked for. */
   readonly onAsked?: () => void;
+  /** There is no dialog to show `error`: a notification says that it could not be asked for. */
+  readonly isWithoutDialog?: boolean;
   /** What is going on, what has been done, what has not. */
   readonly titles: readonly [string, string, string];
   readonly describe?: (result: Result) => string;
 }
 
-export function useOperation<T>({ jobId, ask, onAsked, titles, describe }: Options<T>) {
+const FAILED = { color: 'red', autoClose: false, withCloseButton: true } as const;
+
+export function useOperation<T>({ jobId, ask, onAsked, isWithoutDialog = false, titles, describe }: Options<T>) {
   // one per opening of the dialog: asking again after a lost answer is asking once
   const [triggerId, setTriggerId] = useState(newTriggerId);
   const { mutate, isPending, error, reset } = useMutation({
@@ -30,6 +34,13 @@ export function useOperation<T>({ jobId, ask, onAsked, titles, describe }: Optio
       onAsked?.();
       setTriggerId(newTriggerId());
       void follow(jobId, triggered, titles, describe);
+    },
+    onError: (problem) => {
+      if (isWithoutDialog) {
+        // one place for it, however often it is tried
+        notifications.hide(triggerId);
+        notifications.show({ ...FAILED, id: triggerId, title: titles[2], message: problem.message });
+      }
     },
   });
   const renew = useCallback(() => {
@@ -55,6 +66,6 @@ async function follow(
     notifications.update({ ...shown, title: done, message, autoClose: 10_000 });
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
-    notifications.update({ ...shown, title: failed, message, color: 'red', autoClose: false });
+    notifications.update({ ...FAILED, ...shown, title: failed, message });
   }
 }

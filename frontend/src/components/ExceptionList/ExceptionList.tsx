@@ -6,6 +6,7 @@ import { Link } from 'react-router';
 
 import type { JobException } from '../../gen/live';
 import { useTimes } from '../../hooks/useTimes';
+import { exceptionParts } from '../../model/exceptions';
 import { CopyTrace } from './CopyTrace';
 import { EmptyState } from '../EmptyState/EmptyState';
 import { Panel } from '../Panel/Panel';
@@ -79,10 +80,11 @@ function Item({ exception, value, vertexLink }: ItemProps) {
 function Details({ exception, vertexLink }: Pick<ItemProps, 'exception' | 'vertexLink'>) {
   const times = useTimes();
   const link = vertexLink(exception.task_name);
+  const { headline, trace } = exceptionParts(exception);
   return (
     <>
       <p className={classes.head}>
-        <span className={classes.name}>{exception.name}</span> {exception.message}
+        <span className={classes.name}>{exception.name}</span> {headline}
       </p>
       <p className={classes.facts}>
         <span>{times.dateTime(exception.timestamp)}</span>
@@ -104,9 +106,9 @@ function Details({ exception, vertexLink }: Pick<ItemProps, 'exception' | 'verte
           logs of this attempt
         </Link>
       </p>
-      {exception.stacktrace !== '' && (
+      {trace !== '' && (
         <pre className={classes.trace} tabIndex={0} aria-label="Stack trace">
-          {exception.stacktrace}
+          {trace}
         </pre>
       )}
       {exception.suppressed.length > 0 && (

@@ -90,6 +90,7 @@ function useCheckpointNow(jobId: string) {
   const { start } = useOperation<undefined>({
     jobId,
     ask: (_, triggerId) => triggerCheckpoint(jobId, triggerId),
+    isWithoutDialog: true,
     titles: ['Taking a checkpoint', 'Checkpoint completed', 'No checkpoint was taken'],
     describe: ({ checkpoint_id: id }) => `Number ${id ?? '?'}`,
   });
