@@ -1,7 +1,8 @@
 """RecordWriter: where records leave a task for one edge; splits batches over the channels and gathers small parts.
 
-A part waits for others of its channel until 8,192 rows or 1 MiB are together or the buffer timeout has passed, so that
-a batch which was split sixteen ways does not travel as sixteen small ones. Used by the task's thread only.
+A part waits for others of its channel until 8,192 rows or 1 MiB (of Python values 128 KiB) are together or the buffer
+timeout has passed, so that a batch which was split sixteen ways does not travel as sixteen small ones. Used by the
+task's thread only.
 Source: Flink, RecordWriter, ChannelSelectorRecordWriter, `execution.buffer-timeout`.
 """
 
@@ -21,6 +22,12 @@ from runtime.network.channel import Frame, OutputChannel
 from runtime.network.partitioners import ChannelSelector
 from runtime.network.sizes import SizeEstimator
 
+VALUES_BATCH_BYTES = 128 << 10
+"""Where Python values are enough for one batch. They take some ten times as much memory as bytes on the wire: of more
+than this, the first ones have left the processor's cache when the consumer comes to them (measured: 1 MiB of dicts, a
+sixth more time for all that is done with them). Of much less, the cost per batch shows."""
+MANY_VALUES = 1_024
+"""Values that are enough for one batch at that size; of fewer, larger ones, up to 1 MiB are gathered."""
 FLUSH_ALWAYS = 0
 """Buffer timeout: flush after every emitted batch."""
 FLUSH_WHEN_FULL = -1
@@ -46,6 +53,8 @@ class _PendingParts:
         if not self.parts:
             return True
         if self.rows + part.num_rows > DEFAULT_BATCH_ROWS or self.bytes + size > DEFAULT_BATCH_BYTES:
+            return False
+        if _are_enough(part, self.rows + part.num_rows, self.bytes + size):
             return False
         last = self.parts[-1]
         # converting one of two forms would cost more than a smaller batch does
@@ -180,7 +189,8 @@ class RecordWriter:
         if not pending.fits(part, size):
             self._flush_channel(index)
         pending.add(part, size)
-        if pending.rows >= DEFAULT_BATCH_ROWS or pending.bytes >= DEFAULT_BATCH_BYTES:
+        rows, size = pending.rows, pending.bytes
+        if rows >= DEFAULT_BATCH_ROWS or size >= DEFAULT_BATCH_BYTES or _are_enough(part, rows, size):
             self._flush_channel(index)
         elif self._next_flush_ms is None and self._timeout_ms > 0:
             self._next_flush_ms = self._clock.monotonic_ms() + self._timeout_ms
@@ -223,6 +233,11 @@ def concat(parts: Sequence[RecordBatch]) -> RecordBatch:
     if any(part.has_timestamps for part in parts):
         ts_array = np.concatenate([_timestamps_of(part) for part in parts])
     return RecordBatch(rows, values, arrow, None, ts_array, marks, parts[0].type_info, keys)
+
+
+def _are_enough(part: RecordBatch, rows: int, size: int) -> bool:
+    """Whether so many rows and bytes are enough for a batch of such parts, if they are Python values."""
+    return size > VALUES_BATCH_BYTES and rows > MANY_VALUES and not part.has_arrow
 
 
 def _same_type(one: RecordBatch, other: RecordBatch) -> bool:

@@ -24,8 +24,12 @@ class TimerKey(Protocol):
     """What a backend keeps per key, as far as timers need it. Hashed by identity."""
 
     key: Any
-    encoded_key: bytes
-    key_group: int
+
+    @property
+    def encoded_key(self) -> bytes: ...
+
+    @property
+    def key_group(self) -> int: ...
 
 
 class KeyContext(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,22 @@ def test_key_groups_follow_the_canonical_encoding(batch: RecordBatch, n: int) ->
         parts = selector.split(batch)
         assert list(map(events, parts)) == model(batch, lambda _, value: key_channel(value, n, 128), n)
         assert all(part.keys == part.values() for part in parts if isinstance(part, RecordBatch))
+
+
+@pytest.mark.parametrize("highest", [300, 2**40, 2**63 - 1, 2**70])
+@pytest.mark.parametrize("num_channels", [3, 300])
+def test_many_numbers_go_where_each_of_them_would(highest: int, num_channels: int) -> None:
+    random = Random(highest)
+    values = [random.randint(-highest, highest) for _ in range(1_000)]
+    selector = KeyGroupSelector(num_channels, lambda value: value, 512)
+    for _ in range(2):
+        parts = selector.split(RecordBatch.of_values(values, marks=[Mark(500, 7)]))
+        expected = model(
+            RecordBatch.of_values(values, marks=[Mark(500, 7)]),
+            lambda _, value: key_channel(value, num_channels, 512),
+            num_channels,
+        )
+        assert list(map(events, parts)) == expected
 
 
 def test_equal_keys_of_different_types_are_different_keys() -> None:

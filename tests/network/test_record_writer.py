@@ -118,6 +118,22 @@ def test_big_records_are_not_gathered_beyond_a_mebibyte() -> None:
     assert [len(e) for e in channel.elements if isinstance(e, RecordBatch)] == [1, 1, 1]
 
 
+def test_values_that_take_much_memory_are_gathered_in_smaller_batches() -> None:
+    writer, [channel], _ = writer_of(1, -1)
+    for _ in range(4):
+        writer.emit(RecordBatch.of_values([{"text": f"{n:0100}"} for n in range(1000)]))
+        writer.emit(RecordBatch.of_values([{"text": f"{n:0100}"} for n in range(300)]))
+    sent = [len(e) for e in channel.elements if isinstance(e, RecordBatch)]
+    assert max(sent) <= 1300 and sum(sent) >= 4000
+
+
+def test_few_large_values_are_gathered_up_to_a_mebibyte() -> None:
+    writer, [channel], _ = writer_of(1, -1)
+    for n in range(12):
+        writer.emit(RecordBatch.of_values([bytes([n]) * 100_000]))
+    assert [len(e) for e in channel.elements if isinstance(e, RecordBatch)] == [10]
+
+
 def test_full_batch_leaves_at_once_as_it_is() -> None:
     writer, [channel], _ = writer_of(1, 100)
     batch = RecordBatch.of_values(list(range(DEFAULT_BATCH_ROWS)))

@@ -14,16 +14,17 @@ from runtime.common.typeinfo import TypeInformation, Types
 from runtime.core.checkpointing import SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import CheckpointId
-from runtime.core.keys import decode_key
+from runtime.core.keys import decode_key, encode_key
 from runtime.state.codecs import codec_of
 from runtime.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from runtime.state.errors import StateError
 from runtime.state.handles import KeyedStateHandle, PendingKeyedState
 from runtime.state.hashmap.backend import HashMapKeyedStateBackend
-from runtime.state.hashmap.columns import SavedState, pack_values
-from runtime.state.key_groups import KeyGroupRange
+from runtime.state.hashmap.columns import SavedState, pack_entry_keys, pack_values
+from runtime.state.hashmap.entries import Entry
+from runtime.state.key_groups import KeyGroupRange, key_group_of
 from runtime.state.readers import load_keyed_state
-from runtime.state.snapshot import SnapshotRequest, StateMeta
+from runtime.state.snapshot import KeyedSnapshot, SnapshotRequest, StateMeta
 from tests.state.files import DirectoryFiles
 
 ALL_GROUPS = KeyGroupRange(0, 127)
@@ -74,6 +75,40 @@ def test_the_serializer_is_asked_about_values_that_are_not_plainly_of_the_type(
     value_type: TypeInformation, values: list[Any]
 ) -> None:
     assert pack_values(values, saved_state(value_type)) is None
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [],
+        [0, -1, 7, 2**63 - 1, -(2**63), 7919 * 2**40],
+        [1, 2**63],
+        [1, True],
+        ["a", "", "日本"],
+        [1, "1", (1, "x"), None, b"1"],
+    ],
+)
+@pytest.mark.parametrize("max_parallelism", [1, 100, 128, 32_768])
+def test_keys_are_packed_as_they_are_encoded_one_by_one(keys: list[Any], max_parallelism: int) -> None:
+    entries = [Entry(key, None, -max_parallelism, 1, index, 1) for index, key in enumerate(keys)]
+    packed, key_groups = pack_entry_keys(entries, max_parallelism)
+    expected = [(encode_key(key), key_group_of(encode_key(key), max_parallelism)) for key in keys]
+    assert list(zip(packed.to_pylist(), key_groups.tolist(), strict=True)) == expected
+    assert [(entry.encoded_key, entry.key_group) for entry in entries] == expected
+
+
+def test_a_subtask_with_all_key_groups_finds_those_of_its_numbers_when_a_snapshot_needs_them() -> None:
+    backend = HashMapKeyedStateBackend(ALL_GROUPS, 128)
+    state = backend.get_state(ValueStateDescriptor("s", Types.LONG()))
+    keys = [*range(-50, 50), 2**63, 2**64 - 1]
+    for key in keys:
+        backend.set_current_key(key)
+        state.update(1)
+    backend.clear_current_key()
+    snapshot = backend.snapshot()
+    assert isinstance(snapshot, KeyedSnapshot)
+    found = {entry.key: group for group, held in snapshot.groups.items() for entry in held.states["s"]}
+    assert found == {encode_key(key): key_group_of(encode_key(key), 128) for key in keys}
 
 
 def finish(backend: HashMapKeyedStateBackend, pending: PendingKeyedState, files: DirectoryFiles) -> KeyedStateHandle:

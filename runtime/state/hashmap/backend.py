@@ -73,17 +73,18 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         self.key_group_range = key_group_range
         self._first_key_group, self._last_key_group = key_group_range.start, key_group_range.end
         self.max_parallelism = max_parallelism
+        self._no_key_group = -max_parallelism
         self.clock = clock
         #: entry of the current key; read by every state on every access, set here and by the timer services
         self.current_entry: Any = NO_ENTRY
         #: entries of earlier epochs have to be touched; set by the log
         self._watched = 0
         self._log = ChangeLog(clock, self._watch)
-        self._tables = KeyTables(self._make_entry)
+        self._tables = self._new_tables()
         #: all entries; grows at its end, and is replaced when entries are dropped
         self._entries: list[Entry] = []
         #: theirs, encoded
-        self._keys = KeyColumn(self._entries)
+        self._keys = KeyColumn(self._entries, max_parallelism)
         self._sweep_at = _FIRST_SWEEP
         self._states: dict[str, RegisteredState] = {}
         self._timers: dict[str, KeyedTimerService] = {}
@@ -210,9 +211,9 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         self.current_entry = NO_ENTRY
         self._watched = 0
         self._log = ChangeLog(self.clock, self._watch)
-        self._tables = KeyTables(self._make_entry)
+        self._tables = self._new_tables()
         self._entries = []
-        self._keys = KeyColumn(self._entries)
+        self._keys = KeyColumn(self._entries, self.max_parallelism)
         self._states.clear()
         self._timers.clear()
         self._restored = RestoredState(self.key_group_range)
@@ -271,6 +272,23 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         key = decode_key(encoded_key)
         return self._tables[key.__class__][key]
 
+    def _new_tables(self) -> KeyTables:
+        # where every key belongs, its key group is of no interest before a snapshot is taken
+        has_all = len(self.key_group_range) == self.max_parallelism
+        return KeyTables(self._make_entry, self._make_unencoded_entry if has_all else None)
+
+    def _make_unencoded_entry(self, key: Any) -> Entry:
+        entries = self._entries
+        if len(entries) >= self._sweep_at and not self._log.is_taking:
+            self._sweep()
+            entries = self._entries
+        log = self._log
+        entry = Entry(key, None, self._no_key_group, len(self._states), len(entries), log.epoch)
+        entries.append(entry)
+        if log.is_tracking:
+            log.add(entry)
+        return entry
+
     def _make_entry(self, key: Any, encoded_key: bytes) -> Entry:
         # key_group_of and `in`, without their calls: keys come by the million
         key_group = key_hash(encoded_key) % self.max_parallelism
@@ -281,9 +299,10 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
             )
         if len(self._entries) >= self._sweep_at and not self._log.is_taking:
             self._sweep()
-        entry = Entry(key, encoded_key, key_group, len(self._states), len(self._entries))
+        entry = Entry(key, encoded_key, key_group, len(self._states), len(self._entries), self._log.epoch)
         self._entries.append(entry)
-        self._log.add(entry)
+        if self._log.is_tracking:
+            self._log.add(entry)
         return entry
 
     def _sweep(self) -> None:
@@ -303,5 +322,5 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
             self._entries = list(self._tables.entries())
             for index, entry in enumerate(self._entries):
                 entry.index = index
-            self._keys = KeyColumn(self._entries)
+            self._keys = KeyColumn(self._entries, self.max_parallelism)
         self._sweep_at = max(_FIRST_SWEEP, 2 * len(self._entries))

@@ -141,8 +141,7 @@ class ChangeLog:
                 self._go_blind()
 
     def add(self, entry: Entry) -> None:
-        """`entry` is new."""
-        entry.touched = self.epoch
+        """`entry` is new, and made as touched in this epoch; to be told while `is_tracking`."""
         if self._touched is not None:
             self._touched.append(entry)
             if len(self._touched) > self._most_touched:
@@ -487,7 +486,11 @@ class PendingHashMapState(PendingKeyedState):
         metas, services = [state.meta for state in self._states], self._service_names
         if self._base is None:
             metas, services = self._add_unclaimed(metas, services)
-        order = KeyOrder.of_entries(self._taken.entries) if self._keys is None else self._keys.order(self._count)
+        order = (
+            KeyOrder.of_entries(self._taken.entries, self._max_parallelism)
+            if self._keys is None
+            else self._keys.order(self._count)
+        )
         columns = self._taken.packed(order)
         if self.kind is SnapshotKind.CANONICAL:
             drafts = GroupDrafts(columns, self._groups, metas, services)

@@ -18,15 +18,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.common.typeinfo import BasicType, BasicTypeInfo, TupleTypeInfo, TypeInformation
+from runtime.common.typeinfo import BasicType, BasicTypeInfo, TupleTypeInfo, TypeInformation, Types
+from runtime.core.column_keys import ColumnKeys
+from runtime.core.keys import encode_key
 from runtime.state.errors import StateError
 from runtime.state.hashmap.entries import Entry
+from runtime.state.key_groups import assign_key_groups
 from runtime.state.snapshot import StateMeta
 
 _BULK: Final = 8_192
 """Values that are made bytes in one call, during which the interpreter is held (some 0.2 ms)."""
 _LONG, _DOUBLE, _STRING = (BasicTypeInfo(basic) for basic in (BasicType.LONG, BasicType.DOUBLE, BasicType.STRING))
 _TEXTS: Final = frozenset((str, type(None)))
+_NUMBER_KEYS: Final = ColumnKeys(("f0",), Types.TUPLE([Types.LONG()]))
+_NUMBER_TAG: Final = encode_key(0)[0]
+_get_key = attrgetter("key")
 _get_encoded_key = attrgetter("encoded_key")
 _get_key_group = attrgetter("key_group")
 
@@ -94,6 +100,25 @@ def pack_keys(keys: Sequence[bytes]) -> Packed:
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), count, [None, pa.py_buffer(offsets), data])
 
 
+def pack_entry_keys(entries: Sequence[Entry], max_parallelism: int) -> tuple[Packed, npt.NDArray[np.int16]]:
+    """The encoded keys of entries, and their key groups; numbers without a look at each."""
+    keys = list(map(_get_key, entries))
+    if keys and keys[0].__class__ is int and set(map(type, keys)) == {int}:
+        try:
+            numbers = np.array(keys, np.int64)
+        except OverflowError:
+            pass
+        else:
+            encoded = np.empty((len(keys), 9), np.uint8)
+            encoded[:, 0] = _NUMBER_TAG
+            encoded[:, 1:] = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
+            columns = pa.RecordBatch.from_arrays([pa.array(numbers)], ["f0"])
+            packed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(9), len(keys), [None, pa.py_buffer(encoded)])
+            return packed, assign_key_groups(_NUMBER_KEYS.hashes(columns), max_parallelism)
+    key_groups = np.fromiter(map(_get_key_group, entries), np.int16, len(entries))
+    return pack_keys(list(map(_get_encoded_key, entries))), key_groups
+
+
 def pack_values(values: Sequence[Any], state: SavedState) -> Packed | None:
     """Values of a state that packs, as its serializer writes them; None if it has to be asked."""
     try:
@@ -152,10 +177,9 @@ class KeyOrder:
         return cls(positions, keys.take(positions), list(zip(in_order[starts].tolist(), starts, ends, strict=True)))
 
     @classmethod
-    def of_entries(cls, entries: Sequence[Entry]) -> KeyOrder:
+    def of_entries(cls, entries: Sequence[Entry], max_parallelism: int) -> KeyOrder:
         """That of some entries, each once."""
-        keys = pack_keys(list(map(_get_encoded_key, entries)))
-        return cls.of(keys, np.fromiter(map(_get_key_group, entries), np.int16, len(entries)))
+        return cls.of(*pack_entry_keys(entries, max_parallelism))
 
 
 class KeyColumn:
@@ -163,10 +187,12 @@ class KeyColumn:
 
     Args:
         entries: the list, which is never changed but at its end.
+        max_parallelism: number of key groups.
     """
 
-    def __init__(self, entries: list[Entry]) -> None:
+    def __init__(self, entries: list[Entry], max_parallelism: int) -> None:
         self._entries = entries
+        self._max_parallelism = max_parallelism
         self._lock = threading.Lock()
         self._keys: list[Packed] = []
         self._groups: list[npt.NDArray[np.int16]] = []
@@ -178,11 +204,12 @@ class KeyColumn:
         with self._lock:
             if count < self._count:
                 # an older snapshot is written after a younger one
-                return KeyOrder.of_entries(self._entries[:count])
+                return KeyOrder.of_entries(self._entries[:count], self._max_parallelism)
             while self._count < count:
                 some = self._entries[self._count : min(self._count + _BULK, count)]
-                self._keys.append(pack_keys(list(map(_get_encoded_key, some))))
-                self._groups.append(np.fromiter(map(_get_key_group, some), np.int16, len(some)))
+                keys, key_groups = pack_entry_keys(some, self._max_parallelism)
+                self._keys.append(keys)
+                self._groups.append(key_groups)
                 self._count += len(some)
                 self._order = None
             if self._order is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Protocol
 
-from runtime.core.keys import encode_key
+from runtime.core.keys import encode_key, key_hash
 from runtime.state.errors import NoCurrentKeyError
 
 _DIRECT_TYPES = (str, int, bool, bytes, type(None))
@@ -22,20 +22,44 @@ _DIRECT_TYPE_SET = frozenset(_DIRECT_TYPES)
 
 
 class Entry:
-    """Everything that the backend keeps for one key."""
+    """Everything that the backend keeps for one key.
 
-    __slots__ = ("encoded_key", "index", "key", "key_group", "touched", "values")
+    Args:
+        encoded_key: None = made when it is asked for: a snapshot makes those of numbers in bulk.
+        key_group: or, if negative, minus the number of key groups: found when it is asked for.
+    """
 
-    def __init__(self, key: Any, encoded_key: bytes, key_group: int, num_states: int, index: int) -> None:
+    __slots__ = ("_encoded_key", "_key_group", "index", "key", "touched", "values")
+
+    def __init__(
+        self, key: Any, encoded_key: bytes | None, key_group: int, num_states: int, index: int, epoch: int
+    ) -> None:
         self.key = key
-        self.encoded_key = encoded_key
-        self.key_group = key_group
+        self._encoded_key = encoded_key
+        self._key_group = key_group
         #: what each state holds, by state number; None = nothing. Namespaced states hold a dict from namespaces.
         self.values: list[Any] = [None] * num_states
         #: position among all entries
         self.index = index
         #: number of the last watched epoch in which it was the current entry; see runtime.state.hashmap.changes
-        self.touched = 0
+        self.touched = epoch
+
+    @property
+    def encoded_key(self) -> bytes:
+        """The key's canonical encoding. Any thread."""
+        encoded = self._encoded_key
+        if encoded is None:
+            # two threads may both make it: they make the same
+            self._encoded_key = encoded = encode_key(self.key)
+        return encoded
+
+    @property
+    def key_group(self) -> int:
+        """The key group that the key belongs to. Any thread."""
+        key_group = self._key_group
+        if key_group < 0:
+            self._key_group = key_group = key_hash(self.encoded_key) % -key_group
+        return key_group
 
 
 class _NoEntry:
@@ -51,6 +75,8 @@ NO_ENTRY: Any = _NoEntry()
 
 EntryFactory = Callable[[Any, bytes], Entry]
 """Makes the entry of (key, encoded key), or raises if the key does not belong here."""
+UnencodedEntryFactory = Callable[[Any], Entry]
+"""Makes the entry of a key that always has an encoding and always belongs here."""
 
 
 class KeyTable(Protocol):
@@ -70,6 +96,20 @@ class DirectTable(dict[Any, Entry]):
 
     def __missing__(self, key: Any) -> Entry:
         self[key] = entry = self._make(key, encode_key(key))
+        return entry
+
+
+class UnencodedTable(dict[Any, Entry]):
+    """A direct table of keys whose encoding is of no interest before a snapshot is taken."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: UnencodedEntryFactory) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: Any) -> Entry:
+        self[key] = entry = self._make(key)
         return entry
 
 
@@ -129,14 +169,21 @@ class EncodedTable:
 
 
 class KeyTables(dict[type, KeyTable]):
-    """The table of each exact type of key: `tables[key.__class__][key]` is the key's entry."""
+    """The table of each exact type of key: `tables[key.__class__][key]` is the key's entry.
 
-    def __init__(self, make: EntryFactory) -> None:
+    Args:
+        make_unencoded: for keys of type int; None = `make` is called for them too.
+    """
+
+    def __init__(self, make: EntryFactory, make_unencoded: UnencodedEntryFactory | None = None) -> None:
         super().__init__()
         self._encoded = EncodedTable(make)
         self._tuples = TupleTable(make, self._encoded)
-        self._direct = [DirectTable(make) for _ in _DIRECT_TYPES]
-        self.update(zip(_DIRECT_TYPES, self._direct, strict=True))
+        direct: dict[type, dict[Any, Entry]] = {key_type: DirectTable(make) for key_type in _DIRECT_TYPES}
+        if make_unencoded is not None:
+            direct[int] = UnencodedTable(make_unencoded)
+        self._direct = list(direct.values())
+        self.update(direct)
         self[tuple] = self._tuples
 
     def __missing__(self, key_type: type) -> KeyTable:
