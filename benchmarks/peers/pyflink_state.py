@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from pyflink.common import Types, WatermarkStrategy
+from pyflink.common import Configuration, Types, WatermarkStrategy
 from pyflink.common.serialization import Encoder
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
@@ -28,7 +28,9 @@ class CountPerAuction(KeyedProcessFunction):
 def main(work: str, path: str, sink: str, slots: str) -> None:
     if work != "state":
         sys.exit(f"there is no work {work!r}")
-    env = StreamExecutionEnvironment.get_execution_environment()
+    # by default it caches 1,000 keys, and a record of another one waits 0.8 ms for the JVM
+    configuration = Configuration().set_string("python.state.cache-size", "100000")
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(int(slots))
     env.set_python_executable(sys.executable)
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), path).build()

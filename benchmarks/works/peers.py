@@ -28,7 +28,7 @@ from benchmarks.works.state import run_count_auctions
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "peers"
 SMALL_ROWS = 50_000
-#: for engines that call Python for each record, at some 10 µs (Bytewax) or 30 µs (PyFlink); 200 µs in Bytewax's windows
+#: for engines that call Python for each record: some 3 µs in Bytewax, 40 in its windows, 80 in PyFlink
 PYTHON_ROWS, BYTEWAX_WINDOW_ROWS = 300_000, 50_000
 FLINK_SQL, PYFLINK, SPARK, BYTEWAX = "flink sql", "pyflink", "spark streaming", "bytewax"
 TIMES_FLINK_SQL = 2.0
