@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -37,7 +38,11 @@ def simulate(scenario: Scenario, trace: Callable[[str], None] | None = None) -> 
     """
     world = World(scenario, trace)
     world.graph = job(scenario, str(world.directory))
-    world.run()
+    try:
+        world.run()
+    except Exception:
+        # the one seed that breaks must not hide the others
+        world.violations.append(f"the run ended with an error:\n{traceback.format_exc()}")
     violations = [*world.violations, *world.database.violations]
     rows = world.reader.rows()
     expected = expected_of(rows, world.has_drained)
