@@ -6,6 +6,7 @@ type, so that 1, 1.0 and True stay apart. Every other key is looked up by its ca
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Protocol
@@ -204,15 +205,16 @@ class KeyTables(dict[type, KeyTable]):
             left += len(table)
         return left
 
-    def drop_oldest_half(self, is_kept: Callable[[Entry], bool]) -> int:
-        """Forget the entries that were made first, up to half of them, but for those that are kept.
+    def drop_oldest(self, share: float, is_kept: Callable[[Entry], bool]) -> int:
+        """Forget the entries that were made first, up to that share of them, but for those that are kept.
 
         Returns:
             How many are left.
         """
         left = 0
         for table in self._dicts():
-            for key in [key for key, entry in islice(table.items(), (len(table) + 1) // 2) if not is_kept(entry)]:
+            count = math.ceil(len(table) * share)
+            for key in [key for key, entry in islice(table.items(), count) if not is_kept(entry)]:
                 del table[key]
             left += len(table)
         return left

@@ -15,7 +15,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 from runtime.core.checkpointing import SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK, Clock
@@ -60,11 +61,15 @@ from runtime.state.snapshot import (
 MAX_CHANGED = 16_384
 """Entries whose changes wait to be written. Fewer, and a key that is used all the time is written more often; more, and
 a snapshot holds processing up for longer (some 3 µs each)."""
-_ENTRY_BYTES = 600
-"""Memory that an entry of the cache takes beside its values."""
+_ENTRY_BYTES = 400
+"""Memory that an entry of the cache takes beside its values: of a number as the key 310, of a text of 20 letters 380."""
+_DROPPED: Final = 0.125
+"""The share of the cache's entries that are dropped when it is full. More, and what is left has fewer of the keys that
+come next; less, and the batches of changes that are written then are smaller than they have to be."""
 _FIRST_LOOK = 4_096
 """Entries at which it is first computed how many the cache may have."""
 _RESTORE_BATCH_ROWS = 10_000
+_get_row: Final = attrgetter("row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +207,8 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         columns = self.columns
         batch, limit = self._db.batch(), self._settings.write_batch_size
         batches = [batch]
+        # neighbours in the batch are neighbours in RocksDB's list of what is not in files yet
+        self._changed.sort(key=_get_row)
         for entry in self._changed:
             for column in columns:
                 if entry.changed & column.bit:
@@ -374,7 +381,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         limit = max(limit, _FIRST_LOOK)
         if self._num_entries >= limit:
             self.flush()
-            self._num_entries = self._tables.drop_oldest_half(lambda entry: entry is self.current_entry)
+            self._num_entries = self._tables.drop_oldest(_DROPPED, lambda entry: entry is self.current_entry)
         self._look_at = min(2 * self._num_entries, limit)
 
     def _state_of(self, descriptor: StateDescriptor, namespaced: bool) -> Any:

@@ -44,18 +44,26 @@ read from RocksDB time and again."""
 class CachedEntry:
     """Everything that is cached for one key."""
 
-    __slots__ = ("changed", "encoded_key", "key", "key_group", "row", "values")
+    __slots__ = ("changed", "key", "row", "values")
 
     def __init__(self, key: Any, encoded_key: bytes, key_group: int, num_states: int) -> None:
         self.key = key
-        self.encoded_key = encoded_key
-        self.key_group = key_group
         #: what the rows of the key begin with
         self.row = KEY_GROUP.pack(key_group) + encoded_key
         #: by state number: UNKNOWN, None = nothing, the value, a NamespaceSlot or a MapSlot
         self.values: list[Any] = [UNKNOWN] * num_states
         #: a bit for each state number whose value has to be written
         self.changed = 0
+
+    @property
+    def encoded_key(self) -> bytes:
+        """The key's canonical encoding."""
+        return self.row[KEY_GROUP.size :]
+
+    @property
+    def key_group(self) -> int:
+        """The key group that the key belongs to."""
+        return KEY_GROUP.unpack_from(self.row)[0]  # type: ignore[no-any-return]
 
 
 class NamespaceSlot(dict[Hashable, Any]):
