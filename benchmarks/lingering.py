@@ -15,8 +15,8 @@ from runtime.connectors.rate_limiter import RateLimiter
 from runtime.core.batch import RecordBatch
 from runtime.operators.source import ReadStatus, SplitReader
 
-LINGER_S = 3.0
-"""Longer than a window: seconds between the last record of a split and its end."""
+LINGER_S = 6.0
+"""Seconds between the last record of a split and its end: a window, and what is on its way on a busy machine."""
 
 
 class LingeringParquetFormat(ParquetFormat):

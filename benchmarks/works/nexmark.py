@@ -51,7 +51,7 @@ TEXTS = {
     "q7": "highest bids in 10 s windows",
     "q8": "new persons who sell, in 10 s windows",
     "q11": "bids per session of a bidder, gap 10 s",
-    "q12": "bids per bidder in 1 s windows of processing time; the 3 s that the source lingers are taken off",
+    "q12": "bids per bidder in 1 s windows of processing time; the 6 s that the source lingers are taken off",
 }
 
 
