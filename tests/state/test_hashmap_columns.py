@@ -43,6 +43,7 @@ def saved_state(value_type: TypeInformation) -> SavedState:
         (Types.LONG(), [1, None, 2]),
         (Types.LONG(), [None, None]),
         (Types.LONG(), [3, True, np.int64(7)]),
+        (Types.LONG(), [True]),
         (Types.DOUBLE(), [0.0, -0.0, math.inf, 1e-300]),
         (Types.DOUBLE(), [1, 2, 3]),
         (Types.DOUBLE(), [1.5, None, 2]),
@@ -60,7 +61,6 @@ def test_values_are_packed_as_their_serializer_writes_them(value_type: TypeInfor
     ("value_type", "values"),
     [
         (Types.LONG(), [1.0]),
-        (Types.LONG(), [True]),
         (Types.LONG(), [2**63]),
         (Types.LONG(), [[1]]),
         (Types.LONG(), [[1], [2, 3]]),
