@@ -12,7 +12,7 @@ from runtime.common.typeinfo import Types
 from runtime.core.checkpointing import SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import CheckpointId
-from runtime.state.descriptors import StateTtlConfig, ValueStateDescriptor
+from runtime.state.descriptors import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from runtime.state.errors import StateError
 from runtime.state.handles import DamagedSnapshotError, KeyedStateHandle, PendingKeyedState
 from runtime.state.hashmap import changes
@@ -22,6 +22,8 @@ from runtime.state.readers import load_keyed_state
 from runtime.state.snapshot import SnapshotRequest
 from tests.state.backends import SettableClock, ignore
 from tests.state.files import DirectoryFiles
+
+ALL = KeyGroupRange(0, 127)
 
 
 @pytest.fixture
@@ -235,3 +237,33 @@ def test_files_are_compressed_where_asked_for(tmp_path: Path, kind: SnapshotKind
         snapshot = load_keyed_state([handle], KeyGroupRange(0, 1), 2, files, tmp_path / "work")
         assert sum(len(group.states["s"]) for group in snapshot.groups.values()) == 200
     assert sizes[1] < sizes[0] / 10
+
+
+def test_keys_that_were_forgotten_since_a_checkpoint_are_gone_in_the_next(tmp_path: Path) -> None:
+    one, several = ValueStateDescriptor("one", Types.LONG()), ListStateDescriptor("several", Types.LONG())
+    backend = HashMapKeyedStateBackend(ALL, 128, SYSTEM_CLOCK)
+    states, files = (backend.get_state(one), backend.get_state(several)), DirectoryFiles(tmp_path)
+    take(backend, files, 1)
+    for key in range(1_000):
+        backend.set_current_key(key)
+        states[0].update(key)
+        states[1].update([key])
+    take(backend, files, 2)
+    for key in range(0, 1_000, 5):
+        backend.set_current_key(key)
+        for state in states:
+            state.clear()
+    backend.snapshot()
+    assert backend.num_entries <= 801, "nothing was forgotten"
+    backend.set_current_key(7)
+    states[0].update(-7)
+    handle = take(backend, files, 3)
+    assert len(handle.files) > 1, "not a snapshot of changes"
+    restored = HashMapKeyedStateBackend(ALL, 128, SYSTEM_CLOCK)
+    restored.restore(load_keyed_state([handle], ALL, 128, files, tmp_path / "work"))
+    found = restored.get_state(one), restored.get_state(several)
+    for key in range(1_000):
+        restored.set_current_key(key)
+        expected = None if key % 5 == 0 else key
+        assert found[0].value() == (-7 if key == 7 else expected)
+        assert found[1].get() == ([] if expected is None else [key])

@@ -90,7 +90,7 @@ def test_the_serializer_is_asked_about_values_that_are_not_plainly_of_the_type(
 )
 @pytest.mark.parametrize("max_parallelism", [1, 100, 128, 32_768])
 def test_keys_are_packed_as_they_are_encoded_one_by_one(keys: list[Any], max_parallelism: int) -> None:
-    entries = [Entry(key, None, -max_parallelism, 1, index, 1) for index, key in enumerate(keys)]
+    entries = [Entry(key, None, -max_parallelism, index, 1) for index, key in enumerate(keys)]
     packed, key_groups = pack_entry_keys(entries, max_parallelism)
     expected = [(encode_key(key), key_group_of(encode_key(key), max_parallelism)) for key in keys]
     assert list(zip(packed.to_pylist(), key_groups.tolist(), strict=True)) == expected

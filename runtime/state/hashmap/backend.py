@@ -20,7 +20,7 @@ from runtime.state.errors import KeyGroupRangeError, StateError, StateMigrationE
 from runtime.state.handles import PendingKeyedState
 from runtime.state.hashmap.changes import ChangeLog, SavedService
 from runtime.state.hashmap.columns import KeyColumn, SavedState
-from runtime.state.hashmap.entries import NO_ENTRY, Entry, KeyTables
+from runtime.state.hashmap.entries import DROPPED, NO_ENTRY, Entry, KeyTables
 from runtime.state.hashmap.snapshot import KeepUnexpired, RestoredState, SnapshotWriter
 from runtime.state.hashmap.states import NAMESPACED_STATES, PLAIN_STATES, SlotState
 from runtime.state.hashmap.ttl_states import NAMESPACED_TTL_STATES, PLAIN_TTL_STATES
@@ -38,7 +38,6 @@ the time. Larger: memory that a job with few live keys does not need."""
 class RegisteredState:
     """A state that was asked for."""
 
-    index: int
     meta: StateMeta
     codec: StateCodec
     state: SlotState
@@ -50,7 +49,7 @@ class RegisteredState:
         keep = self.keep
         encode = self.codec.encode_timed if self.meta.has_ttl else self.codec.encode
         kept = None if keep is None else lambda value: keep(value, now_ms)
-        return SavedState(self.meta, encode, kept, self.codec.value_type)
+        return SavedState(self.meta, encode, kept, self.codec.value_type, self.state.slots)
 
 
 class HashMapKeyedStateBackend(KeyedStateBackend):
@@ -85,6 +84,8 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         self._entries: list[Entry] = []
         #: theirs, encoded
         self._keys = KeyColumn(self._entries, max_parallelism)
+        #: what each state holds, by position of the entry; None = nothing, namespaced states hold dicts from namespaces
+        self._columns: list[list[Any]] = []
         self._sweep_at = _FIRST_SWEEP
         self._states: dict[str, RegisteredState] = {}
         self._timers: dict[str, KeyedTimerService] = {}
@@ -144,10 +145,9 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         if registered is None:
             yield from {encoded: decode_key(encoded) for encoded in self._restored.keys_of(state_name)}.values()
             return
-        index = registered.index
-        for entry in self.entries():
-            if entry.values[index] is not None:
-                yield entry.key
+        # at once: keys may come and go while the caller looks at them
+        held = zip(self._entries, registered.state.slots, strict=True)
+        yield from [entry.key for entry, slot in held if slot is not None]
 
     def snapshot(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> KeyedSnapshot | PendingKeyedState:
         if request == CANONICAL_SNAPSHOT:
@@ -177,7 +177,7 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         writer = SnapshotWriter(self.max_parallelism, self.clock.now_ms())
         entries = self.entries()
         for registered in self._states.values():
-            writer.add_state(registered.index, registered.meta, registered.codec, entries, registered.keep)
+            writer.add_state(registered.state.slots, registered.meta, registered.codec, entries, registered.keep)
         for name, service in self._timers.items():
             writer.add_timers(name, service.event, service.processing)
         self._restored.copy_to(writer)
@@ -214,6 +214,7 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         self._tables = self._new_tables()
         self._entries = []
         self._keys = KeyColumn(self._entries, self.max_parallelism)
+        self._columns = []
         self._states.clear()
         self._timers.clear()
         self._restored = RestoredState(self.key_group_range)
@@ -243,30 +244,34 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
             raise StateMigrationError(meta.name, written.describe(), meta.describe())
         registered = self._make_state(descriptor, meta, codec)
         self._states[meta.name] = registered
-        for entry in self._entries:
-            entry.values.append(None)
+        slots = registered.state.slots
         for restored, value in self._restored.take_state(meta, codec, self.clock.now_ms()):
             entry = self._entry_of(restored.key)
             self.touch(entry)
-            values = entry.values
             if not meta.namespaced:
-                values[registered.index] = value
-            elif values[registered.index] is None:
-                values[registered.index] = {decode_namespace(restored.namespace): value}
+                slots[entry.index] = value
+            elif slots[entry.index] is None:
+                slots[entry.index] = {decode_namespace(restored.namespace): value}
             else:
-                values[registered.index][decode_namespace(restored.namespace)] = value
+                slots[entry.index][decode_namespace(restored.namespace)] = value
         return registered
 
     def _make_state(self, descriptor: StateDescriptor, meta: StateMeta, codec: StateCodec) -> RegisteredState:
         index = len(self._states)
         config = descriptor.ttl_config
+        state: SlotState
+        keep = None
         if config is None:
             states = NAMESPACED_STATES if meta.namespaced else PLAIN_STATES
-            return RegisteredState(index, meta, codec, states[meta.kind](self, index, descriptor), None)
-        ttl_states = NAMESPACED_TTL_STATES if meta.namespaced else PLAIN_TTL_STATES
-        state = ttl_states[meta.kind](self, index, descriptor)
-        keep = state.unexpired if config.get_cleanup_strategies().in_full_snapshot() else None
-        return RegisteredState(index, meta, codec, state, keep)
+            state = states[meta.kind](self, index, descriptor)
+        else:
+            ttl_states = NAMESPACED_TTL_STATES if meta.namespaced else PLAIN_TTL_STATES
+            state = ttl_state = ttl_states[meta.kind](self, index, descriptor)
+            if config.get_cleanup_strategies().in_full_snapshot():
+                keep = ttl_state.unexpired
+        state.slots = [None] * len(self._entries)
+        self._columns.append(state.slots)
+        return RegisteredState(meta, codec, state, keep)
 
     def _entry_of(self, encoded_key: bytes) -> Entry:
         key = decode_key(encoded_key)
@@ -283,8 +288,10 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
             self._sweep()
             entries = self._entries
         log = self._log
-        entry = Entry(key, None, self._no_key_group, len(self._states), len(entries), log.epoch)
+        entry = Entry(key, None, self._no_key_group, len(entries), log.epoch)
         entries.append(entry)
+        for slots in self._columns:
+            slots.append(None)
         if log.is_tracking:
             log.add(entry)
         return entry
@@ -299,8 +306,10 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
             )
         if len(self._entries) >= self._sweep_at and not self._log.is_taking:
             self._sweep()
-        entry = Entry(key, encoded_key, key_group, len(self._states), len(self._entries), self._log.epoch)
+        entry = Entry(key, encoded_key, key_group, len(self._entries), self._log.epoch)
         self._entries.append(entry)
+        for slots in self._columns:
+            slots.append(None)
         if self._log.is_tracking:
             self._log.add(entry)
         return entry
@@ -311,15 +320,23 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         # state objects write to the current entry directly: it must stay the one that the tables lead to
         kept.add(id(self.current_entry))
 
+        columns = self._columns
+
         def is_dead(entry: Entry) -> bool:
             # a loop, which most entries leave at once: a generator takes ten times as long, and there are many entries
-            for value in entry.values:
-                if value is not None:
+            index = entry.index
+            for slots in columns:
+                if slots[index] is not None:
                     return False
             return id(entry) not in kept
 
         if self._tables.drop(is_dead) < len(self._entries):
-            self._entries = list(self._tables.entries())
+            dropped_from, self._entries = self._entries, list(self._tables.entries())
+            for slots in columns:
+                slots[:] = [slots[entry.index] for entry in self._entries]
+            for entry in dropped_from:
+                # the log may know it still
+                entry.index = DROPPED
             for index, entry in enumerate(self._entries):
                 entry.index = index
             self._keys = KeyColumn(self._entries, self.max_parallelism)

@@ -1,9 +1,9 @@
 """Entries that a snapshot takes, column by column, and the columns as bytes.
 
 To encode a million values one by one takes seconds of the interpreter, so values that cannot be changed in place are
-taken as they are, a slice of entries with one list comprehension, and become bytes in bulk: numbers and text through
-numpy and Arrow, which let other threads run meanwhile. Everything else is encoded when it is taken. Keys, which never
-change, are kept in that form from one snapshot to the next. Task's thread, but for `KeyColumn` and `blocks`.
+taken as they are, a slice of a state's slots at a time, and become bytes in bulk, for which other threads wait some 0.1
+ms. All else is encoded when it is taken. Keys, which never change, are kept in that form from one snapshot to the next.
+Task's thread, but for `KeyColumn` and what becomes of taken columns.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
@@ -23,7 +23,7 @@ from runtime.common.typeinfo import BasicType, BasicTypeInfo, TupleTypeInfo, Typ
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.keys import encode_key
 from runtime.state.errors import StateError
-from runtime.state.hashmap.entries import Entry
+from runtime.state.hashmap.entries import DROPPED, Entry
 from runtime.state.key_groups import assign_key_groups
 from runtime.state.snapshot import StateMeta
 
@@ -48,6 +48,12 @@ class SavedState:
     """What it leaves of a value, None if nothing; None = all of it."""
     value_type: TypeInformation | None
     """Of the slot, where it holds one value of a declared type, or a pair of one and a time."""
+    slots: list[Any] = field(default_factory=list)
+    """What it holds, by position of the entry; the backend's own."""
+
+    def slot_of(self, entry: Entry) -> Any:
+        """What it holds for an entry, which may have been dropped meanwhile."""
+        return None if entry.index == DROPPED else self.slots[entry.index]
 
     @property
     def is_shareable(self) -> bool:
@@ -223,12 +229,14 @@ class TakenEntries:
     Args:
         states: in the order of their numbers; the namespaced ones are left to the caller.
         entries: those that are taken; the list may grow meanwhile.
+        are_all: whether they are all entries of the backend, in their order.
     """
 
-    def __init__(self, states: Sequence[SavedState], entries: list[Entry]) -> None:
+    def __init__(self, states: Sequence[SavedState], entries: list[Entry], are_all: bool) -> None:
         #: number and state of each column
         self.states = [(index, state) for index, state in enumerate(states) if not state.meta.namespaced]
         self.entries = entries
+        self._are_all = are_all
         self.columns: list[list[Any]] = [[] for _ in self.states]
         #: columns that hold values as they were, and have to be encoded one by one: column number
         self._unencoded = [i for i, (_, state) in enumerate(self.states) if state.is_shareable and not state.packs]
@@ -250,8 +258,8 @@ class TakenEntries:
             StateError: a value does not fit its serializer.
         """
         entries = self.entries[start:end]
-        for column, (index, state) in zip(self.columns, self.states, strict=True):
-            slots = [entry.values[index] for entry in entries]
+        for column, (_, state) in zip(self.columns, self.states, strict=True):
+            slots = state.slots[start:end] if self._are_all else [state.slot_of(entry) for entry in entries]
             column[start:end] = slots if state.is_shareable else _encoded(state, slots, entries)
 
     def encode_some(self, count: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from runtime.core.keys import encode_key, key_hash
 from runtime.state.errors import NoCurrentKeyError
@@ -22,25 +22,25 @@ _FIRST_TIDY = 64
 _DIRECT_TYPE_SET = frozenset(_DIRECT_TYPES)
 
 
+DROPPED: Final = -1
+"""Position of an entry that the backend has dropped because no state had anything for it."""
+
+
 class Entry:
-    """Everything that the backend keeps for one key.
+    """One key of the backend.
 
     Args:
         encoded_key: None = made when it is asked for: a snapshot makes those of numbers in bulk.
         key_group: or, if negative, minus the number of key groups: found when it is asked for.
     """
 
-    __slots__ = ("_encoded_key", "_key_group", "index", "key", "touched", "values")
+    __slots__ = ("_encoded_key", "_key_group", "index", "key", "touched")
 
-    def __init__(
-        self, key: Any, encoded_key: bytes | None, key_group: int, num_states: int, index: int, epoch: int
-    ) -> None:
+    def __init__(self, key: Any, encoded_key: bytes | None, key_group: int, index: int, epoch: int) -> None:
         self.key = key
         self._encoded_key = encoded_key
         self._key_group = key_group
-        #: what each state holds, by state number; None = nothing. Namespaced states hold a dict from namespaces.
-        self.values: list[Any] = [None] * num_states
-        #: position among all entries
+        #: position among all entries, of which each state has a list of slots; or DROPPED
         self.index = index
         #: number of the last watched epoch in which it was the current entry; see runtime.state.hashmap.changes
         self.touched = epoch

@@ -6,7 +6,7 @@ descriptor or a timer service asks for it; what nobody asks for goes into the ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from runtime.core.ids import KeyGroup
@@ -49,17 +49,28 @@ class SnapshotWriter:
         self._metas[meta.name] = meta
 
     def add_state(
-        self, index: int, meta: StateMeta, codec: StateCodec, entries: Iterable[Entry], keep: KeepUnexpired | None
+        self,
+        slots: Sequence[Any],
+        meta: StateMeta,
+        codec: StateCodec,
+        entries: Sequence[Entry],
+        keep: KeepUnexpired | None,
     ) -> None:
-        """Encode what state number `index` holds in `entries`.
+        """Encode what a state holds.
+
+        Args:
+            slots: by position of the entry.
+            meta: of the state.
+            codec: its own.
+            entries: all of them.
+            keep: what it leaves of a value; None = all of it.
 
         Raises:
             StateError: a value does not fit its serializer; the message names state and key.
         """
         self.add_meta(meta)
         encode = codec.encode_timed if meta.has_ttl else codec.encode
-        for entry in entries:
-            slot = entry.values[index]
+        for entry, slot in zip(entries, slots, strict=True):
             if slot is None:
                 continue
             encoded: list[StateEntry] = []

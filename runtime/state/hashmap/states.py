@@ -1,8 +1,9 @@
 """State objects of the hashmap backend without time to live.
 
-A state reads and writes its slot of the backend's current entry; None in a slot means that there is nothing. The logic
-of each kind is written once over `_read` and `_write`; the classes for state without namespaces repeat what runs per
-record without these calls (0.04 µs each; benchmark: tests/state/bench_hashmap.py). Task thread only.
+A state has a list of slots, one for each entry; None in a slot means that there is nothing. It reads and writes that of
+the backend's current entry. The logic of each kind is written once over `_read` and `_write`; the classes for state
+without namespaces repeat what runs per record without these calls (0.04 µs each; benchmark:
+tests/state/bench_hashmap.py). Task thread only.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ class EntryHolder(Protocol):
 
 
 class SlotState(State):
-    """A state and the slot that it lives in."""
+    """A state and the slots that it lives in."""
 
-    __slots__ = ("_backend", "_index", "_namespace")
+    __slots__ = ("_backend", "_index", "_namespace", "slots")
 
     def __init__(self, backend: EntryHolder, index: int, descriptor: StateDescriptor) -> None:
         self._backend = backend
         self._index = index
         self._namespace: Hashable = None
+        #: what the state holds by position of the entry; the hashmap backend's, which lets it grow
+        self.slots: list[Any] = []
 
     @abstractmethod
     def _read(self) -> Any:
@@ -54,10 +57,10 @@ class PlainSlot(SlotState):
     __slots__ = ()
 
     def _read(self) -> Any:
-        return self._backend.current_entry.values[self._index]
+        return self.slots[self._backend.current_entry.index]
 
     def _write(self, value: Any) -> None:
-        self._backend.current_entry.values[self._index] = value
+        self.slots[self._backend.current_entry.index] = value
 
 
 class NamespacedSlot(SlotState):
@@ -69,21 +72,21 @@ class NamespacedSlot(SlotState):
         self._namespace = namespace
 
     def _read(self) -> Any:
-        by_namespace = self._backend.current_entry.values[self._index]
+        by_namespace = self.slots[self._backend.current_entry.index]
         return None if by_namespace is None else by_namespace.get(self._namespace)
 
     def _write(self, value: Any) -> None:
-        values, index = self._backend.current_entry.values, self._index
-        by_namespace = values[index]
+        slots, index = self.slots, self._backend.current_entry.index
+        by_namespace = slots[index]
         if value is not None:
             if by_namespace is None:
-                values[index] = {self._namespace: value}
+                slots[index] = {self._namespace: value}
             else:
                 by_namespace[self._namespace] = value
         elif by_namespace is not None:
             by_namespace.pop(self._namespace, None)
             if not by_namespace:
-                values[index] = None
+                slots[index] = None
 
 
 class MergingSlot(NamespacedSlot):
@@ -259,20 +262,20 @@ class PlainValueState(PlainSlot, ValueLogic):
     __slots__ = ()
 
     def value(self) -> Any:
-        return self._backend.current_entry.values[self._index]
+        return self.slots[self._backend.current_entry.index]
 
     def update(self, value: Any) -> None:
-        self._backend.current_entry.values[self._index] = value
+        self.slots[self._backend.current_entry.index] = value
 
 
 class PlainListState(PlainSlot, ListLogic):
     __slots__ = ()
 
     def add(self, value: Any) -> None:
-        slots = self._backend.current_entry.values
-        values = slots[self._index]
+        slots, index = self.slots, self._backend.current_entry.index
+        values = slots[index]
         if values is None:
-            slots[self._index] = [value]
+            slots[index] = [value]
         else:
             values.append(value)
 
@@ -281,7 +284,7 @@ class PlainMapState(PlainSlot, MapLogic):
     __slots__ = ()
 
     def get(self, key: Any) -> Any:
-        mapping = self._backend.current_entry.values[self._index]
+        mapping = self.slots[self._backend.current_entry.index]
         if mapping is None:
             return None
         try:
@@ -290,7 +293,7 @@ class PlainMapState(PlainSlot, MapLogic):
             return mapping.get(dict_key(key))
 
     def put(self, key: Any, value: Any) -> None:
-        mapping = self._backend.current_entry.values[self._index]
+        mapping = self.slots[self._backend.current_entry.index]
         if mapping is None:
             self._write({dict_key(key): value})
             return
@@ -304,7 +307,7 @@ class PlainReducingState(PlainSlot, ReducingLogic):
     __slots__ = ()
 
     def add(self, value: Any) -> None:
-        slots, index = self._backend.current_entry.values, self._index
+        slots, index = self.slots, self._backend.current_entry.index
         reduced = slots[index]
         slots[index] = value if reduced is None or value is None else self._reduce(reduced, value)
 

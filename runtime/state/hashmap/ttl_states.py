@@ -8,7 +8,7 @@ Task thread only. Source: Flink, TtlStateFactory and the Ttl*State classes.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from runtime.core.clock import Clock
@@ -48,7 +48,8 @@ class TtlLogic(SlotState):
         self._return_expired = config.get_state_visibility() is TtlStateVisibility.ReturnExpiredIfNotCleanedUp
         incremental = config.get_cleanup_strategies().get_incremental_cleanup_strategy()
         self._cleanup_size = 0 if incremental is None else incremental.get_cleanup_size()
-        self._cursor: Iterator[Entry] = iter(())
+        #: position of the entry that is visited next
+        self._cursor = 0
 
     @abstractmethod
     def unexpired(self, value: Any, now_ms: int) -> Any:
@@ -71,16 +72,14 @@ class TtlLogic(SlotState):
         """Remove what has expired from the next few keys, going round all of them in turn."""
         if not self._cleanup_size:
             return
-        now_ms = self._clock.now_ms()
-        for _ in range(self._cleanup_size):
-            entry = next(self._cursor, None)
-            if entry is None:
-                self._cursor = iter(self._holder.entries())
-                return
+        now_ms, entries = self._clock.now_ms(), self._holder.entries()
+        visited = entries[self._cursor : self._cursor + self._cleanup_size]
+        self._cursor = self._cursor + len(visited) if visited else 0
+        for entry in visited:
             self._clean(entry, now_ms)
 
     def _clean(self, entry: Entry, now_ms: int) -> None:
-        slot = entry.values[self._index]
+        slot = self.slots[entry.index]
         if slot is None:
             return
         left: Any
@@ -93,7 +92,7 @@ class TtlLogic(SlotState):
             if left is slot:
                 return
         self._holder.touch(entry)
-        entry.values[self._index] = left or None
+        self.slots[entry.index] = left or None
 
 
 class TtlSingleLogic(TtlLogic):

@@ -14,6 +14,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +32,7 @@ from runtime.state.handles import FileHandle, PendingKeyedState
 from runtime.state.hashmap.entries import NO_ENTRY, KeyTables
 from runtime.state.key_groups import KeyGroupRange, check_max_parallelism, key_group_of
 from runtime.state.map_keys import user_key
-from runtime.state.rocksdb.cache import UNKNOWN, CachedEntry, Column, MapColumn, ValueColumn
+from runtime.state.rocksdb.cache import UNKNOWN, Batches, CachedEntry, Column, MapColumn, ValueColumn
 from runtime.state.rocksdb.instance import RocksDBInstance
 from runtime.state.rocksdb.options import RocksDBSettings
 from runtime.state.rocksdb.restore import take_over
@@ -61,9 +62,10 @@ from runtime.state.snapshot import (
 MAX_CHANGED = 16_384
 """Entries whose changes wait to be written. Fewer, and a key that is used all the time is written more often; more, and
 a snapshot holds processing up for longer (some 3 µs each)."""
-_ENTRY_BYTES = 400
-"""Memory that an entry of the cache takes beside its values, and some more: 300 of a number as the key, 350 of one of
-20 letters."""
+_ENTRY_BYTES, _KEY_COPIES = 240, 3
+"""Memory that an entry of the cache takes beside its values: so many bytes, and so many times those of its row."""
+_ROWS_LOOKED_AT = 256
+"""Entries that the length of a row's key is estimated by."""
 _DROPPED: Final = 0.125
 """The share of the cache's entries that are dropped when it is full. More, and what is left has fewer of the keys that
 come next; less, and the batches of changes that are written then are smaller than they have to be."""
@@ -205,28 +207,22 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         for pending in self._awaiting:
             pending.take()
         self._awaiting.clear()
-        columns = self.columns
-        batch, limit = self._db.batch(), self._settings.write_batch_size
-        batches = [batch]
         # neighbours in the batch are neighbours in RocksDB's list of what is not in files yet
         self._changed.sort(key=_get_row)
-        for entry in self._changed:
-            for column in columns:
-                if entry.changed & column.bit:
-                    column.save(entry, batch)
-            if limit and batch.size_in_bytes() > limit:
-                batch = self._db.batch()
-                batches.append(batch)
+        batches = Batches(self._db, self._settings.write_batch_size)
+        changed_in = [[entry for entry in self._changed if entry.changed & column.bit] for column in self.columns]
+        for column, entries in zip(self.columns, changed_in, strict=True):
+            column.save(entries, batches)
         for service in self._timers.values():
-            service.event.save(batch)
-            service.processing.save(batch)
-        for written in batches:
-            if len(written):
-                self._db.write(written)
+            service.event.save(batches.fitting()[0])
+            service.processing.save(batches.fitting()[0])
+        for batch in batches.all:
+            if len(batch):
+                self._db.write(batch)
+        for column, entries in zip(self.columns, changed_in, strict=True):
+            if entries:
+                column.saved(entries)
         for entry in self._changed:
-            for column in columns:
-                if entry.changed & column.bit:
-                    column.saved(entry)
             entry.changed = 0
         self._changed = []
         self._max_changed = MAX_CHANGED
@@ -377,8 +373,10 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         """Forget the oldest entries if the cache has more than it may have."""
         num_values = sum(column.num_values for column in self.columns)
         average = sum(column.num_bytes for column in self.columns) / max(num_values, 1)
+        rows = [len(entry.row) for entry in islice(self._tables.entries(), _ROWS_LOOKED_AT)]
+        entry_bytes = _ENTRY_BYTES + _KEY_COPIES * sum(rows) / max(len(rows), 1)
         # decoded values take some three times the bytes that they have in a row
-        limit = int(self._settings.cache_memory / (_ENTRY_BYTES + 3 * average * max(len(self.columns), 1)))
+        limit = int(self._settings.cache_memory / (entry_bytes + 3 * average * max(len(self.columns), 1)))
         limit = max(limit, _FIRST_LOOK)
         if self._num_entries >= limit:
             self.flush()

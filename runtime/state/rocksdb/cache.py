@@ -7,8 +7,9 @@ from and written to rows. Task's thread only.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 from rocksdict import ColumnFamily, Rdict, WriteBatch
@@ -102,6 +103,28 @@ def _encoded_map_key(known_by: Any) -> bytes:
     return known_by.encoded if known_by.__class__ is UnhashableKey else encode_key(known_by)
 
 
+class Batches:
+    """What is to be written, in batches of some size.
+
+    Args:
+        db: the database.
+        limit: bytes after which another batch is begun; 0 = all in one.
+    """
+
+    def __init__(self, db: RocksDBInstance, limit: int) -> None:
+        self._db = db
+        self._limit = limit or sys.maxsize
+        self.all = [db.batch()]
+
+    def fitting(self) -> tuple[WriteBatch, int]:
+        """The batch that comes next, and how many bytes it takes before there should be another."""
+        room = self._limit - self.all[-1].size_in_bytes()
+        if room <= 0:
+            self.all.append(self._db.batch())
+            room = self._limit
+        return self.all[-1], room
+
+
 class Column(ABC):
     """Where one state's rows are.
 
@@ -125,35 +148,40 @@ class Column(ABC):
         self._rows: Rdict = db.column(stored.column)
         self._handle: ColumnFamily = db.handle(stored.column)
 
-    def save(self, entry: CachedEntry, batch: WriteBatch) -> None:
-        """Add what has changed to a batch; the entry stays changed.
+    def save(self, entries: Sequence[CachedEntry], batches: Batches) -> None:
+        """Add what has changed in these entries to batches; the entries stay changed.
 
         Raises:
             StateError: a value does not fit its serializer; the message names state and key.
         """
-        slot = entry.values[self.index]
-        try:
-            if not self.stored.meta.namespaced:
-                self._save_slot(entry.row, slot, batch)
-                return
-            for namespace in slot.changed:
-                self._save_slot(entry.row + encode_namespace(namespace), slot[namespace], batch)
-        except Exception as error:
-            name = self.stored.meta.name
-            raise StateError(f"state {name!r} of key {entry.key!r} cannot be saved: {error}") from error
+        for entry in entries:
+            batch, _ = batches.fitting()
+            slot = entry.values[self.index]
+            try:
+                if not self.stored.meta.namespaced:
+                    self._save_slot(entry.row, slot, batch)
+                else:
+                    for namespace in slot.changed:
+                        self._save_slot(entry.row + encode_namespace(namespace), slot[namespace], batch)
+            except Exception as error:
+                raise self._unsaved(entry, error) from error
 
-    def saved(self, entry: CachedEntry) -> None:
-        """The batch was written: nothing is changed any more."""
+    def saved(self, entries: Sequence[CachedEntry]) -> None:
+        """The batches were written: nothing is changed any more in what was saved of these entries."""
         self.is_empty = False
-        slot = entry.values[self.index]
-        if not self.stored.meta.namespaced:
-            self._slot_saved(slot)
-            return
-        for namespace in slot.changed:
-            if self._slot_saved(slot[namespace]):
-                # fired windows must not pile up
-                del slot[namespace]
-        slot.changed.clear()
+        for entry in entries:
+            slot = entry.values[self.index]
+            if not self.stored.meta.namespaced:
+                self._slot_saved(slot)
+                continue
+            for namespace in slot.changed:
+                if self._slot_saved(slot[namespace]):
+                    # fired windows must not pile up
+                    del slot[namespace]
+            slot.changed.clear()
+
+    def _unsaved(self, entry: CachedEntry, error: Exception) -> StateError:
+        return StateError(f"state {self.stored.meta.name!r} of key {entry.key!r} cannot be saved: {error}")
 
     @abstractmethod
     def _save_slot(self, row: bytes, slot: Any, batch: WriteBatch) -> None: ...
@@ -182,6 +210,36 @@ class ValueColumn(Column):
         self.num_bytes += len(data)
         self.num_values += 1
         return self._decode(data)
+
+    def save(self, entries: Sequence[CachedEntry], batches: Batches) -> None:
+        if self.stored.meta.namespaced:
+            super().save(entries, batches)
+            return
+        # as there, without a call for each entry that is not needed
+        index, encode, handle = self.index, self._encode, self._handle
+        batch, room = batches.fitting()
+        num_bytes = 0
+        for entry in entries:
+            slot = entry.values[index]
+            if slot is None:
+                batch.delete(entry.row, handle)
+                continue
+            try:
+                data = encode(slot)
+            except Exception as error:
+                raise self._unsaved(entry, error) from error
+            batch.put(entry.row, data, handle)
+            num_bytes += len(data)
+            room -= len(data) + len(entry.row)
+            if room <= 0:
+                batch, room = batches.fitting()
+        self.num_bytes += num_bytes
+        self.num_values += len(entries)
+
+    def saved(self, entries: Sequence[CachedEntry]) -> None:
+        if self.stored.meta.namespaced:
+            super().saved(entries)
+        self.is_empty = False
 
     def _save_slot(self, row: bytes, slot: Any, batch: WriteBatch) -> None:
         if slot is None:
@@ -280,6 +338,7 @@ __all__ = [
     "ABSENT",
     "MAX_KNOWN",
     "UNKNOWN",
+    "Batches",
     "CachedEntry",
     "Column",
     "MapColumn",
