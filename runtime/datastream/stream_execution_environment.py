@@ -42,6 +42,7 @@ from runtime.graph.plan import execution_plan
 from runtime.graph.stream_graph import StreamGraph, StreamNode
 from runtime.operators.source import Source
 from runtime.operators.source_operator import SourceOperatorFactory
+from runtime.state.rocksdb.options import without_effect
 
 logger = logging.getLogger(__name__)
 
@@ -347,6 +348,11 @@ class StreamExecutionEnvironment:
             logger.warning(
                 "state of %s is found again only while the program above stays the same: give these operators a uid()",
                 ", ".join(missing),
+            )
+        ignored = without_effect(configuration.key_set())
+        if ignored:
+            logger.warning(
+                "options that have no effect: %s", "; ".join(f"{key} ({reason})" for key, reason in ignored.items())
             )
         return graph
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from runtime.checkpoint.file_system import CheckpointFileSystem
@@ -86,15 +87,22 @@ def stored(
     num_keys: int = 20,
     serializer: Serializer = LONGS,
     shared: bool = False,
+    keyed_state: Callable[[TaskStateWriter, int], KeyedStateHandle] | None = None,
 ) -> CheckpointMetadata:
-    """Write the files of a checkpoint of a source and a counter with parallelism 2; the metadata, not yet written."""
+    """Write the files of a checkpoint of a source and a counter with parallelism 2; the metadata, not yet written.
+
+    Its keyed state is `counts_of` in the canonical form, or what `keyed_state` writes for a subtask.
+    """
     subtasks, channels = [], []
     for subtask in range(2):
         writer = TaskStateWriter(files, options, CheckpointId(number), f"counter ({subtask + 1}/2)", NO_PAUSES)
-        content = encode_canonical(counts_of(subtask, num_keys, serializer=serializer))
-        file = writer.write("keyed-state", content, shared=shared)
-        own = key_group_range(MAX_PARALLELISM, 2, subtask)
-        keyed = KeyedStateHandle(CANONICAL_FORMAT, own, MAX_PARALLELISM, {CANONICAL_FILE: file})
+        if keyed_state is not None:
+            keyed = keyed_state(writer, subtask)
+        else:
+            content = encode_canonical(counts_of(subtask, num_keys, serializer=serializer))
+            file = writer.write("keyed-state", content, shared=shared)
+            own = key_group_range(MAX_PARALLELISM, 2, subtask)
+            keyed = KeyedStateHandle(CANONICAL_FORMAT, own, MAX_PARALLELISM, {CANONICAL_FILE: file})
         states = {"buffer": operator_state(b"x", b"\x00y")} if subtask == 0 else {}
         subtasks.append(OperatorSubtaskState(keyed, states, 1000 + subtask))
         in_flight = writer.write("channels", b"frame one, frame two")

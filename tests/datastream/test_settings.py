@@ -52,6 +52,21 @@ class Same(KeyedProcessFunction):
         yield value
 
 
+def test_a_program_is_told_which_options_have_no_effect(caplog: pytest.LogCaptureFixture) -> None:
+    env = environment(
+        options={
+            "state.backend.rocksdb.timer-service.factory": "HEAP",
+            "state.backend.rocksdb.metrics.block-cache-usage": "true",
+            "state.backend.rocksdb.block.blocksize": "8 kb",
+        }
+    )
+    assert values_of(env.from_collection([1])) == [1]
+    (warning,) = [record.getMessage() for record in caplog.records if "no effect" in record.getMessage()]
+    assert "rocksdb.timer-service.factory (timers are always in RocksDB" in warning
+    assert "rocksdb.metrics.block-cache-usage (" in warning
+    assert "blocksize" not in warning
+
+
 def test_operators_without_uid_are_refused_if_uids_are_not_to_be_made_up() -> None:
     env = environment()
     env.get_config().disable_auto_generated_uids()

@@ -15,7 +15,7 @@ from runtime.common.configuration import Configuration
 from runtime.common.typeinfo import Types
 from runtime.core.checkpointing import SnapshotKind
 from runtime.core.ids import CheckpointId
-from runtime.core.keys import KeyEncodingError
+from runtime.core.keys import KeyEncodingError, encode_key
 from runtime.state import backends
 from runtime.state.descriptors import (
     ListStateDescriptor,
@@ -24,15 +24,17 @@ from runtime.state.descriptors import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from runtime.state.errors import StateError
 from runtime.state.handles import DamagedSnapshotError, KeyedStateHandle, PendingKeyedState
 from runtime.state.hashmap.backend import HashMapKeyedStateBackend
-from runtime.state.key_groups import KeyGroupRange, key_group_range
+from runtime.state.key_groups import KeyGroupRange, key_group_of, key_group_range
 from runtime.state.readers import load_keyed_state
 from runtime.state.rocksdb import backend as backend_module
 from runtime.state.rocksdb import cache, timers
 from runtime.state.rocksdb.backend import RocksDBKeyedStateBackend
-from runtime.state.rocksdb.instance import RocksDBInstance
+from runtime.state.rocksdb.instance import RocksDBInstance, RocksDBReadError
 from runtime.state.rocksdb.options import RocksDBSettings
+from runtime.state.rocksdb.snapshot import RocksDBSnapshot
 from runtime.state.snapshot import SnapshotRequest
 from tests.state.backends import (
     MAX_PARALLELISM,
@@ -388,7 +390,18 @@ def test_a_handle_with_too_few_files_or_without_metadata_is_damaged(files: Direc
         load_keyed_state([replace(handle, files=outside)], ALL, MAX_PARALLELISM, files, directory / "work")
 
 
-def test_a_damaged_block_ends_iteration_with_an_error(directory: Path) -> None:
+def damage_largest_table(directory: Path) -> None:
+    """Flip a byte in one block, also of a database that is open."""
+    table = max(directory.glob("*.sst"), key=lambda path: path.stat().st_size)
+    position = table.stat().st_size // 2
+    with table.open("r+b") as file:
+        file.seek(position)
+        byte = file.read(1)[0]
+        file.seek(position)
+        file.write(bytes([byte ^ 1]))
+
+
+def test_a_damaged_block_ends_iteration_with_an_error_of_the_local_disk(directory: Path) -> None:
     directory.mkdir(parents=True)
     settings = RocksDBSettings(compression="NO_COMPRESSION")
     db = RocksDBInstance(directory / "db", settings, is_new=True)
@@ -398,16 +411,46 @@ def test_a_damaged_block_ends_iteration_with_an_error(directory: Path) -> None:
     db.write(batch)
     db.checkpoint(directory / "copy")
     db.close()
-    table = max((directory / "copy").glob("*.sst"), key=lambda path: path.stat().st_size)
-    content = bytearray(table.read_bytes())
-    content[len(content) // 2] ^= 1
-    table.unlink()  # a hard link: the database has the same file
-    table.write_bytes(content)
+    damage_largest_table(directory / "copy")
     with (
         RocksDBInstance(directory / "copy", settings, is_new=False, is_read_only=True) as copy,
-        pytest.raises(DamagedSnapshotError),
+        pytest.raises(RocksDBReadError, match="block checksum mismatch"),
     ):
         list(copy.scan("state:s", b""))
+
+
+@pytest.mark.parametrize("is_rocksdb", [True, False])
+def test_while_a_snapshot_is_restored_it_is_damage(is_rocksdb: bool, files: DirectoryFiles, directory: Path) -> None:
+    handles = []
+    for number, key_groups in enumerate((KeyGroupRange(0, 9), KeyGroupRange(10, MAX_PARALLELISM - 1))):
+        backend = rocksdb_backend(key_groups, MAX_PARALLELISM, SettableClock())
+        write(backend, {n: n for n in range(10_000) if key_group_of(encode_key(n), MAX_PARALLELISM) in key_groups})
+        handles.append(take(backend, files, number + 1))
+    snapshot = load_keyed_state(handles, ALL, MAX_PARALLELISM, files, directory / "work")
+    assert isinstance(snapshot, RocksDBSnapshot)
+    # behind its verification: a block that was broken when it was stored, say
+    damage_largest_table(snapshot.sources[1].path)
+    target = (
+        rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+        if is_rocksdb
+        else HashMapKeyedStateBackend(ALL, MAX_PARALLELISM, SettableClock())
+    )
+    with pytest.raises(DamagedSnapshotError, match="block checksum mismatch"):
+        target.restore(snapshot)
+
+
+def test_a_local_disk_that_breaks_while_the_job_runs_is_no_damage(directory: Path) -> None:
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+    state = backend.get_state(MapStateDescriptor("m", Types.LONG(), Types.LONG()))
+    backend.set_current_key(1)
+    for n in range(10_000):
+        state.put(n, n)
+    handle = take(backend, DirectoryFiles(directory / "checkpoints"), 1)
+    assert handle.files
+    database = next(path for path in TEMPORARY.rglob("*.sst") if "checkpoints" not in path.parts).parent
+    damage_largest_table(database)
+    with pytest.raises(StateError, match="RocksDB cannot read column"):
+        list(backend.keys("m"))
 
 
 def test_expired_rows_are_deleted_although_nobody_reads_them() -> None:
@@ -450,41 +493,6 @@ def test_a_value_that_cannot_be_written_fails_the_snapshot_and_stays(files: Dire
     backend.get_state(COUNT).update(3)
     take(backend, files, 2)
     assert read(backend) == {n: n for n in range(10)}
-
-
-def test_flinks_options_and_predefined_sets() -> None:
-    configuration = Configuration()
-    assert RocksDBSettings.of(configuration) == RocksDBSettings()
-    configuration.set_string("state.backend.rocksdb.predefined-options", "SPINNING_DISK_OPTIMIZED_HIGH_MEM")
-    configuration.set_string("state.backend.rocksdb.writebuffer.count", "7")
-    configuration.set_string("state.backend.rocksdb.compression.per.level", "NO_COMPRESSION;ZSTD_COMPRESSION")
-    settings = RocksDBSettings.of(configuration)
-    assert (settings.write_buffer_count, settings.write_buffers_to_merge, settings.block_size) == (7, 3, 128 << 10)
-    assert settings.uses_bloom_filter
-    assert settings.dynamic_level_size
-    assert settings.compressions == ["NO_COMPRESSION", "ZSTD_COMPRESSION"]
-    configuration.set_string("state.backend.rocksdb.compression.per.level", "RAR")
-    with pytest.raises(ValueError, match=r"compression.per.level: no such compression: RAR"):
-        RocksDBSettings.of(configuration)
-    configuration.set_string("state.backend.rocksdb.predefined-options", "TAPE")
-    with pytest.raises(ValueError, match="no set 'TAPE'"):
-        RocksDBSettings.of(configuration)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        RocksDBSettings(memory_is_managed=False, uses_bloom_filter=True, partitions_index=True),
-        RocksDBSettings(compression="NO_COMPRESSION;LZ4_COMPRESSION", compaction_style="universal"),
-        RocksDBSettings(dynamic_level_size=True, write_batch_size=100, transfer_threads=1),
-    ],
-)
-def test_databases_are_opened_as_the_settings_say(
-    settings: RocksDBSettings, files: DirectoryFiles, directory: Path
-) -> None:
-    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock(), settings)
-    write(backend, {n: n for n in range(300)})
-    assert read(restored([take(backend, files, 1)], files, directory)) == {n: n for n in range(300)}
 
 
 def test_the_configured_backend_is_made(directory: Path) -> None:

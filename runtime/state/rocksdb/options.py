@@ -1,12 +1,13 @@
 """The rocksdb backend's options, with Flink's keys and defaults, and what the predefined sets change.
 
-A key that is set goes before what the predefined set says. Plain values. Source: Flink 2.3, RocksDBOptions,
-RocksDBConfigurableOptions and PredefinedOptions; where a default differs, the text says so.
+A key that is set goes before what the predefined set says. Keys of Flink's that have no meaning here are known, so that
+whoever sets them can be told. Plain values. Source: Flink 2.3, RocksDBOptions, RocksDBConfigurableOptions,
+RocksDBManualCompactionOptions and PredefinedOptions; where a default differs, the text says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -40,7 +41,7 @@ PREDEFINED_OPTIONS: ConfigOption[str] = (
 
 MEMORY_MANAGED: ConfigOption[bool] = ConfigOptions.key(f"{_PREFIX}memory.managed").boolean_type().default_value(True)
 """Whether all backends of a slot share one bounded block cache, which pays for write buffers too. Off: each column
-family has a cache and write buffers of its own."""
+family has a cache and write buffers of its own, unless MEMORY_PER_SLOT is set."""
 
 MEMORY_PER_SLOT: ConfigOption[int] = (
     ConfigOptions.key(f"{_PREFIX}memory.fixed-per-slot").memory_type().at_least(1 << 20).default_value(256 << 20)
@@ -90,7 +91,6 @@ def _size(key: str) -> ConfigOption[int | None]:
 _OPTIONS: Final[Mapping[str, ConfigOption[Any]]] = {
     "background_threads": _int("thread.num", 1),
     "max_open_files": _int("files.open", -1),
-    "log_level": ConfigOptions.key(f"{_PREFIX}log.level").string_type().no_default_value(),
     "log_file_count": _int("log.file-num", 1),
     "log_file_size": _size("log.max-file-size"),
     "log_directory": ConfigOptions.key(f"{_PREFIX}log.dir").string_type().no_default_value(),
@@ -128,8 +128,6 @@ class RocksDBSettings:
     background_threads: int = 2
     """Of flushes and compactions."""
     max_open_files: int = -1
-    log_level: str = "INFO_LEVEL"
-    """Taken and carried: rocksdict cannot set it."""
     log_file_count: int = 4
     log_file_size: int = 25 << 20
     log_directory: str | None = None
@@ -175,7 +173,7 @@ class RocksDBSettings:
                 found[setting] = value
         settings = cls(
             **found,
-            memory_is_managed=configuration.get(MEMORY_MANAGED),
+            memory_is_managed=configuration.get(MEMORY_MANAGED) or configuration.contains_key(MEMORY_PER_SLOT.key),
             memory_per_slot=configuration.get(MEMORY_PER_SLOT),
             write_buffer_ratio=configuration.get(WRITE_BUFFER_RATIO),
             cache_memory=configuration.get(CACHE_MEMORY),
@@ -208,3 +206,34 @@ COMPRESSIONS: Final = (
     "ZLIB_COMPRESSION",
     "BZLIB2_COMPRESSION",
 )
+
+_ONE_WAY: Final = "databases are brought to another parallelism in one way"
+_NO_FILTERS: Final = "rocksdict has no compaction filters, each batch of changes deletes some expired rows instead"
+WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    f"{_PREFIX}memory.high-prio-pool-ratio": "rocksdict's block cache has no pool of high priority",
+    f"{_PREFIX}memory.fixed-per-tm": f"slots are processes of their own, each with {MEMORY_PER_SLOT.key}",
+    f"{_PREFIX}timer-service.factory": "timers are always in RocksDB, the first ones in memory as well",
+    f"{_PREFIX}timer-service.cache-size": "a fixed number of timers is in memory, shared by the key groups",
+    f"{_PREFIX}log.level": "rocksdict cannot set it, it is INFO_LEVEL",
+    f"{_PREFIX}options-factory": "there are no Java classes to be loaded",
+    f"{_PREFIX}compaction.filter.query-time-after-num-entries": _NO_FILTERS,
+    f"{_PREFIX}compaction.filter.periodic-compaction-time": _NO_FILTERS,
+    f"{_PREFIX}manual-compaction.": "RocksDB alone decides when to compact",
+    f"{_PREFIX}metrics.": "RocksDB's own metrics are not reported",
+    f"{_PREFIX}checkpoint.upload-jitter": "uploads begin at once",
+    f"{_PREFIX}use-ingest-db-restore-mode": _ONE_WAY,
+    f"{_PREFIX}restore-overlap-fraction-threshold": _ONE_WAY,
+    f"{_PREFIX}rescaling.use-delete-files-in-range": _ONE_WAY,
+    f"{_PREFIX}incremental-restore-async-compact-after-rescale": _ONE_WAY,
+}
+"""Flink's key, or what several begin with → why it decides nothing here."""
+
+
+def without_effect(keys: Iterable[str]) -> dict[str, str]:
+    """Those of some keys that Flink knows and nothing here looks at, each with the reason."""
+    found = {}
+    for key in sorted(keys):
+        for known, reason in WITHOUT_EFFECT.items():
+            if key == known or (known.endswith(".") and key.startswith(known)):
+                found[key] = reason
+    return found

@@ -4,6 +4,10 @@ A row has the key group and the timestamp first, so the rows of a key group are 
 heap of the first timers of every key group; of a key group that has more, the row is known where those begin that are
 in the database only (its *limit*). As long as each such key group has a timer in the heap, the first of all is there.
 Adding or deleting a timer behind the limit is a blind write: the row is the timer. Task's thread only.
+
+Of each key group at least one is in memory, and else its share of MAX_TIMERS. The work for it is in proportion to the
+timers that are added and taken out, however many key groups there are: when memory is full all of it is looked at, and
+not again before half as many have come; of a key group at most twice as many are read as had been left of it.
 """
 
 from __future__ import annotations
@@ -34,10 +38,10 @@ from runtime.state.rocksdb.rows import timer_row as make_row
 from runtime.state.timers import FiredTimer
 
 MAX_TIMERS = 65_536
-"""Timers of one queue in memory, some 300 bytes each."""
+"""Timers of one queue in memory, some 300 bytes each; twice as many as there are key groups if that is more."""
 _CHUNK = 1_024
-"""Timers of a key group that are read at once. Fewer, and a burst of timers reads all the time; more, and the timers
-of key groups that have few others wait in memory."""
+"""Timers of a key group that are read at once, at most. Fewer, and a burst of timers reads all the time; more, and the
+timers of key groups that have few others wait in memory."""
 _MAX_UNWRITTEN = 65_536
 """Changes that wait to be written; a snapshot has to write them while processing waits (2 µs each)."""
 
@@ -70,19 +74,28 @@ class RocksDBTimerQueue:
         self._db = db
         self._column = column
         self._handle = db.handle(column)
-        self._key_groups = key_groups
         self._heap: list[tuple[int, int, bytes, int]] = []
         self._sequence = 0
         #: by key group, timers in memory
         self._counts: dict[int, int] = {}
         #: by key group, if it has timers that are in the database only: the first of their rows, or one before it
         self._limits: dict[int, bytes] = {}
+        #: by key group with a limit, how many of its timers were in memory when the limit was set
+        self._chunks: dict[int, int] = {}
+        #: timers in memory beyond which there are too many
+        self._most_live = MAX_TIMERS
         #: what the database does not have yet: row → its value, None = it is gone
         self._unwritten: dict[bytes, bytes | None] = {}
         #: rows among them that the database has never had
         self._unheard_of: set[bytes] = set()
-        for key_group in key_groups:
-            self._limits[key_group] = KEY_GROUP.pack(key_group)
+        begin, end = KEY_GROUP.pack(key_groups.start), group_end(key_groups.stop - 1)
+        while (first := next(db.scan(column, begin, end), None)) is not None:
+            key_group = KEY_GROUP.unpack_from(first[0])[0]
+            self._limits[key_group] = first[0]
+            begin = group_end(key_group)
+        restored = list(self._limits)
+        self._chunks = {key_group: _share(len(restored)) for key_group in restored}
+        for key_group in restored:
             self._refill(key_group)
 
     def add(self, row: bytes, timestamp: int, key_group: int, key_size: int) -> None:
@@ -94,10 +107,9 @@ class RocksDBTimerQueue:
                 self._unheard_of.add(row)
             self._push(row, timestamp, key_group, key_size, sequence)
         self._unwritten[row] = TIMER_VALUE.pack(key_size, sequence)
-        if len(self.live) > MAX_TIMERS:
+        if len(self.live) > self._most_live:
             self._shrink()
-        if len(self._unwritten) > _MAX_UNWRITTEN:
-            self._context.flush()
+        self._write_if_many()
 
     def remove(self, row: bytes, key_group: int) -> None:
         """Take a timer out, if it is there."""
@@ -159,6 +171,11 @@ class RocksDBTimerQueue:
             del self._unwritten[row]
         else:
             self._unwritten[row] = None
+            self._write_if_many()
+
+    def _write_if_many(self) -> None:
+        if len(self._unwritten) > _MAX_UNWRITTEN:
+            self._context.flush()
 
     def _push(self, row: bytes, timestamp: int, key_group: int, key_size: int, sequence: int) -> None:
         self.live[row] = sequence
@@ -171,17 +188,20 @@ class RocksDBTimerQueue:
         if not self._counts[key_group] and key_group in self._limits:
             self._context.flush()
             self._refill(key_group)
-        elif len(self._heap) > 2 * len(self.live) + _CHUNK:
+            if len(self.live) > self._most_live:
+                self._shrink()
+        if len(self._heap) > 2 * len(self.live) + _CHUNK:
             self._heap = [item for item in self._heap if self.live.get(item[2]) == item[1]]
             heapify(self._heap)
 
     def _refill(self, key_group: int) -> None:
         """Read the next timers of a key group; everything is written."""
-        limit = self._limits.pop(key_group)
-        rows = self._db.scan(self._column, limit, group_end(key_group))
+        chunk = min(2 * self._chunks.pop(key_group), _share(len(self._limits)))
+        rows = self._db.scan(self._column, self._limits.pop(key_group), group_end(key_group))
         for count, (row, value) in enumerate(rows):
-            if count == _CHUNK:
+            if count == chunk:
                 self._limits[key_group] = row
+                self._chunks[key_group] = chunk
                 return
             size, sequence = TIMER_VALUE.unpack(value)
             self._sequence = max(self._sequence, sequence)
@@ -192,16 +212,23 @@ class RocksDBTimerQueue:
         by_group: dict[int, list[bytes]] = {}
         for row in self.live:
             by_group.setdefault(KEY_GROUP.unpack_from(row)[0], []).append(row)
-        kept = max(_CHUNK // 2, MAX_TIMERS // (2 * len(by_group)))
+        kept = max(1, MAX_TIMERS // (2 * len(by_group)))
         for key_group, rows in by_group.items():
             if len(rows) > kept:
                 rows.sort()
                 self._limits[key_group] = rows[kept]
-                self._counts[key_group] = kept
+                self._counts[key_group] = self._chunks[key_group] = kept
                 for row in rows[kept:]:
                     del self.live[row]
+        # with one each of very many key groups what is left is more than half of MAX_TIMERS
+        self._most_live = max(MAX_TIMERS, 2 * len(self.live))
         self._heap = [item for item in self._heap if self.live.get(item[2]) == item[1]]
         heapify(self._heap)
+
+
+def _share(num_groups: int) -> int:
+    """Timers of each of so many key groups that are read at once."""
+    return max(1, min(_CHUNK, MAX_TIMERS // (2 * num_groups)))
 
 
 class RocksDBTimerService(TimerService):
