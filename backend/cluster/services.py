@@ -72,7 +72,8 @@ class TriggerTakenError(ClusterError):
 
 
 class SnapshotNeededError(ClusterError):
-    """A job that has not ended may have to go on from a checkpoint that another one is to claim."""
+    """A job that has not ended took the snapshot that another one is to claim: it may have to go on from it, and would
+    lose what its sinks have prepared since."""
 
     def __init__(self, location: str, job_id: str) -> None:
         super().__init__(
@@ -326,7 +327,8 @@ def _check_snapshots(configuration: Mapping[str, str]) -> None:
         return
     directory = cluster_storage().files().directory_of(restore.path)
     rows = Checkpoint.objects.filter(location=directory).exclude(job__state__in=TERMINAL_STATES)
-    needed_by = rows.values_list("job_id", flat=True).first()
+    asked = Operation.objects.filter(result__location=directory).exclude(job__state__in=TERMINAL_STATES)
+    needed_by = next((row.job_id for found in (rows, asked) for row in found if row.job_id is not None), None)
     if needed_by is not None:
         raise SnapshotNeededError(directory, needed_by)
 

@@ -1,4 +1,4 @@
-"""Commands about a job's checkpoints: savepoint, stop, checkpoint, checkpoints, rescale.
+"""Commands about a job's checkpoints: savepoint, stop, cancel with one, checkpoint, checkpoints, rescale.
 
 Each asks the cluster for something and, unless detached, waits until it is done. What is asked for is done by whoever
 leads then, also if the wait is interrupted.
@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from runtime.client import watch
-from runtime.client.commands import SUCCESS
+from runtime.client.commands import SUCCESS, wait_cancelled
 from runtime.client.errors import ClientError
 from runtime.client.jobs import absolute_location, bytes_text, count_text, resolve_job, table, time_text
 from runtime.client.rest import RestClient, ServerUnreachableError
@@ -41,6 +41,19 @@ def stop(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
     result = _wait(client, job_id, request_id, terminal, "Draining the job" if options.drain else "Suspending the job")
     terminal.line(f"Job {job_id} has stopped. Savepoint: {result['location']}")
     return SUCCESS
+
+
+def cancel(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
+    """Take a savepoint, then end the job at once; it goes on if the savepoint fails."""
+    job_id: str = resolve_job(options.job, client.jobs())["jid"]
+    directory = absolute_location(options.savepoint or None)
+    request_id = client.trigger_savepoint(job_id, directory, options.type, cancel_job=True)
+    if options.detached:
+        terminal.line(f"Request {request_id}")
+        return SUCCESS
+    result = _wait(client, job_id, request_id, terminal, "Taking a savepoint")
+    terminal.line(f"Savepoint completed. Path: {result['location']}")
+    return wait_cancelled(client, job_id, terminal)
 
 
 def checkpoint(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:

@@ -64,6 +64,16 @@ def _new(options: argparse.Namespace, terminal: Terminal) -> int:
     return commands.SUCCESS
 
 
+def _cancel(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
+    """`cancel -s JOB`, as Flink has it, names no directory."""
+    if options.job is None:
+        options.job, options.savepoint = options.savepoint, ""
+    if not options.job:
+        options.usage_error("the following arguments are required: JOB")
+    command = commands.cancel if options.savepoint is None else checkpoint_commands.cancel
+    return command(client, options, terminal)
+
+
 def _savepoint(options: argparse.Namespace, terminal: Terminal) -> int:
     # loaded when asked for: what reads state takes longer to load than all other commands take to run
     local: LocalCommand = importlib.import_module("runtime.client.savepoint_commands").run
@@ -118,9 +128,20 @@ def _parser() -> argparse.ArgumentParser:
     info.add_argument("--json", action="store_true", help="everything that is known, with the pids of the slots")
     info.set_defaults(command=commands.info)
 
-    cancel = _with_job(actions.add_parser("cancel", help="end a job"))
+    cancel = actions.add_parser("cancel", help="end a job, behind a savepoint if you like", usage=_CANCEL_USAGE)
+    cancel.add_argument("job", nargs="?", metavar="JOB", help=JOB_HELP)
     cancel.add_argument("-d", "--detached", action="store_true", help="do not wait until it has ended")
-    cancel.set_defaults(command=commands.cancel)
+    cancel.add_argument(
+        "-s",
+        "--with-savepoint",
+        dest="savepoint",
+        nargs="?",
+        const="",
+        metavar="DIRECTORY",
+        help="take one first, there",
+    )
+    _with_type(cancel)
+    cancel.set_defaults(command=_cancel, usage_error=cancel.error)
 
     stop = _with_job(actions.add_parser("stop", help="end a job behind a savepoint"))
     _with_format(stop)
@@ -176,6 +197,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 _RESTORE_USAGE = "[-s PATH [-n] [--claim-mode MODE]]"
+_CANCEL_USAGE = "tidemark cancel [-d] [-s [DIRECTORY] [--type FORMAT]] JOB"
 _RUN_USAGE = f"tidemark run [-d] [-p N] [-D KEY=VALUE]... [--entry MODULE] {_RESTORE_USAGE} FILE [-- ARGUMENTS...]"
 
 
@@ -185,6 +207,11 @@ def _with_job(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def _with_format(parser: argparse.ArgumentParser) -> None:
+    _with_type(parser)
+    parser.add_argument("--detached", action="store_true", help="do not wait for it")
+
+
+def _with_type(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--type",
         choices=["CANONICAL", "NATIVE"],
@@ -192,7 +219,6 @@ def _with_format(parser: argparse.ArgumentParser) -> None:
         default="CANONICAL",
         help="CANONICAL moves between state backends; NATIVE is the backend's own",
     )
-    parser.add_argument("--detached", action="store_true", help="do not wait for it")
 
 
 def _positive(text: str) -> int:

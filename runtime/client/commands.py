@@ -187,6 +187,15 @@ def cancel(client: RestClient, options: argparse.Namespace, terminal: Terminal) 
     if options.detached:
         terminal.line(f"Job {job_id} is asked to end")
         return SUCCESS
+    return wait_cancelled(client, job_id, terminal)
+
+
+def wait_cancelled(client: RestClient, job_id: str, terminal: Terminal) -> int:
+    """Wait until a job has ended that was asked to.
+
+    Raises:
+        ClientError: it has not for a long time.
+    """
     deadline_s = terminal.monotonic() + CANCEL_WAIT_S
     while terminal.monotonic() < deadline_s:
         document = client.live(job_id)

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import psycopg
@@ -23,7 +23,7 @@ from runtime.common import options
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.connectors.background import BackgroundWriter
 from runtime.connectors.postgres_rows import RowCopier, Statements, check_inserts
-from runtime.connectors.postgres_table import connect
+from runtime.connectors.postgres_table import connect, table_identifier
 from runtime.core.batch import RecordBatch
 from runtime.operators.sink import (
     CommitTally,
@@ -34,7 +34,7 @@ from runtime.operators.sink import (
     Sweeper,
     WriterContext,
 )
-from runtime.operators.two_phase_commit import TransactionIds, is_leftover, transaction_prefix
+from runtime.operators.two_phase_commit import TransactionId, TransactionIds, is_leftover, transaction_prefix
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -42,6 +42,12 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 #: Limits on open transactions: between two batches one is idle, and it lives as long as a checkpoint takes to come.
 _LIMITS = ["idle_in_transaction_session_timeout", "transaction_timeout"]
 _COMMITTED, _ABORTED = "committed", "aborted"
+
+MAX_FAILURES_COUNTED = 5
+"""Failed checkpoints in a row that the server must have room for, where so many or more are tolerated. Above, servers
+would be refused for what hardly happens; below, a storage that is away for a moment fails the job."""
+_MAX_NAMED = 3
+"""Transactions of other jobs that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +130,12 @@ class TransactionWriter(SinkWriter):
 
     def _check_server(self, connection: Connection) -> None:
         allowed = int(_only(connection, "SHOW max_prepared_transactions"))
-        concurrent = self._context.configuration.get(options.MAX_CONCURRENT_CHECKPOINTS)
-        # each subtask has one that is being committed, and one for each checkpoint under way
-        needed = self._context.parallelism * (concurrent + 1)
+        configuration = self._context.configuration
+        concurrent = configuration.get(options.MAX_CONCURRENT_CHECKPOINTS)
+        failed = min(configuration.get(options.TOLERABLE_FAILED_CHECKPOINTS), MAX_FAILURES_COUNTED)
+        # each subtask has one that is being committed, one for each checkpoint under way, and those of checkpoints that
+        # failed and of a savepoint, which the next checkpoint commits
+        needed = self._context.parallelism * (concurrent + failed + 2)
         if allowed < needed:
             raise SinkSetupError(
                 f"PostgreSQL table {self._target.table}: the server keeps {allowed} prepared transactions, and "
@@ -219,10 +228,7 @@ class TransactionWriter(SinkWriter):
                     self._copier.copy(cursor, batches)
                 return
             except psycopg.errors.LockNotAvailable as error:
-                raise self._target.error(
-                    f"a row waited for {self._target.lock_timeout_ms} ms for a transaction that has written the same "
-                    f"unique value; rows of one key must come to one subtask, once in a checkpoint: {error}"
-                ) from error
+                raise self._target.error(self._describe_wait(connection, error)) from error
             except psycopg.OperationalError as error:
                 self._disconnect()
                 self._is_begun = False
@@ -232,11 +238,30 @@ class TransactionWriter(SinkWriter):
             except psycopg.Error as error:
                 raise self._target.error(error) from error
 
+    def _describe_wait(self, connection: Connection, error: Exception) -> str:
+        target, others = self._target, list[str]()
+        with suppress(psycopg.Error):
+            connection.execute("ROLLBACK")
+            others = _prepared_by_others(connection, target.table, self._context.job_id)
+        advice = "rows of one key must come to one subtask, once in a checkpoint"
+        if others:
+            named = ", ".join(others[:_MAX_NAMED])
+            more = f" and {len(others) - _MAX_NAMED} more" if len(others) > _MAX_NAMED else ""
+            advice = (
+                f"what others have prepared in this table is {named}{more}; if they do not run any more, start from "
+                f"their newest checkpoint with {options.RECOVERY_CLAIM_MODE.key}: CLAIM, which ends it, or, where that "
+                "checkpoint has been restored, say ROLLBACK PREPARED yourself"
+            )
+        return (
+            f"a row waited for {target.lock_timeout_ms} ms for a transaction that has written the same unique value; "
+            f"{advice}: {error}"
+        )
+
     def _connect(self) -> Connection:
         connection = connect(self._target.url)
         connection.execute("SELECT set_config(name, '0', false) FROM pg_settings WHERE name = ANY(%s)", [_LIMITS])
         connection.execute("SELECT set_config('lock_timeout', %s, false)", [str(self._target.lock_timeout_ms)])
-        name = f"{_session_prefix(self._context)}{self._context.attempt}"
+        name = f"{_session_prefix(self._context)}{self._context.owner}-{self._context.attempt}"
         connection.execute("SELECT set_config('application_name', %s, false)", [name])
         return connection
 
@@ -291,27 +316,30 @@ class TransactionSweeper(Sweeper):
     def __init__(self, target: TransactionTarget, context: WriterContext) -> None:
         self._context = context
         self._session = _Session(target)
+        #: from other jobs of the same origin; see `is_leftover`
+        self._takes_over = True
 
     def sweep(self, held: Sequence[Any]) -> None:
         spared = {item["gid"] for item in held}
         self._session.run(lambda connection: self._sweep(connection, spared))
+        self._takes_over = False
 
     def _sweep(self, connection: Connection, spared: set[str]) -> None:
-        prefix = _session_prefix(self._context)
+        context, prefix = self._context, _session_prefix(self._context)
         sessions = connection.execute(
             "SELECT pid, application_name FROM pg_stat_activity WHERE starts_with(application_name, %s)", [prefix]
         ).fetchall()
         for pid, name in sessions:
-            attempt = name.removeprefix(prefix)
-            if attempt.isdecimal() and int(attempt) < self._context.attempt:
+            owner, _, attempt = name.removeprefix(prefix).partition("-")
+            if int(attempt) < context.attempt if owner == context.owner else self._takes_over:
                 # a frozen process holds locks on the rows that it has written
                 connection.execute("SELECT pg_terminate_backend(%s)", [pid])
         prepared = connection.execute(
             "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND starts_with(gid, %s)",
-            [transaction_prefix(self._context.job_id, self._context.operator_id)],
+            [transaction_prefix(context.origin_job_id, context.operator_id)],
         ).fetchall()
         for (gid,) in prepared:
-            if is_leftover(gid, self._context) and gid not in spared:
+            if is_leftover(gid, context, self._takes_over) and gid not in spared:
                 _roll_back(connection, gid)
 
     def close(self) -> None:
@@ -320,7 +348,20 @@ class TransactionSweeper(Sweeper):
 
 def _session_prefix(context: WriterContext) -> str:
     # a session's name has 63 characters at most
-    return f"tidemark-{context.owner}-"
+    return f"tidemark-{replace(context, job_id=context.origin_job_id).owner}-"
+
+
+def _prepared_by_others(connection: Connection, table: str, job_id: str) -> list[str]:
+    """Prepared transactions that have written to a table, and are not of that job; oldest first."""
+    found = connection.execute(
+        # each holds a lock on its own number, and what says so names the transaction as its other locks do
+        "SELECT gid FROM pg_prepared_xacts AS p JOIN pg_locks AS own ON own.transactionid = p.transaction "
+        "WHERE own.pid IS NULL AND p.database = current_database() AND own.virtualtransaction IN "
+        "(SELECT virtualtransaction FROM pg_locks WHERE pid IS NULL AND relation = to_regclass(%s)) ORDER BY prepared",
+        [table_identifier(table).as_string(connection)],
+    ).fetchall()
+    ids = {gid: TransactionId.parse(gid) for (gid,) in found}
+    return [gid for gid, known in ids.items() if known is None or known.job_id != job_id]
 
 
 def _only(connection: Connection, query: str) -> Any:

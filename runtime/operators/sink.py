@@ -45,6 +45,9 @@ class WriterContext:
     client: ClientChannel
     job_id: str = ""
     operator_id: str = ""
+    origin_job_id: str = ""
+    """Of the first of the jobs that have claimed one another's snapshots, down to this one; `job_id` if it has claimed
+    none."""
 
     @property
     def owner(self) -> str:
@@ -115,7 +118,8 @@ class Committer(ABC):
 
 
 class Sweeper(ABC):
-    """Gives up what older attempts of the job left behind in a sink's target. Used by subtask 0 only."""
+    """Gives up what older attempts left behind in a sink's target, of the job and of those whose snapshots it claims.
+    Used by subtask 0 only."""
 
     @abstractmethod
     def sweep(self, held: Sequence[Any]) -> None:
@@ -151,7 +155,8 @@ class Sink(ABC):
         return None
 
     def create_sweeper(self, context: WriterContext) -> Sweeper | None:
-        """None if a dead writer leaves nothing behind. Called after `create_writer`, of later attempts only."""
+        """None if a dead writer leaves nothing behind. Called after `create_writer`, of later attempts only, and of the
+        first one of a job that has claimed another job's snapshot."""
         return None
 
 

@@ -3,8 +3,9 @@
 At a snapshot the writer prepares committables. They are kept, and written into every snapshot, until a checkpoint that
 holds them is complete: only then are they committed, so those of a checkpoint that was given up enter the next one.
 After a restore each subtask commits its share of what the checkpoint holds, again if need be, before it takes records;
-subtask 0 then has what older attempts left behind swept, then and after each completed checkpoint. A job without
-checkpoints commits in `commit_finished`. Source: Flink, SinkWriterOperator and CommitterOperator, in one.
+subtask 0 then has what older attempts left behind swept, then and after each completed checkpoint. A snapshot names its
+job, so that one that claims it can sweep what that job left. A job without checkpoints commits in `commit_finished`.
+Source: Flink, SinkWriterOperator and CommitterOperator, in one; KafkaWriterState.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ WRITER_STATE = "sink-writer"
 """Name of the operator state with the writers' own items."""
 COMMITTABLES_STATE = "sink-committables"
 """Name of the operator state with what was prepared and not yet committed: {"checkpoint", "committable"}."""
+ORIGIN_STATE = "sink-origin"
+"""Name of the operator state with the origin of what is committed: `WriterContext.origin_job_id`, of each subtask."""
 
 
 class _Pending(NamedTuple):
@@ -53,6 +56,8 @@ class SinkOperator(OneInputOperator):
         self._sink = sink
         self._input_type = input_type
         self._restored: list[Any] = []
+        #: of the snapshot that the job has claimed, or that it has taken since
+        self._claimed_origin: str | None = None
         #: prepared before or after the restore, oldest first
         self._pending: list[_Pending] = []
         self._writer: SinkWriter | None = None
@@ -82,6 +87,9 @@ class SinkOperator(OneInputOperator):
         mine = committables[subtask::parallelism]
         self._pending = [_Pending(item["checkpoint"], item["committable"]) for item in mine]
         self._must_recover = True
+        if self.context.configuration.get(options.RECOVERY_CLAIM_MODE) == "claim":
+            # what an earlier version has saved does not say
+            self._claimed_origin = next(iter(_items(snapshot, ORIGIN_STATE)), None)
 
     def open(self) -> None:
         """Make the writer, and see to it that what was restored is committed before the first record.
@@ -96,8 +104,9 @@ class SinkOperator(OneInputOperator):
         self._writer = self._guarded(lambda: self._sink.create_writer(writer_context, self._restored))
         self._committer = self._guarded(self._sink.create_committer)
         self._check_committable()
-        # the first attempt of a job has no older ones
-        if context.subtask_index == 0 and context.attempt > 0:
+        # the first attempt of a job has no older ones, unless it takes over another job's
+        has_older = context.attempt > 0 or writer_context.origin_job_id != context.job_id
+        if context.subtask_index == 0 and has_older:
             self._sweeper = self._guarded(lambda: self._sink.create_sweeper(writer_context))
         if self._must_recover or self._sweeper is not None:
             self._must_recover = True
@@ -123,7 +132,12 @@ class SinkOperator(OneInputOperator):
             client=context.client,
             job_id=context.job_id,
             operator_id=context.operator_id,
+            origin_job_id=self._origin_job_id,
         )
+
+    @property
+    def _origin_job_id(self) -> str:
+        return self.context.job_id if self._claimed_origin is None else self._claimed_origin
 
     def is_available(self) -> bool:
         return self._writer is None or self._writer.is_available()
@@ -176,6 +190,7 @@ class SinkOperator(OneInputOperator):
                 COMMITTABLES_STATE: _state(
                     [{"checkpoint": p.checkpoint_id, "committable": p.committable} for p in self._pending]
                 ),
+                ORIGIN_STATE: _state([] if self._committer is None else [self._origin_job_id]),
             }
         )
 

@@ -3,7 +3,8 @@
 A transaction takes the records between two checkpoints of one subtask. It is pre-committed in the snapshot, committed
 once the checkpoint is complete, and committed again, which must do no harm, by whoever restores that checkpoint. Its id
 says which attempt of which job's sink began it, so that each attempt can abort what older ones left behind, even what
-an old process that was frozen prepares later. Source: Flink, TwoPhaseCommitSinkFunction.
+an old process that was frozen prepares later. Jobs that claim one another's snapshots share the beginning of their ids,
+the origin. Source: Flink, TwoPhaseCommitSinkFunction; KafkaSink, whose jobs share a transactional id prefix.
 """
 
 from __future__ import annotations
@@ -35,42 +36,49 @@ _SCHEME = "tidemark"
 
 @dataclass(frozen=True, slots=True)
 class TransactionId:
-    """Names one transaction. As text, `tidemark-<job>-<operator>-<attempt>-<subtask>-<number>`: at most 120 characters
-    of ASCII letters, digits and hyphens."""
+    """Names one transaction. As text, `tidemark-<origin>-<operator>-<job>-<attempt>-<subtask>-<number>`: at most 160
+    characters of ASCII letters, digits and hyphens."""
 
-    job_id: str
+    origin_job_id: str
+    """See WriterContext."""
     operator_id: str
+    job_id: str
     attempt: int
     subtask_index: int
     number: int
     """Counts the transactions of one subtask in one attempt."""
 
     def __str__(self) -> str:
-        prefix = transaction_prefix(self.job_id, self.operator_id)
-        return f"{prefix}{self.attempt}-{self.subtask_index}-{self.number}"
+        prefix = transaction_prefix(self.origin_job_id, self.operator_id)
+        return f"{prefix}{self.job_id}-{self.attempt}-{self.subtask_index}-{self.number}"
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
         """The id that a text is; None if it is none."""
         parts = text.split("-")
-        if len(parts) != 6 or parts[0] != _SCHEME or not all(part.isdecimal() for part in parts[3:]):
+        if len(parts) != 7 or parts[0] != _SCHEME or not all(part.isdecimal() for part in parts[4:]):
             return None
-        return cls(parts[1], parts[2], int(parts[3]), int(parts[4]), int(parts[5]))
+        return cls(parts[1], parts[2], parts[3], int(parts[4]), int(parts[5]), int(parts[6]))
 
 
-def transaction_prefix(job_id: str, operator_id: str) -> str:
+def transaction_prefix(origin_job_id: str, operator_id: str) -> str:
     """What the ids of all transactions of a sink begin with, of every attempt and subtask."""
-    return f"{_SCHEME}-{job_id}-{operator_id}-"
+    return f"{_SCHEME}-{origin_job_id}-{operator_id}-"
 
 
-def is_leftover(transaction_id: str, context: WriterContext) -> bool:
-    """Whether a transaction is one of this sink's that an older attempt began."""
+def is_leftover(transaction_id: str, context: WriterContext, takes_over: bool) -> bool:
+    """Whether a transaction is one of this sink's that an older attempt began.
+
+    Args:
+        transaction_id: as text.
+        context: of the sink's writer.
+        takes_over: whether other jobs of the same origin are older. They are when an attempt begins. Later on they are
+            not: one that was taken for dead must not end what the job that took its place has prepared since.
+    """
     known = TransactionId.parse(transaction_id)
-    return (
-        known is not None
-        and (known.job_id, known.operator_id) == (context.job_id, context.operator_id)
-        and known.attempt < context.attempt
-    )
+    if known is None or (known.origin_job_id, known.operator_id) != (context.origin_job_id, context.operator_id):
+        return False
+    return known.attempt < context.attempt if known.job_id == context.job_id else takes_over
 
 
 class TransactionIds:
@@ -84,7 +92,14 @@ class TransactionIds:
         """One that there was never before."""
         context = self._context
         self._number += 1
-        return TransactionId(context.job_id, context.operator_id, context.attempt, context.subtask_index, self._number)
+        return TransactionId(
+            context.origin_job_id,
+            context.operator_id,
+            context.job_id,
+            context.attempt,
+            context.subtask_index,
+            self._number,
+        )
 
 
 def check_transaction_timeout(
@@ -280,10 +295,12 @@ class _TransactionSweeper(Sweeper):
     def __init__(self, function: TwoPhaseCommitFunction[Any], context: WriterContext) -> None:
         self._function = function
         self._context = context
+        self._takes_over = True
 
     def sweep(self, held: Sequence[Any]) -> None:
         spared = {item["id"] for item in held}
-        prefix = transaction_prefix(self._context.job_id, self._context.operator_id)
+        prefix = transaction_prefix(self._context.origin_job_id, self._context.operator_id)
         for transaction_id, transaction in self._function.list_unfinished(prefix).items():
-            if is_leftover(transaction_id, self._context) and transaction_id not in spared:
+            if is_leftover(transaction_id, self._context, self._takes_over) and transaction_id not in spared:
                 self._function.recover_and_abort(transaction)
+        self._takes_over = False

@@ -79,6 +79,11 @@ def as_dict(value: Any) -> dict[Any, Any]:
     return dict(value) if isinstance(value, dict) else {pair["key"]: pair["value"] for pair in value}
 
 
+def check_running_state(program: Everything, job: RunningJob, limit: int, parallelism: int) -> None:
+    """As `check_state`, of a job that goes on."""
+    check_state(program, job.answer(job.driver.trigger_savepoint()), limit, parallelism)
+
+
 def leave(job: RunningJob, kind: str) -> str:
     """End a job behind a snapshot; where that is."""
     match kind:
@@ -159,19 +164,23 @@ def test_records_in_flight_go_to_whoever_has_their_key_now(backend: str, more: d
     program, clock = Everything(tmp_path, batch_rows=4), JobClock()
     options = {**options_of(tmp_path, backend), **UNALIGNED, **more}
     location: str | None = None
-    in_flight = 0
+    limit = in_flight = 0
     for phase, parallelism in enumerate(PARALLELISMS):
         with RunningJob(program.build, clock, parallelism, options, location).start() as job:
             if phase == 0:
                 program.rules.let_through(len(RULE_VALUES))
-                job.settle()
+            # what was in flight arrives, at this parallelism, and nothing else
+            job.settle()
+            if phase:
+                check_running_state(program, job, limit, parallelism)
             if phase == len(PARALLELISMS) - 1:
                 run_to_the_end(job, program)
                 assert in_flight >= 3
                 return
             Conduct.record_ms, Conduct.clock = 25.0, clock
             Conduct.holds_answers = phase % 2 == 1
-            program.events.let_through(12 * (phase + 1))
+            limit = 12 * (phase + 1)
+            program.events.let_through(limit)
             job.step(12)
             location = leave(job, "checkpoint")
             behave()

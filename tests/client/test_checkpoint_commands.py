@@ -60,6 +60,44 @@ def test_stop_suspends_or_drains(tidemark: Tidemark, cluster: FakeCluster, capsy
     assert capsys.readouterr().out.splitlines()[-1] == f"Job {JOB_ID} has stopped. Savepoint: file:///sp"
 
 
+@pytest.mark.parametrize(
+    ("words", "directory"),
+    [
+        (("-s", "/some/where", JOB_ID), "/some/where"),
+        ((JOB_ID, "-s", "/some/where"), "/some/where"),
+        ((JOB_ID, "-s"), None),
+        (("-s", JOB_ID), None),
+    ],
+)
+def test_cancel_takes_a_savepoint_first(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured, words: tuple[str, ...], directory: str | None
+) -> None:
+    cluster.operations = [WAITING, done(location="file:///sp", checkpoint_id=3)]
+    cluster.documents = [document("CANCELLING"), document("CANCELED")]
+    assert tidemark("cancel", *words) == 0
+    path, body = asked(cluster, "POST")
+    assert path == f"/v1/jobs/{JOB_ID}/savepoints"
+    del body["triggerId"]
+    assert body == {"target-directory": directory, "cancel-job": True, "formatType": "CANONICAL"}
+    assert not [call for call in cluster.calls if call[0] == "PATCH"]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2:] == ["Savepoint completed. Path: file:///sp", f"Job {JOB_ID} is CANCELED"]
+
+
+def test_a_job_of_which_no_savepoint_can_be_taken_is_not_waited_for(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured
+) -> None:
+    cluster.operations = [done(error="the disk is full")]
+    assert tidemark("cancel", JOB_ID, "-s") == 1
+    assert capsys.readouterr().err == "tidemark: the disk is full\n"
+    assert tidemark("cancel", JOB_ID, "-s", "-d") == 0
+    assert capsys.readouterr().out == f"Request {REQUEST_ID}\n"
+    for words in ((), ("-s",)):
+        with pytest.raises(SystemExit, match="2"):
+            tidemark("cancel", *words)
+        assert "the following arguments are required: JOB" in capsys.readouterr().err
+
+
 def test_checkpoint_takes_one(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
     cluster.operations = [done(location="file:///chk-7", checkpoint_id=7)]
     assert tidemark("checkpoint", JOB_ID, "--full") == 0

@@ -217,6 +217,18 @@ def test_a_checkpoint_that_a_job_needs_is_neither_disposed_of_nor_claimed(lead: 
     submit(**restore | {"execution.state-recovery.claim-mode": "no_claim"})
 
 
+def test_a_savepoint_is_claimed_when_its_job_has_ended(lead: Any, home: Path) -> None:
+    job = submit(**CHECKPOINTING)
+    location = (home / "savepoints" / "savepoint-1").as_uri()
+    services.request_operation(job, Kind.SAVEPOINT, {}, None)
+    Operation.objects.update(state="COMPLETED", result={"location": location, "checkpoint_id": 1})
+    restore = {"execution.state-recovery.path": location, "execution.state-recovery.claim-mode": "claim"}
+    with pytest.raises(services.SnapshotNeededError, match=f"belongs to job {job.id}, which has not ended"):
+        submit(**restore)
+    Job.objects.update(state="CANCELED")
+    submit(**restore)
+
+
 @pytest.mark.parametrize(
     ("state", "retention", "is_kept"),
     [
@@ -240,3 +252,50 @@ def test_a_new_leader_deletes_what_an_ended_job_does_not_keep(
         wait_until(lambda: not directory.parent.exists(), 10, "the files' deletion")
     else:
         assert directory.is_dir()
+
+
+def test_what_a_job_could_not_go_on_from_is_left_to_people(lead: Any, home: Path, settings: Settings) -> None:
+    settings.TIDEMARK_STORAGE_ROOTS = ["s3://bucket/flink"]
+    job = submit(**CHECKPOINTING, **{"execution.checkpointing.savepoint-dir": "s3://bucket/flink"})
+    directory = Path(checkpoint_row(job, 1, home / "checkpoints").removeprefix("file://"))
+    ran_before(job)
+    settings.TIDEMARK_STORAGE_ROOTS = []
+    turn(lead())
+    job.refresh_from_db()
+    assert job.state == "FAILED"
+    manager = lead()
+    turn(manager)
+    manager._leftovers._pool.shutdown()
+    assert (directory / "_metadata").exists()
+
+
+def test_a_job_waits_for_its_storage_says_so_and_can_be_cancelled_without_a_loss(lead: Any, home: Path) -> None:
+    job = submit(**CHECKPOINTING)
+    location = checkpoint_row(job, 1, home / "checkpoints")
+    ran_before(job)
+    (home / "checkpoints").rename(home / "aside")
+    manager = lead()
+    turn(manager)
+    runner = manager._runners[job.id]
+    # as if it had got its slots
+    manager.resources.withdraw(job.id)
+    runner._begin()
+
+    def waits() -> bool:
+        turn(manager)
+        return "its storage is away" in Job.objects.get(id=job.id).waiting_for
+
+    wait_until(waits, 10, "the reason why it waits")
+    assert services.job_document(job.id)["state"] == "CREATED"
+    services.request_cancel(job, None)
+
+    def is_over() -> bool:
+        turn(manager)
+        return Job.objects.get(id=job.id).state == "CANCELED" and runner.is_over
+
+    wait_until(is_over, 10, "the job's end")
+    (home / "aside").rename(home / "checkpoints")
+    after = lead()
+    turn(after)
+    after._leftovers._pool.shutdown()
+    assert Path(location.removeprefix("file://"), "_metadata").exists()

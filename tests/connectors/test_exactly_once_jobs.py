@@ -15,6 +15,7 @@ from runtime.connectors.postgres_sink import PostgresSink
 from runtime.datastream import StreamExecutionEnvironment
 from runtime.datastream.connectors.base import DeliveryGuarantee, Sink
 from runtime.testing import JobResult, ScriptedSource, crash, pause, run_job, until_checkpoint
+from tests.checkpoint.running_jobs import GatedSource, JobClock, RunningJob, options_of
 from tests.connectors.postgres_fixture import running_postgres
 from tests.job_runs import record_run
 
@@ -73,6 +74,36 @@ def test_a_table_holds_every_record_once_after_three_crashes(tmp_path: Path) -> 
         database.execute("CREATE TABLE numbers (id bigint, part bigint)")
         sink = PostgresSink(url, "numbers", delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE)
         assert run(sink, tmp_path, 2).restarts == 3
+        found = database.execute("SELECT id FROM numbers ORDER BY id").fetchall()
+        assert [number for (number,) in found] == list(range(TOTAL))
+        assert database.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == []
+
+
+@pytest.mark.slow
+def test_a_job_that_died_with_unique_rows_prepared_is_started_again_by_claiming_its_checkpoint(tmp_path: Path) -> None:
+    source = GatedSource(*[[(n, n) for n in range(start, start + 40)] for start in (0, 40)], type_info=Types.LONG())
+    clock, options = JobClock(), options_of(tmp_path)
+    with running_postgres(max_prepared_transactions=64) as url, psycopg.connect(url, autocommit=True) as database:
+        database.execute("CREATE TABLE numbers (id bigint UNIQUE, part bigint)")
+        sink = PostgresSink(url, "numbers", delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE)
+
+        def build(env: StreamExecutionEnvironment) -> None:
+            stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+            stream.map(as_row, ROW).sink_to(sink).uid("sink")
+
+        with RunningJob(build, clock, 2, options).start() as job:
+            source.let_through(10)
+            job.settle()
+            checkpoint = job.answer(job.driver.trigger_checkpoint())
+            source.let_through(20)
+            job.settle()
+            # prepares, and commits nothing
+            job.answer(job.driver.trigger_savepoint())
+            job.cancel()
+        assert len(database.execute("SELECT gid FROM pg_prepared_xacts").fetchall()) == 2
+        with RunningJob(build, clock, 2, options, checkpoint, claims=True).start() as job:
+            source.end()
+            job.run()
         found = database.execute("SELECT id FROM numbers ORDER BY id").fetchall()
         assert [number for (number,) in found] == list(range(TOTAL))
         assert database.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == []

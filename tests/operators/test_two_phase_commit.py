@@ -216,13 +216,15 @@ def test_a_subtask_without_records_begins_nothing(ledger: Ledger) -> None:
 
 
 def test_a_later_attempt_aborts_what_this_sink_left_and_nothing_else(ledger: Ledger) -> None:
+    operator = operator_id_of("test")
     strangers = [
-        str(TransactionId("job", "0" * 32, 0, 0, 1)),
-        str(TransactionId("other", operator_id_of("test"), 0, 0, 1)),
-        str(TransactionId("job", operator_id_of("test"), 5, 0, 1)),
+        str(TransactionId("job", "0" * 32, "job", 0, 0, 1)),
+        str(TransactionId("other", operator, "other", 0, 0, 1)),
+        str(TransactionId("other", operator, "job", 0, 0, 1)),
+        str(TransactionId("job", operator, "job", 5, 0, 1)),
         "somebody's",
     ]
-    ledger.unfinished = {name: [] for name in (*strangers, str(TransactionId("job", operator_id_of("test"), 4, 9, 1)))}
+    ledger.unfinished = {name: [] for name in (*strangers, str(TransactionId("job", operator, "job", 4, 9, 1)))}
     rig = SinkRig(SINK, TYPE, attempt=5)
     assert sorted(ledger.unfinished) == sorted(strangers)
     rig.operator.close()
@@ -252,11 +254,33 @@ def test_a_savepoint_of_another_job_is_committed_and_its_job_left_alone(ledger: 
     new.operator.close()
 
 
+def test_one_that_claims_it_takes_over_what_that_job_left(ledger: Ledger) -> None:
+    old = SinkRig(SINK, TYPE, attempt=7)
+    old.write(Row(id=0))
+    snapshot = old.snapshot(1)
+    old.write(Row(id=1))
+    old.snapshot(2)
+    claims = {"execution.state-recovery.claim-mode": "CLAIM"}
+    new = SinkRig(SINK, TYPE, snapshot=snapshot, job_id="new", configuration=claims)
+    assert (ledger.values, ledger.unfinished) == ([0], {})
+    new.write(Row(id=1))
+    snapshot = new.snapshot(1)
+    # the next attempt goes on from a snapshot of its own, and is of the same origin still
+    again = SinkRig(SINK, TYPE, snapshot=snapshot, job_id="new", attempt=1, configuration=claims)
+    ledger.unfinished[str(TransactionId("job", operator_id_of("test"), "job", 9, 0, 1))] = []
+    again.complete(1)
+    assert len(ledger.unfinished) == 1, "that job is not looked for while this one runs"
+    SinkRig(SINK, TYPE, snapshot=snapshot, job_id="new", attempt=2, configuration=claims).finish()
+    assert (ledger.values, ledger.unfinished) == ([0, 1], {})
+    for rig in (new, again):
+        rig.operator.close()
+
+
 def test_ids_are_texts_and_back() -> None:
-    name = TransactionId("a" * 32, "b" * 32, 10**6, 10**4, 10**9)
+    name = TransactionId("a" * 32, "b" * 32, "c" * 32, 10**6, 10**4, 10**9)
     assert TransactionId.parse(str(name)) == name
-    assert len(str(name)) <= 120
-    for text in ("", "tidemark-a-b-1-2", "tidemark-a-b-1-2-x", "other-a-b-1-2-3", "tidemark-a-b-1-2-3-4"):
+    assert len(str(name)) <= 160
+    for text in ("", "tidemark-a-b-c-1-2", "tidemark-a-b-c-1-2-x", "other-a-b-c-1-2-3", "tidemark-a-b-c-1-2-3-4"):
         assert TransactionId.parse(text) is None
 
 

@@ -108,7 +108,8 @@ class FileSink(Sink):
         return _FileCommitter()
 
     def create_sweeper(self, context: WriterContext) -> Sweeper | None:
-        return _FileSweeper(Path(self._options.base_path), context)
+        # hidden files lock nothing, so other jobs' stay, and the first attempt has nothing to look for
+        return _FileSweeper(Path(self._options.base_path), context) if context.attempt > 0 else None
 
 
 class FileSinkBuilder:
