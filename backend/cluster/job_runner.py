@@ -188,13 +188,18 @@ class JobRunner:
         job.attempt = max(snapshot.attempt, self._first_attempt)
         self._note_parallelism(snapshot.parallelism)
         job.restarts = self._restarts_before + snapshot.restarts
-        job.waiting_for = "" if job.is_terminal else self._resources.shortage(job.id)
+        job.waiting_for = "" if job.is_terminal else self._resources.shortage(job.id) or snapshot.waiting_for
         if job.state in TERMINAL_STATES:
             job.ended_at = now
         entries = self.exceptions()
         if job.state == "FAILED" and job.failure is None and entries:
             job.failure = {name: entries[0][name] for name in ("message", "stacktrace", "timestamp")}
         return before != (job.state, job.attempt, job.restarts, job.waiting_for, len(entries))
+
+    @property
+    def disowns_checkpoints(self) -> bool:
+        """Whether the job has ended for a reason that is none to delete what it had."""
+        return self.job.is_terminal and (self._broken is not None or self._driver.status().leaves_checkpoints)
 
     def document(self) -> Document:
         """The live document as of now."""

@@ -81,7 +81,12 @@ class JobStore:
             return mine.update(attempt=attempt) == 1
 
     def save(
-        self, job: Job, exceptions: Sequence[dict[str, Any]], answers: Mapping[str, dict[str, Any]] | None = None
+        self,
+        job: Job,
+        exceptions: Sequence[dict[str, Any]],
+        answers: Mapping[str, dict[str, Any]] | None = None,
+        *,
+        disowns: bool = False,
     ) -> bool:
         """Write what the leader knows of a job; returns False if a later leader has it.
 
@@ -89,6 +94,8 @@ class JobStore:
             job: its row.
             exceptions: failures of attempts that this leader ran.
             answers: operation → result, of those that are over with the job.
+            disowns: whether the job has ended without going on from its checkpoints: their files are left to people,
+                whatever its retention.
         """
         with self._leadership.fenced():
             fields = LEADER_FIELDS + (RESCALED_FIELDS if job.vertex_parallelism else ())
@@ -106,6 +113,8 @@ class JobStore:
                 )
             if job.is_terminal:
                 self._complete(job)
+            if disowns:
+                job.checkpoints.update(is_owned=False)
         return True
 
     def known_exceptions(self, job: Job) -> list[dict[str, Any]]:

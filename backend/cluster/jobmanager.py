@@ -247,7 +247,8 @@ class JobManager:
             "exceptions": known,
             "version": max(now, document.get("version", 0) + 1),
         }
-        self._store.save(job, failures)
+        # a user's cancellation goes by the retention; whatever else kept the job from running says nothing of its state
+        self._store.save(job, failures, disowns=state == "FAILED")
         self._entries[job.id] = job_entry(job.document)
         self._tell(told_document(job.document), expiry_s=bus.EXPIRY_S)
         logger.info("job %s: %s %s", job.id, state, cause)
@@ -344,7 +345,8 @@ class JobManager:
                     DETAILS: all_details(runner.checkpoints()),
                 }
                 answers = runner.requests.answers(has_ended=True) if runner.job.is_terminal else {}
-                if not self._store.save(runner.job, runner.exceptions(), answers):
+                disowns = runner.disowns_checkpoints
+                if not self._store.save(runner.job, runner.exceptions(), answers, disowns=disowns):
                     logger.warning("job %s belongs to a later leader", job_id)
                 runner.requests.forget(answers)
                 if runner.job.is_terminal:

@@ -148,6 +148,7 @@ def assign_state(metadata: CheckpointMetadata, graph: JobGraph, *, ignore_unclai
                 is_finished=is_finished,
                 mixed_edges=mixed & {channel.edge_id for channel in in_flight},
                 checkpoint_id=checkpoint_id,
+                location=metadata.options.directory,
             )
         state = saved.get(vertex.head.operator_id)
         if state is not None and state.coordinator is not None:

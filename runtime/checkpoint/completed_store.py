@@ -53,11 +53,16 @@ class CompletedCheckpointStore(Protocol):
             Whether it is. False: another JobMaster has taken over, and nothing was changed.
 
         Raises:
+            NotASnapshotError: its metadata are not where they were written; nothing was changed.
             OSError: it is not known whether it is; call again.
         """
 
     def retained(self) -> list[CheckpointPointer]:
-        """The completed checkpoints that have not been removed, oldest first."""
+        """The completed checkpoints that have not been removed, oldest first.
+
+        Raises:
+            OSError: the storage cannot be reached, or is away.
+        """
 
     def remove(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
         """Let `retained` give these no more; what is gone already is no error.
@@ -84,7 +89,8 @@ class CheckpointFiles(Protocol):
         """The metadata in a directory, verified.
 
         Raises:
-            DamagedSnapshotError: it is missing or not what was written.
+            DamagedSnapshotError: it is missing from its directory, or not what was written.
+            StorageAwayError: the directory is not there either.
             OSError: the storage cannot be reached.
         """
 

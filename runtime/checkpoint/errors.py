@@ -69,6 +69,21 @@ class FencedError(CheckpointStorageError):
         self.newer = newer
 
 
+class StorageAwayError(OSError):
+    """Nothing of a snapshot that was complete is where it was: no damage, as long as its storage may come back.
+
+    Attributes:
+        location: URI of the snapshot's directory.
+    """
+
+    #: reports add neither the task nor this class
+    is_self_explanatory = True
+
+    def __init__(self, location: str) -> None:
+        super().__init__(f"nothing can be found of {location}: its storage is away, or all of it was deleted")
+        self.location = location
+
+
 class NoSuchStateError(CheckpointStorageError):
     """A snapshot has no such operator or state."""
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from runtime.checkpoint.completed_store import CheckpointPointer, CompletedCheckpoint
-from runtime.checkpoint.errors import CheckpointStorageError, FencedError
+from runtime.checkpoint.errors import CheckpointStorageError, FencedError, NotASnapshotError, StorageAwayError
 from runtime.checkpoint.file_system import CheckpointFileSystem
-from runtime.checkpoint.layout import completed_directory
+from runtime.checkpoint.layout import METADATA, completed_directory
 from runtime.checkpoint.locations import join
 from runtime.checkpoint.sealed import seal, unseal
 from runtime.checkpoint.storage import DEFAULT_RETRIES, Retries, write_once
@@ -105,8 +105,10 @@ class FileCompletedStore:
             last = self.last_entry()
             if last.leader_epoch > self._leader_epoch:
                 raise FencedError(self._directory, self._leader_epoch, last.leader_epoch)
-            if last.owner == self._owner or self._append(last, last.retained):
+            if last.owner == self._owner:
                 return
+            # and look again: to a storage that was away for a moment the log may have seemed empty
+            self._append(last, last.retained)
 
     def complete(self, checkpoint: CompletedCheckpoint) -> bool:
         """Make a checkpoint, whose metadata has been written, the newest completed one.
@@ -115,14 +117,18 @@ class FileCompletedStore:
             Whether it is. False: another JobMaster has taken over, and nothing was changed.
 
         Raises:
+            NotASnapshotError: its metadata are not where they were written; nothing was changed.
             OSError: it is not known whether it is; call again.
         """
         pointer = CheckpointPointer(checkpoint.checkpoint_id, checkpoint.location, checkpoint.is_owned)
-        last = self.last_entry()
+        last = self._last_of_some()
         if last.owner != self._owner:
             return False
         if pointer in last.retained:
             return True
+        if not self._retries.call(lambda: self._files.exists(join(checkpoint.location, METADATA))):
+            # as when they were written into the directory that a storage is mounted on, while it was not
+            raise NotASnapshotError(checkpoint.location, f"its {METADATA} file is gone")
         others = (kept for kept in last.retained if kept.checkpoint_id != pointer.checkpoint_id)
         retained = tuple(sorted((*others, pointer), key=lambda kept: kept.checkpoint_id))
         if not self._append(last, retained):
@@ -138,7 +144,7 @@ class FileCompletedStore:
             DamagedSnapshotError: the log's last entry is not what was written.
             OSError: the storage cannot be reached.
         """
-        return list(self.last_entry().retained)
+        return list(self._last_of_some().retained)
 
     def remove(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
         """Let `retained` give these no more; what is gone already is no error.
@@ -148,11 +154,8 @@ class FileCompletedStore:
             OSError: it is not known whether they are forgotten; call again.
         """
         gone = set(checkpoint_ids)
-        last = self.last_entry()
+        last = self._last_of_some()
         kept = tuple(pointer for pointer in last.retained if pointer.checkpoint_id not in gone)
-        if last.number < 0:
-            # the job has ended, and its directory is gone
-            return
         if last.owner != self._owner:
             raise FencedError(self._directory, self._leader_epoch, last.leader_epoch)
         if kept != last.retained and not self._append(last, kept):
@@ -176,6 +179,13 @@ class FileCompletedStore:
                 # newer ones have been appended in the meantime, and this one was tidied away
                 if self._numbers()[-1:] == [newest]:
                     raise
+
+    def _last_of_some(self) -> LogEntry:
+        """The newest entry, of which there is one since this JobMaster has taken over."""
+        last = self.last_entry()
+        if last.number < 0:
+            raise StorageAwayError(self._directory)
+        return last
 
     def _append(self, last: LogEntry, retained: tuple[CheckpointPointer, ...]) -> bool:
         """Create the entry that follows `last`; False if somebody else has."""

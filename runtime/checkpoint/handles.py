@@ -85,6 +85,8 @@ class TaskRestore:
     are then left out."""
     checkpoint_id: int | None = None
     """None: from a savepoint, or of a first start."""
+    location: str | None = None
+    """URI of the directory of the checkpoint or savepoint; None: it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from runtime.checkpoint.errors import NotASnapshotError
+from runtime.checkpoint.errors import NotASnapshotError, StorageAwayError
 from runtime.checkpoint.file_system import CheckpointFileSystem
 from runtime.checkpoint.handles import CheckpointMetadata
 from runtime.checkpoint.layout import METADATA, writer_of_directory
@@ -49,9 +49,16 @@ class SnapshotFiles:
         """The metadata in the directory of a checkpoint that is known to have been completed.
 
         Raises:
-            DamagedSnapshotError: it is missing or not what was written.
+            DamagedSnapshotError: it is missing from its directory, or not what was written.
+            StorageAwayError: the directory is not there either.
             OSError: the storage cannot be reached.
         """
+        try:
+            return self._load(location)
+        except NotASnapshotError as error:
+            if not self.file_system.exists(location):
+                raise StorageAwayError(location) from error
+        # again: the storage may have come back in between
         try:
             return self._load(location)
         except NotASnapshotError as error:

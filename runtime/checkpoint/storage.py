@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
+from runtime.checkpoint.errors import StorageAwayError
 from runtime.checkpoint.file_system import PIECE_BYTES, ArrowFileSystem, CheckpointFileSystem
-from runtime.checkpoint.layout import file_name
+from runtime.checkpoint.layout import METADATA, file_name
 from runtime.checkpoint.locations import join, parent_of
 from runtime.core.checkpointing import CheckpointOptions
 from runtime.core.ids import CheckpointId
@@ -174,20 +175,25 @@ class TaskStateReader:
     Args:
         files: the file system.
         retries: of failed operations.
+        snapshot: URI of the directory of the snapshot that all files belong to: a file that cannot be found is missing
+            only if its `_metadata` is still there. None: it always is.
     """
 
-    def __init__(self, files: CheckpointFileSystem, retries: Retries = DEFAULT_RETRIES) -> None:
+    def __init__(
+        self, files: CheckpointFileSystem, retries: Retries = DEFAULT_RETRIES, snapshot: str | None = None
+    ) -> None:
         self._files = files
         self._retries = retries
+        self._snapshot = snapshot
 
     def read(self, file: FileHandle) -> bytes:
         """A file's content, verified.
 
         Raises:
             DamagedSnapshotError: it is missing, or size or sha256 differ.
-            OSError: the storage cannot be reached.
+            OSError: the storage cannot be reached, or is away.
         """
-        data = self._retries.call(lambda: _found(file, lambda: self._files.read(file.uri)))
+        data = self._retries.call(lambda: self._found(file, lambda: self._files.read(file.uri)))
         _check(file, len(data), hashlib.sha256(data).hexdigest())
         return data
 
@@ -196,9 +202,9 @@ class TaskStateReader:
 
         Raises:
             DamagedSnapshotError: the file is missing or shorter.
-            OSError: the storage cannot be reached.
+            OSError: the storage cannot be reached, or is away.
         """
-        data = self._retries.call(lambda: _found(file, lambda: self._files.read_range(file.uri, offset, length)))
+        data = self._retries.call(lambda: self._found(file, lambda: self._files.read_range(file.uri, offset, length)))
         if len(data) != length:
             raise DamagedSnapshotError(file.uri, f"{length} bytes at {offset} are missing")
         return data
@@ -238,9 +244,23 @@ class TaskStateReader:
         """A file's pieces; raises behind the last one if they are not what was written."""
         measured = Measured(self._files.pieces(file.uri))
         pieces = iter(measured)
-        while piece := _found(file, lambda: next(pieces, b"")):
+        while piece := self._found(file, lambda: next(pieces, b"")):
             yield piece
         _check(file, measured.size, measured.sha256)
+
+    def _found(self, file: FileHandle, action: Callable[[], T]) -> T:
+        """What an action on a file gives; a file that is not there is damage, unless the storage is away."""
+        try:
+            return action()
+        except IsADirectoryError as error:
+            raise DamagedSnapshotError(file.uri, "it is a directory") from error
+        except (FileNotFoundError, NotADirectoryError) as error:
+            # in this order: a storage that comes back in between has both
+            if self._snapshot is not None and (
+                not self._files.exists(join(self._snapshot, METADATA)) or self._files.exists(file.uri)
+            ):
+                raise StorageAwayError(self._snapshot) from error
+            raise DamagedSnapshotError(file.uri, "it is missing") from error
 
 
 def write_once(files: CheckpointFileSystem, uri: str, data: bytes, retries: Retries = DEFAULT_RETRIES) -> None:
@@ -294,14 +314,6 @@ class _LocalPieces:
         with self._path.open("rb", buffering=0) as file:
             while piece := file.read(PIECE_BYTES):
                 yield piece
-
-
-def _found(file: FileHandle, action: Callable[[], T]) -> T:
-    """What an action on a file gives; a file that is not there is damage."""
-    try:
-        return action()
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-        raise DamagedSnapshotError(file.uri, "it is missing") from error
 
 
 def _check(file: FileHandle, size: int, sha256: str) -> None:

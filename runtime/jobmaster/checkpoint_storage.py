@@ -18,9 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runtime.checkpoint.cleanup import find_orphans
-from runtime.checkpoint.completed_store import CompletedCheckpoint, CompletedCheckpointStore, MemoryCompletedStore
-from runtime.checkpoint.errors import CheckpointStorageError, FencedError
+from runtime.checkpoint.completed_store import (
+    CheckpointPointer,
+    CompletedCheckpoint,
+    CompletedCheckpointStore,
+    MemoryCompletedStore,
+)
+from runtime.checkpoint.errors import CheckpointStorageError, FencedError, NotASnapshotError, StorageAwayError
 from runtime.checkpoint.file_completed_store import FileCompletedStore
+from runtime.checkpoint.handles import CheckpointMetadata
 from runtime.checkpoint.layout import (
     COMPLETED,
     SHARED,
@@ -29,7 +35,7 @@ from runtime.checkpoint.layout import (
     writer_of_directory,
     writer_of_file,
 )
-from runtime.checkpoint.locations import EVERYWHERE, AllowedRoots, to_uri
+from runtime.checkpoint.locations import EVERYWHERE, AllowedRoots, parent_of, to_uri
 from runtime.checkpoint.messages import (
     DeleteFiles,
     ForgetCheckpoints,
@@ -46,16 +52,21 @@ from runtime.common.config_options import ConfigurationError
 from runtime.core.clock import Clock
 from runtime.core.ids import CheckpointId, JobId
 from runtime.jobmaster.actions import StorageAction
-from runtime.jobmaster.events import StorageAnswered, Submitted, Tick
+from runtime.jobmaster.events import RecoveryDelayed, StorageAnswered, Submitted, Tick
 from runtime.state.handles import DamagedSnapshotError
 
 logger = logging.getLogger(__name__)
 
 RETRY_MS = 500.0
-"""Wait before a store is asked again that could not say whether a checkpoint is complete; doubled up to the next one.
-Until then no other checkpoint begins."""
+"""Wait before a store is asked again that could not say whether a checkpoint is complete, or what the job goes on from;
+doubled up to the next one. Until then no other checkpoint, or no attempt, begins."""
 MAX_RETRY_MS = 10_000.0
 CLOSE_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Recover:
+    """Read what the job goes on from; the storage was away."""
 
 
 def _open_nothing() -> CompletedCheckpointStore:
@@ -138,6 +149,7 @@ class StorageWorker:
         clock: for retries.
         post: takes answers, and a Tick when all is done, on the thread that does the work.
         is_inline: whether the driver's loop does the work by calling `step`; else a thread does.
+        is_taken_over: whether the job was an earlier JobMaster's: what it was to start from was there once.
     """
 
     def __init__(
@@ -146,8 +158,9 @@ class StorageWorker:
         settings: CheckpointSettings,
         job_id: JobId,
         clock: Clock,
-        post: Callable[[StorageAnswered | Tick], None],
+        post: Callable[[StorageAnswered | Submitted | RecoveryDelayed | Tick], None],
         is_inline: bool,
+        is_taken_over: bool = False,
     ) -> None:
         self._home = home
         self._settings = settings
@@ -155,9 +168,10 @@ class StorageWorker:
         self._clock = clock
         self._post = post
         self._is_inline = is_inline
+        self._is_taken_over = is_taken_over
         self._condition = threading.Condition()
         #: guarded by the condition; the first one is being performed
-        self._actions: deque[StorageAction] = deque()
+        self._actions: deque[StorageAction | _Recover] = deque()
         self._is_frozen = self._is_closed = False
         self._thread: threading.Thread | None = None
         # below: of whoever does the work
@@ -175,15 +189,17 @@ class StorageWorker:
 
     # --- the driver's thread ------------------------------------------------------------------------------------------
 
-    def recover(self) -> Submitted:
-        """What the job goes on from; may take a while. Before anything else."""
-        try:
-            return self._recover()
-        except (CheckpointStorageError, DamagedSnapshotError, OSError) as error:
-            text = str(error) if getattr(error, "is_self_explanatory", False) else f"{type(error).__name__}: {error}"
-            return Submitted(refusal=f"what the job is to go on from cannot be read: {text}")
+    def recover(self) -> Submitted | RecoveryDelayed:
+        """What the job goes on from; may take a while. Before anything else.
 
-    def put(self, action: StorageAction) -> None:
+        A storage that is away is asked again and again; what it says then is posted.
+        """
+        event = self._try_to_recover()
+        if isinstance(event, RecoveryDelayed):
+            self.put(_Recover())
+        return event
+
+    def put(self, action: StorageAction | _Recover) -> None:
         """Queue an action."""
         with self._condition:
             if self._is_frozen and not isinstance(action, StoreCheckpoint):
@@ -201,18 +217,18 @@ class StorageWorker:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every action has been performed."""
+        """Whether every action has been performed; what waits behind a recovery is not waited for."""
         with self._condition:
-            return not self._actions
+            return not self._actions or isinstance(self._actions[0], _Recover)
 
     def next_ms(self) -> float | None:
         """Inline only: monotonic ms at which `step` has something to do."""
-        return self._retry_at_ms if self._is_inline and not self.is_idle else None
+        return self._retry_at_ms if self._is_inline and self._actions else None
 
     def step(self) -> bool:
         """Inline only: perform what is due; returns whether there was anything."""
         worked = False
-        while self._is_inline and not self.is_idle and self._clock.monotonic_ms() >= self._retry_at_ms:
+        while self._is_inline and self._actions and self._clock.monotonic_ms() >= self._retry_at_ms:
             self._perform_first()
             worked = True
         return worked
@@ -253,6 +269,11 @@ class StorageWorker:
             action = self._actions[0]
             is_frozen = self._is_frozen
         match action:
+            case _Recover():
+                event = self._try_to_recover()
+                self._post(event)
+                if isinstance(event, RecoveryDelayed):
+                    return
             case ForgetCheckpoints() | DeleteFiles() | SweepOrphans() if is_frozen or self._is_fenced:
                 pass
             case StoreCheckpoint():
@@ -293,11 +314,12 @@ class StorageWorker:
             is_complete = self._opened().complete(CompletedCheckpoint(metadata, action.is_owned))
         except FencedError:
             is_complete = False
+        except NotASnapshotError as error:
+            return NotStored(checkpoint_id, str(error))
         except Exception:
             # whether it is recorded decides what the job goes on from: there is no guessing
             logger.warning("checkpoint %s of job %s is not recorded yet", checkpoint_id, self._job_id, exc_info=True)
-            self._retry_at_ms = self._clock.monotonic_ms() + self._retry_ms
-            self._retry_ms = min(2 * self._retry_ms, MAX_RETRY_MS)
+            self._wait()
             return None
         if not is_complete:
             self._is_fenced = True
@@ -306,6 +328,11 @@ class StorageWorker:
         if action.is_owned:
             self._directories.add(metadata.options.directory)
         return Stored(checkpoint_id, self._metadata_bytes)
+
+    def _wait(self) -> None:
+        """Ask again later."""
+        self._retry_at_ms = self._clock.monotonic_ms() + self._retry_ms
+        self._retry_ms = min(2 * self._retry_ms, MAX_RETRY_MS)
 
     def _quietly(self, work: Callable[[], None], what: str) -> None:
         """What fails leaves something behind that the cleanup of orphans finds."""
@@ -353,33 +380,76 @@ class StorageWorker:
             self._store = self._home.open_store()
         return self._store
 
+    def _try_to_recover(self) -> Submitted | RecoveryDelayed:
+        try:
+            submitted = self._recover()
+        except OSError as error:
+            text = _described(error)
+            logger.warning("what job %s is to go on from cannot be read yet: %s", self._job_id, text)
+            self._wait()
+            return RecoveryDelayed(f"cannot read yet what it is to go on from: {text}")
+        except (CheckpointStorageError, DamagedSnapshotError) as error:
+            submitted = Submitted(refusal=f"what the job is to go on from cannot be read: {_described(error)}")
+        self._retry_ms, self._retry_at_ms = RETRY_MS, 0.0
+        return submitted
+
     def _recover(self) -> Submitted:
         # a job that takes no checkpoints has none, and need not leave a log of them
         is_asked = self._settings.is_enabled or self._home.is_asked_always
         pointers = self._opened().retained() if is_asked else []
-        retained: list[CompletedCheckpoint] = []
-        damaged: list[CheckpointId] = []
-        damage = ""
-        for pointer in pointers:
-            try:
-                metadata = self._home.files.read_metadata(pointer.location)
-            except DamagedSnapshotError as error:
-                logger.error("checkpoint %s of job %s is left out: %s", pointer.checkpoint_id, self._job_id, error)
-                damage = str(error)
-                damaged.append(pointer.checkpoint_id)
-                continue
-            retained.append(CompletedCheckpoint(metadata, pointer.is_owned))
+        retained, damage = self._read(pointers)
         if pointers and not retained:
-            return Submitted(refusal=f"none of the job's {len(pointers)} checkpoints can be read: {damage}")
+            why = list(damage.values())[-1]
+            return Submitted(refusal=f"none of the job's {len(pointers)} checkpoints can be read: {why}")
         # their files are swept when an attempt begins: no later JobMaster must look for them
-        self._unforgotten.update(damaged)
+        self._unforgotten.update(damage)
         self._keeps = bool(retained)
         self._directories.update(checkpoint.location for checkpoint in retained if checkpoint.is_owned)
         restore = self._settings.restore
         if retained or restore is None:
             return Submitted(tuple(retained))
-        metadata = self._home.files.load(restore.path)
+        metadata = self._load(restore.path)
         return Submitted(initial=CompletedCheckpoint(metadata, restore.claim_mode is ClaimMode.CLAIM))
+
+    def _read(self, pointers: Sequence[CheckpointPointer]) -> tuple[list[CompletedCheckpoint], dict[CheckpointId, str]]:
+        """Checkpoints that can be read, oldest first, and what is wrong with the others.
+
+        Raises:
+            OSError: the storage cannot be reached, or is away.
+        """
+        read: dict[CheckpointId, CompletedCheckpoint] = {}
+        damage: dict[CheckpointId, str] = {}
+        #: where the storage is known to be there, from which on what cannot be found is gone
+        present: set[str] = set()
+        for pointer in sorted(pointers, key=lambda pointer: self._is_present(pointer.location), reverse=True):
+            try:
+                metadata = self._home.files.read_metadata(pointer.location)
+            except StorageAwayError as error:
+                if parent_of(pointer.location) not in present:
+                    raise
+                damage[pointer.checkpoint_id] = str(error)
+            except DamagedSnapshotError as error:
+                damage[pointer.checkpoint_id] = str(error)
+            else:
+                read[pointer.checkpoint_id] = CompletedCheckpoint(metadata, pointer.is_owned)
+                present.add(parent_of(pointer.location))
+        for checkpoint_id, why in damage.items():
+            logger.error("checkpoint %s of job %s is left out: %s", checkpoint_id, self._job_id, why)
+        return [read[pointer.checkpoint_id] for pointer in pointers if pointer.checkpoint_id in read], damage
+
+    def _is_present(self, location: str) -> bool:
+        return self._home.files.file_system.exists(location)
+
+    def _load(self, path: str) -> CheckpointMetadata:
+        """What the user has named; what an earlier JobMaster may have seen there can only be away."""
+        files = self._home.files
+        try:
+            return files.load(path)
+        except NotASnapshotError as error:
+            directory = files.directory_of(path)
+            if self._is_taken_over and not files.file_system.exists(directory):
+                raise StorageAwayError(directory) from error
+            raise
 
     def _remove_job_directory(self) -> None:
         if self._home.root is None:
@@ -407,3 +477,7 @@ class StorageWorker:
             return False
         log = FileCompletedStore(self._home.root, self._job_id, epoch, files, "")
         return log.last_entry().leader_epoch > epoch
+
+
+def _described(error: Exception) -> str:
+    return str(error) if getattr(error, "is_self_explanatory", False) else f"{type(error).__name__}: {error}"

@@ -174,6 +174,9 @@ class JobCheckpoints:
         #: what the current attempt was restored from; None: it started empty
         self._restored: CompletedCheckpoint | None = None
         self.report: RestoreReport | None = None
+        self._is_recovered = self._has_deployed = False
+        #: whether the job has ended without going on from what it had
+        self.are_left_alone = False
 
     def at(self, now_ms: float, wall_ms: int) -> None:
         """Set the time, before each event of the machine."""
@@ -206,6 +209,7 @@ class JobCheckpoints:
 
     def recover(self, retained: Sequence[CompletedCheckpoint], initial: CompletedCheckpoint | None) -> None:
         """What there is to go on from; once, before the first attempt."""
+        self._is_recovered = True
         self._coordinator.recover(retained, initial)
 
     @property
@@ -228,6 +232,7 @@ class JobCheckpoints:
 
     def deployed(self, assignment: Assignment | None) -> None:
         """An attempt was told to go on from that."""
+        self._has_deployed = True
         self._restored = self._coordinator.restore_point()
         if assignment is not None:
             self.report = assignment.report
@@ -334,6 +339,10 @@ class JobCheckpoints:
         self.attempt_ended(f"the job is {state.value}")
         if self._rescale is not None:
             self._answer_rescale(f"the job is {state.value}")
+        self.are_left_alone = not (self._has_deployed if state is JobState.FAILED else self._is_recovered)
+        if self.are_left_alone:
+            # what has kept the job from going on says nothing of its state
+            return
         self._handle(JobEnded(is_failed=state is JobState.FAILED, is_canceled=state is JobState.CANCELED))
 
     # --- messages -----------------------------------------------------------------------------------------------------

@@ -105,7 +105,8 @@ class JobMasterDriver:
             CheckpointCoordinator(settings, graph.job_id, home.root, home.leader_epoch, home.new_name),
             max_slots,
         )
-        self._storage = StorageWorker(home, settings, graph.job_id, clock, self.post, is_inline)
+        is_taken_over = first_attempt > FIRST_ATTEMPT
+        self._storage = StorageWorker(home, settings, graph.job_id, clock, self.post, is_inline, is_taken_over)
         self._provider = create_provider(self.post)
         self._lock = threading.Lock()
         self._begun = self._closed = False
@@ -237,7 +238,10 @@ class JobMasterDriver:
         return max(0.0, deadline - self._clock.monotonic_ms())
 
     def _begin(self) -> bool:
-        """Submit the job, with what it goes on from, before anything else happens to it."""
+        """Submit the job, with what it goes on from, before anything else happens to it.
+
+        If that cannot be read it is submitted later, and may be cancelled before.
+        """
         if self._begun:
             return False
         self._begun = True

@@ -26,6 +26,13 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True)
+class RecoveryDelayed:
+    """What the job should go on from cannot be read yet, for its storage is away; Submitted follows."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class SlotMessageReceived:
     """A message came in over an authenticated control stream."""
 
@@ -114,6 +121,7 @@ class Tick:
 
 JobMasterEvent = (
     Submitted
+    | RecoveryDelayed
     | SlotMessageReceived
     | SlotLost
     | StageEnded

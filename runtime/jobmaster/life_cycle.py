@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from random import Random
 
 from runtime.checkpoint.assignment import Assignment, StateAssignmentError
@@ -42,6 +43,7 @@ from runtime.jobmaster.events import (
     CancelRequested,
     CheckpointRequested,
     JobMasterEvent,
+    RecoveryDelayed,
     RescaleRequested,
     SavepointRequested,
     SlotLost,
@@ -139,6 +141,8 @@ class JobMasterMachine:
         self._is_planned = False
         self._exceptions = ExceptionHistory()
         self._submitted = False
+        #: why it is not known yet what the job goes on from
+        self._waiting_for = ""
         #: the current attempt, or the last one; before the first one of no number
         self._run = AttemptRun(graph, self.attempt, self._act, self._tell)
         self._regions = self._watch_regions()
@@ -197,6 +201,9 @@ class JobMasterMachine:
             case RescaleRequested():
                 self._tell(f"{event}")
                 self._on_rescale(event)
+            case RecoveryDelayed(cause):
+                self._tell(f"{event}")
+                self._waiting_for = cause
             case Submitted():
                 self._tell("Submitted")
                 self._on_submitted(event)
@@ -229,6 +236,8 @@ class JobMasterMachine:
             checkpoints=self._checkpoints.statistics(),
             parallelism={v.vertex_id: v.parallelism for v in self.graph.vertices},
             restored_from=self._checkpoints.report,
+            waiting_for="" if self.state.is_terminal else self._waiting_for,
+            leaves_checkpoints=self._checkpoints.are_left_alone,
         )
 
     def story(self) -> tuple[str, ...]:
@@ -271,6 +280,7 @@ class JobMasterMachine:
         if self._submitted:
             raise IllegalTransitionError("the job was submitted twice", self._story)
         self._submitted = True
+        self._waiting_for = ""
         if self.state is not JobState.CREATED:
             return
         if event.refusal is not None:
@@ -615,6 +625,9 @@ class JobMasterMachine:
             if failure is not None:
                 self._exceptions.add_suppressed(cause, is_symptom, failure)
             return
+        if cause.is_damaged_snapshot and not self._is_restoring(slot):
+            # who has restored has read all of it: what is broken now is a copy on that machine
+            cause = replace(cause, is_damaged_snapshot=False)
         goes_alone = slot is not None and self._may_fail_alone(cause)
         decision = decide_restart(cause, self.phase, self._now_ms, self._checkpoints, self._restart_strategy)
         cause, self._restart_at_ms, self._is_planned = decision.cause, decision.restart_at_ms, decision.is_planned
@@ -714,6 +727,10 @@ class JobMasterMachine:
     def _is_working(self) -> bool:
         """Whether the job runs, in part at least."""
         return self.state is JobState.RUNNING or (self.state is JobState.RESTARTING and self.phase is Phase.STARTED)
+
+    def _is_restoring(self, slot: SlotId | None) -> bool:
+        """Whether tasks are being made and restored, in the slot's region at least."""
+        return self.phase is Phase.DEPLOYING or (slot is not None and self._regions.is_deploying(slot))
 
     def _is_going_down(self, slot: SlotId) -> bool:
         """Whether a slot is expected to leave, with the whole job or with its region."""

@@ -75,6 +75,11 @@ class RegionRestarts:
         restart = self._restarts.get(self._run.execution.region_of(slot).index)
         return restart is not None and restart.phase in (*TEARDOWN, Phase.IDLE)
 
+    def is_deploying(self, slot: SlotId) -> bool:
+        """Whether the tasks of the slot's region are being made and restored."""
+        restart = self._restarts.get(self._run.execution.region_of(slot).index)
+        return restart is not None and restart.phase is Phase.DEPLOYING
+
     def failure(self, slot: SlotId) -> Failure | None:
         """Why the tasks of a slot's region are being cancelled; None: they are not."""
         restart = self._restarts.get(self._run.execution.region_of(slot).index)

@@ -80,6 +80,10 @@ class JobStatusSnapshot:
     """Of each vertex: that of the graph, until the job is rescaled."""
     restored_from: RestoreReport | None = None
     """What the state that the job started from was matched with; None: it started empty."""
+    waiting_for: str = ""
+    """Why the first attempt does not begin yet, unless it is for slots; empty when nothing is missing."""
+    leaves_checkpoints: bool = False
+    """Whether the job has ended without going on from what it had: that stays, whatever its retention."""
 
 
 @dataclass(slots=True)

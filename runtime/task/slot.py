@@ -531,9 +531,9 @@ class Slot:
         """Writes a task's files of a checkpoint."""
         return TaskStateWriter(self._file_system(), options, checkpoint_id, task, self._retries)
 
-    def state_reader(self) -> TaskStateReader:
-        """Reads and verifies files of checkpoints."""
-        return TaskStateReader(self._file_system(), self._retries)
+    def state_reader(self, location: str | None) -> TaskStateReader:
+        """Reads and verifies files of the checkpoint or savepoint in a directory."""
+        return TaskStateReader(self._file_system(), self._retries, location)
 
     def working_directory(self) -> Path:
         """Local; for as long as the slot lives."""

@@ -82,7 +82,7 @@ class SlotServices(CheckpointServices, Protocol):
     keeps_finished_open: bool
     """Whether the state of tasks that have finished is asked for."""
 
-    def state_reader(self) -> TaskStateReader: ...
+    def state_reader(self, location: str | None) -> TaskStateReader: ...
 
     def working_directory(self) -> Path:
         """Local; for as long as the slot lives."""
@@ -261,11 +261,12 @@ class Task:
 
         Raises:
             DamagedSnapshotError: a file of the snapshot is missing or not what was written.
+            OSError: the snapshot's storage cannot be reached, or is away.
             Exception: whatever an operator raised.
         """
         started = self._clock.monotonic_ms()
         restore = self.deployment.restore
-        files = self._services.state_reader()
+        files = self._services.state_reader(None if restore is None else restore.location)
         self.chain.initialize_state(
             operator_snapshots(restore, self.deployment.vertex, self.task_id, files, self._working_directory)
         )

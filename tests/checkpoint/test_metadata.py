@@ -11,7 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.checkpoint.errors import LocationNotAllowedError, NewerSnapshotError, NotASnapshotError
+from runtime.checkpoint.errors import (
+    LocationNotAllowedError,
+    NewerSnapshotError,
+    NotASnapshotError,
+    StorageAwayError,
+)
 from runtime.checkpoint.handles import (
     ChannelState,
     CheckpointMetadata,
@@ -160,6 +165,23 @@ def test_a_path_that_is_no_savepoint_says_what_it_lacks(snapshots: SnapshotFiles
     (tmp_path / "flink" / "_metadata").write_bytes(b"\x49\x60\x67\x2d\x00\x00\x00\x05")
     with pytest.raises(NotASnapshotError, match="it does not begin with 'tidemark-snapshot'"):
         snapshots.load(str(tmp_path / "flink"))
+
+
+def test_metadata_that_are_gone_with_their_directory_may_be_away(
+    snapshots: SnapshotFiles, files: FaultyFileSystem, tmp_path: Path
+) -> None:
+    metadata = a_savepoint(snapshots, tmp_path / "sp")
+    directory, aside = tmp_path / "sp", tmp_path / "aside"
+    directory.rename(aside)
+    with pytest.raises(StorageAwayError, match="its storage is away"):
+        snapshots.read_metadata(to_uri(directory))
+
+    def come_back(operation: str, uri: str) -> None:
+        if operation == "exists" and aside.exists():
+            aside.rename(directory)
+
+    files.fail = come_back
+    assert snapshots.read_metadata(to_uri(directory)) == metadata
 
 
 def test_a_newer_version_is_refused_with_what_to_do(snapshots: SnapshotFiles, tmp_path: Path) -> None:

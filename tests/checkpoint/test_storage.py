@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from runtime.checkpoint.errors import StorageAwayError
 from runtime.checkpoint.file_system import ArrowFileSystem
-from runtime.checkpoint.layout import writer_of_file
+from runtime.checkpoint.layout import METADATA, writer_of_file
 from runtime.checkpoint.locations import local_path, name_of, parent_of, to_uri
 from runtime.checkpoint.storage import TaskStateReader, TaskStateWriter, write_once
 from runtime.core.ids import CheckpointId
@@ -171,6 +172,64 @@ def test_a_storage_that_cannot_be_reached_is_no_damage(
     files.fail = failing("nothing")
     with pytest.raises(FileNotFoundError):
         reader.download(handle, tmp_path / "no such directory" / "copy")
+
+
+def comes_back(files: FaultyFileSystem, operation: str, aside: Path, directory: Path) -> None:
+    """Have a directory that was moved aside be back before the next such operation."""
+
+    def come_back(called: str, uri: str) -> None:
+        if called == operation and aside.exists():
+            aside.rename(directory)
+
+    files.fail = come_back
+
+
+def test_a_file_is_missing_only_if_the_metadata_of_its_snapshot_are_there(
+    writer: TaskStateWriter, files: FaultyFileSystem, tmp_path: Path
+) -> None:
+    handle, shared = writer.write("state", b"content"), writer.write("table", b"rows", shared=True)
+    location = options_of(tmp_path, 4, 2, 1).directory
+    directory, job = local_path(location), local_path(location).parent
+    (directory / METADATA).touch()
+    reader = TaskStateReader(files, NO_PAUSES, location)
+    assert (reader.read(handle), reader.read(shared)) == (b"content", b"rows")
+    reads: list[Callable[[FileHandle], object]] = [
+        reader.read,
+        reader.verify,
+        lambda file: reader.read_range(file, 0, 2),
+        lambda file: reader.download(file, tmp_path / "copy"),
+    ]
+    aside = tmp_path / "aside"
+    for file in (handle, shared):
+        local_path(file.uri).rename(aside)
+        for read in reads:
+            with pytest.raises(DamagedSnapshotError, match="it is missing"):
+                read(file)
+        aside.rename(local_path(file.uri))
+    job.rename(aside)
+    for file in (handle, shared):
+        for read in reads:
+            with pytest.raises(StorageAwayError, match=r"chk-4-2\.1: its storage is away"):
+                read(file)
+    assert not (tmp_path / "copy").exists()
+    # what is written meanwhile into the place that is mounted on makes no difference
+    (job / "shared").mkdir(parents=True)
+    with pytest.raises(StorageAwayError):
+        reader.read(shared)
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_storage_that_comes_back_while_it_is_looked_for_has_lost_nothing(
+    is_shared: bool, writer: TaskStateWriter, files: FaultyFileSystem, tmp_path: Path
+) -> None:
+    handle = writer.write("state", b"content", shared=is_shared)
+    location = options_of(tmp_path, 4, 2, 1).directory
+    directory, aside = local_path(location).parent, tmp_path / "aside"
+    local_path(location).mkdir(exist_ok=True)
+    (local_path(location) / METADATA).touch()
+    directory.rename(aside)
+    comes_back(files, "exists", aside, directory)
+    assert TaskStateReader(files, NO_PAUSES, location).read(handle) == b"content"
 
 
 def test_a_write_that_succeeded_without_saying_so_is_recognised(files: FaultyFileSystem, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ that was completed by whoever was entitled to.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from runtime.checkpoint.cleanup import find_orphans
 from runtime.checkpoint.completed_store import CompletedCheckpoint
-from runtime.checkpoint.errors import FencedError
+from runtime.checkpoint.errors import FencedError, NotASnapshotError, StorageAwayError
 from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.file_system import ArrowFileSystem, CheckpointFileSystem
 from runtime.checkpoint.handles import CheckpointMetadata
@@ -270,9 +271,57 @@ def test_a_damaged_log_is_not_guessed_at(tmp_path: Path) -> None:
             leader.store.retained()
 
 
+def test_a_log_that_is_away_is_not_an_empty_one(tmp_path: Path) -> None:
+    leader = JobMaster(tmp_path, 1)
+    assert leader.checkpoint(1, 10)
+    later = stored(leader.files, options_of(tmp_path, 2), 2, 20)
+    leader.snapshots.write_metadata(later)
+    directory, aside = tmp_path / JOB, tmp_path / "aside"
+    directory.rename(aside)
+    calls: list[Callable[[], object]] = [
+        lambda: leader.store.complete(CompletedCheckpoint(later)),
+        lambda: leader.store.remove([CheckpointId(1)]),
+        leader.store.retained,
+    ]
+    for call in calls:
+        with pytest.raises(StorageAwayError):
+            call()
+    aside.rename(directory)
+    assert leader.store.complete(CompletedCheckpoint(later))
+    assert [pointer.checkpoint_id for pointer in leader.store.retained()] == [1, 2]
+
+
+def test_a_checkpoint_whose_metadata_were_written_elsewhere_is_not_complete(tmp_path: Path) -> None:
+    leader = JobMaster(tmp_path, 1)
+    assert leader.checkpoint(1, 10)
+    with pytest.raises(NotASnapshotError, match="its _metadata file is gone"):
+        leader.store.complete(CompletedCheckpoint(stored(leader.files, options_of(tmp_path, 2), 2, 20)))
+    assert restored_keys(tmp_path) == 10
+
+
+def test_who_takes_over_while_the_log_seems_empty_finds_what_is_in_it(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    leader = JobMaster(tmp_path, 1, files=files)
+    for number in range(1, 6):
+        assert leader.checkpoint(number, number)
+    log = local_path(completed_directory(to_uri(tmp_path), JOB))
+    aside = tmp_path / "aside"
+    log.rename(aside)
+
+    def come_back(operation: str, uri: str) -> None:
+        if operation == "make_directory" and aside.exists():
+            aside.rename(log)
+
+    files.fail = come_back
+    store = FileCompletedStore.open(to_uri(tmp_path), JOB, 2, files, "epoch 2", NO_PAUSES)
+    assert [pointer.checkpoint_id for pointer in store.retained()] == [1, 2, 3, 4, 5]
+    assert not leader.checkpoint(6, 6), "it was replaced"
+
+
 def test_the_log_stays_short(tmp_path: Path) -> None:
     leader = JobMaster(tmp_path, 1)
     metadata = stored(leader.files, options_of(tmp_path, 1))
+    leader.snapshots.write_metadata(metadata)
     for number in range(1, 30):
         assert leader.store.complete(CompletedCheckpoint(replace(metadata, checkpoint_id=CheckpointId(number))))
         leader.store.remove([CheckpointId(number - 2)])

@@ -5,16 +5,22 @@ What a job delivers is compared with a plain model of it: for every key the valu
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
+from runtime.checkpoint.completed_store import CompletedCheckpointStore
 from runtime.checkpoint.settings import CheckpointSettings
+from runtime.checkpoint.storage import Retries
 from runtime.common import Types
 from runtime.common.configuration import Configuration
 from runtime.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
@@ -26,6 +32,8 @@ from runtime.jobmaster.driver import JobRequestError
 from runtime.jobmaster.events import AfterSavepoint
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.rescaling import RescaleError, rescaled
+from runtime.state.handles import DamagedSnapshotError
+from runtime.task.slot import Slot
 from runtime.testing.clock import ManualClock
 from runtime.testing.collecting_sink import CollectingSink, collected_records
 from tests.datastream.running import environment
@@ -129,6 +137,18 @@ def fail_at(*values: int) -> None:
     HOOKS["map"] = look
 
 
+def record_values() -> list[int]:
+    """What is processed from now on."""
+    seen: list[int] = []
+
+    def look(value: int) -> int:
+        seen.append(value)
+        return value
+
+    HOOKS["map"] = look
+    return seen
+
+
 def completed(cluster: MiniCluster) -> int:
     return cluster.driver.status().checkpoints.counts.completed
 
@@ -202,11 +222,12 @@ def test_a_damaged_checkpoint_is_found_before_a_record_is_processed_and_the_one_
     step_until(cluster, lambda: completed(cluster) == 3)
     fail_at(*range(COUNT))
     step_until(cluster, lambda: cluster.driver.status().state is JobState.RESTARTING)
-    HOOKS.clear()
+    seen = record_values()
     (job,) = root.iterdir()
     newest = max(job.glob("chk-*"), key=lambda path: int(path.name.split("-")[1]))
     flip_a_byte_of(newest)
     step_until(cluster, lambda: cluster.driver.status().checkpoints.counts.restored == 2)
+    assert seen == []
     status = cluster.driver.status()
     damaged = int(newest.name.split("-")[1])
     assert status.checkpoints.latest_restored is not None
@@ -214,6 +235,67 @@ def test_a_damaged_checkpoint_is_found_before_a_record_is_processed_and_the_one_
     assert status.restarts <= 2
     assert "is damaged" in status.exceptions[-1].cause.message
     assert run(cluster) is JobState.FINISHED
+    assert seen[-1] == COUNT - 1
+    records = collected_records(tmp_path / "out")
+    for key in range(KEYS):
+        numbers = range(key, COUNT, KEYS)
+        times = Counter(c for k, c, _ in records if k == key)
+        assert set(times) == set(range(1, len(numbers) + 1)), f"key {key}"
+        # what was committed with the damaged one is written again, and nothing else
+        assert set(times.values()) == {1, 2}
+        assert max((c, s) for k, c, s in records if k == key)[1] == sum(numbers)
+
+
+def a_job_that_fails(tmp_path: Path, options: Mapping[str, str] | None = None) -> tuple[MiniCluster, Path]:
+    """A job that waits for its restart behind three checkpoints, and the directory of those."""
+    root = tmp_path / "checkpoints"
+    cluster = cluster_of(
+        running_sums(tmp_path / "out", options={"execution.checkpointing.dir": root.as_uri(), **(options or {})})
+    )
+    step_until(cluster, lambda: completed(cluster) == 3)
+    fail_at(*range(COUNT))
+    step_until(cluster, lambda: cluster.driver.status().state is JobState.RESTARTING)
+    HOOKS.clear()
+    (job,) = root.iterdir()
+    return cluster, job
+
+
+@pytest.mark.parametrize("num_retained", ["1", "2"])
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_a_storage_that_is_away_while_a_job_is_restored_is_no_damage(
+    backend: str, num_retained: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.execution.mini_cluster.Slot", partial(Slot, retries=Retries(())))
+    options = {"execution.checkpointing.num-retained": num_retained, "state.backend.type": backend}
+    cluster, job = a_job_that_fails(tmp_path, options)
+    aside, before = tmp_path / "aside", cluster.driver.status().restarts
+    job.rename(aside)
+    seen = record_values()
+    step_until(cluster, lambda: cluster.driver.status().restarts > before + 1, 200_000)
+    assert seen == []
+    assert "its storage is away" in cluster.driver.status().exceptions[-1].cause.message
+    assert not job.exists()
+    aside.rename(job)
+    assert run(cluster) is JobState.FINISHED
+    assert_exact(tmp_path / "out")
+
+
+@pytest.mark.parametrize("num_retained", ["1", "2"])
+def test_what_a_task_that_runs_finds_broken_is_not_its_checkpoint(num_retained: str, tmp_path: Path) -> None:
+    cluster, job = a_job_that_fails(tmp_path, {"execution.checkpointing.num-retained": num_retained})
+    kept = sorted(path.name for path in job.glob("chk-*"))
+    step_until(cluster, lambda: cluster.driver.status().state is JobState.RUNNING)
+    restarts = cluster.driver.status().restarts
+
+    def break_once(value: int) -> int:
+        HOOKS.clear()
+        raise DamagedSnapshotError("/local/db", "block checksum mismatch")
+
+    HOOKS["map"] = break_once
+    step_until(cluster, lambda: cluster.driver.status().restarts > restarts)
+    assert sorted(path.name for path in job.glob("chk-*")) == kept
+    assert run(cluster) is JobState.FINISHED
+    assert_exact(tmp_path / "out")
 
 
 def test_when_all_are_damaged_the_job_fails_and_says_so(tmp_path: Path) -> None:
@@ -367,13 +449,7 @@ def test_a_job_is_rescaled_while_it_runs(unaligned: str, tmp_path: Path) -> None
 def test_a_job_that_takes_no_checkpoints_can_be_saved_and_rescaled_too(tmp_path: Path) -> None:
     options = {"execution.checkpointing.interval": "0"}
     cluster = cluster_of(running_sums(tmp_path / "out", 1, options, count=None))
-    seen: list[int] = []
-
-    def look(value: int) -> int:
-        seen.append(value)
-        return value
-
-    HOOKS["map"] = look
+    seen = record_values()
     step_until(cluster, lambda: len(seen) > 300)
     result_of(cluster, cluster.driver.rescale(dict.fromkeys(cluster.driver.status().parallelism, 2)))
     step_until(cluster, lambda: len(seen) > 600)
@@ -428,6 +504,56 @@ def test_another_jobmaster_of_the_same_job_goes_on_with_it(tmp_path: Path) -> No
     step_until(second, lambda: second.driver.status().checkpoints.counts.restored == 1)
     assert run(second) is JobState.FINISHED
     assert_exact(tmp_path / "out")
+
+
+def test_another_jobmaster_waits_for_a_storage_that_is_away(tmp_path: Path) -> None:
+    options = {"execution.checkpointing.dir": (tmp_path / "checkpoints").as_uri()}
+    graph = running_sums(tmp_path / "out", options=options).create_job_graph("sums")
+    record_run("mini-cluster")
+    first = MiniCluster(graph, ClientOutputs(), ManualClock(1_000_000), home_of(graph, 1))
+    step_until(first, lambda: completed(first) == 4)
+    first.driver.abandon()
+    run(first)
+    home = home_of(graph, 2)
+    is_away = True
+
+    def open_store() -> CompletedCheckpointStore:
+        if is_away:
+            raise OSError(errno.EIO, "the storage cannot be reached")
+        return home.open_store()
+
+    clock = ManualClock(2_000_000)
+    second = MiniCluster(graph, ClientOutputs(), clock, replace(home, open_store=open_store))
+    step_until(second, lambda: clock.now_ms() > 2_060_000)
+    status = second.driver.status()
+    assert (status.state, status.exceptions, status.slots) == (JobState.CREATED, (), ())
+    assert "the storage cannot be reached" in status.waiting_for
+    is_away = False
+    assert run(second) is JobState.FINISHED
+    assert second.driver.status().checkpoints.counts.restored == 1
+    assert second.driver.status().exceptions == ()
+    assert_exact(tmp_path / "out")
+
+
+def test_a_job_that_waits_for_its_storage_can_be_cancelled_and_loses_nothing(tmp_path: Path) -> None:
+    options = {"execution.checkpointing.dir": (tmp_path / "checkpoints").as_uri()}
+    graph = running_sums(tmp_path / "out", options=options).create_job_graph("sums")
+    record_run("mini-cluster")
+    first = MiniCluster(graph, ClientOutputs(), ManualClock(1_000_000), home_of(graph, 1))
+    step_until(first, lambda: completed(first) == 4)
+    first.driver.abandon()
+    run(first)
+    kept = sorted((tmp_path / "checkpoints").rglob("*"))
+
+    def open_store() -> CompletedCheckpointStore:
+        raise OSError(errno.EIO, "the storage cannot be reached")
+
+    home = replace(home_of(graph, 2), open_store=open_store)
+    second = MiniCluster(graph, ClientOutputs(), ManualClock(2_000_000), home)
+    step_until(second, lambda: second.driver.status().waiting_for != "")
+    second.cancel()
+    assert run(second) is JobState.CANCELED
+    assert sorted((tmp_path / "checkpoints").rglob("*")) == kept
 
 
 def test_a_jobmaster_that_was_replaced_completes_no_checkpoint_and_ends(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import errno
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from runtime.common.config_options import ConfigurationError
 from runtime.core.checkpointing import CheckpointOptions
 from runtime.core.ids import Attempt, CheckpointId, JobId
 from runtime.jobmaster.checkpoint_storage import MAX_RETRY_MS, RETRY_MS, CheckpointHome, StorageWorker
-from runtime.jobmaster.events import StorageAnswered, Tick
+from runtime.jobmaster.events import RecoveryDelayed, StorageAnswered, Submitted, Tick
 from runtime.testing.checkpoint_store import MemoryCheckpointStore
 from runtime.testing.clock import ManualClock
 from tests.support.waiting import wait_until
@@ -41,6 +43,8 @@ class Rig:
         *,
         is_inline: bool = True,
         epoch: int = 0,
+        is_taken_over: bool = False,
+        failures: Iterable[OSError] = (),
     ) -> None:
         self.root = root.as_uri()
         self.clock = ManualClock(0)
@@ -51,11 +55,43 @@ class Rig:
         )
         if store is not None:
             home = replace(home, open_store=lambda: store)
-        self.worker = StorageWorker(home, settings, JOB, self.clock, self.posted.append, is_inline)
+        failing, open_store = iter(failures), home.open_store
+
+        def open_in_the_end() -> CompletedCheckpointStore:
+            for failure in failing:
+                raise failure
+            return open_store()
+
+        home = replace(home, open_store=open_in_the_end)
+        self.worker = StorageWorker(home, settings, JOB, self.clock, self.posted.append, is_inline, is_taken_over)
 
     @property
     def answers(self) -> list[Any]:
         return [event.answer for event in self.posted if isinstance(event, StorageAnswered)]
+
+    def recover(self) -> Submitted:
+        submitted = self.worker.recover()
+        assert isinstance(submitted, Submitted)
+        return submitted
+
+    def recover_when_it_is_back(self, is_back: Callable[[int], None]) -> tuple[list[float], Submitted]:
+        """Try again when that is due, after a call with the number of tries so far; the waits, and what is found."""
+        assert isinstance(self.worker.recover(), RecoveryDelayed)
+        waits: list[float] = []
+        while not any(isinstance(event, Submitted) for event in self.posted):
+            is_back(len(waits) + 1)
+            due_ms = self.worker.next_ms()
+            assert due_ms is not None
+            assert self.worker.is_idle, "nothing is waited for at the job's end"
+            waits.append(due_ms - self.clock.monotonic_ms())
+            self.clock.advance(int(waits[-1]))
+            assert self.worker.step()
+        assert self.worker.next_ms() is None
+        *delays, submitted, tick = self.posted
+        assert all(isinstance(event, RecoveryDelayed) for event in delays)
+        assert isinstance(submitted, Submitted)
+        assert tick == Tick()
+        return waits, submitted
 
     def metadata(self, number: int, attempt: int = 0) -> CheckpointMetadata:
         directory = checkpoint_directory(self.root, JOB, CheckpointId(number), 0, Attempt(attempt))
@@ -127,7 +163,7 @@ def test_a_store_that_cannot_say_is_asked_until_it_can(applies: bool, tmp_path: 
 def test_whoever_has_been_replaced_is_told(tmp_path: Path) -> None:
     first = Rig(tmp_path, epoch=1)
     first.store(1)
-    Rig(tmp_path, epoch=2).worker.recover()
+    Rig(tmp_path, epoch=2).recover()
     first.store(2)
     assert [type(a) for a in first.answers] == [Stored, NotStored]
     assert first.answers[1].is_fenced
@@ -136,7 +172,7 @@ def test_whoever_has_been_replaced_is_told(tmp_path: Path) -> None:
 
 
 def test_one_that_was_replaced_before_its_first_checkpoint_is_told_too(tmp_path: Path) -> None:
-    Rig(tmp_path, epoch=2).worker.recover()
+    Rig(tmp_path, epoch=2).recover()
     late = Rig(tmp_path, epoch=1)
     late.store(1)
     assert late.answers[0].is_fenced
@@ -159,7 +195,7 @@ def test_nothing_is_deleted_for_a_job_that_another_jobmaster_goes_on_with(tmp_pa
     rig.worker.put(DeleteFiles((), (f"{rig.root}/{JOB}/chk-1-0.0",)))
     rig.worker.step()
     rig.worker.close()
-    assert [c.checkpoint_id for c in Rig(tmp_path, epoch=1).worker.recover().retained] == [1]
+    assert [c.checkpoint_id for c in Rig(tmp_path, epoch=1).recover().retained] == [1]
 
 
 def test_what_older_attempts_have_left_is_swept(tmp_path: Path, memory: MemoryCheckpointStore) -> None:
@@ -178,7 +214,7 @@ def test_what_older_attempts_have_left_is_swept(tmp_path: Path, memory: MemoryCh
 def test_a_new_jobmaster_finds_what_the_one_before_has_completed(tmp_path: Path) -> None:
     first = Rig(tmp_path)
     stored = [first.store(1), first.store(2)]
-    submitted = Rig(tmp_path, epoch=1).worker.recover()
+    submitted = Rig(tmp_path, epoch=1).recover()
     assert submitted.retained == tuple(CompletedCheckpoint(m) for m in stored)
 
 
@@ -192,7 +228,7 @@ def test_a_damaged_one_is_left_out(tmp_path: Path) -> None:
     first.store(1)
     first.store(2)
     damage(tmp_path, 2)
-    assert [c.checkpoint_id for c in Rig(tmp_path, epoch=1).worker.recover().retained] == [1]
+    assert [c.checkpoint_id for c in Rig(tmp_path, epoch=1).recover().retained] == [1]
 
 
 def test_a_damaged_one_is_forgotten_before_its_files_are_swept(tmp_path: Path) -> None:
@@ -201,13 +237,13 @@ def test_a_damaged_one_is_forgotten_before_its_files_are_swept(tmp_path: Path) -
     first.store(2)
     damage(tmp_path, 2)
     second = Rig(tmp_path, epoch=1)
-    (left,) = second.worker.recover().retained
+    (left,) = second.recover().retained
     second.worker.put(SweepOrphans(Attempt(1), (left.metadata,)))
     second.worker.step()
     assert not (tmp_path / JOB / "chk-2-0.0").exists()
     # the next one reads what there is, and finds nothing that is missing
     third = Rig(tmp_path, epoch=2)
-    assert [c.checkpoint_id for c in third.worker.recover().retained] == [1]
+    assert [c.checkpoint_id for c in third.recover().retained] == [1]
     pointers = FileCompletedStore(tmp_path.as_uri(), JOB, 2, default_file_system(), "").retained()
     assert [pointer.checkpoint_id for pointer in pointers] == [1]
 
@@ -215,7 +251,7 @@ def test_a_damaged_one_is_forgotten_before_its_files_are_swept(tmp_path: Path) -
 def test_a_job_of_which_all_are_damaged_does_not_begin_anew(tmp_path: Path) -> None:
     Rig(tmp_path).store(1)
     damage(tmp_path, 1)
-    refusal = Rig(tmp_path, epoch=1).worker.recover().refusal
+    refusal = Rig(tmp_path, epoch=1).recover().refusal
     assert refusal is not None
     assert "none of the job's 1 checkpoints can be read" in refusal
 
@@ -227,25 +263,133 @@ def test_a_job_is_started_from_a_savepoint_unless_it_has_checkpoints_of_its_own(
     saved = Rig(tmp_path / "saved").store(7, is_recorded=False)
     settings = replace(SETTINGS, restore=RestoreSettings(saved.options.directory, mode))
     rig = Rig(tmp_path / "own", settings=settings)
-    assert rig.worker.recover().initial == CompletedCheckpoint(saved, is_owned=mode is ClaimMode.CLAIM)
+    assert rig.recover().initial == CompletedCheckpoint(saved, is_owned=mode is ClaimMode.CLAIM)
     rig.store(8)
-    again = Rig(tmp_path / "own", settings=settings, epoch=1).worker.recover()
+    again = Rig(tmp_path / "own", settings=settings, epoch=1).recover()
     assert again.initial is None
     assert [c.checkpoint_id for c in again.retained] == [8]
 
 
 def test_a_path_that_is_none_is_a_refusal(tmp_path: Path) -> None:
     settings = replace(SETTINGS, restore=RestoreSettings(str(tmp_path / "nothing")))
-    refusal = Rig(tmp_path / "own", settings=settings).worker.recover().refusal
+    refusal = Rig(tmp_path / "own", settings=settings).recover().refusal
     assert refusal is not None
     assert "is no checkpoint or savepoint" in refusal
 
 
 def test_a_job_without_checkpoints_leaves_no_log_of_them(tmp_path: Path) -> None:
     rig = Rig(tmp_path, settings=CheckpointSettings())
-    assert rig.worker.recover().retained == ()
+    assert rig.recover().retained == ()
     rig.worker.close()
     assert list(tmp_path.iterdir()) == []
+
+
+# --- a storage that is away at the start ------------------------------------------------------------------------------
+
+
+def move(source: Path, target: Path) -> None:
+    source.rename(target)
+
+
+def test_what_is_away_is_waited_for(tmp_path: Path) -> None:
+    first = Rig(tmp_path / "root")
+    stored = [first.store(1), first.store(2)]
+    store = MemoryCheckpointStore()
+    for metadata in stored:
+        store.complete(CompletedCheckpoint(metadata))
+    (tmp_path / "root").rename(tmp_path / "aside")
+    again = Rig(tmp_path / "root", store, epoch=1)
+
+    def is_back(tries: int) -> None:
+        if tries == 4:
+            (tmp_path / "aside").rename(tmp_path / "root")
+
+    waits, submitted = again.recover_when_it_is_back(is_back)
+    assert waits == [RETRY_MS, 2 * RETRY_MS, 4 * RETRY_MS, 8 * RETRY_MS]
+    assert max(waits) <= MAX_RETRY_MS
+    assert submitted.retained == tuple(CompletedCheckpoint(m) for m in stored)
+    assert "its storage is away" in again.posted[0].cause
+    # it goes on as any other
+    again.store(3)
+    assert [a.checkpoint_id for a in again.answers] == [3]
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.ENOENT])
+def test_so_is_a_log_that_cannot_be_opened(code: int, tmp_path: Path) -> None:
+    first = Rig(tmp_path)
+    stored = first.store(1)
+    again = Rig(tmp_path, epoch=1, failures=(OSError(code, "away"), OSError(code, "still away")))
+    waits, submitted = again.recover_when_it_is_back(lambda tries: None)
+    assert waits == [RETRY_MS, 2 * RETRY_MS]
+    assert submitted.retained == (CompletedCheckpoint(stored),)
+
+
+def test_a_checkpoint_of_which_nothing_is_left_beside_another_one_is_left_out(tmp_path: Path) -> None:
+    first = Rig(tmp_path)
+    first.store(1)
+    first.store(2)
+    shutil.rmtree(tmp_path / JOB / "chk-2-0.0")
+    assert [c.checkpoint_id for c in Rig(tmp_path, epoch=1).recover().retained] == [1]
+
+
+def test_but_what_is_elsewhere_says_nothing_of_it(tmp_path: Path) -> None:
+    store = MemoryCheckpointStore()
+    store.complete(CompletedCheckpoint(Rig(tmp_path / "elsewhere").store(1)))
+    store.complete(CompletedCheckpoint(Rig(tmp_path / "root").store(2)))
+    (tmp_path / "root").rename(tmp_path / "aside")
+    again = Rig(tmp_path / "root", store, epoch=1)
+    _, submitted = again.recover_when_it_is_back(lambda tries: move(tmp_path / "aside", tmp_path / "root"))
+    assert [c.checkpoint_id for c in submitted.retained] == [1, 2]
+
+
+@pytest.mark.parametrize("is_taken_over", [False, True])
+def test_a_savepoint_that_is_not_there_is_waited_for_by_who_has_taken_the_job_over(
+    is_taken_over: bool, tmp_path: Path
+) -> None:
+    saved = Rig(tmp_path / "saved").store(7, is_recorded=False)
+    settings = replace(SETTINGS, restore=RestoreSettings(saved.options.directory))
+    (tmp_path / "saved").rename(tmp_path / "aside")
+    rig = Rig(tmp_path / "own", settings=settings, is_taken_over=is_taken_over)
+    if not is_taken_over:
+        assert "there is nothing at that place" in (rig.recover().refusal or "")
+        return
+    _, submitted = rig.recover_when_it_is_back(lambda tries: move(tmp_path / "aside", tmp_path / "saved"))
+    assert submitted.initial == CompletedCheckpoint(saved, is_owned=False)
+
+
+def test_damage_is_not_waited_for(tmp_path: Path) -> None:
+    Rig(tmp_path).store(1)
+    damage(tmp_path, 1)
+    assert Rig(tmp_path, epoch=1, is_taken_over=True).recover().refusal is not None
+
+
+def test_a_job_that_ends_while_its_storage_is_away_leaves_everything_as_it_is(tmp_path: Path) -> None:
+    first = Rig(tmp_path / "root")
+    first.store(1)
+    store = MemoryCheckpointStore()
+    store.complete(CompletedCheckpoint(first.metadata(1)))
+    (tmp_path / "root").rename(tmp_path / "aside")
+    again = Rig(tmp_path / "root", store, epoch=1, is_inline=False)
+    assert isinstance(again.worker.recover(), RecoveryDelayed)
+    assert again.worker.is_idle
+    (tmp_path / "aside").rename(tmp_path / "root")
+    again.worker.close()
+    assert (tmp_path / "root" / JOB / "chk-1-0.0" / "_metadata").exists()
+    assert [pointer.checkpoint_id for pointer in store.retained()] == [1]
+
+
+def test_a_thread_asks_again_too(tmp_path: Path) -> None:
+    Rig(tmp_path / "root").store(1)
+    store = MemoryCheckpointStore()
+    store.complete(CompletedCheckpoint(Rig(tmp_path / "root").metadata(1)))
+    (tmp_path / "root").rename(tmp_path / "aside")
+    again = Rig(tmp_path / "root", store, epoch=1, is_inline=False)
+    assert isinstance(again.worker.recover(), RecoveryDelayed)
+    (tmp_path / "aside").rename(tmp_path / "root")
+    again.clock.advance(int(RETRY_MS))
+    wait_until(lambda: Tick() in again.posted, 30, "what the job goes on from")
+    assert [c.checkpoint_id for c in again.posted[-2].retained] == [1]
+    again.worker.close()
 
 
 # --- where ------------------------------------------------------------------------------------------------------------
@@ -329,26 +473,26 @@ def test_the_file_log_is_the_default(tmp_path: Path) -> None:
 def test_checkpoints_that_cannot_be_read_at_the_start_stay(tmp_path: Path) -> None:
     Rig(tmp_path).store(1)
     damage(tmp_path, 1)
-    again = Rig(tmp_path, epoch=1).worker
+    again = Rig(tmp_path, epoch=1)
     assert again.recover().refusal is not None
-    again.close()
+    again.worker.close()
     assert (tmp_path / JOB / "chk-1-0.0").exists()
 
 
 def test_so_do_those_of_a_newer_jobmaster_that_an_older_one_meets_at_its_start(tmp_path: Path) -> None:
     newer = Rig(tmp_path, epoch=2)
-    newer.worker.recover()
+    newer.recover()
     newer.store(1)
-    older = Rig(tmp_path, epoch=1).worker
+    older = Rig(tmp_path, epoch=1)
     assert "leader epoch 1 was replaced by epoch 2" in (older.recover().refusal or "")
-    older.close()
+    older.worker.close()
     assert (tmp_path / JOB / "chk-1-0.0").exists()
 
 
 def test_and_those_that_it_completes_behind_the_back_of_one_that_had_none(tmp_path: Path) -> None:
     older, newer = Rig(tmp_path, epoch=1), Rig(tmp_path, epoch=2)
-    assert older.worker.recover().refusal is None
-    newer.worker.recover()
+    assert older.recover().refusal is None
+    newer.recover()
     newer.store(1)
     older.worker.close()
     assert (tmp_path / JOB / "chk-1-0.0").exists()
@@ -358,7 +502,7 @@ def test_a_directory_that_a_newer_jobmaster_has_written_into_stays_wherever_it_n
     tmp_path: Path, memory: MemoryCheckpointStore
 ) -> None:
     older = Rig(tmp_path, memory, epoch=1)
-    older.worker.recover()
+    older.recover()
     (tmp_path / JOB / "shared").mkdir(parents=True)
     (tmp_path / JOB / "shared" / "1-2.0-task-state-abc").write_text("of epoch 2")
     older.worker.close()
@@ -369,18 +513,18 @@ def test_what_could_not_be_forgotten_is_not_deleted(tmp_path: Path) -> None:
     older = Rig(tmp_path, epoch=1)
     older.store(1)
     older.store(2)
-    assert len(Rig(tmp_path, epoch=2).worker.recover().retained) == 2
+    assert len(Rig(tmp_path, epoch=2).recover().retained) == 2
     older.worker.put(ForgetCheckpoints((CheckpointId(1), CheckpointId(2))))
     older.worker.put(DeleteFiles((), (f"{older.root}/{JOB}/chk-1-0.0", f"{older.root}/{JOB}/chk-2-0.0")))
     older.worker.step()
     older.worker.close()
-    assert [c.checkpoint_id for c in Rig(tmp_path, epoch=3).worker.recover().retained] == [1, 2]
+    assert [c.checkpoint_id for c in Rig(tmp_path, epoch=3).recover().retained] == [1, 2]
 
 
 def test_what_is_asked_for_behind_a_refusal_is_not_deleted_either(tmp_path: Path) -> None:
     older = Rig(tmp_path, epoch=1)
     older.store(1)
-    Rig(tmp_path, epoch=2).worker.recover()
+    Rig(tmp_path, epoch=2).recover()
     older.worker.put(StoreCheckpoint(older.metadata(2), is_owned=True, is_recorded=True))
     older.worker.put(DeleteFiles((), (f"{older.root}/{JOB}/chk-1-0.0",)))
     older.worker.step()

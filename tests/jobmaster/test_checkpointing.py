@@ -16,6 +16,7 @@ from runtime.jobmaster.events import (
     AfterSavepoint,
     CancelRequested,
     CheckpointRequested,
+    RecoveryDelayed,
     RescaleRequested,
     SavepointRequested,
     SlotLost,
@@ -212,6 +213,23 @@ def test_without_an_older_one_the_job_fails_and_says_so() -> None:
     assert "there is no older checkpoint to go on from" in s.machine.status().exceptions[-1].cause.message
 
 
+def test_a_task_that_runs_has_nothing_to_say_about_what_it_was_restored_from() -> None:
+    s = Simulation(strategy=FixedDelay(2, 1_000), settings=EVERY_SECOND)
+    s.run_to_running()
+    s.advance(2_000)
+    s.fail_task()
+    s.settle()
+    s.advance(1_000)
+    assert (s.machine.state, restored_from(s)) == (S.RUNNING, [2, 2])
+    damage(s)
+    s.settle()
+    # as after any failure: the restart strategy is asked, and the checkpoint is taken again
+    assert s.machine.state is S.RESTARTING
+    s.advance(1_000)
+    assert (s.machine.state, restored_from(s)) == (S.RUNNING, [2, 2])
+    assert s.completed == [2]
+
+
 def test_a_fatal_failure_is_not_followed_by_another_attempt() -> None:
     s = running()
     slot = s.current(0)
@@ -250,6 +268,57 @@ def test_a_snapshot_that_does_not_fit_fails_the_job_before_it_asks_for_slots() -
     assert "operators that the job does not have: Gone (uid gone)" in message
     assert "execution.state-recovery.ignore-unclaimed-state" in message
     assert others == []
+
+
+def test_it_stays_although_the_job_has_claimed_it() -> None:
+    point = snapshot_of(keyed_job())
+    (operator,) = (o for o in point.metadata.operators if o.uid == "window")
+    stranger = replace(operator, operator_id=OperatorId("0" * 32), uid="gone", name="Gone")
+    point = replace(point, is_owned=True, metadata=replace(point.metadata, operators=(stranger,)))
+    s = Simulation(settings=EVERY_SECOND)
+    s.deliver(Submitted(initial=point))
+    s.settle()
+    assert s.machine.state is S.FAILED
+    assert s.deleted == []
+    assert s.machine.status().leaves_checkpoints
+
+
+def test_a_job_that_has_gone_on_from_it_deletes_it_when_it_fails() -> None:
+    s = Simulation(settings=EVERY_SECOND)
+    point = replace(snapshot_of(keyed_job()), is_owned=True)
+    s.deliver(Submitted(initial=point))
+    s.settle()
+    s.fail_task()
+    s.settle()
+    assert s.machine.state is S.FAILED
+    assert s.deleted == [point.location]
+    assert not s.machine.status().leaves_checkpoints
+
+
+def test_a_job_waits_for_what_it_is_to_go_on_from_and_says_so() -> None:
+    s = Simulation(settings=EVERY_SECOND)
+    s.deliver(RecoveryDelayed("the storage is away"))
+    s.advance(60_000)
+    assert (s.machine.state, s.slots) == (S.CREATED, {})
+    assert s.machine.status().waiting_for == "the storage is away"
+    s.deliver(SavepointRequested("r"))
+    assert "not all tasks of the job are running" in error_of(s)
+    s.deliver(Submitted(initial=snapshot_of(keyed_job())))
+    s.settle()
+    assert restored_from(s) == [1, 1]
+    assert s.machine.status().waiting_for == ""
+
+
+def test_it_can_be_cancelled_meanwhile_and_leaves_everything_as_it_is() -> None:
+    s = Simulation(settings=EVERY_SECOND)
+    s.deliver(RecoveryDelayed("the storage is away"))
+    s.deliver(CancelRequested())
+    assert s.machine.state is S.CANCELED
+    status = s.machine.status()
+    assert (status.waiting_for, status.leaves_checkpoints) == ("", True)
+    s.deliver(Submitted((snapshot_of(keyed_job()),)))
+    s.settle()
+    assert (s.machine.state, s.slots, s.deleted) == (S.CANCELED, {}, [])
 
 
 def test_what_cannot_be_read_at_the_start_fails_the_job() -> None:

@@ -423,6 +423,24 @@ def test_a_damaged_checkpoint_restarts_the_whole_job_from_the_one_before() -> No
     assert left.tasks[0].restore.checkpoint_id == 1
 
 
+def test_a_region_that_runs_is_restarted_alone_whatever_it_says_is_damaged() -> None:
+    s = pipelines(CheckpointSettings(interval_ms=1_000, num_retained=2))
+    s.advance(2_100)
+    s.fail_task(RIGHT)
+    s.settle()
+    s.register_automatically = False
+    s.advance(600)
+    s.deliver_registration(RIGHT)
+    s.register_automatically = True
+    # while the other one is being restored
+    s.say(SlotFailed(SlotId(LEFT), Attempt(0), FailureInfo("block checksum", is_damaged_snapshot=True)))
+    assert s.completed == [1, 2]
+    s.settle()
+    s.advance(3_500)
+    assert s.machine.state is S.RUNNING
+    assert attempts(s) == {LEFT: 2, RIGHT: 1}
+
+
 @pytest.mark.parametrize("after", [AfterSavepoint.SUSPEND, AfterSavepoint.DRAIN, AfterSavepoint.CANCEL])
 def test_a_failure_while_the_job_is_being_stopped_restarts_all_of_it(saving: Simulation, after: AfterSavepoint) -> None:
     s = saving

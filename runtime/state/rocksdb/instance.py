@@ -64,6 +64,10 @@ _STYLES = {
 _DEFAULT_COLUMN = "default"
 
 
+class RocksDBReadError(StateError):
+    """A database that was written or verified on this machine cannot be read any more: its disk is to blame."""
+
+
 class SharedMemory:
     """The block cache and the write buffers' budget that all databases of a slot's process share."""
 
@@ -174,7 +178,7 @@ class RocksDBInstance:
         """The rows of a column family from `begin` up to, without, `end`, as they are at the first step.
 
         Raises:
-            DamagedSnapshotError: a block is damaged; what came before it has been given.
+            RocksDBReadError: a block is damaged; what came before it has been given.
         """
         if name not in self._columns:
             return
@@ -189,7 +193,7 @@ class RocksDBInstance:
         try:
             rows.status()
         except Exception as error:
-            raise DamagedSnapshotError(str(self.path), f"column {name!r}: {error}") from error
+            raise RocksDBReadError(f"RocksDB cannot read column {name!r} of {self.path}: {error}") from error
 
     def start_flush(self) -> None:
         """Let everything that was written go to files, in the background."""

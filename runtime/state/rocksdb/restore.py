@@ -7,12 +7,12 @@ used as it is; of the others ranges are deleted, or rows are copied. Task's thre
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from runtime.state.handles import DamagedSnapshotError, KeyedStateHandle, StateFileReader
 from runtime.state.key_groups import KeyGroupRange
-from runtime.state.rocksdb.instance import RocksDBInstance
+from runtime.state.rocksdb.instance import RocksDBInstance, RocksDBReadError
 from runtime.state.rocksdb.options import RocksDBSettings
 from runtime.state.rocksdb.rows import KEY_GROUP, group_end, states_from_json
 from runtime.state.rocksdb.snapshot import RocksDBSource
@@ -76,13 +76,20 @@ def take_over(
 def _copy(source: RocksDBInstance, target: RocksDBInstance, name: str, key_groups: KeyGroupRange) -> None:
     handle = target.handle(name)
     batch = target.batch()
-    rows = source.scan(name, KEY_GROUP.pack(key_groups.start), group_end(key_groups.end))
+    rows = _rows(source, name, key_groups)
     for count, (row, value) in enumerate(rows, 1):
         batch.put(row, value, handle)
         if count % _BATCH_ROWS == 0:
             target.write(batch)
             batch = target.batch()
     target.write(batch)
+
+
+def _rows(source: RocksDBInstance, name: str, key_groups: KeyGroupRange) -> Iterator[tuple[bytes, bytes]]:
+    try:
+        yield from source.scan(name, KEY_GROUP.pack(key_groups.start), group_end(key_groups.end))
+    except RocksDBReadError as error:
+        raise DamagedSnapshotError(str(source.path), str(error)) from error
 
 
 def _overlap(one: KeyGroupRange, other: KeyGroupRange) -> int:

@@ -20,9 +20,9 @@ from runtime.core.checkpointing import SnapshotKind
 from runtime.core.ids import KeyGroup
 from runtime.state.canonical import CANONICAL_FILE, CANONICAL_FORMAT, encode_canonical
 from runtime.state.errors import RedistributionError
-from runtime.state.handles import FileHandle, KeyedStateHandle, PendingKeyedState, StateFileWriter
+from runtime.state.handles import DamagedSnapshotError, FileHandle, KeyedStateHandle, PendingKeyedState, StateFileWriter
 from runtime.state.key_groups import KeyGroupRange
-from runtime.state.rocksdb.instance import RocksDBInstance
+from runtime.state.rocksdb.instance import RocksDBInstance, RocksDBReadError
 from runtime.state.rocksdb.options import RocksDBSettings
 from runtime.state.rocksdb.rows import NOTHING, Keep, StoredState, read_group, states_to_json
 from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, SnapshotRequest, StateMeta
@@ -245,7 +245,10 @@ class _DownloadedGroups(Mapping[KeyGroup, KeyGroupSnapshot]):
                     for source in self._sources
                 ]
             )
-        return self._opened[key_group]
+        try:
+            return self._opened[key_group]
+        except RocksDBReadError as error:
+            raise DamagedSnapshotError("of rocksdb state", str(error)) from error
 
     def __contains__(self, key_group: object) -> bool:
         return key_group in self._key_groups and any(key_group in source.key_groups for source in self._sources)
