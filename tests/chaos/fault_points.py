@@ -28,6 +28,7 @@ from runtime.operators.sink import CommitTally, Committer, Sink, SinkWriter, Swe
 HANG_S = 60.0
 SLOW_S = 2.0
 DAMAGE_KINDS = ("flip", "truncate", "drop")
+CLOCK_JUMPS_S = {"clock-ahead": 3600.0, "clock-back": -3600.0}
 
 
 class InjectedError(Exception):
@@ -97,6 +98,10 @@ class FaultPoints:
                 time.sleep(SLOW_S)
             case "cut":
                 cut_connections()
+            case "freeze":
+                os.kill(os.getpid(), signal.SIGSTOP)
+            case "clock-ahead" | "clock-back":
+                jump_clock(CLOCK_JUMPS_S[action])
             case _:
                 raise ValueError(f"unknown action {action}")
 
@@ -168,6 +173,14 @@ def cut_connections() -> None:
         if connection.status == psutil.CONN_ESTABLISHED and connection.fd >= 0:
             with suppress(OSError), socket.socket(fileno=os.dup(connection.fd)) as duplicate:
                 duplicate.shutdown(socket.SHUT_RDWR)
+
+
+def jump_clock(seconds: float) -> None:
+    """Have this process see another wall-clock time from now on, as if the machine's clock had been set."""
+    time_ns, now = time.time_ns, time.time
+    ahead_ns = int(seconds * 1e9)
+    time.time_ns = lambda: time_ns() + ahead_ns
+    time.time = lambda: now() + seconds
 
 
 class FaultySink(Sink):

@@ -22,6 +22,8 @@ from tests.chaos.program import ProgramStatus
 from tests.chaos.runner import RECOVERY_TIMEOUT_S, ChaosRun, StalledError
 
 HIT_TIMEOUT_S = 60.0
+AWAY_TIMEOUT_S = 45.0
+LATE_WRITES = ("snapshot", "prepared", "commit", "mid-commit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +202,8 @@ def _armed(place: str, action: str, count: int = 1, restarts: bool = True) -> Ca
     return do
 
 
-def _wait_hits(run: ChaosRun, count: int = 1) -> float:
-    """Wait until that many armed faults have struck; when the last one did."""
+def _wait_struck(run: ChaosRun, count: int = 1) -> list[int]:
+    """Wait until that many armed faults have struck; the processes that they have struck."""
     struck: list[str] = []
 
     def all_struck(_: ProgramStatus) -> bool:
@@ -209,6 +211,12 @@ def _wait_hits(run: ChaosRun, count: int = 1) -> float:
         return len(struck) >= count
 
     run.wait(all_struck, HIT_TIMEOUT_S, "the fault to strike")
+    return [int(name.split(".")[3]) for name in struck]
+
+
+def _wait_hits(run: ChaosRun, count: int = 1) -> float:
+    """Wait until that many armed faults have struck; when the last one did."""
+    _wait_struck(run, count)
     return time.monotonic()
 
 
@@ -254,6 +262,41 @@ def _kill_in_commit_and_recovery(run: ChaosRun) -> Injected:
     return Injected(since)
 
 
+def _thaw_late_writer(run: ChaosRun) -> Injected:
+    """A process that freezes while it writes, and that nobody can kill, goes on behind a later checkpoint."""
+    run.command("spare on")
+    run.points.arm(run.random.choice(LATE_WRITES), "freeze")
+    [pid] = _wait_struck(run)
+    before = run.status().attempt
+    try:
+        running = run.wait(
+            lambda s: s.attempt > before and s.state == "RUNNING", RECOVERY_TIMEOUT_S, "an attempt beside the frozen"
+        )
+        run.wait(lambda s: s.completed > running.completed + 1, RECOVERY_TIMEOUT_S, "a later checkpoint")
+    finally:
+        _signal(pid, signal.SIGCONT)
+    run.wait(lambda _: not _lives(pid), HIT_TIMEOUT_S, "the end of the process that thawed")
+    run.command("spare off")
+    return Injected(time.monotonic(), restarts=False)
+
+
+def _lives(pid: int) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
+def _jump_clocks(run: ChaosRun) -> Injected:
+    """By an hour in workers, forth and back, and by minutes in the JobMaster."""
+    for index in range(2):
+        run.points.arm("map", "clock-ahead")
+        run.points.arm("keyed", "clock-back")
+        run.command(f"clock {-300 if index else 300}")
+        _wait_hits(run, 2)
+        _pause(run, 0.0, 1.0)
+    return Injected(time.monotonic(), restarts=False)
+
+
 # --- storage ----------------------------------------------------------------------------------------------------------
 
 
@@ -274,14 +317,21 @@ def _block_checkpoints(run: ChaosRun) -> Injected:
 
 
 def _block_checkpoints_and_kill(run: ChaosRun) -> Injected:
-    """A worker dies while the storage is away: nothing can be restored until it is back."""
-    job = run.checkpoints / run.status().job_id
+    """A worker dies while the storage is away, which comes back once an attempt has failed to restore anything."""
+    job, attempt = run.checkpoints / run.status().job_id, run.status().attempt
     aside = job.with_name("aside")
     workers = _workers(run)
     job.rename(aside)
     try:
         _signal(workers[0], signal.SIGKILL)
-        _pause(run, 0.1, 0.5)
+        run.wait(
+            lambda s: s.attempt > attempt + 1 and any("its storage is away" in error for error in s.errors),
+            AWAY_TIMEOUT_S,
+            "an attempt that finds nothing to restore",
+        )
+    except StalledError as error:
+        # where a checkpoint was just being recorded no attempt restores anything before that is decided
+        run.report.notes.append(f"the storage came back although {error}")
     finally:
         if job.exists():
             # what was written meanwhile belongs to no checkpoint
@@ -335,13 +385,17 @@ def _arm_damage(run: ChaosRun, kind: str) -> None:
 
 def _damage(kind: str) -> Callable[[ChaosRun], Injected]:
     def do(run: ChaosRun) -> Injected:
-        attempt = run.status().attempt
+        attempt, workers = run.status().attempt, set(_workers(run))
         _arm_damage(run, kind)
         done = Path(run.points.directory) / "damage.done.hit"
         run.wait(lambda s: done.exists(), HIT_TIMEOUT_S, "the damage")
         since = time.monotonic()
         # a worker that is not dead yet may still be told to commit what is damaged now
-        run.wait(lambda s: s.attempt > attempt, RECOVERY_TIMEOUT_S, "the end of all workers that know what is damaged")
+        run.wait(
+            lambda s: s.attempt > attempt and not workers.intersection(s.workers),
+            RECOVERY_TIMEOUT_S,
+            "the end of all workers that know what is damaged",
+        )
         run.points.disarm()
         if done.read_text() == "nothing to damage":
             run.report.notes.append(f"{kind}: all state was in the metadata")
@@ -427,9 +481,12 @@ FAULTS: tuple[Fault, ...] = (
     Fault("a snapshot takes seconds", "F12", _armed("snapshot", "slow", 2, restarts=False)),
     *(Fault(f"newest checkpoint is damaged: {kind}", "F13", _damage(kind)) for kind in DAMAGE_KINDS),
     Fault("newest metadata are damaged, started again", "F13", _kill_program_and_damage_metadata),
+    Fault("frozen while it writes, thaws behind a later checkpoint", "F14", _thaw_late_writer),
     Fault("connections of a slot are cut", "F15", _armed("map", "cut")),
     Fault("user code ends the process", "F16", _armed("keyed", "exit")),
     Fault("user code raises SystemExit", "F16", _armed("map", "system-exit")),
+    Fault("a consumer is blocked for seconds", "F17", _armed("tally", "slow", 3, restarts=False)),
+    Fault("clocks jump forth and back", "F18", _jump_clocks),
     Fault("user code raises", "F19", _armed("tally", "raise")),
     Fault("user code raises three times", "F19", _armed("keyed", "raise", 3)),
     Fault("user code hangs", "F19", _armed("keyed", "hang")),
@@ -453,4 +510,5 @@ FAULTS: tuple[Fault, ...] = (
     Fault("killed in the commit, and in the commit of its recovery", "F27", _kill_in_commit_and_recovery, is_pair=True),
     Fault("worker is killed while storage is away", "F27", _block_checkpoints_and_kill, is_pair=True),
 )
-"""Every kind. F6, F10, F11 and F26 are of the session cluster, F14, F17, F18, F21 and F25 are shown elsewhere."""
+"""Every kind. F6, F10 and F11 are of the session cluster, under the same job: `tests/cluster/test_cluster_faults.py`.
+F21 is of micro-batches, which there are not; F25 and F26 are shown elsewhere."""

@@ -10,7 +10,7 @@ from runtime.datastream import JobClient
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.slot_registry import SlotStatus
 from runtime.jobmaster.status import JobStatusSnapshot
-from tests.chaos.program import ProgramConfig, build
+from tests.chaos.job import JobConfig, build
 from tests.chaos.verify import FileWatch, compare, compare_state, pending_timers, positions_of
 from tests.job_runs import record_run
 from tests.support.waiting import wait_until
@@ -29,10 +29,10 @@ class ProvingJob:
     def __init__(self, directory: Path, options: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         self._options = dict(options or {})
-        for name in ("out", "points", "taps", "tmp", "checkpoints"):
-            (directory / name).mkdir()
+        config = JobConfig(str(directory))
+        config.make_directories()
         self.files = FileWatch(directory / "out")
-        self.points = ProgramConfig(str(directory)).points
+        self.points = config.points
         self.client: JobClient | None = None
 
     def start(self, parallelism: int = 2, savepoint: str | None = None, **options: str) -> None:
@@ -40,7 +40,7 @@ class ProvingJob:
         given = self._options | {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
         if savepoint is not None:
             given["execution.state-recovery.path"] = savepoint
-        config = ProgramConfig(str(self.directory), parallelism, options=given)
+        config = JobConfig(str(self.directory), parallelism, options=given)
         self.client = build(config).execute_async("proving")
         record_run("spark local")
         wait_until(lambda: self.status.state is JobState.RUNNING, TIMEOUT_S, "the job's start")
@@ -78,9 +78,14 @@ class ProvingJob:
         target = str(self.directory / "savepoints")
         savepoint = self.client.stop_with_savepoint(False, target).result(TIMEOUT_S).removeprefix("file://")
         self.client.get_job_execution_result().result(TIMEOUT_S)
-        violations = compare_state(positions_of(savepoint), savepoint)
-        assert violations == [], violations
+        _assert_state(savepoint)
         return savepoint
+
+    def check_state(self) -> None:
+        """Take a savepoint, whose state is compared with the model; the job goes on."""
+        assert self.client is not None
+        target = str(self.directory / "savepoints")
+        _assert_state(self.client.trigger_savepoint(target).result(TIMEOUT_S).removeprefix("file://"))
 
     def assert_exact(self, savepoint: str) -> None:
         """All that is visible is what the savepoint covers, each record once, and nothing is hidden."""
@@ -101,3 +106,8 @@ class ProvingJob:
         if self.client is not None and not self.status.state.is_terminal:
             self.client.cancel().result(TIMEOUT_S)
         return time.monotonic() - started
+
+
+def _assert_state(savepoint: str) -> None:
+    violations = compare_state(positions_of(savepoint), savepoint)
+    assert violations == [], violations

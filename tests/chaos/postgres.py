@@ -17,7 +17,7 @@ from tests.chaos.stream import OUT_FIELDS
 from tests.connectors.postgres_fixture import _answers, _program
 from tests.support.waiting import wait_until
 
-TABLE = f"CREATE TABLE out ({', '.join(f'{name} bigint' for name in OUT_FIELDS)})"
+TABLE = f"CREATE TABLE out ({', '.join(f'{name} bigint' for name in OUT_FIELDS)}, UNIQUE (source, seq, kind))"
 
 
 class PostgresServer:
@@ -95,11 +95,6 @@ class PostgresServer:
         """Names of prepared transactions."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             return [gid for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts").fetchall()]
-
-    def roll_back(self, gid: str) -> None:
-        """What a user does with a prepared transaction of a job that is no more."""
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            connection.execute(f"ROLLBACK PREPARED '{gid}'")
 
     def close(self) -> None:
         self.stop()

@@ -1,7 +1,8 @@
 """The program of a chaos run: the self-proving job on Spark, in application mode, in a process of its own.
 
-`python -m tests.chaos.program CONFIG` runs it; CONFIG is a JSON file (`ProgramConfig`). It keeps writing how it stands
-into a file, and takes commands on its standard input, a line each: `stop DIRECTORY`, `cancel`, `rescale N`.
+`python -m tests.chaos.program CONFIG` runs it; CONFIG is a JSON file (`JobConfig`). It keeps writing how it stands into
+a file, and takes commands on its standard input, a line each: `stop DIRECTORY`, `cancel`, `rescale N`, `spare on` and
+`spare off` (of processes that are lost), `clock SECONDS` (by which the JobMaster's jumps).
 """
 
 from __future__ import annotations
@@ -12,50 +13,20 @@ import select
 import sys
 import threading
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from runtime.common import Configuration, Types, WatermarkStrategy
-from runtime.connectors import DataGeneratorSource, FileSink, RollingPolicy
-from runtime.connectors.postgres_sink import PostgresSink
-from runtime.datastream import StreamExecutionEnvironment
-from runtime.datastream.connectors.base import DeliveryGuarantee
+import pytest
+
+import runtime.execution.continuous as continuous
 from runtime.execution.application import JobHandle
+from runtime.execution.spark_stages import SparkStages
 from runtime.jobmaster.slot_registry import SlotStatus
-from tests.chaos.fault_points import FaultPoints, FaultySink
-from tests.chaos.stream import COUNTED, OUT, RAW, RULES, Check, Ledger, ProvingSource, Tally, key_of
+from tests.chaos.fault_points import jump_clock
+from tests.chaos.job import JobConfig, build
 
-MAX_PARALLELISM = 32
 STATUS_INTERVAL_S = 0.04
-RULES_PER_SECOND = 10.0
-
-
-@dataclass(frozen=True)
-class ProgramConfig:
-    """What a program is told; paths are absolute."""
-
-    directory: str
-    """Of the run: checkpoints/, out/, points/, taps/, status.json."""
-    parallelism: int = 2
-    rows_per_second: float = 60.0
-    """Of each of the sources."""
-    postgres_url: str = ""
-    """Empty: the file sink only."""
-    separate_slots: bool = False
-    """Whether sources, keyed operators and sinks are in processes of their own."""
-    options: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def points(self) -> FaultPoints:
-        return FaultPoints(f"{self.directory}/points", f"{self.directory}/checkpoints", f"{self.directory}/program.pid")
-
-    def write(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self)))
-
-    @classmethod
-    def read(cls, path: Path) -> ProgramConfig:
-        return cls(**json.loads(path.read_text()))
 
 
 @dataclass(frozen=True)
@@ -82,57 +53,12 @@ class ProgramStatus:
     parallelism: int = 0
 
 
-def build(config: ProgramConfig) -> StreamExecutionEnvironment:
-    """The job: source → check → ledger by key → tally by source, with broadcast rules → files, and PostgreSQL."""
-    options = {
-        "execution.target": "spark",
-        "spark.master": "local[12,1]",
-        "parallelism.default": str(config.parallelism),
-        "pipeline.max-parallelism": str(MAX_PARALLELISM),
-        "execution.checkpointing.dir": f"file://{config.directory}/checkpoints",
-        "execution.checkpointing.interval": "500 ms",
-        "execution.checkpointing.timeout": "20 s",
-        "execution.checkpointing.num-retained": "3",
-        "execution.checkpointing.externalized-checkpoint-retention": "retain_on_cancellation",
-        "execution.checkpointing.tolerable-failed-checkpoints": "1000000",
-        "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "0 ms",
-        "restart-strategy.type": "fixed-delay",
-        "restart-strategy.fixed-delay.attempts": "1000000",
-        "restart-strategy.fixed-delay.delay": "0 ms",
-        "io.tmp.dirs": f"{config.directory}/tmp",
-        **config.options,
-    }
-    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(options))
-    points = config.points
-    source = ProvingSource(config.rows_per_second)
-    raw = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "source").uid("source")
-    checked = raw.map(Check(points), RAW).uid("check").name("check")
-    keyed = checked.key_by(lambda r: key_of(r[0], r[1])).process(Ledger(points), COUNTED).uid("ledger").name("ledger")
-    if config.separate_slots:
-        keyed = keyed.slot_sharing_group("keyed")
-    rules = env.from_source(
-        DataGeneratorSource(lambda index: index, None, RULES_PER_SECOND, Types.LONG()),
-        WatermarkStrategy.no_watermarks(),
-        "rules",
-    ).uid("rules")
-    by_source = keyed.key_by(lambda r: r[0]).connect(rules.broadcast(RULES))
-    tally = by_source.process(Tally(points, f"{config.directory}/taps"), OUT).uid("tally").name("tally")
-    if config.separate_slots:
-        tally = tally.slot_sharing_group("sinks")
-    rolling = RollingPolicy.on_checkpoint_rolling_policy()
-    files = FileSink.for_ndjson(f"{config.directory}/out").with_rolling_policy(rolling).build()
-    tally.sink_to(FaultySink(files, points)).uid("files").name("files")
-    if config.postgres_url:
-        table = PostgresSink(config.postgres_url, "out", delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE)
-        tally.sink_to(FaultySink(table, points)).uid("table").name("table")
-    return env
-
-
 class _Program:
-    def __init__(self, config: ProgramConfig) -> None:
+    def __init__(self, config: JobConfig) -> None:
         self._directory = Path(config.directory)
         self._answers: list[str] = []
         self._answered = threading.Lock()
+        self._patches = pytest.MonkeyPatch()
         (self._directory / "program.pid").write_text(str(os.getpid()))
         self._handle: JobHandle = build(config).execute_async("chaos").handle
 
@@ -157,6 +83,14 @@ class _Program:
             case ["rescale", parallelism]:
                 vertices = self._handle.status().parallelism
                 self._answer("rescale", self._handle.rescale(dict.fromkeys(vertices, int(parallelism))))
+            case ["spare", "on"]:
+                # as if lost slots were on another machine, where nobody can kill them
+                self._patches.setattr(continuous, "kill_worker", lambda host, pid: False)
+                self._patches.setattr(SparkStages, "cancel", lambda stages, group: None)
+            case ["spare", "off"]:
+                self._patches.undo()
+            case ["clock", seconds]:
+                jump_clock(float(seconds))
             case []:
                 # whoever started this program is gone
                 self._handle.cancel()
@@ -200,4 +134,4 @@ class _Program:
 
 
 if __name__ == "__main__":
-    sys.exit(_Program(ProgramConfig.read(Path(sys.argv[1]))).run())
+    sys.exit(_Program(JobConfig.read(Path(sys.argv[1]))).run())

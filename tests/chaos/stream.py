@@ -96,26 +96,33 @@ def check(source: int, sequence: int, crc: int) -> None:
 # --- source -----------------------------------------------------------------------------------------------------------
 
 
+def sources_of(region: int, regions: int) -> tuple[int, ...]:
+    """The sources of one of several pipelines."""
+    return tuple(range(region, SOURCES, regions))
+
+
 class ProvingSource(Source):
-    """`SOURCES` splits without end, each of them 0, 1, 2, …
+    """Splits without end, one for each source, each of them 0, 1, 2, …
 
     Args:
         rows_per_second: of each split.
+        sources: their ids.
     """
 
     boundedness = Boundedness.CONTINUOUS_UNBOUNDED
     splits_at_once = SOURCES
 
-    def __init__(self, rows_per_second: float) -> None:
+    def __init__(self, rows_per_second: float, sources: Sequence[int]) -> None:
         self.rows_per_second = rows_per_second
+        self.sources = tuple(sources)
 
     def produced_type(self) -> TypeInformation | None:
         return RAW
 
     def create_enumerator(self, parallelism: int, restored: Any | None) -> SplitEnumerator:
         # shared out evenly at the start; what is restored has been dealt out before
-        limit = math.ceil(SOURCES / parallelism) if restored is None else SOURCES
-        return _Enumerator(list(range(SOURCES)) if restored is None else restored, limit)
+        limit = math.ceil(len(self.sources) / parallelism) if restored is None else SOURCES
+        return _Enumerator(list(self.sources) if restored is None else restored, limit)
 
     def create_reader(self, split: SourceSplit, position: Any | None, context: ReaderContext) -> SplitReader:
         limiter = RateLimiter(self.rows_per_second, 1, context.clock)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import random
 import signal
-from itertools import pairwise
+import statistics
 
 import pytest
 
 import runtime.execution.continuous as continuous
-from benchmarks.recovery import NO_DELAY, measure, quantile, table
+from benchmarks.recovery import DEFAULTS, NO_DELAY, measure, quantile, table
 from runtime.execution.spark_stages import SparkStages
 from runtime.jobmaster.job_state import JobState
 from tests.chaos.in_process import ProvingJob
@@ -20,6 +20,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.spark
 
 NOTICED_WITHIN_S = 10.0
+NEW_OUTPUT_S = 3.0
 
 
 def test_kill_9_of_a_worker_leaves_no_gap_and_no_double(job: ProvingJob) -> None:
@@ -83,11 +84,14 @@ def test_a_zombie_can_emit_snapshot_and_commit_nothing(job: ProvingJob, monkeypa
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_new_output_comes_3_seconds_after_kill_9() -> None:
-    if os.getloadavg()[0] > (os.cpu_count() or 1):
-        pytest.skip("the machine has other things to do; its times would say nothing")
-    recoveries = measure(20, NO_DELAY)
-    assert quantile([recovery.first_record for recovery in recoveries], 0.95) <= 3.0, table("fixed-delay 0", recoveries)
+@pytest.mark.parametrize("strategy", [NO_DELAY, DEFAULTS], ids=["without delay", "default strategy"])
+def test_new_output_comes_3_seconds_after_kill_9(strategy: dict[str, str]) -> None:
+    """Visible in a transactional sink, so behind a checkpoint."""
+    recoveries = measure(20, strategy)
+    # others may want the processors, too: how much slower that makes things was measured before each kill
+    slowed = max(1.0, statistics.fmean(recovery.slowdown for recovery in recoveries))
+    outputs = [recovery.output for recovery in recoveries]
+    assert quantile(outputs, 0.95) <= NEW_OUTPUT_S * slowed, table(str(strategy), recoveries)
 
 
 @pytest.mark.slow
@@ -112,23 +116,24 @@ def test_state_of_every_kind_is_the_same_when_rescaled(
         )
         job.wait_checkpoints(2)
         savepoint = job.stop()
-    assert savepoint is not None
-    job.assert_exact(savepoint)
+        job.assert_exact(savepoint)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_state_is_the_same_when_a_running_job_is_rescaled(job: ProvingJob) -> None:
-    job.start(1)
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("unaligned", ["false", "true"])
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_state_is_the_same_when_a_running_job_is_rescaled(job: ProvingJob, backend: str, unaligned: str) -> None:
+    job.start(1, state__backend__type=backend, execution__checkpointing__unaligned__enabled=unaligned)
+    job.wait_checkpoints()
     assert job.client is not None
-    for before, parallelism in pairwise((1, 2, 4, 3, 1)):
-        assert max(job.status.parallelism.values()) == before
-        job.wait_checkpoints()
-        time_to_kill = random.Random(parallelism).random() < 0.5
+    for parallelism in (2, 4, 3, 1):
         job.client.handle.rescale(dict.fromkeys(job.status.parallelism, parallelism)).result(60)
-        if time_to_kill:
+        if random.Random(parallelism).random() < 0.5:
             attempt = job.status.attempt
             os.kill(job.workers[0], signal.SIGKILL)
             job.wait_attempt(attempt + 1)
-    job.wait_checkpoints()
+        job.wait_checkpoints()
+        assert set(job.status.parallelism.values()) == {parallelism}
+        job.check_state()
     job.assert_exact(job.stop())

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.stream import OUT_FIELDS, RECORD, SOURCES, TIMER, checksum, key_of, number_in_key, timer_of
-from tests.chaos.verify import FileWatch, OutRow, compare
+from tests.chaos.verify import FileWatch, OutRow, compare, compare_timers
 
 POSITIONS = dict.fromkeys(range(SOURCES), 100)
-PENDING = {(source, 95) for source in range(SOURCES) if timer_of(95) is not None}
+PENDING = {(source, 89) for source in range(SOURCES)}
+"""Of the last record with a timer of its key."""
 
 
 def row(source: int, sequence: int, kind: int = RECORD) -> OutRow:
@@ -55,6 +56,13 @@ def test_each_kind_of_violation_is_found(spoil: Callable[[list[OutRow]], object]
 def test_a_timer_that_fired_and_is_still_pending_is_found() -> None:
     pending = next((s, q) for s in range(SOURCES) for q in range(100) if timer_of(q) is not None)
     assert any("still pending" in line for line in compare("out", right_rows(), POSITIONS, PENDING | {pending}))
+
+
+def test_timers_in_state_are_the_last_ones_of_their_keys() -> None:
+    assert compare_timers(POSITIONS, PENDING) == []
+    assert compare_timers(POSITIONS, PENDING | {(0, 59)}) == []
+    for wrong in ((PENDING - {(0, 89)}) | {(0, 59)}, PENDING | {(0, 29)}, PENDING | {(0, 119)}, PENDING | {(0, 1)}):
+        assert len(compare_timers(POSITIONS, wrong)) == 1
 
 
 def write(path: Path, *rows: OutRow) -> None:

@@ -77,12 +77,18 @@ class FileWatch:
             self.rows.append(row)
 
 
+def _uids(reader: SavepointReader, name: str) -> list[str]:
+    """Of the operators of that name: one for each region."""
+    return [operator.uid for operator in reader.metadata.operators if operator.uid.partition("-")[0] == name]
+
+
 def positions_of(savepoint: str) -> dict[int, int]:
     """How many records of each source a snapshot covers."""
     reader = SavepointReader.read(savepoint)
     positions = dict.fromkeys(range(SOURCES), 0)
+    sources = _uids(reader, "source")
     for operator in reader.metadata.operators:
-        for subtask in operator.subtasks if operator.uid == "source" else ():
+        for subtask in operator.subtasks if operator.uid in sources else ():
             state = subtask.operator_states.get(SPLITS_STATE)
             for item in () if state is None else state.items:
                 saved = json.loads(item)
@@ -129,29 +135,57 @@ def compare(
 
 
 def compare_state(positions: Mapping[int, int], savepoint: str) -> list[str]:
-    """Violations in the final keyed state."""
+    """Violations in the state of a savepoint: keyed and operator state, and timers."""
     reader = SavepointReader.read(savepoint)
-    counts = {row["key"]: row["value"] for row in reader.keyed_state("ledger", "count").iter_rows(named=True)}
+    counts = _values(reader, "ledger", "count")
     expected = {}
     for source, position in positions.items():
         for residue in range(min(RESIDUES, position)):
             expected[key_of(source, residue)] = (position - residue + RESIDUES - 1) // RESIDUES
-    totals = {row["key"]: row["value"] for row in reader.keyed_state("tally", "total").iter_rows(named=True)}
-    violations = []
+    totals = _values(reader, "tally", "total")
+    violations = compare_timers(positions, pending_timers(savepoint))
     if counts != expected:
         wrong = sorted(k for k in counts.keys() | expected.keys() if counts.get(k) != expected.get(k))
         violations.append(f"state: counts of keys {wrong[:MAX_SHOWN]} differ from the model")
     if totals != {source: position for source, position in positions.items() if position}:
         violations.append(f"state: totals {totals} are not {dict(positions)}")
     for name in ("counted", "counted by all"):
-        counted = sum(reader.operator_state("check", name)["value"].to_list())
+        counted = sum(sum(reader.operator_state(uid, name)["value"].to_list()) for uid in _uids(reader, "check"))
         if counted != sum(positions.values()):
             violations.append(f"state: {name}: {counted} records instead of {sum(positions.values())}")
-    rules: dict[int, list[tuple[int, int]]] = {}
-    for row in reader.operator_state("tally", "rules").iter_rows(named=True):
-        rules.setdefault(row["subtask"], []).append((row["key"], row["value"]))
-    if len({tuple(sorted(items)) for items in rules.values()}) > 1:
-        violations.append(f"state: broadcast state differs between subtasks: {rules}")
+    for uid in _uids(reader, "tally"):
+        rules: dict[int, list[tuple[int, int]]] = {}
+        for row in reader.operator_state(uid, "rules").iter_rows(named=True):
+            rules.setdefault(row["subtask"], []).append((row["key"], row["value"]))
+        if len({tuple(sorted(items)) for items in rules.values()}) > 1:
+            violations.append(f"state: broadcast state differs between subtasks of {uid}: {rules}")
+    return violations
+
+
+def _values(reader: SavepointReader, name: str, state: str) -> dict[int, int]:
+    """By key, of all regions."""
+    return {
+        row["key"]: row["value"]
+        for uid in _uids(reader, name)
+        for row in reader.keyed_state(uid, state).iter_rows(named=True)
+    }
+
+
+def compare_timers(positions: Mapping[int, int], pending: Collection[tuple[int, int]]) -> list[str]:
+    """Violations in the timers of a savepoint: they go off in order, so of each key the last ones are left.
+
+    Args:
+        positions: see `positions_of`.
+        pending: see `pending_timers`.
+    """
+    violations = []
+    for source, position in positions.items():
+        for residue in range(RESIDUES):
+            due = [q for q in range(residue, position, RESIDUES) if timer_of(q) is not None]
+            left = sorted(q for s, q in pending if s == source and q % RESIDUES == residue)
+            if left != due[max(0, len(due) - len(left)) :]:
+                key = key_of(source, residue)
+                violations.append(f"state: timers of {left[:MAX_SHOWN]} of key {key} are not the last of {due[-9:]}")
     return violations
 
 
@@ -167,8 +201,9 @@ def kind_name(kind: int) -> str:
 
 def pending_timers(savepoint: str) -> set[tuple[int, int]]:
     """(source, sequence) of the records whose timers have not gone off, in a snapshot."""
-    timers = SavepointReader.read(savepoint).timers("ledger")
+    reader = SavepointReader.read(savepoint)
     return {
         (int(row["key"]) % SOURCES, (int(row["timestamp"]) - TIMER_DELAY_MS) // MS_PER_RECORD)
-        for row in timers.iter_rows(named=True)
+        for uid in _uids(reader, "ledger")
+        for row in reader.timers(uid).iter_rows(named=True)
     }

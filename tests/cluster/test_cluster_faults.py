@@ -1,8 +1,8 @@
 """Faults of a session cluster's own processes (F6 to F11 of the fault matrix), under a job that proves itself.
 
-One stack serves the tests of this file. Through every fault a job counts by key into files that are committed once; the
-last test stops it and looks for counts that are missing or there twice. Bounds are generous; what was measured is
-printed.
+One stack serves the tests of this file. Through every fault runs the self-proving job of `tests/chaos`, into files and
+into PostgreSQL; what was visible must stay, and the last test stops the job and compares everything with the model.
+Bounds are generous; what was measured is printed.
 """
 
 from __future__ import annotations
@@ -22,64 +22,15 @@ import psutil
 import pytest
 import redis
 
-from runtime.client.errors import ClientError
+from tests.cluster.proving import RECOVERY_S, ProvingJob, proving_job
 from tests.cluster.stack import ROOT, Stack, running_stack
 from tests.cluster.test_stack import HOLDS_SLOTS, lives
-from tests.e2e.counted import COUNTED, check_exactly_once
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 
-NAME = "counted numbers"
-#: a loaded machine takes a minute to start a JVM
-RECOVERY_S = 90.0
 LEFT_TIMEOUT_S = 5.0
 _PAUSE = threading.Event()
-
-
-class CountedJob:
-    """The job that counts, and what can be seen of it."""
-
-    def __init__(self, stack: Stack, output: Path) -> None:
-        self.stack = stack
-        self.output = output
-        #: lines of committed files, which do not change any more
-        self._lines: dict[Path, int] = {}
-        self.id = stack.client.run(stack.client.upload(COUNTED), ["--output", str(output)], {}, 2, None)
-
-    def live(self) -> dict[str, Any]:
-        return dict(self.stack.client.live(self.id))
-
-    def total(self) -> int:
-        """How many counts have been committed."""
-        for path in self.output.rglob("[!._]*.ndjson"):
-            if path not in self._lines:
-                self._lines[path] = path.read_bytes().count(b"\n")
-        return sum(self._lines.values())
-
-    def completed(self) -> int:
-        """Number of its newest completed checkpoint."""
-        latest = self.stack.client.checkpoints(self.id)["latest"]["completed"]
-        return 0 if latest is None else int(latest["id"])
-
-    def slots(self) -> set[int]:
-        """Processes that its tasks run in."""
-        return {subtask["pid"] for vertex in self.live()["vertices"] for subtask in vertex["subtasks"]}
-
-    def wait_until_it_moves(self, what: str) -> float:
-        """Wait until it runs, has completed a checkpoint and has committed something; seconds."""
-        before = self.total()
-        return wait_until(
-            lambda: answers(lambda: self.live()["state"] == "RUNNING") and self.total() > before, RECOVERY_S, what
-        )
-
-
-def answers(question: Any) -> bool:
-    """What the question gives; no while the web process does not answer it."""
-    try:
-        return bool(question())
-    except ClientError:
-        return False
 
 
 @pytest.fixture(scope="module")
@@ -89,15 +40,17 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def running_job(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> CountedJob:
-    return CountedJob(stack, tmp_path_factory.mktemp("out") / "counts")
+def running_job(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProvingJob]:
+    with proving_job(stack, tmp_path_factory.mktemp("job")) as proving:
+        yield proving
 
 
 @pytest.fixture
-def job(running_job: CountedJob) -> CountedJob:
+def job(running_job: ProvingJob) -> Iterator[ProvingJob]:
     """It runs and commits, and nothing has been done to it yet."""
     running_job.wait_until_it_moves("the job runs")
-    return running_job
+    yield running_job
+    running_job.check_that_nothing_visible_has_changed()
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +58,7 @@ def no_leaks() -> None:
     """The stack outlives the tests; its processes are looked after by `running_stack`."""
 
 
-def check_that_it_has_not_noticed(job: CountedJob, before: dict[str, Any]) -> None:
+def check_that_it_has_not_noticed(job: ProvingJob, before: dict[str, Any]) -> None:
     """No attempt has failed, and the slots are the same processes."""
     after = job.live()
     assert (after["attempt"], after["restarts"]) == (before["attempt"], before["restarts"]), after["exceptions"]
@@ -133,7 +86,7 @@ def redis_of(stack: Stack) -> redis.Redis:
 
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM], ids=["F6 kill -9", "F7 SIGTERM"])
 def test_a_taskmanager_that_ends_takes_its_processes_along_and_jobs_go_on(
-    sign: signal.Signals, stack: Stack, job: CountedJob
+    sign: signal.Signals, stack: Stack, job: ProvingJob
 ) -> None:
     before, taskmanager = job.live(), psutil.Process(stack.pid_of("taskmanager"))
     family = taskmanager.children(recursive=True)
@@ -153,7 +106,7 @@ def test_a_taskmanager_that_ends_takes_its_processes_along_and_jobs_go_on(
 # --- jobmanager -------------------------------------------------------------------------------------------------------
 
 
-def test_a_killed_jobmanager_is_replaced_and_jobs_go_on_from_their_checkpoints(stack: Stack, job: CountedJob) -> None:
+def test_a_killed_jobmanager_is_replaced_and_jobs_go_on_from_their_checkpoints(stack: Stack, job: ProvingJob) -> None:
     """F8."""
     before, completed, leader = job.live(), job.completed(), stack.pid_of("jobmanager")
     os.kill(leader, signal.SIGKILL)
@@ -183,7 +136,7 @@ def standby(stack: Stack) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def test_a_leader_that_was_frozen_finds_itself_replaced_and_writes_nothing(stack: Stack, job: CountedJob) -> None:
+def test_a_leader_that_was_frozen_finds_itself_replaced_and_writes_nothing(stack: Stack, job: ProvingJob) -> None:
     """F9: two leaders at once."""
     before, leader = job.live(), stack.pid_of("jobmanager")
     os.kill(leader, signal.SIGSTOP)
@@ -204,25 +157,25 @@ def test_a_leader_that_was_frozen_finds_itself_replaced_and_writes_nothing(stack
 # --- Redis ------------------------------------------------------------------------------------------------------------
 
 
-def wait_for_news(stack: Stack, job: CountedJob) -> None:
+def wait_for_news(stack: Stack, job: ProvingJob) -> None:
     """The page's document of the job changes, as it does twice a second."""
     version = job.live()["version"]
     took = wait_until(lambda: job.live()["version"] > version + 1, 30, "news of the job")
     print(f"news after {took:.1f} s")
 
 
-def test_jobs_and_checkpoints_go_on_without_redis(stack: Stack, job: CountedJob, tmp_path: Path) -> None:
+def test_jobs_and_checkpoints_go_on_without_redis(stack: Stack, job: ProvingJob, tmp_path: Path) -> None:
     """F10, killed."""
     before, written, pid = job.live(), job.total(), stack.pid_of("redis")
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: stack.pid_of("redis") != pid, 20, "another Redis")
-    wait_until(lambda: job.total() > written + 400, 30, "output of several checkpoints")
+    wait_until(lambda: job.total() > written + 1_000, 30, "output of several checkpoints")
     wait_for_news(stack, job)
     check_that_commands_come_through(stack, tmp_path)
     check_that_it_has_not_noticed(job, before)
 
 
-def test_jobs_and_checkpoints_go_on_while_redis_does_not_answer(stack: Stack, job: CountedJob, tmp_path: Path) -> None:
+def test_jobs_and_checkpoints_go_on_while_redis_does_not_answer(stack: Stack, job: ProvingJob, tmp_path: Path) -> None:
     """F10, paused for 30 s: connections stay open and nothing comes back."""
     before, written, pid = job.live(), job.total(), stack.pid_of("redis")
     os.kill(pid, signal.SIGSTOP)
@@ -230,13 +183,13 @@ def test_jobs_and_checkpoints_go_on_while_redis_does_not_answer(stack: Stack, jo
         _PAUSE.wait(30)
     finally:
         os.kill(pid, signal.SIGCONT)
-    assert job.total() > written + 2_000, "no checkpoint was completed meanwhile"
+    assert job.total() > written + 5_000, "no checkpoint was completed meanwhile"
     wait_for_news(stack, job)
     check_that_commands_come_through(stack, tmp_path)
     check_that_it_has_not_noticed(job, before)
 
 
-def test_a_redis_that_has_forgotten_everything_is_filled_again(stack: Stack, job: CountedJob, tmp_path: Path) -> None:
+def test_a_redis_that_has_forgotten_everything_is_filled_again(stack: Stack, job: ProvingJob, tmp_path: Path) -> None:
     """F10, flushed: documents, metrics, and the broker's queues are gone while all connections stay."""
     before, written = job.live(), job.total()
     with redis_of(stack) as client:
@@ -244,7 +197,7 @@ def test_a_redis_that_has_forgotten_everything_is_filled_again(stack: Stack, job
     wait_for_news(stack, job)
     wait_until(lambda: bool(stack.client.checkpoints(job.id)["history"]), 20, "the history of checkpoints")
     check_that_commands_come_through(stack, tmp_path)
-    wait_until(lambda: job.total() > written + 400, 30, "output of several checkpoints")
+    wait_until(lambda: job.total() > written + 1_000, 30, "output of several checkpoints")
     check_that_it_has_not_noticed(job, before)
 
 
@@ -252,7 +205,7 @@ def test_a_redis_that_has_forgotten_everything_is_filled_again(stack: Stack, job
 
 
 def test_no_job_fails_while_the_database_is_locked_for_ten_seconds(
-    stack: Stack, job: CountedJob, tmp_path: Path
+    stack: Stack, job: ProvingJob, tmp_path: Path
 ) -> None:
     """F11: nothing can be completed meanwhile, and everything is afterwards."""
     before, completed = job.live(), job.completed()
@@ -275,10 +228,5 @@ def test_no_job_fails_while_the_database_is_locked_for_ten_seconds(
 # --- the end ----------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_was_lost_and_nothing_came_twice(stack: Stack, job: CountedJob) -> None:
-    request_id = stack.client.stop(job.id, None, "CANONICAL", drain=False)
-    wait_until(lambda: stack.client.operation(job.id, request_id)["state"] == "COMPLETED", 60, "the stop")
-    assert "error" not in stack.client.operation(job.id, request_id)["result"]
-    assert job.live()["state"] == "FINISHED"
-    assert check_exactly_once(job.output) == job.total()
-    assert not list((stack.home / "checkpoints").glob(f"{job.id}/*"))
+def test_nothing_was_lost_and_nothing_came_twice(job: ProvingJob) -> None:
+    job.stop()

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.cluster.proving import proving_job
 from tests.cluster.stack import ROOT, Stack, running_stack
 from tests.support.waiting import wait_until
 
@@ -168,14 +169,19 @@ def test_jobs_run_on_while_redis_is_away_and_commands_reach_them_afterwards(stac
     wait_until(lambda: stack.client.live(job)["state"] == "CANCELED", 10, "its end")
 
 
-def test_a_killed_jobmanager_is_replaced_and_the_job_restarted(stack: Stack) -> None:
-    before = stack.live(DEMO)
-    os.kill(stack.pid_of("jobmanager"), signal.SIGKILL)
-    wait_until(lambda: stack.live(DEMO)["attempt"] > before["attempt"], 30, "a later attempt")
-    wait_until(lambda: is_running(stack, DEMO), 40, "the demo runs again")
-    after = stack.live(DEMO)
-    assert after["restarts"] == before["restarts"] + 1
-    assert after["exceptions"][0]["name"] == "JobManagerLost"
+def test_a_killed_jobmanager_is_replaced_and_jobs_go_on_exactly(stack: Stack, tmp_path: Path) -> None:
+    with proving_job(stack, tmp_path) as proving:
+        proving.wait_until_it_moves("the self-proving job runs")
+        before = stack.live(DEMO)
+        os.kill(stack.pid_of("jobmanager"), signal.SIGKILL)
+        wait_until(lambda: stack.live(DEMO)["attempt"] > before["attempt"], 30, "a later attempt")
+        wait_until(lambda: is_running(stack, DEMO), 40, "the demo runs again")
+        after = stack.live(DEMO)
+        assert after["restarts"] == before["restarts"] + 1
+        assert after["exceptions"][0]["name"] == "JobManagerLost"
+        wait_until(lambda: proving.live()["attempt"] == 1, 40, "the self-proving job's later attempt")
+        proving.wait_until_it_moves("the self-proving job goes on")
+        proving.stop()
 
 
 def test_a_taskmanager_whose_jvm_died_ends_and_is_replaced(stack: Stack) -> None:

@@ -1,0 +1,129 @@
+"""The self-proving job on a session cluster: what can be seen of it, and the comparison at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.client.errors import ClientError
+from tests.chaos.job import JobConfig
+from tests.chaos.postgres import PostgresServer
+from tests.chaos.verify import FileWatch, compare, compare_state, pending_timers, positions_of
+from tests.cluster.stack import Stack
+from tests.support.waiting import wait_until
+
+PROGRAM = Path(__file__).resolve().parent.parent / "chaos" / "session_program.py"
+OPTIONS = {"execution.checkpointing.interval": "500 ms", "execution.checkpointing.num-retained": "3"}
+#: a loaded machine takes a minute to start a JVM
+RECOVERY_S = 90.0
+MAX_SHOWN = 10
+
+
+class ProvingJob:
+    """The job, on a stack, with the file sink and PostgreSQL.
+
+    Args:
+        stack: a running one.
+        directory: empty; what the job writes is below it.
+        postgres: with an empty table.
+    """
+
+    def __init__(self, stack: Stack, directory: Path, postgres: PostgresServer) -> None:
+        self.stack = stack
+        self._postgres = postgres
+        self._table_count = 0
+        config = JobConfig(str(directory), postgres_url=postgres.url)
+        config.make_directories()
+        self.files = FileWatch(directory / "out")
+        config.write(directory / "config.json")
+        client = stack.client
+        self.id = client.run(client.upload(PROGRAM), [str(directory / "config.json")], OPTIONS, 2, None)
+
+    def live(self) -> dict[str, Any]:
+        return dict(self.stack.client.live(self.id))
+
+    def total(self) -> int:
+        """How many records are in visible files."""
+        self.files.read()
+        return len(self.files.rows)
+
+    def completed(self) -> int:
+        """Number of its newest completed checkpoint."""
+        latest = self.stack.client.checkpoints(self.id)["latest"]["completed"]
+        return 0 if latest is None else int(latest["id"])
+
+    def slots(self) -> set[int]:
+        """Processes that its tasks run in."""
+        return {subtask["pid"] for vertex in self.live()["vertices"] for subtask in vertex["subtasks"]}
+
+    def wait_until_it_moves(self, what: str) -> float:
+        """Wait until it runs, and more is visible in files and in the table; seconds."""
+        before = self.total()
+        took = wait_until(
+            lambda: answers(lambda: self.live()["state"] == "RUNNING") and self.total() > before, RECOVERY_S, what
+        )
+        count = self._count()
+        took += wait_until(lambda: self._count() > count, RECOVERY_S, f"{what}: rows in PostgreSQL")
+        return took
+
+    def check_that_nothing_visible_has_changed(self) -> None:
+        """Files only become more, and so do rows."""
+        self.files.read()
+        assert self.files.violations == []
+        count = self._count()
+        assert count >= self._table_count
+        self._table_count = count
+
+    def stop(self) -> None:
+        """Stop it behind a savepoint, and compare all it has put out, and its state, with the model."""
+        client = self.stack.client
+        request_id = client.stop(self.id, None, "CANONICAL", drain=False)
+        wait_until(lambda: client.operation(self.id, request_id)["state"] == "COMPLETED", RECOVERY_S, "the stop")
+        result = client.operation(self.id, request_id)["result"]
+        assert "error" not in result, result
+        wait_until(lambda: self.live()["state"] == "FINISHED", RECOVERY_S, "the job's end")
+        self.check_that_nothing_visible_has_changed()
+        savepoint = str(result["location"]).removeprefix("file://")
+        positions, pending = positions_of(savepoint), pending_timers(savepoint)
+        violations = compare("files", self.files.rows, positions, pending)
+        violations += compare("table", self._postgres.rows(), positions, pending)
+        violations += compare_state(positions, savepoint)
+        assert violations == [], violations[:MAX_SHOWN]
+        assert self.files.hidden() == []
+        assert self._postgres.prepared() == []
+        assert not list((self.stack.home / "checkpoints").glob(f"{self.id}/*"))
+
+    def _count(self) -> int:
+        count = self._postgres.count()
+        assert count is not None, "PostgreSQL does not answer"
+        return count
+
+
+def answers(question: Callable[[], bool]) -> bool:
+    """What the question gives; no while the web process does not answer it."""
+    try:
+        return question()
+    except ClientError:
+        return False
+
+
+@contextmanager
+def proving_job(stack: Stack, directory: Path) -> Iterator[ProvingJob]:
+    """The job with a PostgreSQL server of its own, which ends with the block; skips the test if there is none."""
+    if not PostgresServer.is_installed():
+        pytest.skip("PostgreSQL is not installed (apt-get install postgresql)")
+    postgres = PostgresServer()
+    try:
+        proving = ProvingJob(stack, directory, postgres)
+        try:
+            yield proving
+        finally:
+            # the stack may be there for other tests
+            with suppress(ClientError):
+                stack.client.cancel(proving.id)
+    finally:
+        postgres.close()
