@@ -11,6 +11,7 @@ import logging
 import sys
 import time
 
+from tests.simulation.regions import region_scenario_of, simulate_regions
 from tests.simulation.scenario import scenario_of
 from tests.simulation.simulate import simulate
 from tests.simulation.tally import Tally
@@ -23,6 +24,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, action="append", help="run this one and tell all about it")
     parser.add_argument("--seeds", type=int, nargs=2, metavar=("FIRST", "STOP"), help="run many, tell what fails")
     parser.add_argument("--backend", choices=["hashmap", "rocksdb"], default="hashmap")
+    parser.add_argument("--regions", action="store_true", help="run a job of two regions")
     parser.add_argument("--trace", action="store_true", help="print what happens as it happens")
     parser.add_argument("--without-faults", action="store_true", help="leave the seed's faults out")
     arguments = parser.parse_args()
@@ -31,10 +33,10 @@ def main() -> int:
     tally = Tally()
     started_s = time.process_time()
     for seed in (*(arguments.seed or ()), *many):
-        scenario = scenario_of(seed, arguments.backend)
+        scenario = (region_scenario_of if arguments.regions else scenario_of)(seed, arguments.backend)
         if arguments.without_faults:
             scenario = dataclasses.replace(scenario, faults=())
-        verdict = simulate(scenario, print if arguments.trace else None)
+        verdict = (simulate_regions if arguments.regions else simulate)(scenario, print if arguments.trace else None)
         tally.add(verdict)
         if arguments.seed:
             print(verdict.report())

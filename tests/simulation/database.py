@@ -32,10 +32,6 @@ class Database:
     #: what must never happen, in words
     violations: list[str] = field(default_factory=list)
 
-    def rows(self) -> list[Any]:
-        """All that is visible."""
-        return [row for rows in self.committed.values() for row in rows]
-
     def begin(self, transaction: str) -> None:
         if transaction in self.open or transaction in self.prepared or transaction in self.committed:
             self.violations.append(f"transaction {transaction} was begun twice")

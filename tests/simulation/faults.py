@@ -21,6 +21,7 @@ class Point(enum.Enum):
     UPLOAD = "a slot is about to write a file of a checkpoint"
     UPLOADED = "a slot has written a file of a checkpoint"
     RESTORE = "a slot reads a file of a checkpoint"
+    READ = "the JobMaster reads metadata or what is recorded"
     SYNC = "a file of a checkpoint, or any directory, is about to be synced"
     METADATA = "the JobMaster is about to write the metadata"
     METADATA_WRITTEN = "the metadata are written"
@@ -42,7 +43,9 @@ class Action(enum.Enum):
     """What goes wrong. It befalls the process that passes the point, unless the text says otherwise."""
 
     KILL = "its process ends at once"
-    RAISE = "what it does fails with an error"
+    RAISE = "what it does fails with an error; the storage refuses for good, or what it has done is not answered"
+    OUTAGE = "the storage cannot be reached by anybody for `ms`"
+    UNMOUNT = "the storage is not mounted on the slots' machine for `ms`: as if nothing had ever been in it"
     FREEZE = "its process stands still for `ms`, in the middle of what it does, and then goes on"
     ISOLATE = "its process is cut off from the JobMaster and cannot be killed; it goes on as long as it may"
     LAND_LATE = "its process ends, and the file it was writing appears `ms` later"

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,12 +28,15 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 OBJECTS = "s3://sim"
+REFUSAL = "the storage refuses"
+"""What is told of whatever fails because an operation has failed here."""
 
 
 class SimulatedFiles:
     """The file system that all processes share. Implements CheckpointFileSystem.
 
-    Every operation of a process that has ended ends that process again; reads and writes are passages of points.
+    Every operation of a process that has ended ends that process again; reads and writes are passages of points. While
+    the storage is away no operation succeeds: it fails, or finds nothing.
     """
 
     def __init__(self, world: World, is_local: bool) -> None:
@@ -44,6 +49,27 @@ class SimulatedFiles:
         self.savepoints = f"{base}/savepoints"
         #: all files as they were when a checkpoint was recorded last
         self.at_last_record: dict[str, bytes] = {}
+        #: operations that found the storage away, by what they were for
+        self.num_refused: Counter[str] = Counter()
+        self._away_until_ms = 0.0
+        self._is_unmounted = False
+
+    def be_away(self, ms: float, is_unmounted: bool) -> None:
+        """Let no operation succeed for some time.
+
+        Args:
+            ms: how long.
+            is_unmounted: whether nothing seems to be there, to whoever is on the slots' machine; else operations fail,
+                whoever asks.
+        """
+        self._away_until_ms = self._world.clock.monotonic_ms() + ms
+        self._is_unmounted = is_unmounted
+
+    @property
+    def is_away(self) -> bool:
+        """Whether no operation of the process that runs succeeds at present."""
+        is_elsewhere = self._world.current.is_jobmaster and not self._is_local
+        return self._world.clock.monotonic_ms() < self._away_until_ms and not (self._is_unmounted and is_elsewhere)
 
     def content(self) -> dict[str, bytes]:
         """All files."""
@@ -65,18 +91,20 @@ class SimulatedFiles:
         world = self._world
         before, after = _points_of(uri, world.current.is_jobmaster)
         content = data if isinstance(data, bytes) else b"".join(data)
-        late = world.reach(before, uri, refuses=OSError(errno.EIO, "refused", uri))
+        late = world.reach(before, uri, refuses=_refusal(errno.ENOSPC, uri))
         if late is not None and late.action is Action.LAND_LATE:
             if not self._is_local:
                 world.at(world.clock.monotonic_ms() + late.ms, lambda: self.land(uri, content))
             world.kill(world.current)
             raise ProcessEndedError
+        self._require(uri)
         self._files.write_new(uri, content)
         if world.current.is_jobmaster and parent_of(uri).endswith("/completed") and b"chk-" in content:
             self.at_last_record = self.content()
         if world.current.is_jobmaster and parent_of(uri).endswith("/completed") and b"savepoint-" in content:
             self._look_for_a_drain()
-        world.reach(after, uri)
+        # it is there, and whoever wrote it does not know
+        world.reach(after, uri, refuses=_refusal(errno.EIO, uri))
 
     def _look_for_a_drain(self) -> None:
         """Once the savepoint of a drained job is recorded the job has ended, even if its JobMaster never says so."""
@@ -107,24 +135,22 @@ class SimulatedFiles:
         return self._files.pieces(uri)
 
     def exists(self, uri: str) -> bool:
-        self._world.check_alive()
-        return self._files.exists(uri)
+        return self._is_there(uri) and self._files.exists(uri)
 
     def list(self, uri: str) -> list[DirectoryEntry]:
-        self._world.check_alive()
-        return self._files.list(uri)
+        return self._files.list(uri) if self._is_there(uri) else []
 
     def make_directory(self, uri: str) -> None:
-        self._world.check_alive()
+        self._require(uri)
         self._files.make_directory(uri)
 
     def delete_file(self, uri: str) -> None:
-        self._world.check_alive()
-        self._files.delete_file(uri)
+        if self._is_there(uri):
+            self._files.delete_file(uri)
 
     def delete_directory(self, uri: str) -> None:
-        self._world.check_alive()
-        self._files.delete_directory(uri)
+        if self._is_there(uri):
+            self._files.delete_directory(uri)
 
     def local_path(self, uri: str) -> Path | None:
         # no path of this machine leads there
@@ -132,9 +158,32 @@ class SimulatedFiles:
 
     def _before_read(self, uri: str) -> None:
         world = self._world
-        world.check_alive()
-        if not world.current.is_jobmaster:
-            world.reach(Point.RESTORE, uri, refuses=OSError(errno.EIO, "refused", uri))
+        point = Point.READ if world.current.is_jobmaster else Point.RESTORE
+        world.reach(point, uri, refuses=_refusal(errno.EACCES, uri))
+        if self.is_away and point is Point.RESTORE:
+            self.num_refused["restore"] += 1
+        self._require(uri)
+
+    def _require(self, uri: str) -> None:
+        """Raises OSError while the storage is away."""
+        if not self._is_there(uri):
+            raise _refusal(errno.ENOENT, uri)
+
+    def _is_there(self, uri: str) -> bool:
+        """Whether the storage is not away; raises OSError if that is known."""
+        self._world.check_alive()
+        if not self.is_away:
+            return True
+        if self._world.current.is_taking_over:
+            self.num_refused["take-over"] += 1
+        if not self._is_unmounted:
+            raise _refusal(errno.EIO, uri)
+        return False
+
+
+def _refusal(code: int, uri: str) -> OSError:
+    # OSError gives the class that belongs to the code
+    return OSError(code, f"{REFUSAL}: {os.strerror(code)}", uri)
 
 
 def _points_of(uri: str, is_jobmaster: bool) -> tuple[Point, Point]:

@@ -19,8 +19,10 @@ from runtime.checkpoint import file_system, storage
 from runtime.checkpoint.barrier_handler import BarrierHandler
 from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.file_completed_store import FileCompletedStore
+from runtime.checkpoint.storage import TaskStateReader
 from runtime.connectors.files.file_sink import _FileSinkWriter
 from runtime.connectors.files.part_file import PartFile
+from runtime.jobmaster.checkpoint_storage import StorageWorker
 from runtime.jobmaster.checkpointing import JobCheckpoints
 from runtime.network.remote import RemoteOutputChannel
 from runtime.operators.sink_operator import SinkOperator
@@ -241,6 +243,22 @@ MUTATIONS = (
         "[c for c in self._completed]",
         hangs=True,
         seeds=(5,),
+    ),
+    Mutation(
+        "a storage that is away counts as damage",
+        TaskStateReader,
+        "_found",
+        "if self._snapshot is not None and (",
+        "if self._snapshot is None and (",
+        seeds=(22,),
+    ),
+    Mutation(
+        "a JobMaster that cannot read what to go on from gives the job up",
+        StorageWorker,
+        "_try_to_recover",
+        "return RecoveryDelayed(",
+        "return Submitted(refusal=",
+        seeds=(12,),
     ),
     Mutation(
         "a key group too few is restored",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from tests.simulation.damage import Output
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -47,11 +49,20 @@ class Reader:
         if self._committed.setdefault(name, digest) != digest:
             self._world.violate(f"{name} is committed with another content")
 
-    def rows(self) -> list[Any]:
-        """All that is visible, row by row."""
-        if self._world.scenario.writes_files:
-            return [_row(line) for content in self._world.disk.visible().values() for line in content.splitlines()]
-        return self._world.database.rows()
+    def rows(self, apart_from: Sequence[Output] = ()) -> list[Any]:
+        """What is visible, row by row.
+
+        Args:
+            apart_from: is left out.
+        """
+        if not self._world.scenario.writes_files:
+            left_out = {transaction for output in apart_from for transaction in output.transactions}
+            committed = self._world.database.committed.items()
+            return [row for name, rows in committed if name not in left_out for row in rows]
+        contents = self._world.disk.visible()
+        for output in apart_from:
+            contents |= {name: contents[name][:start] for name, start in output.files.items() if name in contents}
+        return [_row(line) for content in contents.values() for line in content.splitlines()]
 
     def _check_all(self, visible: Mapping[str, object]) -> None:
         gone = sorted(self._seen.keys() - visible.keys())

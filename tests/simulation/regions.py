@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from runtime.core.ids import OperatorId, VertexId
 from runtime.graph.job_graph import JobEdge, JobGraph, JobVertex
 from runtime.operators.two_phase_commit import TransactionId
-from tests.simulation.oracle import check_rows, check_state, expected_of
+from tests.simulation.damage import Output
 from tests.simulation.scenario import Scenario, scenario_of
-from tests.simulation.simulate import Verdict
+from tests.simulation.simulate import Verdict, judge_rows, judge_state, run, verdict_of
 from tests.simulation.workload import job
 from tests.simulation.world import World
 
@@ -32,21 +33,15 @@ def region_scenario_of(seed: int, backend: str = "hashmap") -> Scenario:
     return replace(scenario, writes_files=False, record_ms=scenario.record_ms / 2, max_turns=2 * scenario.max_turns)
 
 
-def simulate_regions(scenario: Scenario) -> Verdict:
-    """Run a scenario with two regions."""
-    world = World(scenario, None)
+def simulate_regions(scenario: Scenario, trace: Callable[[str], None] | None = None) -> Verdict:
+    """Run a scenario with two regions; arguments as those of `simulate`."""
+    world = World(scenario, trace)
     graph = job(scenario, str(world.directory))
     world.graph = twice(graph)
-    world.run()
-    violations = [*world.violations, *world.database.violations]
-    for vertices in (graph.vertices, world.graph.vertices[len(graph.vertices) :]):
-        rows = _rows_of(world, vertices)
-        expected = expected_of(rows, world.has_drained)
-        violations += check_rows(rows, expected, scenario.is_exactly_once, world.has_drained)
-        if vertices is graph.vertices and not world.violations:
-            files, root, job_id = world.files.at_last_record, world.files.root, world.graph.job_id
-            violations += check_state(files, root, job_id, expected, scenario.is_exactly_once_inside)
-    return Verdict(scenario, tuple(violations), world)
+    run(world)
+    expected, wrong = judge_rows(world, partial(_rows_of, world, graph.vertices))
+    _, wrong_in_other = judge_rows(world, partial(_rows_of, world, world.graph.vertices[len(graph.vertices) :]))
+    return verdict_of(world, [*wrong, *wrong_in_other, *judge_state(world, expected)])
 
 
 def num_restarts_alone(verdict: Verdict) -> int:
@@ -82,12 +77,13 @@ def _other_id(known: str) -> str:
     return hashlib.md5(f"other {known}".encode(), usedforsecurity=False).hexdigest()
 
 
-def _rows_of(world: World, vertices: Sequence[JobVertex]) -> list[Any]:
-    """What the sinks among these vertices have made visible."""
+def _rows_of(world: World, vertices: Sequence[JobVertex], apart_from: Sequence[Output]) -> list[Any]:
+    """What the sinks among these vertices have made visible, apart from some of it."""
     operators = {operator.operator_id for vertex in vertices for operator in vertex.operators}
+    left_out = {transaction for output in apart_from for transaction in output.transactions}
     rows: list[Any] = []
     for name, of_transaction in world.database.committed.items():
         transaction = TransactionId.parse(name)
-        if transaction is not None and transaction.operator_id in operators:
+        if transaction is not None and transaction.operator_id in operators and name not in left_out:
             rows += of_transaction
     return rows

@@ -63,14 +63,9 @@ class Scenario:
     max_turns: int = 25_000
 
     @property
-    def is_exactly_once_inside(self) -> bool:
-        """Whether state counts everything once: also where a damaged checkpoint made sinks show something twice."""
-        return self.barriers is not Barriers.AT_LEAST_ONCE
-
-    @property
     def is_exactly_once(self) -> bool:
-        """Whether nothing may be seen twice."""
-        return self.is_exactly_once_inside and not any(fault.action is Action.DAMAGE for fault in self.faults)
+        """Whether everything counts once, and nothing may be seen twice."""
+        return self.barriers is not Barriers.AT_LEAST_ONCE
 
     def parallelism_of(self, epoch: int) -> int | None:
         """What the JobMaster of an epoch begins with; None = as the job says."""
@@ -124,6 +119,7 @@ _PASSAGES = {
     Point.UPLOAD: 40,
     Point.UPLOADED: 40,
     Point.RESTORE: 4,
+    Point.READ: 16,
     Point.SYNC: 40,
     Point.METADATA: 8,
     Point.METADATA_WRITTEN: 8,
@@ -145,6 +141,11 @@ _FUNCTIONS = {Point.PROCESS, Point.SNAPSHOT, Point.OPEN, Point.CLOSE}
 _SINK = {Point.WRITE, Point.PRE_COMMIT, Point.PREPARED, Point.COMMIT, Point.COMMITTED}
 _WRITES = {Point.UPLOAD, Point.METADATA, Point.RECORD}
 _READS = {Point.RESTORE}
+#: where the storage can fail alone; reads of the JobMaster are as many as its writes
+_STORAGE = (
+    *(Point.UPLOAD, Point.UPLOADED, Point.METADATA, Point.METADATA_WRITTEN, Point.RECORD, Point.RECORDED),
+    *(Point.RESTORE, Point.READ, Point.READ, Point.READ),
+)
 #: points that are passed where nothing of a process is on the stack, or its transport
 _DELIVERIES = {Point.ACKNOWLEDGE}
 
@@ -165,7 +166,7 @@ def scenario_of(seed: int, backend: str = "hashmap") -> Scenario:
     if is_damaged:
         # files that several checkpoints share would damage all of them
         faults += (Fault(Point.NOTIFY, draw.randrange(4, 16), Action.DAMAGE),)
-    return Scenario(
+    scenario = Scenario(
         seed=seed,
         barriers=barriers,
         backend=backend,
@@ -189,6 +190,7 @@ def scenario_of(seed: int, backend: str = "hashmap") -> Scenario:
         claims=draw.random() < 0.3,
         storage_is_local=draw.random() < 0.4,
     )
+    return dataclasses.replace(scenario, faults=faults + _storage_faults(draw)) if draw.random() < 0.25 else scenario
 
 
 def _faults(draw: random.Random) -> tuple[Fault, ...]:
@@ -200,7 +202,8 @@ def _faults(draw: random.Random) -> tuple[Fault, ...]:
 
 
 def _fault(draw: random.Random) -> Fault:
-    point = draw.choice(list(Point))
+    # what befalls the JobMaster where it reads is among the faults of the storage
+    point = draw.choice([point for point in Point if point is not Point.READ])
     # early passages matter more: later ones may never come
     nth = 1 + int(_PASSAGES[point] * draw.random() ** 1.5)
     actions = [
@@ -229,3 +232,16 @@ def _fault(draw: random.Random) -> Fault:
     elif action is Action.LAND_LATE:
         ms = draw.choice([1, 30, 500, 3_000])
     return Fault(point, nth, action, ms)
+
+
+def _storage_faults(draw: random.Random) -> tuple[Fault, ...]:
+    """The storage fails once, or is away while something else breaks that makes somebody need it."""
+    if draw.random() < 0.4:
+        point = draw.choice(_STORAGE)
+        nth = 1 + int(_PASSAGES[point] * draw.random() ** 1.5)
+        return (Fault(point, nth, draw.choice([Action.RAISE, Action.RAISE, Action.KILL])),)
+    # in the middle of a run: most jobs have a checkpoint to go on from by then, and have not ended
+    nth = draw.randrange(200, 500)
+    away = Fault(Point.STEP, nth, draw.choice([Action.OUTAGE, Action.UNMOUNT]), draw.choice([300, 1_000, 3_000]))
+    others = [*[Action.KILL] * 3, *[Action.KILL_JOBMASTER] * 3, Action.STOP, Action.SAVEPOINT]
+    return away, Fault(Point.STEP, nth + 1, draw.choice(others))

@@ -1,4 +1,4 @@
-"""Seeds with two regions in the job; one that fails is repeated by `simulate_regions(region_scenario_of(seed))`."""
+"""Seeds with two regions in the job; one that fails is repeated by `python -m tests.simulation --regions --seed N`."""
 
 from __future__ import annotations
 

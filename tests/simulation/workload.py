@@ -219,7 +219,7 @@ class Account(KeyedProcessFunction):
             world.violate(f"{value!r} came under key {ctx.get_current_key()}")
         last = self._last.get(split)
         expected = next_of_key(split, 0 if last is None else last + 1, key)
-        if number != expected and (world.scenario.is_exactly_once_inside or number > expected >= 0):
+        if number != expected and (world.scenario.is_exactly_once or number > expected >= 0):
             world.violate(f"{value!r} came, number {expected} was to come")
         if last is None or number > last:
             self._last.put(split, number)
@@ -263,7 +263,7 @@ class Judge(KeyedBroadcastProcessFunction[int, Any, int, Any]):
         world = active.world()
         rules = ctx.get_broadcast_state(RULES)
         known = len(list(rules.keys()))
-        if value != known and (world.scenario.is_exactly_once_inside or value > known):
+        if value != known and (world.scenario.is_exactly_once or value > known):
             world.violate(f"rule {value} came, {known} were known")
         rules.put(value, value * value)
         return None

@@ -22,30 +22,33 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from runtime.checkpoint.file_completed_store import FileCompletedStore
+from runtime.checkpoint.layout import completed_directory
+from runtime.checkpoint.messages import NotStored
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.storage import Retries
-from runtime.core.ids import Attempt, SlotId
+from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.actions import SlotProcess as SlotProcessId
 from runtime.jobmaster.checkpoint_storage import CheckpointHome, StorageWorker
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobMasterDriver
-from runtime.jobmaster.events import AfterSavepoint, JobMasterEvent
+from runtime.jobmaster.events import AfterSavepoint, JobMasterEvent, SlotMessageReceived, StorageAnswered
 from runtime.jobmaster.execution_graph import ExecutionGraph, Region
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.rescaling import rescaled
-from runtime.task.messages import JobMasterMessage
+from runtime.task.messages import DeclineCheckpoint, FailureInfo, JobMasterMessage
 from runtime.task.slot import ControlLostError, Slot
 from runtime.testing.clock import ManualClock
 from runtime.testing.jobs import START_MS
 from runtime.testing.memory_file_system import MemoryFileSystem
 from tests.simulation import active, disk
 from tests.simulation.control import SimulatedLink
+from tests.simulation.damage import Output, output_since
 from tests.simulation.database import Database
 from tests.simulation.disk import Disk
 from tests.simulation.faults import Action, Fault, InjectedError, Point, ProcessEndedError
-from tests.simulation.files import SimulatedFiles
+from tests.simulation.files import REFUSAL, SimulatedFiles
 from tests.simulation.network import SimulatedEnvironment, Wire
 from tests.simulation.reader import READ_MS, Reader
 from tests.simulation.scenario import Scenario
@@ -82,6 +85,11 @@ class Process:
         #: transactions that it has begun: their connection ends with it
         self.transactions: list[str] = []
         self.due_ms = world.clock.monotonic_ms()
+
+    @property
+    def is_taking_over(self) -> bool:
+        """Whether it goes on with the job of an earlier JobMaster, and has not begun anything yet."""
+        return False
 
     def wake(self) -> None:
         self.due_ms = min(self.due_ms, self.world.clock.monotonic_ms())
@@ -190,15 +198,29 @@ class JobMasterProcess(Process):
             graph, lambda post: self, ClientOutputs(), world.clock, first_attempt, home, is_inline=True
         )
         self.driver.on_post = self.wake
+        self.driver._storage._post = self.post
         self._storage = ScheduledStorage(self.driver._storage, world)
         self.driver._storage = self._storage  # type: ignore[assignment]
+
+    @property
+    def is_taking_over(self) -> bool:
+        return self.epoch > 1 and not self._asked_for
 
     @property
     def state(self) -> JobState:
         return self.driver._machine.state
 
     def post(self, event: JobMasterEvent) -> None:
+        match event:
+            case SlotMessageReceived(DeclineCheckpoint(checkpoint_id=failed, cause=FailureInfo(message=why))):
+                self._note_failed(failed, why)
+            case StorageAnswered(NotStored(failed, why)):
+                self._note_failed(failed, why)
         self.driver.post(event)
+
+    def _note_failed(self, checkpoint_id: CheckpointId, cause: str) -> None:
+        if REFUSAL in cause:
+            self.world.failed_checkpoints.add((self.epoch, checkpoint_id))
 
     def step(self) -> None:
         world = self.world
@@ -356,6 +378,10 @@ class World:
         self.happened: list[Fault] = []
         #: those of them that ended an attempt which was recovering from another
         self.num_second_failures = 0
+        #: what each damaged checkpoint makes visible that the one before it does not
+        self.damaged: list[Output] = []
+        #: checkpoints that failed because of the storage: epoch, number
+        self.failed_checkpoints: set[tuple[int, int]] = set()
         #: savepoints that the job is to stop with: who was asked, the answer, whether the job is drained
         self._stops: list[tuple[JobMasterProcess, Future[RequestAnswered], bool]] = []
         #: how often it was resumed from one, by whether it was drained
@@ -393,11 +419,22 @@ class World:
                 self.reader.look_for_the_last_time()
                 end_ms = self.clock.monotonic_ms() + _AFTERLIFE_MS
                 self._run_until(lambda: not self._processes or self.clock.monotonic_ms() > end_ms)
-                self.violations += [f"{process.name} is left behind" for process in self._processes]
+                self.violations += [f"{p.name} is left behind" for p in self._processes if not self._may_stay(p)]
             finally:
                 self._processes.clear()
                 self._events.clear()
                 shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _may_stay(self, process: Process) -> bool:
+        """Whether a process belongs to a JobMaster that was replaced, and whose log went away with the job.
+
+        To it the storage is away, and may come back: it waits, and makes nothing visible.
+        """
+        master = process.link.master if isinstance(process, SlotProcess) else process
+        if not isinstance(master, JobMasterProcess) or self.leads(master):
+            return False
+        log = completed_directory(self.files.root, master.driver._machine.graph.job_id)
+        return not any(name.startswith(f"{log}/") for name in self.files.content())
 
     def _read(self) -> None:
         self.reader.look()
@@ -651,6 +688,8 @@ class World:
                     self.kill(self.leader)
                 self.disk.lose_power()
                 self.check_alive()
+            case Action.OUTAGE | Action.UNMOUNT:
+                self.files.be_away(fault.ms, is_unmounted=fault.action is Action.UNMOUNT)
             case Action.CLOCK_JUMP:
                 self.clock.jump(fault.ms)
             case Action.DAMAGE if (damaged := self._damage()) is not None:
@@ -729,6 +768,8 @@ class World:
         else:
             content = bytearray(storage.files[uri])
             content[self.random.randrange(len(content))] ^= 1 << self.random.randrange(8)
+        older, newest = (SnapshotFiles(storage).load(pointer.location) for pointer in retained[-2:])
+        self.damaged.append(output_since(newest, older))
         self.files.replace(uri, bytes(content))
         self.tell(f"{uri} is damaged")
         return uri
