@@ -26,6 +26,7 @@ from runtime.common.configuration import Configuration
 from runtime.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from runtime.datastream.state import ValueStateDescriptor
 from runtime.execution.mini_cluster import MiniCluster
+from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.checkpoint_storage import CheckpointHome
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobRequestError
@@ -492,7 +493,8 @@ def home_of(graph: Any, epoch: int) -> CheckpointHome:
     return CheckpointHome.of(settings, graph.job_id, slots_are_local=True, leader_epoch=epoch)
 
 
-def test_another_jobmaster_of_the_same_job_goes_on_with_it(tmp_path: Path) -> None:
+def abandoned_job(tmp_path: Path) -> JobGraph:
+    """A job whose first JobMaster has left it behind four checkpoints."""
     options = {"execution.checkpointing.dir": (tmp_path / "checkpoints").as_uri()}
     graph = running_sums(tmp_path / "out", options=options).create_job_graph("sums")
     record_run("mini-cluster")
@@ -500,6 +502,11 @@ def test_another_jobmaster_of_the_same_job_goes_on_with_it(tmp_path: Path) -> No
     step_until(first, lambda: completed(first) == 4)
     first.driver.abandon()
     assert run(first) is JobState.CANCELED
+    return graph
+
+
+def test_another_jobmaster_of_the_same_job_goes_on_with_it(tmp_path: Path) -> None:
+    graph = abandoned_job(tmp_path)
     second = MiniCluster(graph, ClientOutputs(), ManualClock(2_000_000), home_of(graph, 2))
     step_until(second, lambda: second.driver.status().checkpoints.counts.restored == 1)
     assert run(second) is JobState.FINISHED
@@ -507,13 +514,7 @@ def test_another_jobmaster_of_the_same_job_goes_on_with_it(tmp_path: Path) -> No
 
 
 def test_another_jobmaster_waits_for_a_storage_that_is_away(tmp_path: Path) -> None:
-    options = {"execution.checkpointing.dir": (tmp_path / "checkpoints").as_uri()}
-    graph = running_sums(tmp_path / "out", options=options).create_job_graph("sums")
-    record_run("mini-cluster")
-    first = MiniCluster(graph, ClientOutputs(), ManualClock(1_000_000), home_of(graph, 1))
-    step_until(first, lambda: completed(first) == 4)
-    first.driver.abandon()
-    run(first)
+    graph = abandoned_job(tmp_path)
     home = home_of(graph, 2)
     is_away = True
 
@@ -536,13 +537,7 @@ def test_another_jobmaster_waits_for_a_storage_that_is_away(tmp_path: Path) -> N
 
 
 def test_a_job_that_waits_for_its_storage_can_be_cancelled_and_loses_nothing(tmp_path: Path) -> None:
-    options = {"execution.checkpointing.dir": (tmp_path / "checkpoints").as_uri()}
-    graph = running_sums(tmp_path / "out", options=options).create_job_graph("sums")
-    record_run("mini-cluster")
-    first = MiniCluster(graph, ClientOutputs(), ManualClock(1_000_000), home_of(graph, 1))
-    step_until(first, lambda: completed(first) == 4)
-    first.driver.abandon()
-    run(first)
+    graph = abandoned_job(tmp_path)
     kept = sorted((tmp_path / "checkpoints").rglob("*"))
 
     def open_store() -> CompletedCheckpointStore:

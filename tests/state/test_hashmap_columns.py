@@ -33,7 +33,7 @@ NUM_KEYS = 2_500
 
 def saved_state(value_type: TypeInformation) -> SavedState:
     codec = codec_of(ValueStateDescriptor("s", value_type))
-    return SavedState(StateMeta("s", "value", codec.name, False), codec.encode, None, codec.value_type)
+    return SavedState(StateMeta("s", "value", codec.name, False), codec.encode, None, codec.value_type, [])
 
 
 @pytest.mark.parametrize(

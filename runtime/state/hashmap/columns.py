@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
@@ -48,7 +48,7 @@ class SavedState:
     """What it leaves of a value, None if nothing; None = all of it."""
     value_type: TypeInformation | None
     """Of the slot, where it holds one value of a declared type, or a pair of one and a time."""
-    slots: list[Any] = field(default_factory=list)
+    slots: list[Any]
     """What it holds, by position of the entry; the backend's own."""
 
     def slot_of(self, entry: Entry) -> Any:

@@ -218,11 +218,12 @@ class ValueColumn(Column):
         # as there, without a call for each entry that is not needed
         index, encode, handle = self.index, self._encode, self._handle
         batch, room = batches.fitting()
-        num_bytes = 0
+        num_bytes = num_deleted = 0
         for entry in entries:
             slot = entry.values[index]
             if slot is None:
                 batch.delete(entry.row, handle)
+                num_deleted += 1
                 continue
             try:
                 data = encode(slot)
@@ -234,7 +235,7 @@ class ValueColumn(Column):
             if room <= 0:
                 batch, room = batches.fitting()
         self.num_bytes += num_bytes
-        self.num_values += len(entries)
+        self.num_values += len(entries) - num_deleted
 
     def saved(self, entries: Sequence[CachedEntry]) -> None:
         if self.stored.meta.namespaced:
