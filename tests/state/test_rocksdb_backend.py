@@ -30,7 +30,7 @@ from runtime.state.hashmap.backend import HashMapKeyedStateBackend
 from runtime.state.key_groups import KeyGroupRange, key_group_of, key_group_range
 from runtime.state.readers import load_keyed_state
 from runtime.state.rocksdb import backend as backend_module
-from runtime.state.rocksdb import cache, timers
+from runtime.state.rocksdb import cache, states, timers
 from runtime.state.rocksdb.backend import RocksDBKeyedStateBackend
 from runtime.state.rocksdb.instance import RocksDBInstance, RocksDBReadError
 from runtime.state.rocksdb.options import RocksDBSettings
@@ -137,6 +137,81 @@ def test_state_is_right_when_the_cache_holds_a_small_part_of_it(make_key: Any, m
         for window in range(3):
             windows.set_current_namespace((window, 3))
             assert windows.get() == [step for step in steps if step % 3 == window]
+
+
+def test_nothing_is_read_that_cannot_be_there_while_the_cache_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend_module, "_FIRST_LOOK", 50)
+    monkeypatch.setattr(backend_module, "MAX_CHANGED", 20)
+    for cache_memory, is_enough in ((1, False), (1 << 20, True)):
+        backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock(), RocksDBSettings(cache_memory=cache_memory))
+        write(backend, dict.fromkeys(range(300), 1))
+        assert backend.columns[0].is_known == is_enough
+        backend.set_current_key(1000)
+        assert backend.get_state(COUNT).value() is None
+
+
+def test_keys_that_come_in_turn_find_most_of_a_cache_that_is_a_little_too_small(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    num_keys = 1_000
+    monkeypatch.setattr(backend_module, "_FIRST_LOOK", num_keys * 9 // 10)
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock(), RocksDBSettings(cache_memory=1))
+    write(backend, dict.fromkeys(range(num_keys), 0))
+    column, loaded = backend.columns[0], []
+    load = column.load
+    monkeypatch.setattr(column, "load", lambda row: loaded.append(row) or load(row))
+    state = backend.get_state(COUNT)
+    for number in range(10):
+        for key in range(num_keys):
+            backend.set_current_key(key)
+            assert state.value() == number
+            state.update(number + 1)
+    assert 0 < len(loaded) < 10 * num_keys / 2
+
+
+@pytest.mark.parametrize("first_look", [4, 1_000])
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_is_forgotten_or_trimmed_state_is_that_of_a_dict(
+    seed: int, first_look: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (cache, states):
+        monkeypatch.setattr(module, "MAX_KNOWN", 6)
+    monkeypatch.setattr(backend_module, "_FIRST_LOOK", first_look)
+    monkeypatch.setattr(backend_module, "MAX_CHANGED", 5)
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock(), RocksDBSettings(cache_memory=1))
+    plain = backend.get_state(MapStateDescriptor("plain", Types.LONG(), Types.LONG()))
+    windows = backend.get_namespaced_state(MapStateDescriptor("windows", Types.LONG(), Types.LONG()))
+    values = backend.get_namespaced_state(COUNT)
+    generator = random.Random(seed)
+    model: dict[Any, dict[Any, Any]] = {}
+    for step in range(3_000):
+        key, window, number = generator.randrange(12), (generator.randrange(2), 9), generator.randrange(12)
+        backend.set_current_key(key)
+        windows.set_current_namespace(window)
+        values.set_current_namespace(window)
+        state, name = generator.choice([(plain, ("plain", key)), (windows, (key, window))])
+        kept = model.setdefault(name, {})
+        value_of = model.setdefault("values", {})
+        what = generator.randrange(8)
+        if what < 3:
+            state.put(number, step)
+            kept[number] = step
+        elif what < 5:
+            state.remove(number)
+            kept.pop(number, None)
+        elif what == 5 and generator.random() < 0.2:
+            state.clear()
+            kept.clear()
+        elif what == 6:
+            assert state.get(number) == kept.get(number)
+            assert state.is_empty() == (not kept)
+            assert dict(state.items()) == kept
+        elif generator.random() < 0.5:
+            values.update(step)
+            value_of[key, window] = step
+        else:
+            assert values.value() == value_of.pop((key, window), None)
+            values.clear()
 
 
 def test_a_map_larger_than_the_cache_may_be(monkeypatch: pytest.MonkeyPatch) -> None:

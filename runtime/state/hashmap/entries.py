@@ -71,6 +71,12 @@ class _NoEntry:
     def __getattr__(self, name: str) -> Any:
         raise NoCurrentKeyError
 
+    def __getitem__(self, index: int) -> Any:
+        raise NoCurrentKeyError
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        raise NoCurrentKeyError
+
 
 NO_ENTRY: Any = _NoEntry()
 
@@ -205,8 +211,13 @@ class KeyTables(dict[type, KeyTable]):
             left += len(table)
         return left
 
-    def drop_oldest(self, share: float, is_kept: Callable[[Entry], bool]) -> int:
-        """Forget the entries that were made first, up to that share of them, but for those that are kept.
+    def drop_run(self, share: float, where: float, is_kept: Callable[[Entry], bool]) -> int:
+        """Forget entries that were made one after the other, up to that share of them, but for those that are kept.
+
+        Args:
+            share: of the entries, from 0 to 1.
+            where: from 0, those that were made first, to 1, those that were made last.
+            is_kept: which have to stay.
 
         Returns:
             How many are left.
@@ -214,7 +225,8 @@ class KeyTables(dict[type, KeyTable]):
         left = 0
         for table in self._dicts():
             count = math.ceil(len(table) * share)
-            for key in [key for key, entry in islice(table.items(), count) if not is_kept(entry)]:
+            start = int((len(table) - count) * where)
+            for key in [key for key, entry in islice(table.items(), start, start + count) if not is_kept(entry)]:
                 del table[key]
             left += len(table)
         return left

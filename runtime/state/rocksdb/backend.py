@@ -10,19 +10,19 @@ few rows and deletes those that have expired.
 
 from __future__ import annotations
 
+import math
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
 from runtime.core.checkpointing import SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import CheckpointId, KeyGroup
-from runtime.core.keys import decode_key, encode_key
+from runtime.core.keys import decode_key, encode_key, key_hash
 from runtime.core.serializers import serializer_for
 from runtime.state.backend import KeyedStateBackend, Timer, TimerService
 from runtime.state.codecs import StateCodec, ValueCodec, codec_of
@@ -60,19 +60,20 @@ from runtime.state.snapshot import (
 )
 
 MAX_CHANGED = 16_384
-"""Entries whose changes wait to be written. Fewer, and a key that is used all the time is written more often; more, and
+"""Values that wait to be written. Fewer, and a key that is used all the time is written more often; more, and
 a snapshot holds processing up for longer (some 3 µs each)."""
-_ENTRY_BYTES, _KEY_COPIES = 240, 3
+_ENTRY_BYTES, _KEY_COPIES = 210, 3
 """Memory that an entry of the cache takes beside its values: so many bytes, and so many times those of its row."""
 _ROWS_LOOKED_AT = 256
 """Entries that the length of a row's key is estimated by."""
 _DROPPED: Final = 0.125
 """The share of the cache's entries that are dropped when it is full. More, and what is left has fewer of the keys that
 come next; less, and the batches of changes that are written then are smaller than they have to be."""
+_GOLDEN_RATIO: Final = (math.sqrt(5) - 1) / 2
+"""Multiples of it, without their integers, are spread evenly."""
 _FIRST_LOOK = 4_096
 """Entries at which it is first computed how many the cache may have."""
 _RESTORE_BATCH_ROWS = 10_000
-_get_row: Final = attrgetter("row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +119,17 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         if key_group_range.end >= max_parallelism:
             raise KeyGroupRangeError(f"key groups {key_group_range} do not fit max parallelism {max_parallelism}")
         self.key_group_range = key_group_range
+        self._first_key_group, self._last_key_group = key_group_range.start, key_group_range.end
+        #: by key group, what its rows begin with
+        self._prefixes = {number: KEY_GROUP.pack(number) for number in self._group_numbers()}
         self.max_parallelism = max_parallelism
         self.clock = clock
         #: entry of the current key; read by every state on every access, set here only
         self.current_entry: Any = NO_ENTRY
         #: by state number
         self.columns: list[Any] = []
+        #: what a new entry has
+        self._unknown: tuple[Any, ...] = ()
         self._settings = settings or RocksDBSettings()
         name = "".join(c if c.isalnum() else "-" for c in operator_name)[:40]
         # never used before: two processes, or two attempts, must not meet in a database
@@ -136,7 +142,11 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._tables: Any = KeyTables(self._make_entry)  # type: ignore[arg-type]
         self._num_entries = 0
         self._look_at = _FIRST_LOOK
-        self._changed: list[CachedEntry] = []
+        #: where entries were dropped last; see `KeyTables.drop_run`
+        self._drop_at = 0.0
+        #: by state number: the entries of which that state has to be written
+        self._changed: list[list[CachedEntry]] = []
+        self._num_changed = 0
         self._max_changed = MAX_CHANGED
         self._registered: dict[str, RegisteredState] = {}
         #: every state of the database, asked for or not
@@ -189,14 +199,14 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
                     last = entry.key
                     yield decode_key(entry.key)
 
-    def mark_changed(self, entry: CachedEntry, bit: int) -> None:
-        """Remember that the state of that bit, which is not marked yet, has to be written."""
+    def mark_changed(self, entry: CachedEntry, index: int) -> None:
+        """Remember that the state of that number, which is not marked yet, has to be written."""
         # before it is marked: the caller may change the value only after this
-        if len(self._changed) >= self._max_changed:
+        if self._num_changed >= self._max_changed:
             self._write_if_convenient()
-        if not entry.changed:
-            self._changed.append(entry)
-        entry.changed |= bit
+        self._num_changed += 1
+        self._changed[index].append(entry)
+        entry.changed |= 1 << index
 
     def flush(self) -> None:
         """Write all changes to the database; a snapshot that is not taken yet is taken first.
@@ -207,24 +217,27 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         for pending in self._awaiting:
             pending.take()
         self._awaiting.clear()
-        # neighbours in the batch are neighbours in RocksDB's list of what is not in files yet
-        self._changed.sort(key=_get_row)
-        batches = Batches(self._db, self._settings.write_batch_size)
-        changed_in = [[entry for entry in self._changed if entry.changed & column.bit] for column in self.columns]
-        for column, entries in zip(self.columns, changed_in, strict=True):
-            column.save(entries, batches)
-        for service in self._timers.values():
-            service.event.save(batches.fitting()[0])
-            service.processing.save(batches.fitting()[0])
-        for batch in batches.all:
-            if len(batch):
-                self._db.write(batch)
-        for column, entries in zip(self.columns, changed_in, strict=True):
+        changed_in = list(zip(self.columns, self._changed, strict=True))
+        try:
+            batches = Batches(self._db, self._settings.write_batch_size)
+            for column, entries in changed_in:
+                column.save(entries, batches)
+            for service in self._timers.values():
+                service.event.save(batches.fitting())
+                service.processing.save(batches.fitting())
+            for batch in batches.all:
+                if len(batch):
+                    self._db.write(batch)
+        except BaseException:
+            for column, entries in changed_in:
+                for entry in entries:
+                    entry.changed |= column.bit
+            raise
+        for column, entries in changed_in:
             if entries:
                 column.saved(entries)
-        for entry in self._changed:
-            entry.changed = 0
-        self._changed = []
+        self._changed = [[] for _ in self.columns]
+        self._num_changed = 0
         self._max_changed = MAX_CHANGED
         for service in self._timers.values():
             service.event.saved()
@@ -309,10 +322,12 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._tables = KeyTables(self._make_entry)  # type: ignore[arg-type]
         self._num_entries = 0
         self._changed = []
+        self._num_changed = 0
         self._registered.clear()
         self._timers.clear()
         self._stored.clear()
         self.columns = []
+        self._unknown = ()
         if self._opened is not None:
             self._opened.close()
         shutil.rmtree(self._directory, ignore_errors=True)
@@ -358,8 +373,9 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             self.flush()
 
     def _make_entry(self, key: Any, encoded_key: bytes) -> CachedEntry:
-        key_group = key_group_of(encoded_key, self.max_parallelism)
-        if key_group not in self.key_group_range:
+        # key_group_of and `in`, without their calls: keys come by the million
+        key_group = key_hash(encoded_key) % self.max_parallelism
+        if not self._first_key_group <= key_group <= self._last_key_group:
             raise KeyGroupRangeError(
                 f"key {key!r} belongs to key group {key_group}, this subtask owns {self.key_group_range}: "
                 "a key selector must always give the same key for a record"
@@ -367,10 +383,14 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         if self._num_entries >= self._look_at:
             self._make_room()
         self._num_entries += 1
-        return CachedEntry(key, encoded_key, key_group, len(self.columns))
+        entry = CachedEntry(self._unknown)
+        entry.key = key
+        entry.row = self._prefixes[key_group] + encoded_key
+        entry.changed = 0
+        return entry
 
     def _make_room(self) -> None:
-        """Forget the oldest entries if the cache has more than it may have."""
+        """Forget some entries if the cache has more than it may have."""
         num_values = sum(column.num_values for column in self.columns)
         average = sum(column.num_bytes for column in self.columns) / max(num_values, 1)
         rows = [len(entry.row) for entry in islice(self._tables.entries(), _ROWS_LOOKED_AT)]
@@ -380,7 +400,12 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         limit = max(limit, _FIRST_LOOK)
         if self._num_entries >= limit:
             self.flush()
-            self._num_entries = self._tables.drop_oldest(_DROPPED, lambda entry: entry is self.current_entry)
+            # never the same ones: with the oldest, keys that come in turn would all be gone whenever they come again
+            self._drop_at = (self._drop_at + _GOLDEN_RATIO) % 1.0
+            current = self.current_entry
+            self._num_entries = self._tables.drop_run(_DROPPED, self._drop_at, lambda entry: entry is current)
+            for column in self.columns:
+                column.forgot()
         self._look_at = min(2 * self._num_entries, limit)
 
     def _state_of(self, descriptor: StateDescriptor, namespaced: bool) -> Any:
@@ -423,8 +448,10 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         registered = RegisteredState(meta, column, state, expired, codec, drops_expired)
         self._registered[meta.name] = registered
         self.columns.append(column)
+        self._changed.append([])
+        self._unknown = (UNKNOWN,) * len(self.columns)
         for entry in self._tables.entries():
-            entry.values.append(UNKNOWN)
+            entry.append(UNKNOWN)
         return registered
 
     def _convert(self, written: StoredState, wanted: StoredState, codec: StateCodec, column_codec: StateCodec) -> None:

@@ -53,8 +53,8 @@ class CacheHolder(Protocol):
     columns: list[Any]
     clock: Clock
 
-    def mark_changed(self, entry: CachedEntry, bit: int) -> None:
-        """Remember that the state of that bit, which is not marked yet, has to be written."""
+    def mark_changed(self, entry: CachedEntry, index: int) -> None:
+        """Remember that the state of that number, which is not marked yet, has to be written."""
 
     def flush(self) -> None:
         """Write all changes to the database."""
@@ -69,22 +69,22 @@ class CachedSlot(PlainSlot):
 
     def _read(self) -> Any:
         entry = self._backend.current_entry
-        value = entry.values[self._index]
+        value = entry[self._index]
         if value is UNKNOWN:
-            value = entry.values[self._index] = self._backend.columns[self._index].load(entry.row)
+            value = entry[self._index] = self._backend.columns[self._index].load(entry.row)
         return value
 
     def _write(self, value: Any) -> None:
         entry, index = self._backend.current_entry, self._index
-        entry.values[index] = value
+        entry[index] = value
         if not entry.changed >> index & 1:
-            self._backend.mark_changed(entry, 1 << index)
+            self._backend.mark_changed(entry, index)
 
     def _read_to_change(self) -> Any:
         value = self._read()
         entry, index = self._backend.current_entry, self._index
         if value is not None and not entry.changed >> index & 1:
-            self._backend.mark_changed(entry, 1 << index)
+            self._backend.mark_changed(entry, index)
         return value
 
 
@@ -96,16 +96,16 @@ class CachedNamespaceSlot(NamespacedSlot):
     _backend: Any
 
     def _slot(self, entry: CachedEntry) -> NamespaceSlot:
-        slot = entry.values[self._index]
+        slot = entry[self._index]
         if slot is UNKNOWN:
-            slot = entry.values[self._index] = NamespaceSlot()
+            slot = entry[self._index] = NamespaceSlot()
         return slot  # type: ignore[no-any-return]
 
     def _read(self) -> Any:
         entry, namespace = self._backend.current_entry, self._namespace
-        slot = entry.values[self._index]
+        slot = entry[self._index]
         if slot is UNKNOWN:
-            slot = entry.values[self._index] = NamespaceSlot()
+            slot = entry[self._index] = NamespaceSlot()
         value = slot.get(namespace, UNKNOWN)
         if value is UNKNOWN:
             value = self._backend.columns[self._index].load(entry.row + encode_namespace(namespace))
@@ -119,7 +119,7 @@ class CachedNamespaceSlot(NamespacedSlot):
         slot = self._slot(entry)
         slot[namespace] = value
         if not entry.changed >> index & 1:
-            self._backend.mark_changed(entry, 1 << index)
+            self._backend.mark_changed(entry, index)
         slot.changed.add(namespace)
 
     def _read_to_change(self) -> Any:
@@ -275,9 +275,9 @@ class MapInSlot(MapLogic):
 
     def _read(self) -> Any:
         entry = self._backend.current_entry
-        slot = entry.values[self._index]
+        slot = entry[self._index]
         if slot is UNKNOWN:
-            slot = entry.values[self._index] = self._column.new_slot()
+            slot = entry[self._index] = self._column.new_slot()
         return slot
 
     def _row(self) -> bytes:
@@ -287,7 +287,7 @@ class MapInSlot(MapLogic):
         entry, index = self._backend.current_entry, self._index
         if not entry.changed >> index & 1:
             self._read()
-            self._backend.mark_changed(entry, 1 << index)
+            self._backend.mark_changed(entry, index)
 
 
 class MapInNamespace(MapLogic):
@@ -300,9 +300,9 @@ class MapInNamespace(MapLogic):
 
     def _slots(self) -> NamespaceSlot:
         entry = self._backend.current_entry
-        slot = entry.values[self._index]
+        slot = entry[self._index]
         if slot is UNKNOWN:
-            slot = entry.values[self._index] = NamespaceSlot()
+            slot = entry[self._index] = NamespaceSlot()
         return slot  # type: ignore[no-any-return]
 
     def _read(self) -> Any:
@@ -319,7 +319,7 @@ class MapInNamespace(MapLogic):
         entry, index = self._backend.current_entry, self._index
         self._read()
         if not entry.changed >> index & 1:
-            self._backend.mark_changed(entry, 1 << index)
+            self._backend.mark_changed(entry, index)
         self._slots().changed.add(self._namespace)
 
 
@@ -337,16 +337,16 @@ class RocksDBValueState(CachedSlot, ValueLogic):
 
     def value(self) -> Any:
         entry = self._backend.current_entry
-        value = entry.values[self._index]
+        value = entry[self._index]
         if value is UNKNOWN:
-            value = entry.values[self._index] = self._backend.columns[self._index].load(entry.row)
+            value = entry[self._index] = self._backend.columns[self._index].load(entry.row)
         return value
 
     def update(self, value: Any) -> None:
         entry, index = self._backend.current_entry, self._index
-        entry.values[index] = value
+        entry[index] = value
         if not entry.changed >> index & 1:
-            self._backend.mark_changed(entry, 1 << index)
+            self._backend.mark_changed(entry, index)
 
 
 class RocksDBListState(ListLogic, CachedSlot):
