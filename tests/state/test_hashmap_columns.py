@@ -20,7 +20,7 @@ from runtime.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from runtime.state.errors import StateError
 from runtime.state.handles import KeyedStateHandle, PendingKeyedState
 from runtime.state.hashmap.backend import HashMapKeyedStateBackend
-from runtime.state.hashmap.columns import SavedState, pack_entry_keys, pack_values
+from runtime.state.hashmap.columns import NumberColumn, SavedState, SlotColumn, pack_entry_keys
 from runtime.state.hashmap.entries import Entry
 from runtime.state.key_groups import KeyGroupRange, key_group_of
 from runtime.state.readers import load_keyed_state
@@ -52,9 +52,26 @@ def saved_state(value_type: TypeInformation) -> SavedState:
 )
 def test_values_are_packed_as_their_serializer_writes_them(value_type: TypeInformation, values: list[Any]) -> None:
     state = saved_state(value_type)
-    packed = pack_values(values, state)
-    assert packed is not None
-    assert packed.to_pylist() == [state.encoded(value) for value in values]
+    assert packed(state, values) == [state.encoded(value) for value in values]
+
+
+def packed(state: SavedState, values: list[Any]) -> list[bytes | None]:
+    """What a column that takes the second half first makes of values."""
+    entries = [Entry(number, None, -128, number, 1) for number in range(len(values))]
+    column = NumberColumn(state) if state.number_code else SlotColumn(state)
+    half = len(values) // 2
+    column.make_room(len(values))
+    column.take(half, values[half:], entries[half:])
+    column.take(0, values[:half], entries[:half])
+    return column.packed(entries).to_pylist()
+
+
+def test_a_column_of_numbers_grows_if_nobody_knows_how_many_will_come() -> None:
+    state = saved_state(Types.LONG())
+    column = NumberColumn(state)
+    for start in (0, 1, 3):
+        column.take(start, [start, None][: 1 if start == 0 else 2], [])
+    assert column.packed([]).to_pylist() == [state.encoded(value) for value in (0, 1, None, 3, None)]
 
 
 @pytest.mark.parametrize(
@@ -62,9 +79,11 @@ def test_values_are_packed_as_their_serializer_writes_them(value_type: TypeInfor
     [
         (Types.LONG(), [1.0]),
         (Types.LONG(), [2**63]),
+        (Types.LONG(), [None, 2**63]),
         (Types.LONG(), [[1]]),
         (Types.LONG(), [[1], [2, 3]]),
         (Types.LONG(), ["1"]),
+        (Types.LONG(), [np.array([1, 2])]),
         (Types.DOUBLE(), ["1"]),
         (Types.STRING(), ["a", b"a"]),
         (Types.STRING(), [1]),
@@ -74,7 +93,14 @@ def test_values_are_packed_as_their_serializer_writes_them(value_type: TypeInfor
 def test_the_serializer_is_asked_about_values_that_are_not_plainly_of_the_type(
     value_type: TypeInformation, values: list[Any]
 ) -> None:
-    assert pack_values(values, saved_state(value_type)) is None
+    state = saved_state(value_type)
+    try:
+        expected = [state.encoded(value) for value in values]
+    except Exception:
+        with pytest.raises(StateError, match="state 's' of key"):
+            packed(state, values)
+    else:
+        assert packed(state, values) == expected
 
 
 @pytest.mark.parametrize(

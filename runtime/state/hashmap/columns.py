@@ -1,8 +1,9 @@
 """Entries that a snapshot takes, column by column, and the columns as bytes.
 
-To encode a million values one by one takes seconds of the interpreter, so values that cannot be changed in place are
-taken as they are, a slice of a state's slots at a time, and become bytes in bulk, for which other threads wait some 0.1
-ms. All else is encoded when it is taken. Keys, which never change, are kept in that form from one snapshot to the next.
+To encode a million values one by one takes seconds of the interpreter. So numbers become bytes a slice of a state's
+slots at a time; other values that cannot be changed in place are taken as they are, and strings among them become bytes
+in bulk later, for which other threads wait some 0.1 ms. All else is encoded when it is taken. Keys, which never change,
+are kept encoded from one snapshot to the next.
 Task's thread, but for `KeyColumn` and what becomes of taken columns.
 """
 
@@ -30,6 +31,7 @@ from runtime.state.snapshot import StateMeta
 _BULK: Final = 8_192
 """Values that are made bytes in one call, during which the interpreter is held (some 0.2 ms)."""
 _LONG, _DOUBLE, _STRING = (BasicTypeInfo(basic) for basic in (BasicType.LONG, BasicType.DOUBLE, BasicType.STRING))
+_NUMBER_BYTES: Final = 8
 _TEXTS: Final = frozenset((str, type(None)))
 _NUMBER_KEYS: Final = ColumnKeys(("f0",), Types.TUPLE([Types.LONG()]))
 _NUMBER_TAG: Final = encode_key(0)[0]
@@ -79,6 +81,11 @@ class SavedState:
             and self.value_type in (_LONG, _DOUBLE, _STRING)
         )
 
+    @property
+    def number_code(self) -> str:
+        """What `struct` calls the numbers that it packs to; empty if it does not pack, or not to numbers."""
+        return "" if not self.packs else "q" if self.value_type == _LONG else "d" if self.value_type == _DOUBLE else ""
+
     def encoded(self, slot: Any) -> bytes | None:
         """A slot of a state without namespaces as bytes; None if nothing is left of it."""
         if slot is None:
@@ -126,27 +133,14 @@ def pack_entry_keys(entries: Sequence[Entry], max_parallelism: int) -> tuple[Pac
     return pack_keys(list(map(_get_encoded_key, entries))), key_groups
 
 
-def pack_values(values: Sequence[Any], state: SavedState) -> Packed | None:
-    """Values of a state that packs, as its serializer writes them; None if it has to be asked."""
+def pack_texts(values: Sequence[Any]) -> Packed | None:
+    """Strings and None, as the serializer of strings writes them; None if it has to be asked."""
     try:
-        if state.value_type == _STRING:
-            if _TEXTS.issuperset(map(type, values)):
-                return pa.array(values, pa.large_string()).cast(pa.large_binary())
-            return None
-        return _pack_numbers(values, "d" if state.value_type == _DOUBLE else "q")
-    except (pa.ArrowException, struct.error, ValueError, OverflowError):
-        return None
-
-
-def _pack_numbers(values: Sequence[Any], code: str) -> Packed:
-    """Numbers and None; a tenth of what numpy takes for a list."""
-    valid = None
-    if None in values:
-        is_valid = np.fromiter((value is not None for value in values), np.bool_, len(values))
-        valid = pa.py_buffer(np.packbits(is_valid, bitorder="little"))
-        values = [0 if value is None else value for value in values]
-    data = pa.py_buffer(struct.pack(f"<{len(values)}{code}", *values))
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(8), len(values), [valid, data])
+        if _TEXTS.issuperset(map(type, values)):
+            return pa.array(values, pa.large_string()).cast(pa.large_binary())
+    except (pa.ArrowException, ValueError):
+        pass
+    return None
 
 
 def _joined(parts: list[Packed]) -> Packed:
@@ -223,6 +217,98 @@ class KeyColumn:
 _NO_GROUPS: Final = np.empty(0, np.int16)
 
 
+class SlotColumn:
+    """Slots of a state by row: as they were, or encoded where they may be changed in place."""
+
+    def __init__(self, state: SavedState) -> None:
+        self.state = state
+        self.values: list[Any] = []
+
+    def make_room(self, count: int) -> None:
+        """Let `take` put the first rows where they belong, in whatever order they come."""
+        self.values = [None] * count
+
+    def take(self, start: int, slots: list[Any], entries: Sequence[Entry]) -> None:
+        """Take the slots of entries that are the rows from `start` on.
+
+        Raises:
+            StateError: a value does not fit its serializer.
+        """
+        self.values[start : start + len(slots)] = (
+            slots if self.state.is_shareable else _encoded(self.state, slots, entries)
+        )
+
+    def packed(self, entries: Sequence[Entry]) -> Packed:
+        """The rows as bytes; once, for the column is empty afterwards. Any thread.
+
+        Raises:
+            StateError: a value does not fit its serializer.
+        """
+        values, self.values = self.values, []
+        if not self.state.packs:
+            return pack_bytes(values)
+        parts = []
+        for start in range(0, len(values), _BULK):
+            some = values[start : start + _BULK]
+            packed = pack_texts(some)
+            if packed is None:
+                # something unusual: the serializer says what it thinks of it
+                packed = pa.array(_encoded(self.state, some, entries[start : start + _BULK]), pa.large_binary())
+            parts.append(packed)
+        return _joined(parts)
+
+
+class NumberColumn:
+    """Numbers of a state by row, bytes from the moment that they are taken.
+
+    That costs little more than to keep them, once; and what is replaced meanwhile need not be kept alive.
+    """
+
+    def __init__(self, state: SavedState) -> None:
+        self._state = state
+        self._code = state.number_code
+        self._data = bytearray()
+        self._absent: list[int] = []
+
+    def make_room(self, count: int) -> None:
+        """As that of SlotColumn."""
+        self._data = bytearray(_NUMBER_BYTES * count)
+
+    def take(self, start: int, slots: list[Any], entries: Sequence[Entry]) -> None:
+        """As that of SlotColumn."""
+        missing = _NUMBER_BYTES * (start + len(slots)) - len(self._data)
+        if missing > 0:
+            self._data += bytes(missing)
+        for at in range(0, len(slots), _BULK):
+            some = slots[at : at + _BULK] if len(slots) > _BULK else slots
+            if not self._pack(start + at, some):
+                absent = [start + at + i for i, slot in enumerate(some) if slot is None]
+                self._absent += absent
+                if not (absent and self._pack(start + at, [0 if slot is None else slot for slot in some])):
+                    # something unusual: the serializer says what it thinks of it
+                    encoded = _encoded(self._state, some, entries[at : at + _BULK])
+                    whole = b"".join(bytes(_NUMBER_BYTES) if value is None else value for value in encoded)
+                    self._data[_NUMBER_BYTES * (start + at) : _NUMBER_BYTES * (start + at + len(some))] = whole
+
+    def _pack(self, start: int, numbers: Sequence[Any]) -> bool:
+        """As their serializer writes them; whether they are such numbers."""
+        try:
+            struct.pack_into(f"<{len(numbers)}{self._code}", self._data, _NUMBER_BYTES * start, *numbers)
+        except (struct.error, OverflowError, TypeError, ValueError):
+            return False
+        return True
+
+    def packed(self, entries: Sequence[Entry]) -> Packed:
+        """As that of SlotColumn."""
+        data, self._data = self._data, bytearray()
+        count, valid = len(data) // _NUMBER_BYTES, None
+        if self._absent:
+            is_valid = np.ones(count, np.bool_)
+            is_valid[self._absent] = False
+            valid = pa.py_buffer(np.packbits(is_valid, bitorder="little"))
+        return pa.FixedSizeBinaryArray.from_buffers(pa.binary(_NUMBER_BYTES), count, [valid, pa.py_buffer(data)])
+
+
 class TakenEntries:
     """What entries held when they were taken.
 
@@ -237,9 +323,13 @@ class TakenEntries:
         self.states = [(index, state) for index, state in enumerate(states) if not state.meta.namespaced]
         self.entries = entries
         self._are_all = are_all
-        self.columns: list[list[Any]] = [[] for _ in self.states]
-        #: columns that hold values as they were, and have to be encoded one by one: column number
-        self._unencoded = [i for i, (_, state) in enumerate(self.states) if state.is_shareable and not state.packs]
+        self._columns = [NumberColumn(s) if s.number_code else SlotColumn(s) for _, s in self.states]
+        #: columns that hold values as they were, and have to be encoded one by one
+        self._unencoded = [
+            column
+            for column in self._columns
+            if isinstance(column, SlotColumn) and column.state.is_shareable and not column.state.packs
+        ]
         self._position = 0
 
     @property
@@ -249,7 +339,8 @@ class TakenEntries:
 
     def make_room(self, count: int) -> None:
         """Let `take` put the first entries where they belong, in whatever order they are taken."""
-        self.columns = [[None] * count for _ in self.states]
+        for column in self._columns:
+            column.make_room(count)
 
     def take(self, start: int, end: int) -> None:
         """Take the values of the entries from `start` to `end`.
@@ -258,9 +349,9 @@ class TakenEntries:
             StateError: a value does not fit its serializer.
         """
         entries = self.entries[start:end]
-        for column, (_, state) in zip(self.columns, self.states, strict=True):
+        for column, (_, state) in zip(self._columns, self.states, strict=True):
             slots = state.slots[start:end] if self._are_all else [state.slot_of(entry) for entry in entries]
-            column[start:end] = slots if state.is_shareable else _encoded(state, slots, entries)
+            column.take(start, slots, entries)
 
     def encode_some(self, count: int) -> bool:
         """Encode the next values that are not encoded in bulk; False if there are none.
@@ -270,11 +361,11 @@ class TakenEntries:
         """
         if not self._unencoded:
             return False
-        number = self._unencoded[-1]
-        column, (_, state), start = self.columns[number], self.states[number], self._position
-        self._position = end = min(start + count, len(column))
-        column[start:end] = _encoded(state, column[start:end], self.entries[start:end])
-        if end == len(column):
+        column, start = self._unencoded[-1], self._position
+        values = column.values
+        self._position = end = min(start + count, len(values))
+        values[start:end] = _encoded(column.state, values[start:end], self.entries[start:end])
+        if end == len(values):
             self._unencoded.pop()
             self._position = 0
         return True
@@ -286,24 +377,11 @@ class TakenEntries:
             StateError: a value does not fit its serializer.
         """
         packed = {}
-        for number, (index, state) in enumerate(self.states):
-            values, self.columns[number] = self.columns[number], []
-            if state.packs:
-                parts = [self._pack(values, start, state) for start in range(0, len(values), _BULK)]
-                column = _joined(parts)
-            else:
-                column = pack_bytes(values)
-            if column.null_count < len(column):
-                packed[index] = column.take(order.order)
+        for (index, _), column in zip(self.states, self._columns, strict=True):
+            values = column.packed(self.entries)
+            if values.null_count < len(values):
+                packed[index] = values.take(order.order)
         return PackedColumns(order, packed)
-
-    def _pack(self, values: Sequence[Any], start: int, state: SavedState) -> Packed:
-        some = values[start : start + _BULK]
-        packed = pack_values(some, state)
-        if packed is None:
-            # something unusual: the serializer says what it thinks of it
-            packed = pa.array(_encoded(state, some, self.entries[start : start + _BULK]), pa.large_binary())
-        return packed
 
 
 def _encoded(state: SavedState, slots: Sequence[Any], entries: Sequence[Entry]) -> list[bytes | None]:
@@ -338,13 +416,13 @@ class PackedColumns:
                 yield index, keys.filter(values.is_valid()), values.drop_null()
 
 
-def packed_bytes(column: Packed) -> tuple[npt.NDArray[np.int64], bytes]:
-    """Lengths and joined bytes of a column without nulls."""
+def packed_bytes(column: Packed) -> tuple[int | npt.NDArray[np.int64], bytes]:
+    """Lengths, or the one that all have, and joined bytes of a column without nulls."""
     count, first = len(column), column.offset
     if pa.types.is_fixed_size_binary(column.type):
         width = column.type.byte_width
         data = column.buffers()[1].slice(width * first, width * count)
-        return np.full(count, width, np.int64), data.to_pybytes()
+        return width, data.to_pybytes()
     _, offsets_buffer, data = column.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int64, count + 1, 8 * first)
     start, end = int(offsets[0]), int(offsets[-1])

@@ -24,12 +24,15 @@ HASHMAP_FORMAT: Final = "hashmap"
 """`KeyedStateHandle.format` of what this backend writes in its own form."""
 
 TOUCHED, STATE, EVENT_TIMER, PROCESSING_TIMER, GONE_EVENT_TIMER, GONE_PROCESSING_TIMER = range(6)
+_PACKED_TOUCHED, _PACKED_STATE = 6, 7
+"""TOUCHED and STATE with a number in front of each column: the length of all its values, or that they have lengths."""
 _SECTIONS = struct.Struct("<H")
 _SECTION = struct.Struct("<BH")
 _COUNT = struct.Struct("<I")
-_LENGTH_BYTES: Final = 4
+_LENGTH: Final = struct.Struct("<I")
 _MAX_LENGTH: Final = (1 << 32) - 2
-"""The largest number of four bytes says that there is no value."""
+"""The largest number of four bytes says that there is no value, or that each value has a length."""
+_VARIES: Final = (1 << 32) - 1
 
 Rows = tuple[list[bytes], list[bytes], list[bytes]]
 """Keys, namespaces and values, by row."""
@@ -80,23 +83,50 @@ def encode_columns(columns: PackedColumns, start: int, end: int, is_base: bool) 
     """
     parts, count = [], 0
     if not is_base:
-        parts += [_SECTION.pack(TOUCHED, 0), _COUNT.pack(end - start)]
-        parts += _joined(columns.order.keys.slice(start, end - start))
+        parts += [_SECTION.pack(_PACKED_TOUCHED, 0), _COUNT.pack(end - start)]
+        parts += _column_parts(columns.order.keys.slice(start, end - start))
         count = 1
     for index, keys, values in columns.rows(start, end):
         # behind the keys: namespaces, of which there are none
-        parts += [_SECTION.pack(STATE, index), _COUNT.pack(len(keys)), *_joined(keys)]
-        parts += [bytes(_LENGTH_BYTES * len(keys)), *_joined(values)]
+        parts += [_SECTION.pack(_PACKED_STATE, index), _COUNT.pack(len(keys)), *_column_parts(keys)]
+        parts += [_LENGTH.pack(0), *_column_parts(values)]
         count += 1
     return b"".join([_SECTIONS.pack(count), *parts])
 
 
-def _joined(column: Packed) -> tuple[bytes, bytes]:
-    """A column without nulls as `pack_columns` has it, behind the count."""
+def _column_parts(column: Packed) -> list[bytes]:
+    """A column without nulls: the length of all values, or each its own; the values."""
     lengths, data = packed_bytes(column)
+    if isinstance(lengths, int):
+        return [_LENGTH.pack(lengths), data]
     if len(lengths) and int(lengths.max()) > _MAX_LENGTH:
         raise OverflowError("a value of 4 GiB or more does not fit a snapshot")
-    return lengths.astype("<u4").tobytes(), data
+    return [_LENGTH.pack(_VARIES), lengths.astype("<u4").tobytes(), data]
+
+
+def _unpacked(block: bytes, offset: int, num_columns: int) -> tuple[list[Any], int]:
+    """The columns of a packed section, and where it ends."""
+    (count,) = _COUNT.unpack_from(block, offset)
+    offset += _COUNT.size
+    columns = []
+    for _ in range(num_columns):
+        (length,) = _LENGTH.unpack_from(block, offset)
+        offset += _LENGTH.size
+        if length == _VARIES:
+            lengths = np.frombuffer(block, "<u4", count, offset).astype(np.int64)
+            offset += 4 * count
+            ends = offset + np.cumsum(lengths)
+            columns.append([block[at:to] for at, to in zip((ends - lengths).tolist(), ends.tolist(), strict=True)])
+            offset = int(ends[-1]) if count else offset
+        else:
+            end = offset + length * count
+            columns.append(
+                [block[at : at + length] for at in range(offset, end, length)] if length else [b""] * count
+            )
+            offset = end
+        if offset > len(block):
+            raise ValueError(f"values end at {offset} of {len(block)} bytes")
+    return columns, offset
 
 
 def encode_file(
@@ -271,6 +301,9 @@ def _sections(block: bytes) -> Iterator[tuple[int, int, list[Any]]]:
         columns: list[Any]
         if kind in (TOUCHED, STATE):
             columns, offset = unpack_columns(block, offset, 1 if kind == TOUCHED else 3)
+        elif kind in (_PACKED_TOUCHED, _PACKED_STATE):
+            columns, offset = _unpacked(block, offset, 1 if kind == _PACKED_TOUCHED else 3)
+            kind = TOUCHED if kind == _PACKED_TOUCHED else STATE
         elif kind in (EVENT_TIMER, PROCESSING_TIMER, GONE_EVENT_TIMER, GONE_PROCESSING_TIMER):
             (count,) = _COUNT.unpack_from(block, offset)
             offset += _COUNT.size
