@@ -120,9 +120,7 @@ def _unpacked(block: bytes, offset: int, num_columns: int) -> tuple[list[Any], i
             offset = int(ends[-1]) if count else offset
         else:
             end = offset + length * count
-            columns.append(
-                [block[at : at + length] for at in range(offset, end, length)] if length else [b""] * count
-            )
+            columns.append([block[at : at + length] for at in range(offset, end, length)] if length else [b""] * count)
             offset = end
         if offset > len(block):
             raise ValueError(f"values end at {offset} of {len(block)} bytes")

@@ -233,8 +233,8 @@ class ValueColumn(Column):
         if self.stored.meta.namespaced:
             super().save(entries, batches)
             return
-        # as there, but everything is fetched from main memory once, which is most of what this costs; numpy sorts copies
-        # that lie together
+        # as there, but everything is fetched from main memory once, which is most of what this costs: numpy sorts
+        # copies that lie together
         index, bit = self.index, self.bit
         rows: list[bytes] = []
         slots: list[Any] = []
