@@ -53,9 +53,9 @@ from runtime.task.processing_time import TimerQueue
 from runtime.task.state_writing import TaskState, size_of, write_task_state
 from runtime.task.uploads import Uploads
 
-ADVANCE_MS = 3.0
-"""How long state is gathered between two slices. More is felt as latency, less makes a checkpoint take longer: slices
-of records are about 20 ms."""
+ADVANCE_MS = 6.0
+"""How long state is gathered between two slices. More is felt as latency, less makes a checkpoint take longer, and each
+key that is used meanwhile costs more: slices of records are about 20 ms."""
 
 
 class CheckpointServices(Protocol):
