@@ -103,6 +103,26 @@ def test_the_serializer_is_asked_about_values_that_are_not_plainly_of_the_type(
         assert packed(state, values) == expected
 
 
+class RaisingNumber:
+    """Says that it is a number, and is none."""
+
+    def __index__(self) -> int:
+        raise RuntimeError("not today")
+
+
+def test_whatever_a_value_raises_fails_the_snapshot_and_not_the_function_that_uses_another_key() -> None:
+    backend = HashMapKeyedStateBackend(ALL_GROUPS, 128)
+    state = backend.get_state(ValueStateDescriptor("s", Types.LONG()))
+    for key, value in enumerate((1, RaisingNumber(), 3)):
+        backend.set_current_key(key)
+        state.update(value)
+    backend.clear_current_key()
+    pending = begin(backend, SnapshotKind.FULL, 1)
+    backend.set_current_key(0)
+    with pytest.raises(StateError, match="state 's' of key 1"):
+        pending.advance(1000)
+
+
 @pytest.mark.parametrize(
     "keys",
     [

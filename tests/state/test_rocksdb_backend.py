@@ -35,7 +35,7 @@ from runtime.state.rocksdb.backend import RocksDBKeyedStateBackend
 from runtime.state.rocksdb.instance import RocksDBInstance, RocksDBReadError
 from runtime.state.rocksdb.options import RocksDBSettings
 from runtime.state.rocksdb.snapshot import RocksDBSnapshot
-from runtime.state.snapshot import SnapshotRequest
+from runtime.state.snapshot import KeyedSnapshot, SnapshotRequest
 from tests.state.backends import (
     MAX_PARALLELISM,
     TEMPORARY,
@@ -49,6 +49,7 @@ from tests.state.files import DirectoryFiles
 
 ALL = KeyGroupRange(0, MAX_PARALLELISM - 1)
 COUNT = ValueStateDescriptor("count", Types.LONG())
+PAIRS = MapStateDescriptor("pairs", Types.STRING(), Types.LONG())
 
 
 @pytest.fixture
@@ -568,6 +569,94 @@ def test_a_value_that_cannot_be_written_fails_the_snapshot_and_stays(files: Dire
     backend.get_state(COUNT).update(3)
     take(backend, files, 2)
     assert read(backend) == {n: n for n in range(10)}
+
+
+def test_a_value_that_the_database_did_not_take_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend_module, "MAX_CHANGED", 3)
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+    plain = backend.get_state(COUNT)
+    windows = backend.get_namespaced_state(ValueStateDescriptor("windows", Types.LONG()))
+
+    def fail(batch: Any) -> None:
+        raise StateError("the disk is full")
+
+    for state in (plain, windows):
+        windows.set_current_namespace((0, 1))
+        write(backend, {n: n for n in range(3)})
+        backend.set_current_key(3)
+        with monkeypatch.context() as full, pytest.raises(StateError):
+            full.setattr(backend._opened, "write", fail)
+            state.update(77)
+        assert state.value() is None
+        backend.flush()
+        assert backend.columns[0].stored.meta.name == "count"
+        assert sorted(backend.keys("count")) == [0, 1, 2]
+        assert list(backend.keys("windows")) == []
+
+
+@pytest.mark.parametrize("value_bytes", [10, 20_000])
+def test_batches_have_the_size_that_was_asked_for(value_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = 100_000
+    settings = RocksDBSettings(write_batch_size=limit)
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock(), settings)
+    state = backend.get_state(ValueStateDescriptor("payload", Types.PICKLED_BYTE_ARRAY()))
+    for key in range(1_200_000 // max(value_bytes, 100)):
+        backend.set_current_key(key)
+        state.update(bytes(value_bytes))
+    sizes: list[int] = []
+    database = backend._opened
+    assert database is not None
+    put = database.write
+    monkeypatch.setattr(database, "write", lambda batch: sizes.append(batch.size_in_bytes()) or put(batch))
+    backend.flush()
+    assert len(sizes) > 3
+    assert max(sizes) <= limit + max(value_bytes, limit)
+
+
+def _map_of_hashmap() -> KeyedSnapshot:
+    backend = HashMapKeyedStateBackend(ALL, MAX_PARALLELISM)
+    state = backend.get_state(PAIRS)
+    for key in range(50):
+        backend.set_current_key(key)
+        state.put("x", key)
+    snapshot = backend.snapshot()
+    assert isinstance(snapshot, KeyedSnapshot)
+    return snapshot
+
+
+def _pairs(backend: RocksDBKeyedStateBackend) -> dict[int, dict[str, int]]:
+    state, found = backend.get_state(PAIRS), {}
+    for key in range(50):
+        backend.set_current_key(key)
+        found[key] = dict(state.items())
+    return found
+
+
+def test_a_map_that_is_asked_for_while_a_snapshot_is_written_is_in_it_as_it_was(
+    files: DirectoryFiles, directory: Path
+) -> None:
+    backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+    backend.restore(_map_of_hashmap())
+    pending = begin(backend, 1, SnapshotKind.FULL)
+    expected = _pairs(backend)
+    assert expected == {key: {"x": key} for key in range(50)}
+    assert _pairs(restored([pending.write(files)], files, directory)) == expected
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_subtasks_of_which_one_has_not_asked_for_a_map_are_brought_together(
+    is_reversed: bool, files: DirectoryFiles, directory: Path
+) -> None:
+    snapshot, handles = _map_of_hashmap(), []
+    for index in range(2):
+        backend = rocksdb_backend(key_group_range(MAX_PARALLELISM, 2, index), MAX_PARALLELISM, SettableClock())
+        backend.restore(snapshot)
+        if index == 0:
+            backend.get_state(PAIRS)
+        handles.append(begin(backend, 1, SnapshotKind.INCREMENTAL).write(files))
+    if is_reversed:
+        handles.reverse()
+    assert _pairs(restored(handles, files, directory)) == {key: {"x": key} for key in range(50)}
 
 
 def test_the_configured_backend_is_made(directory: Path) -> None:

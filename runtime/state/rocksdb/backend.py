@@ -60,8 +60,8 @@ from runtime.state.snapshot import (
 )
 
 MAX_CHANGED = 16_384
-"""Values that wait to be written. Fewer, and a key that is used all the time is written more often; more, and
-a snapshot holds processing up for longer (some 3 µs each)."""
+"""States of keys that wait to be written, each with all its namespaces. Fewer, and a key that is used all the time is
+written more often; more, and a snapshot holds processing up for longer (some 3 µs each)."""
 _ENTRY_BYTES, _KEY_COPIES = 210, 3
 """Memory that an entry of the cache takes beside its values: so many bytes, and so many times those of its row."""
 _ROWS_LOOKED_AT = 256
@@ -214,9 +214,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         Raises:
             StateError: a value cannot be written, or the disk refuses; the changes stay in the cache.
         """
-        for pending in self._awaiting:
-            pending.take()
-        self._awaiting.clear()
+        self._take_awaiting()
         changed_in = list(zip(self.columns, self._changed, strict=True))
         try:
             batches = Batches(self._db, self._settings.write_batch_size)
@@ -299,7 +297,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
                 f"the snapshot has max parallelism {snapshot.max_parallelism}, the operator {self.max_parallelism}: "
                 "the number of key groups cannot change once there is state"
             )
-        if isinstance(snapshot, RocksDBSnapshot) and self._opened is None and snapshot.sources:
+        if isinstance(snapshot, RocksDBSnapshot) and snapshot.are_alike and self._opened is None and snapshot.sources:
             self._opened, source = take_over(
                 snapshot.sources, self.key_group_range, self._settings, self._directory / "db"
             )
@@ -363,6 +361,12 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             for name, registered in self._registered.items()
             if registered.drops_expired
         }
+
+    def _take_awaiting(self) -> None:
+        """Before the database is changed."""
+        for pending in self._awaiting:
+            pending.take()
+        self._awaiting.clear()
 
     def _write_if_convenient(self) -> None:
         """Write, unless a snapshot is about to be taken and there is room left for more changes."""
@@ -456,6 +460,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
 
     def _convert(self, written: StoredState, wanted: StoredState, codec: StateCodec, column_codec: StateCodec) -> None:
         """Write the rows of a state anew: one for each map entry, or with or without times."""
+        self._take_awaiting()
         decode = codec.decode_timed if written.meta.has_ttl else codec.decode
         encode = column_codec.encode_timed if wanted.meta.has_ttl else column_codec.encode
         entries = [entry for number in self._group_numbers() for entry in read_entries(self._db, written, number)]

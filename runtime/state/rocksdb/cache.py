@@ -121,17 +121,18 @@ class Batches:
 
     Args:
         db: the database.
-        limit: bytes after which another batch is begun; 0 = all in one.
+        limit: bytes after which another batch is begun, and how many may be added between two looks; 0 = all in one.
     """
 
     def __init__(self, db: RocksDBInstance, limit: int) -> None:
         self._db = db
-        self._limit = limit or sys.maxsize
+        #: see above
+        self.limit = limit or sys.maxsize
         self.all = [db.batch()]
 
     def fitting(self) -> WriteBatch:
         """The batch that comes next."""
-        if self.all[-1].size_in_bytes() >= self._limit:
+        if self.all[-1].size_in_bytes() >= self.limit:
             self.all.append(self._db.batch())
         return self.all[-1]
 
@@ -178,7 +179,7 @@ class Column(ABC):
                         self._save_slot(entry.row + encode_namespace(namespace), slot[namespace], batch)
             except Exception as error:
                 raise self._unsaved(entry, error) from error
-            entry.changed ^= self.bit
+            entry.changed &= ~self.bit
 
     def saved(self, entries: Sequence[CachedEntry]) -> None:
         """The batches were written: nothing is changed any more in what was saved of these entries."""
@@ -241,22 +242,31 @@ class ValueColumn(Column):
         for entry in entries:
             rows.append(entry.row)
             slots.append(entry[index])
-            entry.changed ^= bit
-        values = self._encoded(slots, entries)
+            entry.changed &= ~bit
         order = np.argsort(np.array(rows, _ORDERED_BY)).tolist()
         for start in range(0, len(order), _SAVED_TOGETHER):
-            batch = batches.fitting()
-            batch.set_default_column_family(self._handle)
-            put = batch.put
-            for i in order[start : start + _SAVED_TOGETHER]:
-                value = values[i]
+            some = order[start : start + _SAVED_TOGETHER]
+            values = self._encoded([slots[i] for i in some], [entries[i] for i in some])
+            sizes = [len(value) for value in values if value is not None]
+            num_bytes = sum(sizes)
+            self.num_bytes += num_bytes
+            self.num_values += len(sizes)
+            # small values are added without a look at each
+            fits = num_bytes <= batches.limit
+            batch = self._next(batches)
+            for i, value in zip(some, values, strict=True):
+                if not fits:
+                    batch = self._next(batches)
                 if value is None:
                     batch.delete(rows[i])
                 else:
-                    put(rows[i], value)
-        written = [value for value in values if value is not None]
-        self.num_bytes += sum(map(len, written))
-        self.num_values += len(written)
+                    batch.put(rows[i], value)
+
+    def _next(self, batches: Batches) -> WriteBatch:
+        """The batch that comes next; rows without a column family are of this one."""
+        batch = batches.fitting()
+        batch.set_default_column_family(self._handle)
+        return batch
 
     def _encoded(self, slots: Sequence[Any], entries: Sequence[CachedEntry]) -> list[bytes | None]:
         encode = self._encode

@@ -205,6 +205,17 @@ class RocksDBSnapshot(KeyedSnapshot):
     key_groups: KeyGroupRange | None = None
     """Those wanted; the databases may have more."""
 
+    @property
+    def are_alike(self) -> bool:
+        """Whether the databases lay out each state in the same way, so that one can take over the rows of the others.
+
+        A restored map that a subtask has not asked for is in one row, where the others have one for each entry.
+        """
+        layouts: dict[str, StoredState] = {}
+        return all(
+            layouts.setdefault(name, state) == state for source in self.sources for name, state in source.states.items()
+        )
+
     @classmethod
     def of(cls, sources: Sequence[RocksDBSource], key_groups: KeyGroupRange, max_parallelism: int) -> RocksDBSnapshot:
         """What some databases hold of `key_groups`.

@@ -76,9 +76,9 @@ class CachedSlot(PlainSlot):
 
     def _write(self, value: Any) -> None:
         entry, index = self._backend.current_entry, self._index
-        entry[index] = value
         if not entry.changed >> index & 1:
             self._backend.mark_changed(entry, index)
+        entry[index] = value
 
     def _read_to_change(self) -> Any:
         value = self._read()
@@ -117,9 +117,9 @@ class CachedNamespaceSlot(NamespacedSlot):
     def _write(self, value: Any) -> None:
         entry, index, namespace = self._backend.current_entry, self._index, self._namespace
         slot = self._slot(entry)
-        slot[namespace] = value
         if not entry.changed >> index & 1:
             self._backend.mark_changed(entry, index)
+        slot[namespace] = value
         slot.changed.add(namespace)
 
     def _read_to_change(self) -> Any:
@@ -344,9 +344,9 @@ class RocksDBValueState(CachedSlot, ValueLogic):
 
     def update(self, value: Any) -> None:
         entry, index = self._backend.current_entry, self._index
-        entry[index] = value
         if not entry.changed >> index & 1:
             self._backend.mark_changed(entry, index)
+        entry[index] = value
 
 
 class RocksDBListState(ListLogic, CachedSlot):
