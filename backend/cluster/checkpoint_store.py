@@ -115,6 +115,9 @@ class SqlCompletedStore:
         for checkpoint_id in gone:
             self._retained.pop(checkpoint_id, None)
 
+    def end(self) -> None:
+        """Nothing: the job's row says so, for which `remove` waits."""
+
 
 def completed_checkpoints(job_id: str) -> list[CheckpointPointer]:
     """A job's completed checkpoints, oldest first. By the leader that has the job."""

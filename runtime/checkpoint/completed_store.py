@@ -74,6 +74,16 @@ class CompletedCheckpointStore(Protocol):
             Exception: it is not known whether they are forgotten; call again.
         """
 
+    def end(self) -> None:
+        """Let whoever takes over from now on know that the job is over, in case nothing else tells; again is no error.
+
+        Checkpoints of a job that is over may be removed only after this has returned.
+
+        Raises:
+            FencedError: another JobMaster has taken over, and nothing was changed.
+            OSError: it is not known whether that is written down; call again.
+        """
+
 
 class CheckpointFiles(Protocol):
     """Metadata files, and deletion."""
@@ -122,3 +132,6 @@ class MemoryCompletedStore:
         """Let `retained` give these no more."""
         for checkpoint_id in checkpoint_ids:
             self._retained.pop(checkpoint_id, None)
+
+    def end(self) -> None:
+        """Nobody can take over."""

@@ -40,6 +40,7 @@ from runtime.checkpoint.messages import (
     NotifyAborted,
     NotifyComplete,
     NotStored,
+    RecordEnd,
     ReleaseSources,
     RequestDone,
     SnapshotSources,
@@ -209,6 +210,8 @@ class CheckpointCoordinator:
                 self._on_damage(checkpoint_id)
             case JobEnded():
                 self._ended = event
+                if not self._is_fenced:
+                    self._actions.append(RecordEnd())
         if self._ended is None:
             self._begin_what_is_due()
         elif not self._pending:

@@ -69,6 +69,13 @@ class FencedError(CheckpointStorageError):
         self.newer = newer
 
 
+class JobOverError(CheckpointStorageError):
+    """The log of the job's checkpoints says that the job is over."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, "the job is over: an earlier JobMaster has brought it to its end")
+
+
 class StorageAwayError(OSError):
     """Nothing of a snapshot that was complete is where it was: no damage, as long as its storage may come back.
 

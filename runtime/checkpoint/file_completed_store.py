@@ -4,6 +4,8 @@ Each entry is one small sealed file, `completed/entry-<number>`, that says every
 checkpoints are retained. An entry is created exclusively under the next number, so appending is a compare-and-set: of
 two JobMasters that saw the same last entry one gets the number, and the other then reads who it was. A JobMaster
 appends an entry when it takes over; from then on nobody before it can complete anything, however late its writes land.
+The last entry of an elected JobMaster says that the job is over, and stays: one that was elected meanwhile and comes
+late would find an empty directory, and begin the job anew.
 The file system has to refuse to create a file twice: local ones, HDFS and shared mounts do; object stores, through
 pyarrow, do so only where the two do not write at the same moment.
 """
@@ -18,7 +20,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from runtime.checkpoint.completed_store import CheckpointPointer, CompletedCheckpoint
-from runtime.checkpoint.errors import CheckpointStorageError, FencedError, NotASnapshotError, StorageAwayError
+from runtime.checkpoint.errors import (
+    CheckpointStorageError,
+    FencedError,
+    JobOverError,
+    NotASnapshotError,
+    StorageAwayError,
+)
 from runtime.checkpoint.file_system import CheckpointFileSystem
 from runtime.checkpoint.layout import METADATA, completed_directory
 from runtime.checkpoint.locations import join
@@ -45,6 +53,8 @@ class LogEntry:
     leader_epoch: int
     retained: tuple[CheckpointPointer, ...] = ()
     """Completed checkpoints, oldest first."""
+    is_over: bool = False
+    """Whether the job has ended."""
 
 
 class FileCompletedStore:
@@ -88,6 +98,7 @@ class FileCompletedStore:
 
         Raises:
             FencedError: a JobMaster of a newer epoch has taken over already.
+            JobOverError: the job has ended.
             DamagedSnapshotError: the log's last entry is not what was written.
             OSError: the storage cannot be reached.
         """
@@ -99,7 +110,7 @@ class FileCompletedStore:
         """Append the entry that fences everybody before this JobMaster.
 
         Raises:
-            FencedError, DamagedSnapshotError, OSError: as `open`.
+            FencedError, JobOverError, DamagedSnapshotError, OSError: as `open`.
         """
         while True:
             last = self.last_entry()
@@ -107,6 +118,8 @@ class FileCompletedStore:
                 raise FencedError(self._directory, self._leader_epoch, last.leader_epoch)
             if last.owner == self._owner:
                 return
+            if last.is_over:
+                raise JobOverError(self._directory)
             # and look again: to a storage that was away for a moment the log may have seemed empty
             self._append(last, last.retained)
 
@@ -159,6 +172,23 @@ class FileCompletedStore:
         if last.owner != self._owner:
             raise FencedError(self._directory, self._leader_epoch, last.leader_epoch)
         if kept != last.retained and not self._append(last, kept):
+            raise FencedError(self._directory, self._leader_epoch, self.last_entry().leader_epoch)
+
+    def end(self) -> None:
+        """Append the entry that says that the job is over.
+
+        A JobMaster of epoch 0 was not elected, can have no successor, and leaves nothing behind.
+
+        Raises:
+            FencedError: another JobMaster has taken over, and nothing was changed.
+            OSError: it is not known whether that is written down; call again.
+        """
+        if self._leader_epoch == 0:
+            return
+        last = self._last_of_some()
+        if last.owner != self._owner:
+            raise FencedError(self._directory, self._leader_epoch, last.leader_epoch)
+        if not last.is_over and not self._append(replace(last, is_over=True), last.retained):
             raise FencedError(self._directory, self._leader_epoch, self.last_entry().leader_epoch)
 
     def last_entry(self) -> LogEntry:
@@ -217,12 +247,15 @@ class FileCompletedStore:
             saved = unseal(_KIND, _VERSION, data, location)
         except CheckpointStorageError as error:
             raise DamagedSnapshotError(location, str(error)) from error
-        return LogEntry(number, saved["owner"], saved["leader_epoch"], _pointers(saved["retained"]))
+        retained = _pointers(saved["retained"])
+        return LogEntry(number, saved["owner"], saved["leader_epoch"], retained, saved.get("is_over", False))
 
 
 def _encoded(entry: LogEntry) -> bytes:
     retained = [[pointer.checkpoint_id, pointer.location, pointer.is_owned] for pointer in entry.retained]
     document = {"owner": entry.owner, "leader_epoch": entry.leader_epoch, "retained": retained}
+    if entry.is_over:
+        document["is_over"] = True
     # the number is in the document too, so that no two entries are the same
     return seal(_KIND, _VERSION, {"number": entry.number, **document})
 

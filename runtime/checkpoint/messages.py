@@ -209,6 +209,11 @@ class NotifyAborted:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordEnd:
+    """Write down that the job is over, before any of its checkpoints is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetCheckpoints:
     """Let recovery find these no more."""
 
@@ -264,6 +269,7 @@ CoordinatorAction = (
     | StoreCheckpoint
     | NotifyComplete
     | NotifyAborted
+    | RecordEnd
     | ForgetCheckpoints
     | DeleteFiles
     | SweepOrphans

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, StoreCheckpoint, SweepOrphans
+from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, RecordEnd, StoreCheckpoint, SweepOrphans
 from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.job_state import JobState
@@ -101,7 +101,7 @@ class RequestAnswered:
     """None: it was done."""
 
 
-StorageAction = StoreCheckpoint | ForgetCheckpoints | DeleteFiles | SweepOrphans
+StorageAction = StoreCheckpoint | RecordEnd | ForgetCheckpoints | DeleteFiles | SweepOrphans
 """To be performed in order, off the machine's thread; only the first is answered, by StorageAnswered."""
 
 JobMasterAction = (
@@ -114,6 +114,7 @@ JobMasterAction = (
     | DeliverClientOutput
     | RequestAnswered
     | StoreCheckpoint
+    | RecordEnd
     | ForgetCheckpoints
     | DeleteFiles
     | SweepOrphans

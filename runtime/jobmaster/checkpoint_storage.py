@@ -35,11 +35,12 @@ from runtime.checkpoint.layout import (
     writer_of_directory,
     writer_of_file,
 )
-from runtime.checkpoint.locations import EVERYWHERE, AllowedRoots, parent_of, to_uri
+from runtime.checkpoint.locations import EVERYWHERE, AllowedRoots, join, parent_of, to_uri
 from runtime.checkpoint.messages import (
     DeleteFiles,
     ForgetCheckpoints,
     NotStored,
+    RecordEnd,
     StoreCheckpoint,
     Stored,
     SweepOrphans,
@@ -274,8 +275,11 @@ class StorageWorker:
                 self._post(event)
                 if isinstance(event, RecoveryDelayed):
                     return
-            case ForgetCheckpoints() | DeleteFiles() | SweepOrphans() if is_frozen or self._is_fenced:
+            case RecordEnd() | ForgetCheckpoints() | DeleteFiles() | SweepOrphans() if is_frozen or self._is_fenced:
                 pass
+            case RecordEnd():
+                if not self._record_end():
+                    return
             case StoreCheckpoint():
                 answer = self._complete(action)
                 if answer is None:
@@ -328,6 +332,20 @@ class StorageWorker:
         if action.is_owned:
             self._directories.add(metadata.options.directory)
         return Stored(checkpoint_id, self._metadata_bytes)
+
+    def _record_end(self) -> bool:
+        """Whether it is done, or never will be; else it is tried again later, and nothing is forgotten before."""
+        try:
+            if self._store is not None:
+                self._store.end()
+        except FencedError:
+            self._is_fenced = True
+        except Exception:
+            logger.warning("that job %s is over is not written down yet", self._job_id, exc_info=True)
+            self._wait()
+            return False
+        self._retry_ms, self._retry_at_ms = RETRY_MS, 0.0
+        return True
 
     def _wait(self) -> None:
         """Ask again later."""
@@ -460,7 +478,14 @@ class StorageWorker:
             files = self._home.files.file_system
             names = [entry.name for entry in files.list(directory)]
             is_ours = all(name in (SHARED, COMPLETED) or writer_of_directory(name) for name in names)
-            if is_ours and (names or files.exists(directory)) and not self._has_successor(names):
+            if not is_ours or not (names or files.exists(directory)) or self._has_successor(names):
+                return
+            if self._home.leader_epoch > 0 and COMPLETED in names:
+                # the log says that the job is over, to those who come late
+                for name in names:
+                    if name != COMPLETED:
+                        files.delete_directory(join(directory, name))
+            else:
                 files.delete_directory(directory)
 
         self._quietly(remove, "remove the directory")

@@ -32,6 +32,7 @@ from runtime.checkpoint.messages import (
     NotifyAborted,
     NotifyComplete,
     NotStored,
+    RecordEnd,
     ReleaseSources,
     RequestDone,
     SnapshotSources,
@@ -534,7 +535,7 @@ class JobCheckpoints:
             case NotifyAborted(checkpoint_id):
                 self._tell(f"checkpoint {checkpoint_id} was given up")
                 self._send(None, NotifyCheckpointAborted(checkpoint_id))
-            case StoreCheckpoint() | ForgetCheckpoints() | DeleteFiles() | SweepOrphans():
+            case StoreCheckpoint() | RecordEnd() | ForgetCheckpoints() | DeleteFiles() | SweepOrphans():
                 self._act(action)
             case FailJob(cause, is_fatal):
                 self.decisions.append(FailAttempt(FailureInfo(cause, is_fatal=is_fatal)))

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 
 from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.errors import CheckpointStorageError
-from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, StoreCheckpoint, SweepOrphans
+from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, RecordEnd, StoreCheckpoint, SweepOrphans
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common.configuration import Configuration
 from runtime.core.checkpointing import SnapshotKind
@@ -268,7 +268,7 @@ class JobMasterDriver:
                 self._provider.refuse(slot, attempt, cause)
             case ReleaseAttempt(attempt, regions):
                 self._provider.release_attempt(attempt, regions)
-            case StoreCheckpoint() | ForgetCheckpoints() | DeleteFiles() | SweepOrphans():
+            case StoreCheckpoint() | RecordEnd() | ForgetCheckpoints() | DeleteFiles() | SweepOrphans():
                 self._storage.put(action)
             case RequestAnswered():
                 self._answer(action)

@@ -14,7 +14,7 @@ import pytest
 
 from runtime.checkpoint.cleanup import find_orphans
 from runtime.checkpoint.completed_store import CompletedCheckpoint
-from runtime.checkpoint.errors import FencedError, NotASnapshotError, StorageAwayError
+from runtime.checkpoint.errors import FencedError, JobOverError, NotASnapshotError, StorageAwayError
 from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.file_system import ArrowFileSystem, CheckpointFileSystem
 from runtime.checkpoint.handles import CheckpointMetadata
@@ -316,6 +316,34 @@ def test_who_takes_over_while_the_log_seems_empty_finds_what_is_in_it(tmp_path: 
     store = FileCompletedStore.open(to_uri(tmp_path), JOB, 2, files, "epoch 2", NO_PAUSES)
     assert [pointer.checkpoint_id for pointer in store.retained()] == [1, 2, 3, 4, 5]
     assert not leader.checkpoint(6, 6), "it was replaced"
+
+
+def test_who_has_looked_at_the_log_before_the_job_was_over_finds_that_it_is(tmp_path: Path) -> None:
+    leader = JobMaster(tmp_path, 1)
+    assert leader.checkpoint(1, 1)
+    files = FaultyFileSystem()
+
+    def end(operation: str, uri: str) -> None:
+        # the other one is about to write the entry by which it takes over
+        if operation == "make_directory":
+            files.fail = lambda operation, uri: None
+            leader.store.end()
+            leader.store.remove([CheckpointId(1)])
+
+    files.fail = end
+    with pytest.raises(JobOverError, match="the job is over"):
+        JobMaster(tmp_path, 2, files=files)
+    with pytest.raises(JobOverError, match="the job is over"):
+        JobMaster(tmp_path, 3)
+
+
+def test_who_was_replaced_does_not_say_that_the_job_is_over(tmp_path: Path) -> None:
+    leader = JobMaster(tmp_path, 1)
+    assert leader.checkpoint(1, 1)
+    JobMaster(tmp_path, 2)
+    with pytest.raises(FencedError):
+        leader.store.end()
+    assert [pointer.checkpoint_id for pointer in JobMaster(tmp_path, 3).store.retained()] == [1]
 
 
 def test_the_log_stays_short(tmp_path: Path) -> None:

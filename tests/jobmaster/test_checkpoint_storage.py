@@ -15,7 +15,15 @@ from runtime.checkpoint.completed_store import CompletedCheckpoint, CompletedChe
 from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.handles import CheckpointMetadata
 from runtime.checkpoint.layout import checkpoint_directory
-from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, NotStored, StoreCheckpoint, Stored, SweepOrphans
+from runtime.checkpoint.messages import (
+    DeleteFiles,
+    ForgetCheckpoints,
+    NotStored,
+    RecordEnd,
+    StoreCheckpoint,
+    Stored,
+    SweepOrphans,
+)
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode, RestoreSettings
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.storage import Retries, default_file_system
@@ -465,6 +473,66 @@ def test_the_file_log_is_the_default(tmp_path: Path) -> None:
     rig.store(1)
     store = FileCompletedStore(rig.root, JOB, 0, default_file_system(), "reader")
     assert [p.checkpoint_id for p in store.retained()] == [1]
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+def end(rig: Rig, number: int) -> None:
+    """As a job ends whose checkpoints are not kept."""
+    rig.worker.put(RecordEnd())
+    rig.worker.put(ForgetCheckpoints((CheckpointId(number),)))
+    rig.worker.put(DeleteFiles((), (f"{rig.root}/{JOB}/chk-{number}-0.0",)))
+    rig.worker.step()
+
+
+def test_an_elected_jobmaster_leaves_the_word_that_the_job_is_over(tmp_path: Path) -> None:
+    first = Rig(tmp_path, epoch=1)
+    first.recover()
+    first.store(1)
+    end(first, 1)
+    first.worker.close()
+    assert [path.name for path in (tmp_path / JOB).iterdir()] == ["completed"]
+    late = Rig(tmp_path, epoch=2, is_taken_over=True)
+    assert "the job is over" in (late.recover().refusal or "")
+    late.worker.close()
+    assert "the job is over" in (Rig(tmp_path, epoch=3).recover().refusal or ""), (
+        "whoever comes too late changes nothing"
+    )
+
+
+def test_one_that_nobody_has_elected_leaves_nothing(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.recover()
+    rig.store(1)
+    end(rig, 1)
+    rig.worker.close()
+    assert list(tmp_path.iterdir()) == []
+    assert Rig(tmp_path).recover() == Submitted()
+
+
+def test_nothing_is_forgotten_before_it_is_written_down_that_the_job_is_over(tmp_path: Path) -> None:
+    class AwayAtTheEnd(MemoryCheckpointStore):
+        is_away = True
+
+        def end(self) -> None:
+            if self.is_away:
+                raise OSError("the store is away")
+
+    store = AwayAtTheEnd()
+    rig = Rig(tmp_path, store, epoch=1)
+    rig.recover()
+    rig.store(1)
+    end(rig, 1)
+    assert [p.checkpoint_id for p in store.retained()] == [1]
+    assert (tmp_path / JOB / "chk-1-0.0").exists()
+    assert not rig.worker.is_idle
+    store.is_away = False
+    rig.clock.advance(int(RETRY_MS))
+    rig.worker.step()
+    assert rig.worker.is_idle
+    assert store.retained() == []
+    assert not (tmp_path / JOB / "chk-1-0.0").exists()
 
 
 # --- whoever is not in charge deletes nothing -------------------------------------------------------------------------

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from runtime.checkpoint.messages import RecordEnd
 from runtime.core.ids import Attempt, OperatorId, SlotId
-from runtime.jobmaster.actions import DeliverClientOutput, RefuseSlot, ReleaseAttempt, RequestSlots, SendToSlot
+from runtime.jobmaster.actions import (
+    DeliverClientOutput,
+    JobStateChanged,
+    RefuseSlot,
+    ReleaseAttempt,
+    RequestSlots,
+    SendToSlot,
+)
 from runtime.jobmaster.events import CancelRequested, SlotLost, StageEnded, Submitted, Tick
 from runtime.jobmaster.job_state import TRANSITIONS, JobState
 from runtime.jobmaster.phases import IllegalTransitionError, Phase
@@ -49,7 +57,8 @@ def test_a_job_goes_from_submission_to_finished() -> None:
     assert s.states == [S.RUNNING, S.FINISHED]
     assert s.sent(Deploy) == s.sent(Start) == s.sent(CommitFinished) == s.sent(ReleaseSlot) == [0, 1]
     assert s.killed() == []
-    assert [type(a) for a in s.actions[:1] + s.actions[-2:-1]] == [RequestSlots, ReleaseAttempt]
+    expected = [RequestSlots, ReleaseAttempt, JobStateChanged, RecordEnd]
+    assert [type(a) for a in s.actions[:1] + s.actions[-3:]] == expected
     assert s.machine.next_deadline_ms() is None
 
 

@@ -128,6 +128,14 @@ MUTATIONS = (
         seeds=(18,),
     ),
     Mutation(
+        "a JobMaster that has brought the job to its end leaves nothing that says so",
+        FileCompletedStore,
+        "end",
+        "if self._leader_epoch == 0:",
+        "if True:",
+        seeds=(626, 3359),
+    ),
+    Mutation(
         "what sinks prepare is committed at once",
         SinkOperator,
         "_prepare",

@@ -22,7 +22,6 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from runtime.checkpoint.file_completed_store import FileCompletedStore
-from runtime.checkpoint.layout import completed_directory
 from runtime.checkpoint.messages import NotStored
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.storage import Retries
@@ -419,22 +418,11 @@ class World:
                 self.reader.look_for_the_last_time()
                 end_ms = self.clock.monotonic_ms() + _AFTERLIFE_MS
                 self._run_until(lambda: not self._processes or self.clock.monotonic_ms() > end_ms)
-                self.violations += [f"{p.name} is left behind" for p in self._processes if not self._may_stay(p)]
+                self.violations += [f"{p.name} is left behind" for p in self._processes]
             finally:
                 self._processes.clear()
                 self._events.clear()
                 shutil.rmtree(self.directory, ignore_errors=True)
-
-    def _may_stay(self, process: Process) -> bool:
-        """Whether a process belongs to a JobMaster that was replaced, and whose log went away with the job.
-
-        To it the storage is away, and may come back: it waits, and makes nothing visible.
-        """
-        master = process.link.master if isinstance(process, SlotProcess) else process
-        if not isinstance(master, JobMasterProcess) or self.leads(master):
-            return False
-        log = completed_directory(self.files.root, master.driver._machine.graph.job_id)
-        return not any(name.startswith(f"{log}/") for name in self.files.content())
 
     def _read(self) -> None:
         self.reader.look()
