@@ -312,7 +312,7 @@ def test_a_server_that_keeps_no_prepared_transactions_is_refused(
 ) -> None:
     make_items(database, 0)
     sink = PostgresSink(server, "items", delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE)
-    with pytest.raises(SinkError, match="keeps 0 prepared transactions, and 1 subtasks need 2"):
+    with pytest.raises(SinkError, match="keeps 0 prepared transactions, and 1 subtasks need 3 "):
         SinkRig(sink, ITEM)
 
 

@@ -168,5 +168,7 @@ def _test_case(name: str, examples: int, steps: int) -> Any:
 
 TestHashMapSnapshotsAgainstDicts = _test_case("hashmap", 20, 30)
 TestRocksDBSnapshotsAgainstDicts = _test_case("rocksdb", 6, 30)
-TestManyHashMapSnapshotsAgainstDicts = pytest.mark.slow(_test_case("hashmap", 500, 60))
-TestManyRocksDBSnapshotsAgainstDicts = pytest.mark.slow(_test_case("rocksdb", 200, 60))
+# minutes each, more on a busy machine
+_many = pytest.mark.timeout(1800)
+TestManyHashMapSnapshotsAgainstDicts = pytest.mark.slow(_many(_test_case("hashmap", 500, 60)))
+TestManyRocksDBSnapshotsAgainstDicts = pytest.mark.slow(_many(_test_case("rocksdb", 200, 60)))
