@@ -99,12 +99,18 @@ class SimulatedFiles:
             raise ProcessEndedError
         self._require(uri)
         self._files.write_new(uri, content)
-        if world.current.is_jobmaster and parent_of(uri).endswith("/completed") and b"chk-" in content:
-            self.at_last_record = self.content()
-        if world.current.is_jobmaster and parent_of(uri).endswith("/completed") and b"savepoint-" in content:
-            self._look_for_a_drain()
+        if world.current.is_jobmaster and parent_of(uri).endswith("/completed") and self._is_newest(uri):
+            if b"chk-" in content:
+                self.at_last_record = self.content()
+            if b"savepoint-" in content:
+                self._look_for_a_drain()
         # it is there, and whoever wrote it does not know
         world.reach(after, uri, refuses=_refusal(errno.EIO, uri))
+
+    def _is_newest(self, uri: str) -> bool:
+        """Whether an entry of the log counts: who was replaced may write one under a number that is free again."""
+        log = FileCompletedStore(self.root, self._world.graph.job_id, 0, self._files, "")
+        return name_of(uri) == f"entry-{log.last_entry().number:010d}"
 
     def _look_for_a_drain(self) -> None:
         """Once the savepoint of a drained job is recorded the job has ended, even if its JobMaster never says so."""
