@@ -18,6 +18,7 @@ import pytest
 from hypothesis import settings
 
 from tests.job_runs import add_runs, runs
+from tests.support.programs import JAVA_OPTIONS
 
 # a busy machine makes single examples slow at random; the time of a test as a whole is limited anyway
 settings.register_profile("tidemark", deadline=None)
@@ -76,6 +77,11 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
         leaked_children = {process.pid for process in still}
     assert not leaked_threads, f"threads left behind: {sorted(thread.name for thread in leaked_threads)}"
     assert not leaked_children, f"child processes left behind: {sorted(leaked_children)}"
+
+
+def pytest_configure() -> None:
+    """Before anything starts a JVM."""
+    os.environ.update(JAVA_OPTIONS)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -27,7 +27,7 @@ from tests.chaos.job import JobConfig
 from tests.chaos.postgres import PostgresServer
 from tests.chaos.program import ProgramStatus
 from tests.chaos.verify import FileWatch, compare, compare_state, pending_timers, positions_of
-from tests.support.programs import ROOT
+from tests.support.programs import JAVA_OPTIONS, ROOT
 
 POLL_S = 0.03
 START_TIMEOUT_S = 90.0
@@ -35,8 +35,6 @@ RECOVERY_TIMEOUT_S = 90.0
 """More than that is a stall, and a violation."""
 LEFT_TIMEOUT_S = 12.0
 MOST_PATIENCE = 4.0
-#: Spark only has to start stages here: half of a JVM's work at its start is for compilers and collectors
-_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MARK = "TIDEMARK_CHAOS_RUN"
 
 
@@ -151,8 +149,8 @@ class ChaosRun:
         path = self.directory / f"config-{self._programs}.json"
         self._programs += 1
         self.config.write(path)
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "TIDEMARK_HOME": str(self.directory), _MARK: self._mark}
-        environment |= {"JDK_JAVA_OPTIONS": _JAVA_OPTIONS}
+        environment = os.environ | JAVA_OPTIONS
+        environment |= {"PYTHONPATH": str(ROOT), "TIDEMARK_HOME": str(self.directory), _MARK: self._mark}
         with (self.directory / "program.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.chaos.program", str(path)],

@@ -12,6 +12,9 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
+JAVA_OPTIONS = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""For the environment: Spark only has to start stages here, and a third of a JVM's work at its start is for compilers
+and collectors."""
 _MARK = "TIDEMARK_TEST_MARK"
 
 
