@@ -17,6 +17,7 @@ from backend.cluster.leadership import Leadership, LeadershipLostError
 from backend.cluster.models import Checkpoint
 from runtime.checkpoint.completed_store import CheckpointPointer, CompletedCheckpoint
 from runtime.checkpoint.layout import writer_of_directory
+from runtime.checkpoint.outcome import JobOutcome
 from runtime.core.clock import Clock
 from runtime.core.ids import CheckpointId
 
@@ -115,7 +116,7 @@ class SqlCompletedStore:
         for checkpoint_id in gone:
             self._retained.pop(checkpoint_id, None)
 
-    def end(self) -> None:
+    def end(self, outcome: JobOutcome) -> None:
         """Nothing: the job's row says so, for which `remove` waits."""
 
 

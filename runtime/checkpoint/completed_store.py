@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from runtime.checkpoint.handles import CheckpointMetadata
+from runtime.checkpoint.outcome import JobOutcome
 from runtime.core.ids import CheckpointId
 
 
@@ -74,8 +75,8 @@ class CompletedCheckpointStore(Protocol):
             Exception: it is not known whether they are forgotten; call again.
         """
 
-    def end(self) -> None:
-        """Let whoever takes over from now on know that the job is over, in case nothing else tells; again is no error.
+    def end(self, outcome: JobOutcome) -> None:
+        """Let whoever takes over from now on know how the job ended, in case nothing else tells; again is no error.
 
         Checkpoints of a job that is over may be removed only after this has returned.
 
@@ -133,5 +134,5 @@ class MemoryCompletedStore:
         for checkpoint_id in checkpoint_ids:
             self._retained.pop(checkpoint_id, None)
 
-    def end(self) -> None:
+    def end(self, outcome: JobOutcome) -> None:
         """Nobody can take over."""

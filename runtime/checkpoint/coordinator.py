@@ -52,6 +52,7 @@ from runtime.checkpoint.messages import (
     TriggerRequested,
     TriggerTasks,
 )
+from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.shared_registry import SharedFileRegistry
 from runtime.checkpoint.statistics import CheckpointsSnapshot, CheckpointStatistics
@@ -160,7 +161,7 @@ class CheckpointCoordinator:
         self._finished: set[TaskId] = set()
         self._is_sealed = False
         self._is_fenced = False
-        self._ended: JobEnded | None = None
+        self._outcome: JobOutcome | None = None
         #: until a checkpoint is complete that shares no file with what the job was restored from
         self._needs_full = False
         self._failures_in_a_row = 0
@@ -208,14 +209,14 @@ class CheckpointCoordinator:
                 self._on_attempt_over(cause)
             case DamageFound(checkpoint_id):
                 self._on_damage(checkpoint_id)
-            case JobEnded():
-                self._ended = event
+            case JobEnded(outcome):
+                self._outcome = outcome
                 if not self._is_fenced:
-                    self._actions.append(RecordEnd())
-        if self._ended is None:
+                    self._actions.append(RecordEnd(outcome))
+        if self._outcome is None:
             self._begin_what_is_due()
         elif not self._pending:
-            self._clean_up(self._ended)
+            self._clean_up(self._outcome)
         return self._actions
 
     def next_deadline_ms(self) -> float | None:
@@ -306,7 +307,7 @@ class CheckpointCoordinator:
         self._requests.append(request)
 
     def _refusal(self, request: TriggerRequested) -> str | None:
-        if self._running is None or self._is_fenced or self._ended is not None:
+        if self._running is None or self._is_fenced or self._outcome is not None:
             return "not all tasks of the job are running"
         if self._is_sealed:
             return "the job is being stopped"
@@ -613,8 +614,8 @@ class CheckpointCoordinator:
         self._needs_full = bool(self._completed) and not self._completed[-1].is_owned
         self._actions.append(ForgetCheckpoints((checkpoint_id,)))
 
-    def _clean_up(self, ended: JobEnded) -> None:
-        if self.settings.retention.keeps(is_failed=ended.is_failed, is_canceled=ended.is_canceled):
+    def _clean_up(self, outcome: JobOutcome) -> None:
+        if self.settings.retention.keeps(outcome):
             return
         completed, self._completed = self._completed, []
         if completed and not self._is_fenced:

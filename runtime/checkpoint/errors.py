@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runtime.checkpoint.outcome import JobOutcome
+
 
 class CheckpointStorageError(Exception):
     """Base of the errors of `runtime.checkpoint`'s storage.
@@ -72,8 +74,9 @@ class FencedError(CheckpointStorageError):
 class JobOverError(CheckpointStorageError):
     """The log of the job's checkpoints says that the job is over."""
 
-    def __init__(self, location: str) -> None:
-        super().__init__(location, "the job is over: an earlier JobMaster has brought it to its end")
+    def __init__(self, location: str, outcome: JobOutcome) -> None:
+        super().__init__(location, f"the job is over: for an earlier JobMaster it is {outcome.value}")
+        self.outcome = outcome
 
 
 class StorageAwayError(OSError):

@@ -30,6 +30,7 @@ from runtime.checkpoint.errors import (
 from runtime.checkpoint.file_system import CheckpointFileSystem
 from runtime.checkpoint.layout import METADATA, completed_directory
 from runtime.checkpoint.locations import join
+from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.sealed import seal, unseal
 from runtime.checkpoint.storage import DEFAULT_RETRIES, Retries, write_once
 from runtime.core.ids import CheckpointId, JobId
@@ -53,8 +54,8 @@ class LogEntry:
     leader_epoch: int
     retained: tuple[CheckpointPointer, ...] = ()
     """Completed checkpoints, oldest first."""
-    is_over: bool = False
-    """Whether the job has ended."""
+    outcome: JobOutcome | None = None
+    """How the job has ended; None: it has not."""
 
 
 class FileCompletedStore:
@@ -118,8 +119,8 @@ class FileCompletedStore:
                 raise FencedError(self._directory, self._leader_epoch, last.leader_epoch)
             if last.owner == self._owner:
                 return
-            if last.is_over:
-                raise JobOverError(self._directory)
+            if last.outcome is not None:
+                raise JobOverError(self._directory, last.outcome)
             # and look again: to a storage that was away for a moment the log may have seemed empty
             self._append(last, last.retained)
 
@@ -174,8 +175,8 @@ class FileCompletedStore:
         if kept != last.retained and not self._append(last, kept):
             raise FencedError(self._directory, self._leader_epoch, self.last_entry().leader_epoch)
 
-    def end(self) -> None:
-        """Append the entry that says that the job is over.
+    def end(self, outcome: JobOutcome) -> None:
+        """Append the entry that says that the job is over, and how it ended.
 
         A JobMaster of epoch 0 was not elected, can have no successor, and leaves nothing behind.
 
@@ -188,7 +189,7 @@ class FileCompletedStore:
         last = self._last_of_some()
         if last.owner != self._owner:
             raise FencedError(self._directory, self._leader_epoch, last.leader_epoch)
-        if not last.is_over and not self._append(replace(last, is_over=True), last.retained):
+        if last.outcome is None and not self._append(replace(last, outcome=outcome), last.retained):
             raise FencedError(self._directory, self._leader_epoch, self.last_entry().leader_epoch)
 
     def last_entry(self) -> LogEntry:
@@ -248,14 +249,15 @@ class FileCompletedStore:
         except CheckpointStorageError as error:
             raise DamagedSnapshotError(location, str(error)) from error
         retained = _pointers(saved["retained"])
-        return LogEntry(number, saved["owner"], saved["leader_epoch"], retained, saved.get("is_over", False))
+        outcome = JobOutcome(saved["outcome"]) if "outcome" in saved else None
+        return LogEntry(number, saved["owner"], saved["leader_epoch"], retained, outcome)
 
 
 def _encoded(entry: LogEntry) -> bytes:
     retained = [[pointer.checkpoint_id, pointer.location, pointer.is_owned] for pointer in entry.retained]
     document = {"owner": entry.owner, "leader_epoch": entry.leader_epoch, "retained": retained}
-    if entry.is_over:
-        document["is_over"] = True
+    if entry.outcome is not None:
+        document["outcome"] = entry.outcome.value
     # the number is in the document too, so that no two entries are the same
     return seal(_KIND, _VERSION, {"number": entry.number, **document})
 

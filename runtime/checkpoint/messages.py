@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from runtime.checkpoint.handles import CheckpointMetadata, CheckpointMetrics, TaskStateHandle
+from runtime.checkpoint.outcome import JobOutcome
 from runtime.core.checkpointing import AfterSnapshot, CheckpointOptions, SnapshotKind
 from runtime.core.ids import Attempt, CheckpointId, OperatorId, SlotId, TaskId
 from runtime.graph.job_graph import JobGraph
@@ -130,8 +131,7 @@ class DamageFound:
 class JobEnded:
     """Nothing of the job runs any more."""
 
-    is_failed: bool = False
-    is_canceled: bool = False
+    outcome: JobOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,9 @@ class NotifyAborted:
 
 @dataclass(frozen=True, slots=True)
 class RecordEnd:
-    """Write down that the job is over, before any of its checkpoints is forgotten."""
+    """Write down how the job ended, before any of its checkpoints is forgotten."""
+
+    outcome: JobOutcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from runtime.checkpoint.outcome import JobOutcome
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
@@ -27,11 +28,12 @@ class Retention(enum.Enum):
     RETAIN_ON_CANCELLATION = "retain_on_cancellation"
     """Kept when it has failed or was cancelled."""
 
-    def keeps(self, *, is_failed: bool, is_canceled: bool) -> bool:
+    def keeps(self, outcome: JobOutcome) -> bool:
         """Whether the checkpoints outlive a job that ended so."""
         if self is Retention.NO_EXTERNALIZED_CHECKPOINTS:
             return False
-        return is_failed or (is_canceled and self is Retention.RETAIN_ON_CANCELLATION)
+        is_kept_when_canceled = self is Retention.RETAIN_ON_CANCELLATION
+        return outcome is JobOutcome.FAILED or (outcome is JobOutcome.CANCELED and is_kept_when_canceled)
 
 
 class ClaimMode(enum.Enum):

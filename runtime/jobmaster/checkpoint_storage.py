@@ -24,7 +24,13 @@ from runtime.checkpoint.completed_store import (
     CompletedCheckpointStore,
     MemoryCompletedStore,
 )
-from runtime.checkpoint.errors import CheckpointStorageError, FencedError, NotASnapshotError, StorageAwayError
+from runtime.checkpoint.errors import (
+    CheckpointStorageError,
+    FencedError,
+    JobOverError,
+    NotASnapshotError,
+    StorageAwayError,
+)
 from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.handles import CheckpointMetadata
 from runtime.checkpoint.layout import (
@@ -45,6 +51,7 @@ from runtime.checkpoint.messages import (
     Stored,
     SweepOrphans,
 )
+from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.storage import default_file_system
@@ -277,8 +284,8 @@ class StorageWorker:
                     return
             case RecordEnd() | ForgetCheckpoints() | DeleteFiles() | SweepOrphans() if is_frozen or self._is_fenced:
                 pass
-            case RecordEnd():
-                if not self._record_end():
+            case RecordEnd(outcome):
+                if not self._record_end(outcome):
                     return
             case StoreCheckpoint():
                 answer = self._complete(action)
@@ -333,11 +340,11 @@ class StorageWorker:
             self._directories.add(metadata.options.directory)
         return Stored(checkpoint_id, self._metadata_bytes)
 
-    def _record_end(self) -> bool:
+    def _record_end(self, outcome: JobOutcome) -> bool:
         """Whether it is done, or never will be; else it is tried again later, and nothing is forgotten before."""
         try:
             if self._store is not None:
-                self._store.end()
+                self._store.end(outcome)
         except FencedError:
             self._is_fenced = True
         except Exception:
@@ -406,6 +413,8 @@ class StorageWorker:
             logger.warning("what job %s is to go on from cannot be read yet: %s", self._job_id, text)
             self._wait()
             return RecoveryDelayed(f"cannot read yet what it is to go on from: {text}")
+        except JobOverError as error:
+            submitted = Submitted(outcome=error.outcome)
         except (CheckpointStorageError, DamagedSnapshotError) as error:
             submitted = Submitted(refusal=f"what the job is to go on from cannot be read: {_described(error)}")
         self._retry_ms, self._retry_at_ms = RETRY_MS, 0.0

@@ -44,6 +44,7 @@ from runtime.checkpoint.messages import (
     TriggerRequested,
     TriggerTasks,
 )
+from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.statistics import CheckpointsSnapshot
 from runtime.core.checkpointing import AfterSnapshot
 from runtime.core.ids import Attempt, CheckpointId, SlotId, TaskId
@@ -344,7 +345,7 @@ class JobCheckpoints:
         if self.are_left_alone:
             # what has kept the job from going on says nothing of its state
             return
-        self._handle(JobEnded(is_failed=state is JobState.FAILED, is_canceled=state is JobState.CANCELED))
+        self._handle(JobEnded(JobOutcome(state.value)))
 
     # --- messages -----------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from runtime.checkpoint.completed_store import CompletedCheckpoint
 from runtime.checkpoint.messages import NotStored, Stored
+from runtime.checkpoint.outcome import JobOutcome
 from runtime.core.checkpointing import SnapshotKind
 from runtime.core.ids import Attempt, SlotId, VertexId
 from runtime.task.messages import SlotMessage
@@ -21,6 +22,8 @@ class Submitted:
     """Completed checkpoints that an earlier JobMaster of the job has left, oldest first: the newest is gone on from."""
     initial: CompletedCheckpoint | None = None
     """What the job is to start from if there are none."""
+    outcome: JobOutcome | None = None
+    """How an earlier JobMaster has ended the job already; None: it has not, as far as is known."""
     refusal: str | None = None
     """Why what the job should start from cannot be had: the job fails, whatever its restart strategy."""
 

@@ -28,7 +28,17 @@ class JobState(enum.Enum):
 
 
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
-    JobState.CREATED: frozenset({JobState.RUNNING, JobState.FAILING, JobState.CANCELLING}),
+    # to the terminal ones: before the first attempt, of a job that an earlier JobMaster has brought to its end
+    JobState.CREATED: frozenset(
+        {
+            JobState.RUNNING,
+            JobState.FAILING,
+            JobState.CANCELLING,
+            JobState.FINISHED,
+            JobState.CANCELED,
+            JobState.FAILED,
+        }
+    ),
     JobState.RUNNING: frozenset({JobState.FINISHED, JobState.FAILING, JobState.CANCELLING, JobState.RESTARTING}),
     JobState.FAILING: frozenset({JobState.RESTARTING, JobState.FAILED, JobState.CANCELLING}),
     JobState.CANCELLING: frozenset({JobState.CANCELED}),

@@ -283,6 +283,9 @@ class JobMasterMachine:
         self._waiting_for = ""
         if self.state is not JobState.CREATED:
             return
+        if event.outcome is not None:
+            self._end_as_before(JobState(event.outcome.value))
+            return
         if event.refusal is not None:
             self._refuse_start(event.refusal)
             return
@@ -539,6 +542,14 @@ class JobMasterMachine:
         if self._assignment is not None:
             self.graph = self._assignment.graph
         return True
+
+    def _end_as_before(self, state: JobState) -> None:
+        """The job is over already: an earlier JobMaster has brought it to its end, and knows more of it."""
+        failure = None
+        if state is JobState.FAILED:
+            failure = FailureInfo("the job had failed under an earlier JobMaster", is_fatal=True)
+            self._exceptions.add(self.attempt, self._now_ms, failure, is_symptom=False)
+        self._set_state(state, failure)
 
     def _refuse_start(self, cause: str) -> None:
         """The job cannot begin, and never will."""

@@ -26,6 +26,7 @@ from runtime.checkpoint.messages import (
     TaskFinished,
     TriggerTasks,
 )
+from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.settings import CheckpointSettings, Retention
 from runtime.checkpoint.statistics import CheckpointStatus
 from runtime.core.checkpointing import AfterSnapshot, Alignment, SnapshotKind
@@ -254,7 +255,7 @@ def test_whoever_has_been_replaced_deletes_nothing_any_more_and_ends() -> None:
     assert isinstance(failure, FailJob)
     assert failure.is_fatal
     rig.do(AttemptEnded("the job fails"))
-    rig.do(JobEnded(is_failed=True))
+    rig.do(JobEnded(JobOutcome.FAILED))
     assert rig.files == before
 
 
@@ -406,7 +407,7 @@ def test_a_savepoint_goes_where_it_is_told_and_the_job_goes_on_as_if_nothing_had
     # sinks must not commit: recovery would go back behind what they have committed
     assert rig.of_kind(NotifyComplete) == []
     rig.complete_checkpoint()
-    rig.do(JobEnded())
+    rig.do(JobEnded(JobOutcome.FINISHED))
     assert len(rig.files) == len(TASKS), "a savepoint is the user's"
 
 
@@ -450,7 +451,7 @@ def test_behind_a_savepoint_that_stops_the_job_nothing_begins_and_recovery_start
     assert sorted(rig.pointers) == [1]
     rig.advance(10_000)
     assert rig.begun() == [1]
-    rig.do(JobEnded())
+    rig.do(JobEnded(JobOutcome.FINISHED))
     assert len(rig.files) == len(TASKS)
 
 
@@ -544,7 +545,7 @@ def test_an_unclaimed_snapshot_stays_and_the_first_checkpoint_refers_to_nothing_
     rig.complete_checkpoint()
     kinds = [rig.triggers[CheckpointId(i)].options.kind for i in (3, 4)]
     assert kinds == [SnapshotKind.FULL, SnapshotKind.INCREMENTAL]
-    rig.do(JobEnded())
+    rig.do(JobEnded(JobOutcome.FINISHED))
     assert rig.files == before
 
 
@@ -567,11 +568,11 @@ def test_a_damaged_checkpoint_is_never_used_again_and_its_files_stay() -> None:
 @pytest.mark.parametrize(
     ("retention", "ended", "is_kept"),
     [
-        (Retention.NO_EXTERNALIZED_CHECKPOINTS, JobEnded(is_failed=True), False),
-        (Retention.DELETE_ON_CANCELLATION, JobEnded(is_failed=True), True),
-        (Retention.DELETE_ON_CANCELLATION, JobEnded(is_canceled=True), False),
-        (Retention.RETAIN_ON_CANCELLATION, JobEnded(is_canceled=True), True),
-        (Retention.RETAIN_ON_CANCELLATION, JobEnded(), False),
+        (Retention.NO_EXTERNALIZED_CHECKPOINTS, JobEnded(JobOutcome.FAILED), False),
+        (Retention.DELETE_ON_CANCELLATION, JobEnded(JobOutcome.FAILED), True),
+        (Retention.DELETE_ON_CANCELLATION, JobEnded(JobOutcome.CANCELED), False),
+        (Retention.RETAIN_ON_CANCELLATION, JobEnded(JobOutcome.CANCELED), True),
+        (Retention.RETAIN_ON_CANCELLATION, JobEnded(JobOutcome.FINISHED), False),
     ],
 )
 def test_what_is_kept_when_the_job_ends(retention: Retention, ended: JobEnded, is_kept: bool) -> None:
@@ -588,7 +589,7 @@ def test_one_that_is_stored_after_the_end_of_the_job_is_deleted_then() -> None:
     rig.answer_sources(1)
     rig.acknowledge_all(1)
     rig.fail_attempt()
-    rig.do(JobEnded(is_canceled=True))
+    rig.do(JobEnded(JobOutcome.CANCELED))
     assert rig.files
     rig.finish_storing()
     assert rig.files == set()

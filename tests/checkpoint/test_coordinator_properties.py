@@ -25,6 +25,7 @@ from runtime.checkpoint.messages import (
     StoreCheckpoint,
     TaskFinished,
 )
+from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.core.checkpointing import AfterSnapshot, SnapshotKind
 from runtime.core.ids import Attempt
@@ -250,7 +251,7 @@ class CoordinatorLife(RuleBasedStateMachine):
             return
         rig = self.rig
         rig.do(AttemptEnded("the end"))
-        rig.do(JobEnded())
+        rig.do(JobEnded(JobOutcome.FINISHED))
         while rig.storing:
             rig.finish_storing()
         assert rig.coordinator.pending() == {}

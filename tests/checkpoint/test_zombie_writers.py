@@ -20,6 +20,7 @@ from runtime.checkpoint.file_system import ArrowFileSystem, CheckpointFileSystem
 from runtime.checkpoint.handles import CheckpointMetadata
 from runtime.checkpoint.layout import completed_directory
 from runtime.checkpoint.locations import join, local_path, to_uri
+from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.storage import TaskStateReader, TaskStateWriter
 from runtime.core.ids import Attempt, CheckpointId
@@ -327,14 +328,14 @@ def test_who_has_looked_at_the_log_before_the_job_was_over_finds_that_it_is(tmp_
         # the other one is about to write the entry by which it takes over
         if operation == "make_directory":
             files.fail = lambda operation, uri: None
-            leader.store.end()
+            leader.store.end(JobOutcome.FINISHED)
             leader.store.remove([CheckpointId(1)])
 
     files.fail = end
-    with pytest.raises(JobOverError, match="the job is over"):
-        JobMaster(tmp_path, 2, files=files)
-    with pytest.raises(JobOverError, match="the job is over"):
-        JobMaster(tmp_path, 3)
+    for epoch, of_it in ((2, files), (3, FaultyFileSystem())):
+        with pytest.raises(JobOverError, match="it is FINISHED") as caught:
+            JobMaster(tmp_path, epoch, files=of_it)
+        assert caught.value.outcome is JobOutcome.FINISHED
 
 
 def test_who_was_replaced_does_not_say_that_the_job_is_over(tmp_path: Path) -> None:
@@ -342,7 +343,7 @@ def test_who_was_replaced_does_not_say_that_the_job_is_over(tmp_path: Path) -> N
     assert leader.checkpoint(1, 1)
     JobMaster(tmp_path, 2)
     with pytest.raises(FencedError):
-        leader.store.end()
+        leader.store.end(JobOutcome.FINISHED)
     assert [pointer.checkpoint_id for pointer in JobMaster(tmp_path, 3).store.retained()] == [1]
 
 

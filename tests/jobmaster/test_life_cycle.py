@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runtime.checkpoint.messages import RecordEnd
+from runtime.checkpoint.outcome import JobOutcome
 from runtime.core.ids import Attempt, OperatorId, SlotId
 from runtime.jobmaster.actions import (
     DeliverClientOutput,
@@ -418,6 +419,18 @@ def test_a_task_never_goes_back_nor_changes_its_slot(running: Simulation) -> Non
     running.say(TaskStateChanged(SlotId(1), Attempt(0), task, TaskState.FINISHED))
     assert running.machine.refused_messages == 2
     assert running.machine.status().tasks[0].state is TaskState.RUNNING
+
+
+@pytest.mark.parametrize("outcome", list(JobOutcome))
+def test_a_job_that_an_earlier_jobmaster_has_ended_ends_the_same_way_and_nothing_begins(outcome: JobOutcome) -> None:
+    s = Simulation()
+    s.deliver(Submitted(outcome=outcome))
+    s.settle()
+    assert s.states == [JobState(outcome.value)]
+    assert [type(action) for action in s.actions] == [JobStateChanged]
+    causes = [entry.cause.message for entry in s.machine.status().exceptions]
+    assert causes == (["the job had failed under an earlier JobMaster"] if outcome is JobOutcome.FAILED else [])
+    assert s.machine.next_deadline_ms() is None
 
 
 def test_an_illegal_transition_tells_the_story(running: Simulation) -> None:

@@ -78,6 +78,10 @@ class SimulatedFiles:
         inodes = self._world.disk.files.items()
         return {f"file://{name}": bytes(inode.content) for name, inode in inodes if name.startswith(STORAGE + "/")}
 
+    def log(self) -> FileCompletedStore:
+        """The log of the job's checkpoints as it is: to read, whatever fails at present."""
+        return FileCompletedStore(self.root, self._world.graph.job_id, 0, self._files, "")
+
     def replace(self, uri: str, content: bytes) -> None:
         """Change a file behind everybody's back."""
         if self._is_local:
@@ -109,12 +113,11 @@ class SimulatedFiles:
 
     def _is_newest(self, uri: str) -> bool:
         """Whether an entry of the log counts: who was replaced may write one under a number that is free again."""
-        log = FileCompletedStore(self.root, self._world.graph.job_id, 0, self._files, "")
-        return name_of(uri) == f"entry-{log.last_entry().number:010d}"
+        return name_of(uri) == f"entry-{self.log().last_entry().number:010d}"
 
     def _look_for_a_drain(self) -> None:
         """Once the savepoint of a drained job is recorded the job has ended, even if its JobMaster never says so."""
-        newest = FileCompletedStore(self.root, self._world.graph.job_id, 0, self._files, "").retained()[-1]
+        newest = self.log().retained()[-1]
         with contextlib.suppress(DamagedSnapshotError):
             if SnapshotFiles(self._files).load(newest.location).options.after is AfterSnapshot.DRAIN:
                 self._world.drain_is_recorded = True

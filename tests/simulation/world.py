@@ -202,8 +202,13 @@ class JobMasterProcess(Process):
         self.driver._storage = self._storage  # type: ignore[assignment]
 
     @property
+    def has_begun(self) -> bool:
+        """Whether it has asked for slots: else what it says of the job is what it has heard."""
+        return bool(self._asked_for)
+
+    @property
     def is_taking_over(self) -> bool:
-        return self.epoch > 1 and not self._asked_for
+        return self.epoch > 1 and not self.has_begun
 
     @property
     def state(self) -> JobState:
@@ -231,7 +236,6 @@ class JobMasterProcess(Process):
             world.tell(f"{self.name}: attempt {self.driver._machine.attempt} is RUNNING")
         if self.driver.ended.is_set():
             world.tell(f"{self.name}: the job is {self.state.name}")
-            world.was_finished_by_older |= self.state is JobState.FINISHED and not world.leads(self)
             self.is_dead = True
             for process in self._slots.values():
                 process.link.break_off("the JobMaster has ended")
@@ -385,8 +389,6 @@ class World:
         self._stops: list[tuple[JobMasterProcess, Future[RequestAnswered], bool]] = []
         #: how often it was resumed from one, by whether it was drained
         self.resumed: Counter[bool] = Counter()
-        #: whether a JobMaster has ended the job that was not the leader any more, and not fenced yet
-        self.was_finished_by_older = False
         #: whether the savepoint of a drained job has been recorded
         self.drain_is_recorded = False
         self.story: deque[str] = deque(maxlen=_STORY)
@@ -590,9 +592,6 @@ class World:
             self.tell(f"the job is resumed from {location}")
             self.graph = resumed(self.graph, self.resumed.total(), location, self.scenario)
             self.at(self.clock.monotonic_ms() + self.delay_ms(_TAKEOVER_MS), self._take_over)
-        elif leader.state is JobState.FAILED and self.was_finished_by_older and not leader.driver.status().tasks:
-            # it found nothing to go on from, and has begun nothing: right, as the job was over
-            self.outcome = JobState.FINISHED
         elif leader.state.is_terminal:
             # the job's row says so
             self.outcome = leader.state
@@ -604,8 +603,9 @@ class World:
 
     def _successful_stop(self, leader: JobMasterProcess) -> tuple[str, bool] | None:
         # one that was replaced meanwhile may say so too, for all that it knows
+        ended_by = leader.name if leader.has_begun else self.files.log().last_entry().owner
         for master, future, drains in self._stops:
-            if master is leader and future.done() and future.exception() is None:
+            if master.name == ended_by and future.done() and future.exception() is None:
                 location = future.result().location
                 assert location is not None
                 return location, drains

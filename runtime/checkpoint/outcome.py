@@ -1,0 +1,13 @@
+"""How a job ended, as far as its checkpoints are concerned."""
+
+from __future__ import annotations
+
+import enum
+
+
+class JobOutcome(enum.Enum):
+    """The states of a job that has ended; values are the names that Flink's `JobStatus` uses."""
+
+    FINISHED = "FINISHED"
+    CANCELED = "CANCELED"
+    FAILED = "FAILED"
