@@ -23,6 +23,7 @@ from tests.simulation.workload import job
 from tests.simulation.world import World
 
 _EDGE_IDS = 1_000
+_OTHER = "other-"
 _REGION_BEGINS = re.compile(r"attempt \d+ begins with 1 of 2 regions")
 
 
@@ -40,7 +41,8 @@ def simulate_regions(scenario: Scenario, trace: Callable[[str], None] | None = N
     world.graph = twice(graph)
     run(world)
     expected, wrong = judge_rows(world, partial(_rows_of, world, graph.vertices))
-    _, wrong_in_other = judge_rows(world, partial(_rows_of, world, world.graph.vertices[len(graph.vertices) :]))
+    others = world.graph.vertices[len(graph.vertices) :]
+    _, wrong_in_other = judge_rows(world, partial(_rows_of, world, others), _OTHER)
     return verdict_of(world, [*wrong, *wrong_in_other, *judge_state(world, expected)])
 
 
@@ -62,7 +64,7 @@ def _other_vertex(vertex: JobVertex) -> JobVertex:
         name=f"other {vertex.name}",
         slot_sharing_group=f"other {vertex.slot_sharing_group}",
         operators=tuple(
-            replace(operator, operator_id=OperatorId(_other_id(operator.operator_id)), uid=f"other-{operator.uid}")
+            replace(operator, operator_id=OperatorId(_other_id(operator.operator_id)), uid=f"{_OTHER}{operator.uid}")
             for operator in vertex.operators
         ),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.simulation.damage import Output
-from tests.simulation.oracle import Model, check_rows, check_state, expected_of
+from tests.simulation.oracle import EXPECTED, Model, check_rows, check_state, read_by
 from tests.simulation.scenario import Scenario, scenario_of
 from tests.simulation.workload import job
 from tests.simulation.world import World
@@ -53,17 +53,27 @@ def run(world: World) -> None:
         world.violations.append(f"the run ended with an error:\n{traceback.format_exc()}")
 
 
-def judge_rows(world: World, rows_of: Callable[[Sequence[Output]], list[Any]]) -> tuple[Model, list[str]]:
+def judge_rows(
+    world: World, rows_of: Callable[[Sequence[Output]], list[Any]], uids: str = ""
+) -> tuple[Model, list[str]]:
     """What must have come of a run that is over, and what is wrong with what is visible.
 
     Args:
         world: that has run.
         rows_of: gives what is visible, apart from some of it.
+        uids: what those of the region's operators begin with.
     """
-    expected, wrong = _compare(world, rows_of(()))
+    expected = EXPECTED
+    if world.has_drained:
+        expected = read_by(world.files.at_last_record, world.files.root, world.graph.job_id, uids)
+
+    def check(rows: Sequence[Any]) -> list[str]:
+        return check_rows(rows, expected, world.scenario.is_exactly_once, world.has_drained)
+
+    wrong = check(rows_of(()))
     if wrong and world.damaged:
         # an older checkpoint was gone back to: what the damaged one had made visible is there twice, nothing else
-        expected, wrong = _compare(world, rows_of(world.damaged))
+        wrong = check(rows_of(world.damaged))
     return expected, wrong
 
 
@@ -78,11 +88,6 @@ def judge_state(world: World, expected: Model) -> list[str]:
 def verdict_of(world: World, wrong: Sequence[str]) -> Verdict:
     """What was noticed during the run, and what was wrong at its end."""
     return Verdict(world.scenario, (*world.violations, *world.database.violations, *wrong), world)
-
-
-def _compare(world: World, rows: Sequence[Any]) -> tuple[Model, list[str]]:
-    expected = expected_of(rows, world.has_drained)
-    return expected, check_rows(rows, expected, world.scenario.is_exactly_once, world.has_drained)
 
 
 def story_of(seed: int) -> str:

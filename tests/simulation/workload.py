@@ -70,6 +70,8 @@ NUMBERS = ListStateDescriptor("numbers", Types.LONG())
 RULES = MapStateDescriptor("rules", Types.LONG(), Types.LONG())
 PASSED = ListStateDescriptor("passed", Types.LONG())
 PASSED_UNION = ListStateDescriptor("passed-union", Types.LONG())
+REACHED = ListStateDescriptor("reached", Types.TUPLE([Types.STRING(), Types.LONG()]))
+"""(split, number of its last record). After rescaling several entries may be of one split: the highest counts."""
 
 Record = tuple[str, int, int, int, int]
 
@@ -171,13 +173,17 @@ class _ProofReader(SplitReader):
 
 
 class Verify(MapFunction, CheckpointedFunction):
-    """Passes records on, and counts them in list and union state."""
+    """Passes records on, counts them in list and union state, and notes how far each split was read."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         store = context.get_operator_state_store()
         self._passed_state: Any = store.get_list_state(PASSED)
         self._union_state: Any = store.get_union_list_state(PASSED_UNION)
+        self._reached_state: Any = store.get_list_state(REACHED)
         self._passed = sum(self._passed_state.get())
+        self._reached: dict[str, int] = {}
+        for split, number in self._reached_state.get():
+            self._reached[split] = max(number, self._reached.get(split, -1))
         total = sum(self._union_state.get())
         if self._passed > total:
             active.world().violate(f"{self._passed} records passed here, {total} everywhere")
@@ -189,12 +195,14 @@ class Verify(MapFunction, CheckpointedFunction):
         active.world().work(Point.PROCESS)
         verify(value, "Verify")
         self._passed += 1
+        self._reached[value[0]] = max(value[1], self._reached.get(value[0], -1))
         return value
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
         active.world().reach(Point.SNAPSHOT)
         self._passed_state.update([self._passed])
         self._union_state.update([self._passed])
+        self._reached_state.update(list(self._reached.items()))
 
     def close(self) -> None:
         active.world().reach(Point.CLOSE)
