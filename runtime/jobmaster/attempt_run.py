@@ -166,9 +166,14 @@ class AttemptRun:
             self.give_up(slot, TaskState.CANCELED)
         self._kill(self.slots.entry(slot) for slot in hanging)
 
-    def release(self, slots: Sequence[SlotId]) -> None:
-        """Have them leave."""
-        self.send(self.slots.live(slots), ReleaseSlot())
+    def release(self, slots: Sequence[SlotId], is_over: bool = False) -> None:
+        """Have them leave.
+
+        Args:
+            slots: those that are there.
+            is_over: whether the job has finished, and every slot has committed.
+        """
+        self.send(self.slots.live(slots), ReleaseSlot(is_over))
 
     def end(self, regions: Sequence[Region] | None = None) -> None:
         """Nobody is left, of these regions or of all: kill what may live, end the stages."""

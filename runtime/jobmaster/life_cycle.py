@@ -474,7 +474,7 @@ class JobMasterMachine:
         self._tell(f"slot {message.slot} committed")
         self._run.committed.add(message.slot)
         if len(self._run.committed) == len(self._slots):
-            self._release()
+            self._release(is_over=True)
 
     # --- what checkpoints bring about ---------------------------------------------------------------------------------
 
@@ -681,9 +681,9 @@ class JobMasterMachine:
         elif self.phase is Phase.LEAVING and not self._slots.live():
             self._end_attempt()
 
-    def _release(self) -> None:
+    def _release(self, is_over: bool = False) -> None:
         self._enter(Phase.LEAVING, self.options.cancellation_timeout_ms)
-        self._run.release(self._run.execution.slots)
+        self._run.release(self._run.execution.slots, is_over)
         self._advance_teardown()
 
     def _end_attempt(self) -> None:

@@ -160,6 +160,9 @@ class StreamOperator(ABC):
     def commit_finished(self) -> None:
         """Every task of the job has finished: make visible what is still pending. Idempotent."""
 
+    def job_finished(self) -> None:
+        """Every operator has done so: the job goes back to no checkpoint. Followed by `close`."""
+
     def close(self) -> None:
         """Release everything; called exactly once, also after a failure; emits nothing."""
 

@@ -219,6 +219,15 @@ class SinkOperator(OneInputOperator):
         if self._committer is not None:
             self._commit(self._pending)
         self._pending = []
+        # what is held stays: another subtask may end before it has committed, and the last checkpoint be damaged
+        self._sweep()
+
+    def job_finished(self) -> None:
+        """Have all that older attempts left swept.
+
+        Raises:
+            SinkError: the target does not answer.
+        """
         self._held = ()
         self._sweep()
 

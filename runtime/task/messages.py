@@ -145,6 +145,9 @@ class NotifyCheckpointAborted:
 class ReleaseSlot:
     """Leave: close everything and return."""
 
+    is_over: bool = False
+    """Whether every slot has committed, and the job is over: no older checkpoint is gone back to."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClientAck:

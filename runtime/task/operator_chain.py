@@ -249,6 +249,11 @@ class OperatorChain:
         for operator in self.operators:
             operator.commit_finished()
 
+    def job_finished(self) -> None:
+        """Let go of what the operators keep in case the job goes back to an older checkpoint."""
+        for operator in self.operators:
+            operator.job_finished()
+
     def close(self, after_failure: bool) -> None:
         """Close every operator that is still open, whatever the others do.
 

@@ -6,6 +6,7 @@ loop. `step()` never blocks, so that many slots can also be run in one loop (Min
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import sys
@@ -70,6 +71,8 @@ from runtime.task.task import Task
 from runtime.task.time_accounting import Activity
 from runtime.task.uploads import Uploads, UploadThreads
 from runtime.task.working_directory import WorkingDirectory
+
+logger = logging.getLogger(__name__)
 
 #: the loop looks up at least this often, whatever it is told; bounds the harm of a lost wake-up
 MAX_WAIT_MS = 200.0
@@ -322,7 +325,9 @@ class Slot:
                 self._notify(lambda task: task.checkpoint_aborted(checkpoint_id))
             case CommitFinished():
                 self._commit()
-            case ReleaseSlot():
+            case ReleaseSlot(is_over):
+                if is_over:
+                    self._finish_job()
                 self.release()
             case ClientAck(size):
                 self.client.acknowledge(size)
@@ -424,6 +429,14 @@ class Slot:
                 self._control.send(SlotFailed(self.slot_id, self.attempt, info))
                 return
         self._control.send(SlotCommitted(self.slot_id, self.attempt))
+
+    def _finish_job(self) -> None:
+        for task in self._tasks:
+            try:
+                task.chain.job_finished()
+            except Exception:
+                # all of the result is visible; what is left over harms nobody
+                logger.warning("something of task %s is left behind", task.name, exc_info=True)
 
     def _deliver(self, event: OperatorEvent) -> None:
         payload = pickle.loads(event.payload)

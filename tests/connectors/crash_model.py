@@ -182,6 +182,7 @@ class SinkJob:
         for rig in self.rigs:
             rig.operator.commit_finished()
         for rig in self.rigs:
+            rig.operator.job_finished()
             rig.operator.close()
 
 

@@ -322,4 +322,5 @@ class SinkRig:
         self.operator.finish()
         if commit:
             self.operator.commit_finished()
+            self.operator.job_finished()
         self.operator.close()

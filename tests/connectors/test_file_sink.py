@@ -295,6 +295,25 @@ def test_a_restored_file_that_was_committed_since_stays_and_one_that_is_gone_is_
     assert hidden(tmp_path) == []
 
 
+def test_what_an_older_checkpoint_relies_on_stays_until_the_job_has_finished_everywhere(tmp_path: Path) -> None:
+    sink, retained = text_sink(tmp_path), {"execution.checkpointing.num-retained": "2"}
+    rig = SinkRig(sink, Types.STRING())
+    rig.write("a")
+    older = rig.snapshot(1)
+    rig.operator.close()
+    rig = SinkRig(sink, Types.STRING(), snapshot=older, attempt=1, configuration=retained)
+    rig.operator.finish()
+    rig.snapshot(2)
+    rig.complete(2)
+    rig.operator.commit_finished()
+    # another subtask's process ends here, and the last checkpoint turns out to be damaged
+    rig.operator.close()
+    rig = SinkRig(sink, Types.STRING(), snapshot=older, attempt=2, configuration=retained)
+    rig.finish()
+    assert lines(tmp_path) == ["a", "a"], "what was committed with the damaged one is written again"
+    assert hidden(tmp_path) == []
+
+
 @pytest.mark.parametrize("kind", ["row", "bulk"])
 @settings(max_examples=15, deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 3)), max_size=20))

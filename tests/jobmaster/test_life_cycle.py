@@ -50,6 +50,12 @@ def running() -> Simulation:
     return simulation
 
 
+def is_over(simulation: Simulation) -> list[bool]:
+    """What slots that are released were told of the job."""
+    sent = [action.message for action in simulation.actions if isinstance(action, SendToSlot)]
+    return [message.is_over for message in sent if isinstance(message, ReleaseSlot)]
+
+
 def test_a_job_goes_from_submission_to_finished() -> None:
     s = Simulation()
     s.run_to_running()
@@ -58,6 +64,7 @@ def test_a_job_goes_from_submission_to_finished() -> None:
     assert s.states == [S.RUNNING, S.FINISHED]
     assert s.sent(Deploy) == s.sent(Start) == s.sent(CommitFinished) == s.sent(ReleaseSlot) == [0, 1]
     assert s.killed() == []
+    assert is_over(s) == [True, True]
     expected = [RequestSlots, ReleaseAttempt, JobStateChanged, RecordEnd]
     assert [type(a) for a in s.actions[:1] + s.actions[-3:]] == expected
     assert s.machine.next_deadline_ms() is None
@@ -130,6 +137,7 @@ def test_a_failing_task_fails_the_job_with_its_own_message() -> None:
     s.settle()
     assert s.states == [S.RUNNING, S.FAILING, S.FAILED]
     assert s.sent(ReleaseSlot) == [0, 1]
+    assert is_over(s) == [False, False]
     assert s.killed() == []
     (entry,) = s.machine.status().exceptions
     assert (entry.cause.message, entry.suppressed) == ("ValueError: bad record", ())

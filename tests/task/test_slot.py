@@ -14,7 +14,8 @@ from runtime.connectors import BlackHoleSink, NumberSequenceSource
 from runtime.core.ids import SlotId
 from runtime.datastream import FlatMapFunction, StreamExecutionEnvironment
 from runtime.datastream.connectors.file_system import FileSource, StreamFormat
-from runtime.operators.sink import Committer, Sink, SinkWriter, WriterContext
+from runtime.operators.sink import Committer, Sink, SinkError, SinkWriter, WriterContext
+from runtime.operators.sink_operator import SinkOperator
 from runtime.operators.source_coordinator import AssignSplit, NoMoreSplits, RequestSplit
 from runtime.task.client_output import CLIENT_WINDOW_BYTES
 from runtime.task.messages import (
@@ -118,6 +119,30 @@ def test_a_slot_registers_first_and_tells_of_every_step_of_its_tasks() -> None:
     assert rig.slot.is_released
     rig.slot.release()
     assert len(rig.link.all(SlotLeaving)) == 1
+
+
+def test_what_is_kept_for_an_older_checkpoint_goes_when_the_job_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SinkOperator, "job_finished", lambda operator: STORY.append("the job is over"))
+    for is_over in (False, True):
+        STORY.clear()
+        rig = SlotRig(numbers_into(TwoPhaseSink())).start()
+        rig.run()
+        rig.tell(CommitFinished())
+        rig.tell(ReleaseSlot(is_over))
+        assert STORY[2:] == ["the job is over", "closed"] if is_over else ["closed"]
+
+
+def test_what_cannot_be_swept_at_the_end_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(operator: SinkOperator) -> None:
+        raise SinkError("the target does not answer")
+
+    monkeypatch.setattr(SinkOperator, "job_finished", refuse)
+    rig = SlotRig(numbers_into(TwoPhaseSink())).start()
+    rig.run()
+    rig.tell(CommitFinished())
+    rig.tell(ReleaseSlot(is_over=True))
+    assert not rig.link.all(SlotFailed)
+    assert isinstance(rig.link.sent[-1], SlotLeaving)
 
 
 def test_run_steps_until_the_slot_is_released() -> None:

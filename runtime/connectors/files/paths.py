@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -56,9 +58,13 @@ def list_files(paths: Sequence[str], may_be_empty: bool = False) -> list[str]:
 
 def _files_of(path: str) -> list[str]:
     entry = Path(path)
-    if entry.is_dir():
+    mode = None
+    # looked at once: it may be made at this moment
+    with contextlib.suppress(OSError, ValueError):
+        mode = entry.stat().st_mode
+    if mode is not None and stat.S_ISDIR(mode):
         return [str(file) for file in entry.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(entry))]
-    if entry.exists():
+    if mode is not None:
         return [path]
     if not glob.has_magic(path):
         raise SourceError(f"{path}: no such file or directory")
