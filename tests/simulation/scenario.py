@@ -101,6 +101,8 @@ class Scenario:
             "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "0 ms",
             "taskmanager.network.memory.channel-window": f"{self.window_bytes} b",
             "io.tmp.dirs": directory,
+            # threads of its own would pass points in any order
+            "state.backend.rocksdb.checkpoint.transfer.thread.num": "1",
         }
 
     def __str__(self) -> str:

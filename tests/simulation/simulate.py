@@ -90,8 +90,8 @@ def verdict_of(world: World, wrong: Sequence[str]) -> Verdict:
     return Verdict(world.scenario, (*world.violations, *world.database.violations, *wrong), world)
 
 
-def story_of(seed: int) -> str:
-    """What happens in the run of a seed, line by line."""
+def story_of(seed: int, backend: str) -> str:
+    """What happens in the run of a seed with a state backend, line by line."""
     lines: list[str] = []
-    simulate(scenario_of(seed), lines.append)
+    simulate(scenario_of(seed, backend), lines.append)
     return "\n".join(lines)

@@ -203,6 +203,18 @@ def test_a_wall_clock_that_jumps_holds_up_nothing(ms: int) -> None:
     assert verdict.world.clock.monotonic_ms() < 10_000
 
 
+@pytest.mark.parametrize("is_local", [False, True])
+def test_who_is_elected_while_the_end_is_written_down_ends_the_job_the_same_way(is_local: bool) -> None:
+    quiet = simulate(Scenario(11, storage_is_local=is_local))
+    # behind the entry that says so there is one more, which forgets the last checkpoint
+    end = quiet.world.passed[Point.RECORDED] - 1
+    frozen = (Fault(Point.RECORDED, end, Action.FREEZE_JOBMASTER, 3_000),)
+    verdict = simulate(Scenario(11, storage_is_local=is_local, faults=frozen))
+    assert not verdict.violations, verdict.report()
+    told = [line.split(maxsplit=1)[1] for line in verdict.world.story if "JobMaster" in line and "the job is" in line]
+    assert told == ["JobMaster 2: the job is FINISHED", "JobMaster 1: the job is FINISHED"], verdict.report()
+
+
 def test_an_incremental_checkpoint_builds_on_the_one_before_it() -> None:
     verdict = simulate(Scenario(4, is_incremental=True, checkpoint_interval_ms=30, pace_ms=20))
     assert not verdict.violations, verdict.report()
@@ -218,13 +230,14 @@ def test_an_incremental_checkpoint_builds_on_the_one_before_it() -> None:
 # --- the simulation itself --------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_the_same_each_time_and_in_every_process() -> None:
-    program = "from tests.simulation.simulate import story_of; print(story_of(5))"
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_a_run_is_the_same_each_time_and_in_every_process(backend: str) -> None:
+    program = f"from tests.simulation.simulate import story_of; print(story_of(5, {backend!r}))"
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
     other = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=100
     )
-    assert other.stdout.splitlines() == story_of(5).splitlines()
+    assert other.stdout.splitlines() == story_of(5, backend).splitlines()
 
 
 @pytest.mark.parametrize("writes_files", [False, True])
