@@ -4,8 +4,8 @@ Each entry is one small sealed file, `completed/entry-<number>`, that says every
 checkpoints are retained. An entry is created exclusively under the next number, so appending is a compare-and-set: of
 two JobMasters that saw the same last entry one gets the number, and the other then reads who it was. A JobMaster
 appends an entry when it takes over; from then on nobody before it can complete anything, however late its writes land.
-The last entry of an elected JobMaster says that the job is over, and stays: one that was elected meanwhile and comes
-late would find an empty directory, and begin the job anew.
+The last entry of an elected JobMaster says how the job ended, and stays: one that was elected meanwhile and comes late
+would find an empty directory, and begin the job anew.
 The file system has to refuse to create a file twice: local ones, HDFS and shared mounts do; object stores, through
 pyarrow, do so only where the two do not write at the same moment.
 """

@@ -392,7 +392,7 @@ class ChaosRun:
             self.report.violations.append(f"left behind: {left}")
 
     def close(self) -> None:
-        """End and remove everything; idempotent."""
+        """End everything, and remove it unless something was wrong; idempotent."""
         if not self.has_ended():
             os.kill(self.pid, signal.SIGCONT)
             os.kill(self.pid, signal.SIGKILL)
@@ -406,7 +406,10 @@ class ChaosRun:
         if self._is_mounted:
             subprocess.run(("umount", "-l", str(self.checkpoints)), check=False, stderr=subprocess.DEVNULL)
             self._is_mounted = False
-        shutil.rmtree(self.directory, ignore_errors=True)
+        if self.report.violations:
+            self.report.notes.append(f"for whoever looks into it there is still {self.directory}")
+        else:
+            shutil.rmtree(self.directory, ignore_errors=True)
 
     def _mount(self) -> bool:
         """Put checkpoints on a small file system of their own; only root can."""

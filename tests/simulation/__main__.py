@@ -17,6 +17,8 @@ from tests.simulation.simulate import simulate
 from tests.simulation.tally import Tally
 
 TOLD_EVERY = 500
+#: of a violation: enough for a traceback
+_TOLD_CHARACTERS = 6_000
 
 
 def main() -> int:
@@ -41,7 +43,7 @@ def main() -> int:
         if arguments.seed:
             print(verdict.report())
         elif verdict.violations:
-            print(f"seed {seed}: {verdict.violations[0][:600]}", flush=True)
+            print(f"seed {seed}: {verdict.violations[0][:_TOLD_CHARACTERS]}", flush=True)
         if tally.num_runs % TOLD_EVERY == 0:
             print(f"{arguments.backend}, {time.process_time() - started_s:.0f} s CPU: {tally}", flush=True)
     print(f"{arguments.backend}, {time.process_time() - started_s:.0f} s CPU: {tally}")

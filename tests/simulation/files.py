@@ -80,7 +80,9 @@ class SimulatedFiles:
 
     def log(self) -> FileCompletedStore:
         """The log of the job's checkpoints as it is: to read, whatever fails at present."""
-        return FileCompletedStore(self.root, self._world.graph.job_id, 0, self._files, "")
+        storage = MemoryFileSystem()
+        storage.files = self.content()
+        return FileCompletedStore(self.root, self._world.graph.job_id, 0, storage, "")
 
     def replace(self, uri: str, content: bytes) -> None:
         """Change a file behind everybody's back."""

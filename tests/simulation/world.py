@@ -744,7 +744,7 @@ class World:
         """Damage a file of the newest checkpoint, if there is an older one to fall back to; which file it is."""
         storage = MemoryFileSystem()
         storage.files = self.files.content()
-        retained = FileCompletedStore(self.files.root, self.graph.job_id, 0, storage, "").retained()
+        retained = self.files.log().retained()
         if len(retained) < 2:
             return None
         directory = retained[-1].location
