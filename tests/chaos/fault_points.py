@@ -110,8 +110,13 @@ class FaultPoints:
 
         The file says from which checkpoint on: what is older may have been committed elsewhere already.
         """
-        with suppress(FileNotFoundError, ValueError):
-            job, least = path.read_text().split()
+        done = path.with_name("damage.done.hit")
+        if not done.exists():
+            try:
+                job, least = path.read_text().split()
+            except FileNotFoundError:
+                # disarmed meanwhile
+                return
             newest = newest_checkpoint(self.checkpoints, job)
             if newest is None or newest[0] < int(least):
                 return
@@ -119,15 +124,17 @@ class FaultPoints:
                 # only one of the processes does it, and the others wait until it is done
                 path.with_name("damage.claimed.hit").open("x").close()
             except FileExistsError:
-                while not path.with_name("damage.done.hit").exists():
+                while not done.exists():
                     time.sleep(0.01)
             else:
-                damaged = damage(newest[1], kind)
-                path.with_name("damage.done.hit").write_text(str(damaged))
+                draft = path.with_name("damage.draft.hit")
+                draft.write_text(damage(newest[1], kind))
+                draft.replace(done)
             if kind == "metadata":
                 with suppress(ProcessLookupError):
                     os.kill(int(Path(self.program).read_text()), signal.SIGKILL)
-            os.kill(os.getpid(), signal.SIGKILL)
+        # whoever comes by later may be about to commit what is damaged, and not know it yet
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def newest_checkpoint(root: str, job: str) -> tuple[int, Path] | None:
