@@ -143,11 +143,6 @@ class JobStore:
             Checkpoint.objects.filter(job_id__in=found).delete()
         return [(job_id, sorted(directories)) for job_id, directories in found.items()]
 
-    def job_that_needs(self, directory: str) -> str | None:
-        """The job that has not ended and may go on from the checkpoint in that directory, if there is one."""
-        rows = Checkpoint.objects.filter(location=directory).exclude(job__state__in=TERMINAL_STATES)
-        return rows.values_list("job_id", flat=True).first()
-
     def begin(self, operation: Operation) -> bool:
         """Take an operation; False if it was taken."""
         with self._leadership.fenced():

@@ -33,6 +33,7 @@ from backend.cluster.live_document import planned_document, told_document
 from backend.cluster.models import Job, Operation, TaskManager
 from backend.cluster.resource_manager import KnownTaskManager, ResourceManager
 from backend.cluster.slot_pool import StageKey
+from backend.cluster.snapshot_users import job_that_needs
 from backend.cluster.task_metrics import ACCUMULATORS, accumulators_document, metric_fields
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.settings import CheckpointSettings
@@ -314,7 +315,7 @@ class JobManager:
             except CheckpointStorageError as error:
                 answer = {"error": str(error)}
             else:
-                user = self._store.job_that_needs(directory)
+                user = job_that_needs(directory)
                 if user is None:
                     self._store.begin(operation)
                     self._leftovers.dispose(operation.trigger_id, directory)

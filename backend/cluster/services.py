@@ -22,6 +22,7 @@ from backend.cluster.checkpoint_home import cluster_storage, with_cluster_direct
 from backend.cluster.cluster_document import cluster_document_from_rows
 from backend.cluster.live_document import planned_document, told_document
 from backend.cluster.models import TERMINAL_STATES, Artifact, Checkpoint, Job, JobException, Operation, TaskManager
+from backend.cluster.snapshot_users import job_that_needs
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS, Metrics, subtask_field
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
 from runtime.common.configuration import Configuration
@@ -72,12 +73,14 @@ class TriggerTakenError(ClusterError):
 
 
 class SnapshotNeededError(ClusterError):
-    """A job that has not ended took the snapshot that another one is to claim: it may have to go on from it, and would
-    lose what its sinks have prepared since."""
+    """A job that has not ended took the snapshot that another one is to claim, or was started from it.
+
+    It may have to go on from it, and would lose what its sinks have prepared since.
+    """
 
     def __init__(self, location: str, job_id: str) -> None:
         super().__init__(
-            f"{location} belongs to job {job_id}, which has not ended: restore from it with the claim mode NO_CLAIM"
+            f"{location} is needed by job {job_id}, which has not ended: restore from it with the claim mode NO_CLAIM"
         )
 
 
@@ -326,9 +329,11 @@ def _check_snapshots(configuration: Mapping[str, str]) -> None:
     if restore is None or restore.claim_mode is not ClaimMode.CLAIM:
         return
     directory = cluster_storage().files().directory_of(restore.path)
-    rows = Checkpoint.objects.filter(location=directory).exclude(job__state__in=TERMINAL_STATES)
-    asked = Operation.objects.filter(result__location=directory).exclude(job__state__in=TERMINAL_STATES)
-    needed_by = next((row.job_id for found in (rows, asked) for row in found if row.job_id is not None), None)
+    needed_by = job_that_needs(directory)
+    if needed_by is None:
+        # what a job took and goes on behind: its sinks have prepared more since
+        taken = Operation.objects.filter(result__location=directory, job__isnull=False)
+        needed_by = taken.exclude(job__state__in=TERMINAL_STATES).values_list("job_id", flat=True).first()
     if needed_by is not None:
         raise SnapshotNeededError(directory, needed_by)
 

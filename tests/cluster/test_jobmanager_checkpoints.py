@@ -170,12 +170,8 @@ def test_a_stop_that_waits_is_not_asked_for_twice_but_savepoints_are_as_many_as_
     assert len(savepoints) == 2
 
 
-def test_a_savepoint_is_disposed_of(lead: Any, home: Path) -> None:
-    location = completed(home / "savepoints", "c" * 32, 1).location
-    directory = Path(location.removeprefix("file://"))
-    assert directory.is_dir()
+def dispose_answer(manager: JobManager, location: str) -> dict[str, Any]:
     operation = services.request_operation(None, Kind.DISPOSE, {"path": location}, None)
-    manager = lead()
 
     def is_done() -> bool:
         turn(manager)
@@ -183,7 +179,15 @@ def test_a_savepoint_is_disposed_of(lead: Any, home: Path) -> None:
         return operation.state == Operation.State.COMPLETED
 
     wait_until(is_done, 10, "the disposal")
-    assert operation.result == {"location": location}
+    answer: dict[str, Any] = operation.result
+    return answer
+
+
+def test_a_savepoint_is_disposed_of(lead: Any, home: Path) -> None:
+    location = completed(home / "savepoints", "c" * 32, 1).location
+    directory = Path(location.removeprefix("file://"))
+    assert directory.is_dir()
+    assert dispose_answer(lead(), location) == {"location": location}
     assert not directory.exists()
 
 
@@ -192,16 +196,7 @@ def test_a_savepoint_is_disposed_of(lead: Any, home: Path) -> None:
     [("/etc/passwd", "not below a directory that is allowed"), ("savepoints/none", "no checkpoint or savepoint")],
 )
 def test_what_is_no_savepoint_is_not_disposed_of(lead: Any, home: Path, path: str, error: str) -> None:
-    operation = services.request_operation(None, Kind.DISPOSE, {"path": str(home / path)}, None)
-    manager = lead()
-
-    def is_done() -> bool:
-        turn(manager)
-        operation.refresh_from_db()
-        return operation.state == Operation.State.COMPLETED
-
-    wait_until(is_done, 10, "the refusal")
-    assert error in operation.result["error"]
+    assert error in dispose_answer(lead(), str(home / path))["error"]
 
 
 def test_a_checkpoint_that_a_job_needs_is_neither_disposed_of_nor_claimed(lead: Any, home: Path) -> None:
@@ -223,10 +218,33 @@ def test_a_savepoint_is_claimed_when_its_job_has_ended(lead: Any, home: Path) ->
     services.request_operation(job, Kind.SAVEPOINT, {}, None)
     Operation.objects.update(state="COMPLETED", result={"location": location, "checkpoint_id": 1})
     restore = {"execution.state-recovery.path": location, "execution.state-recovery.claim-mode": "claim"}
-    with pytest.raises(services.SnapshotNeededError, match=f"belongs to job {job.id}, which has not ended"):
+    with pytest.raises(services.SnapshotNeededError, match=f"is needed by job {job.id}, which has not ended"):
         submit(**restore)
     Job.objects.update(state="CANCELED")
     submit(**restore)
+
+
+@pytest.mark.parametrize("claim_mode", ["claim", "no_claim"])
+def test_what_a_job_was_started_from_stays_until_it_has_a_checkpoint_of_its_own(
+    lead: Any, home: Path, claim_mode: str
+) -> None:
+    location = completed(home / "savepoints", "d" * 32, 1).location
+    job = submit(
+        **CHECKPOINTING,
+        **{"execution.state-recovery.path": f"{location}/_metadata", "execution.state-recovery.claim-mode": claim_mode},
+    )
+    refusal = {"error": f"job {job.id} may have to go on from it"}
+    assert dispose_answer(lead(), location) == refusal
+    with pytest.raises(services.SnapshotNeededError, match=job.id):
+        submit(**{"execution.state-recovery.path": location, "execution.state-recovery.claim-mode": "claim"})
+    checkpoint_row(job, 2, home / "checkpoints")
+    manager = lead()
+    if claim_mode == "claim":
+        # later checkpoints may refer to its files
+        assert dispose_answer(manager, location) == refusal
+        Job.objects.update(state="CANCELED")
+    assert dispose_answer(manager, location) == {"location": location}
+    assert not Path(location.removeprefix("file://")).exists()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,39 @@
+"""Which job still needs a snapshot: it must then be neither deleted nor claimed by another one."""
+
+from __future__ import annotations
+
+from backend.cluster.checkpoint_home import cluster_storage
+from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job
+from runtime.checkpoint.errors import CheckpointStorageError
+from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
+from runtime.common.configuration import Configuration
+
+
+def job_that_needs(directory: str) -> str | None:
+    """The job that has not ended and may go on from the snapshot in that directory, if there is one.
+
+    Args:
+        directory: URI, as `SnapshotFiles.directory_of` gives it.
+    """
+    own = Checkpoint.objects.filter(location=directory).exclude(job__state__in=TERMINAL_STATES)
+    owner: str | None = own.values_list("job_id", flat=True).first()
+    if owner is not None:
+        return owner
+    live = Job.objects.exclude(state__in=TERMINAL_STATES).defer("document", "plan")
+    return next((job.id for job in live.iterator() if _was_started_from(job, directory)), None)
+
+
+def _was_started_from(job: Job, directory: str) -> bool:
+    """Whether a job goes back to the snapshot that it was started from, or to files of it."""
+    configuration = Configuration.from_dict(dict(job.graph["configuration"]))
+    restore = CheckpointSettings.from_configuration(configuration).restore
+    if restore is None:
+        return False
+    try:
+        if cluster_storage().files().directory_of(restore.path) != directory:
+            return False
+    except CheckpointStorageError:
+        # not allowed any more: it could not be read either
+        return False
+    # what was claimed may be built on for as long as it is there; else the first checkpoint is complete in itself
+    return restore.claim_mode is ClaimMode.CLAIM or not job.checkpoints.exists()
