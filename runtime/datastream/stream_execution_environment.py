@@ -31,6 +31,7 @@ from runtime.datastream.checkpointing_mode import CheckpointingMode
 from runtime.datastream.data_stream import DataStream, DataStreamError
 from runtime.datastream.execution_mode import RuntimeExecutionMode
 from runtime.datastream.extraction import installed_extraction
+from runtime.datastream.ignored_options import ignored_options
 from runtime.datastream.job_client import JobClient, execution_result
 from runtime.datastream.slot_sharing_group import SlotSharingGroup
 from runtime.datastream.transformation import Port, Program
@@ -42,7 +43,6 @@ from runtime.graph.plan import execution_plan
 from runtime.graph.stream_graph import StreamGraph, StreamNode
 from runtime.operators.source import Source
 from runtime.operators.source_operator import SourceOperatorFactory
-from runtime.state.rocksdb.options import without_effect
 
 logger = logging.getLogger(__name__)
 
@@ -349,7 +349,7 @@ class StreamExecutionEnvironment:
                 "state of %s is found again only while the program above stays the same: give these operators a uid()",
                 ", ".join(missing),
             )
-        ignored = without_effect(configuration.key_set())
+        ignored = ignored_options(configuration.key_set())
         if ignored:
             logger.warning(
                 "options that have no effect: %s", "; ".join(f"{key} ({reason})" for key, reason in ignored.items())

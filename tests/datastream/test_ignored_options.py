@@ -1,0 +1,56 @@
+"""Options of a program that decide nothing are named when it is started."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from runtime.datastream.ignored_options import ignored_options
+from tests.datastream.running import environment, values_of
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("execution.checkpointing.intervall", "execution.checkpointing.interval"),
+        ("execution.checkpoint.interval", "execution.checkpointing.interval"),
+        ("execution.checkpointing.num_retained", "execution.checkpointing.num-retained"),
+        ("restart-strategy.fixed-delay.attempt", "restart-strategy.fixed-delay.attempts"),
+        ("paralelism.default", "parallelism.default"),
+        ("state.backend.rocksdb.memory.fixed-per-slots", "state.backend.rocksdb.memory.fixed-per-slot"),
+        # Tidemark counts bytes
+        (
+            "taskmanager.network.memory.floating-buffers-per-gate",
+            "taskmanager.network.memory.floating-bytes-per-gate",
+        ),
+    ],
+)
+def test_a_misspelt_option_is_named_with_the_one_that_is_meant(key: str, meant: str) -> None:
+    assert ignored_options([key, meant]) == {key: f"there is no such option; {meant} may be meant"}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "execution.checkpointing.interval",
+        "state.checkpoints.dir",  # as it was once called
+        "execution.checkpointing.write-buffer-size",  # Flink's, without a counterpart
+        "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout",
+        "spark.sql.shuffle.partitions",
+        "shop.currency",
+    ],
+)
+def test_what_is_known_or_nothing_like_an_option_is_left_alone(key: str) -> None:
+    assert ignored_options([key]) == {}
+
+
+def test_a_program_says_so_when_it_is_started(caplog: pytest.LogCaptureFixture) -> None:
+    env = environment(
+        options={"execution.checkpointing.intervall": "1 s", "state.backend.rocksdb.log.level": "INFO_LEVEL"}
+    )
+    with caplog.at_level(logging.WARNING):
+        assert values_of(env.from_collection([1, 2, 3])) == [1, 2, 3]
+    [warning] = [r.getMessage() for r in caplog.records if "no effect" in r.getMessage()]
+    assert "execution.checkpointing.intervall (there is no such option; execution.checkpointing.interval may" in warning
+    assert "state.backend.rocksdb.log.level (rocksdict cannot set it" in warning
