@@ -1,11 +1,11 @@
-"""Which job still needs a snapshot: it must then be neither deleted nor claimed by another one."""
+"""What a job was started from, and which job needs a snapshot, so that it is neither deleted nor claimed by another."""
 
 from __future__ import annotations
 
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job
 from runtime.checkpoint.errors import CheckpointStorageError
-from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
+from runtime.checkpoint.settings import CheckpointSettings, ClaimMode, RestoreSettings
 from runtime.common.configuration import Configuration
 
 
@@ -20,13 +20,18 @@ def job_that_needs(directory: str) -> str | None:
     if owner is not None:
         return owner
     live = Job.objects.exclude(state__in=TERMINAL_STATES).defer("document", "plan")
-    return next((job.id for job in live.iterator() if _was_started_from(job, directory)), None)
+    return next((job.id for job in live.iterator() if _goes_back_to(job, directory)), None)
 
 
-def _was_started_from(job: Job, directory: str) -> bool:
-    """Whether a job goes back to the snapshot that it was started from, or to files of it."""
+def started_from(job: Job) -> RestoreSettings | None:
+    """The snapshot that a job was started from, if it was."""
     configuration = Configuration.from_dict(dict(job.graph["configuration"]))
-    restore = CheckpointSettings.from_configuration(configuration).restore
+    return CheckpointSettings.from_configuration(configuration).restore
+
+
+def _goes_back_to(job: Job, directory: str) -> bool:
+    """Whether a job goes back to the snapshot that it was started from, or to files of it."""
+    restore = started_from(job)
     if restore is None:
         return False
     try:

@@ -13,7 +13,9 @@ from backend.accounts.views import ProductView
 from backend.cluster import services
 from backend.cluster.models import Job, Operation
 from backend.cluster.redaction import redacted
+from backend.cluster.snapshot_users import started_from
 from backend.live.api import check_job
+from runtime.checkpoint.settings import ClaimMode
 
 MAX_OPERATIONS = 100
 """That are listed, newest first."""
@@ -37,12 +39,12 @@ class OperationView(ProductView):
 
 
 class RestorePointsView(ProductView):
-    """Savepoints and checkpoints of a job, newest first; files may have been deleted by others since."""
+    """Savepoints and checkpoints of a job, newest first, and what it was started from; files may be gone since."""
 
     def get(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
         job = services.get_job(job_id)
-        points = sorted([*_checkpoints(job), *_savepoints(job)], key=lambda point: -point["timestamp"])
+        points = sorted([*_checkpoints(job), *_savepoints(job), *_start(job)], key=lambda point: -point["timestamp"])
         # a savepoint that the job has stopped behind is in both
         unique = {point["location"]: point for point in reversed(points)}
         return Response({"program": _program(job), "points": list(reversed(unique.values()))})
@@ -89,6 +91,19 @@ def _savepoints(job: Job) -> Iterator[dict[str, Any]]:
                 "timestamp": row.finished_at,
                 "size": None,
             }
+
+
+def _start(job: Job) -> Iterator[dict[str, Any]]:
+    restore = started_from(job)
+    # what was claimed goes when newer checkpoints take its place
+    if restore is not None and (restore.claim_mode is ClaimMode.NO_CLAIM or not job.checkpoints.exists()):
+        yield {
+            "kind": "start",
+            "location": restore.path,
+            "checkpoint_id": None,
+            "timestamp": job.created_at,
+            "size": None,
+        }
 
 
 def _operation(row: Operation) -> dict[str, Any]:

@@ -59,6 +59,13 @@ def test_operators_that_need_a_uid_are_warned_about(good: ExtractedJob) -> None:
     assert "Source: Collection Source" in good.warnings[0]
 
 
+def test_options_that_have_no_effect_are_warned_about(tmp_path: Path) -> None:
+    program = write_program(tmp_path, GOOD)
+    extracted = extract_job_graph(program, ["--rate", "3"], configuration={"execution.checkpointing.intervall": "1 s"})
+    [warning, _] = extracted.warnings
+    assert warning.startswith("execution.checkpointing.intervall has no effect: there is no such option")
+
+
 def test_an_error_names_the_users_line_and_shows_the_users_frames(tmp_path: Path) -> None:
     error = refused(write_program(tmp_path, "\ndef fail():\n    return 1 / 0\n\nfail()\n"), display_name="my.py")
     assert str(error) == "my.py, line 2: ZeroDivisionError: division by zero"

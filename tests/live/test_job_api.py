@@ -27,6 +27,21 @@ def savepoint(job: Job, user: User | None = None, location: str = "file:///sp", 
     return operation
 
 
+def completed_checkpoint(job: Job, number: int, location: str, at: int) -> None:
+    Checkpoint.objects.create(
+        job=job,
+        checkpoint_id=number,
+        location=location,
+        is_owned=True,
+        is_savepoint=False,
+        leader_epoch=1,
+        attempt=0,
+        triggered_at=at,
+        completed_at=at,
+        size=100,
+    )
+
+
 def test_operations_are_listed_with_who_asked_and_how_they_ended(api: APIClient, job: Job, oscar: User) -> None:
     done = savepoint(job, oscar)
     waiting = services.request_operation(job, Operation.Kind.STOP, {}, None)
@@ -42,23 +57,9 @@ def test_operations_are_listed_with_who_asked_and_how_they_ended(api: APIClient,
 
 
 def test_restore_points_are_checkpoints_and_savepoints_newest_first(api: APIClient, job: Job) -> None:
-    def checkpoint(number: int, location: str, at: int) -> None:
-        Checkpoint.objects.create(
-            job=job,
-            checkpoint_id=number,
-            location=location,
-            is_owned=True,
-            is_savepoint=False,
-            leader_epoch=1,
-            attempt=0,
-            triggered_at=at,
-            completed_at=at,
-            size=100,
-        )
-
     savepoint(job, at=50)
-    checkpoint(3, "file:///chk-3", 40)
-    checkpoint(5, "file:///chk-5", 60)
+    completed_checkpoint(job, 3, "file:///chk-3", 40)
+    completed_checkpoint(job, 5, "file:///chk-5", 60)
     answer = api.get(f"/api/v1/jobs/{job.id}/restore-points").json()
     assert [point["location"] for point in answer["points"]] == ["file:///chk-5", "file:///sp", "file:///chk-3"]
     assert answer["points"][0] == {
@@ -69,6 +70,23 @@ def test_restore_points_are_checkpoints_and_savepoints_newest_first(api: APIClie
         "size": 100,
     }
     assert answer["program"] is None
+
+
+@pytest.mark.parametrize(
+    ("claim_mode", "has_own", "is_listed"),
+    [("no_claim", True, True), ("claim", False, True), ("claim", True, False)],
+)
+def test_what_a_job_was_started_from_is_listed_while_it_is_there(
+    api: APIClient, job: Job, claim_mode: str, has_own: bool, is_listed: bool
+) -> None:
+    given = {"execution.state-recovery.path": "file:///before", "execution.state-recovery.claim-mode": claim_mode}
+    job.graph = {**job.graph, "configuration": {**job.graph["configuration"], **given}}
+    job.save()
+    if has_own:
+        completed_checkpoint(job, 3, "file:///chk-3", job.created_at + 1)
+    points = api.get(f"/api/v1/jobs/{job.id}/restore-points").json()["points"]
+    start = {"kind": "start", "location": "file:///before", "checkpoint_id": None, "size": None}
+    assert points[has_own:] == ([start | {"timestamp": job.created_at}] if is_listed else [])
 
 
 def test_a_program_is_told_as_it_was_started_but_for_secrets(api: APIClient, job: Job) -> None:

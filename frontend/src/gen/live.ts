@@ -324,7 +324,8 @@ export interface RestorePoints {
 }
 
 export interface RestorePoint {
-  kind: 'checkpoint' | 'savepoint';
+  /** start: what the job was started from itself. */
+  kind: 'checkpoint' | 'savepoint' | 'start';
   location: string;
   checkpoint_id: number | null;
   timestamp: number;

@@ -76,6 +76,7 @@ export function RunAgain({ job, isOpen, onClose }: Props) {
 }
 
 function nameOf({ kind, checkpoint_id: id }: RestorePoint): string {
+  if (kind === 'start') return 'What this job was started from';
   const name = kind === 'savepoint' ? 'Savepoint' : 'Checkpoint';
   return id === null ? name : `${name} ${id}`;
 }
