@@ -135,6 +135,8 @@ def test_a_job_that_was_stopped_goes_on_from_its_savepoint_exactly(site: Site, p
     wait_until(lambda: total(tmp_path / "out") > first, 60, "it goes on")
     stop(site, second)
     assert check_exactly_once(tmp_path / "out") > first
+    page.get_by_role("button", name="Run again").click()
+    expect(again.get_by_role("radio", name=re.compile("^What this job was started from"))).to_be_visible()
 
 
 def test_a_job_is_drained(site: Site, page: Page, tmp_path: Path) -> None:
