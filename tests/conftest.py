@@ -7,6 +7,7 @@ left out: its JVM and py4j's threads live as long as the test process.
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -77,6 +78,15 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
         leaked_children = {process.pid for process in still}
     assert not leaked_threads, f"threads left behind: {sorted(thread.name for thread in leaked_threads)}"
     assert not leaked_children, f"child processes left behind: {sorted(leaked_children)}"
+
+
+@pytest.fixture
+def keyboard() -> Iterator[None]:
+    """SIGINT interrupts this process and those it starts; it is ignored where tests were started in the background, and
+    is PySpark's where there was a session."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def pytest_configure() -> None:

@@ -98,6 +98,7 @@ def test_an_option_without_a_value_is_refused(tidemark: Tidemark, program: str, 
     assert "an option reads key=value" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("keyboard")
 def test_ctrl_c_cancels_the_job_where_nobody_can_be_asked(cluster: FakeCluster, program: str) -> None:
     cluster.documents = [document("RUNNING")]
     process = subprocess.Popen(

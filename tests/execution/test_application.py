@@ -71,6 +71,7 @@ def test_what_has_been_executed_does_not_run_again() -> None:
     assert counts == {"first": 6}
 
 
+@pytest.mark.usefixtures("keyboard")
 def test_ctrl_c_cancels_the_job_and_waits_for_its_tasks_to_close() -> None:
     closed: list[str] = []
     HOOKS["closed"] = closed.append
