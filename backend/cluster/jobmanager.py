@@ -330,6 +330,9 @@ class JobManager:
         """Save how operations ended; those that end with their job are saved with it."""
         for runner in self._runners.values():
             answers = runner.requests.answers(has_ended=False)
+            if answers and not runner.job.is_terminal:
+                # who has the answer finds what came of it
+                self._publish_job(runner)
             for trigger_id, result in answers.items():
                 logger.info("job %s: operation %s: %s", runner.job.id, trigger_id, result)
                 self._store.complete(Operation(trigger_id=trigger_id), result, self._clock.now_ms())
@@ -418,18 +421,21 @@ class JobManager:
     # --- news ---------------------------------------------------------------------------------------------------------
 
     def _publish(self) -> None:
-        for job_id, runner in self._runners.items():
+        for runner in self._runners.values():
             if not runner.job.is_terminal:
-                document = runner.document()
-                self._entries[job_id] = job_entry(document)
-                if document["version"] != self._published.get(job_id):
-                    self._tell_checkpoints(runner, None)
-                    self._tell(document)
+                self._publish_job(runner)
         taskmanagers = [_entry(known, free) for known, free in self.resources.taskmanagers()]
         jobs = sorted(self._entries.values(), key=lambda entry: -entry["start_time"])
         now = self._clock.now_ms()
         self._cluster = cluster_document(taskmanagers, jobs, now, max(now, self._cluster.get("version", 0) + 1))
         self._send(bus.CLUSTER_KEY, "cluster", self._cluster, None)
+
+    def _publish_job(self, runner: JobRunner) -> None:
+        document = runner.document()
+        self._entries[runner.job.id] = job_entry(document)
+        if document["version"] != self._published.get(runner.job.id):
+            self._tell_checkpoints(runner, None)
+            self._tell(document)
 
     def _tell(self, document: dict[str, Any], expiry_s: int | None = None) -> None:
         self._published[document["id"]] = document["version"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,16 @@ def test_a_checkpoint_that_could_not_be_asked_for_is_no_silence(site: Site, page
     page.route("**/checkpoints", lambda route: route.abort() if route.request.method == "POST" else route.continue_())
     act(page, "Take a checkpoint now")
     expect(page.get_by_text("No checkpoint was taken")).to_be_visible()
+
+
+def test_who_is_told_of_a_savepoint_finds_it_among_the_jobs_checkpoints(site: Site) -> None:
+    job_id, client = site.wait_for_demo(), site.stack.client
+    for _ in range(5):
+        asked = client.trigger_savepoint(job_id, None, "CANONICAL")
+        while (told := client.operation(job_id, asked))["state"] != "COMPLETED":
+            time.sleep(0.01)
+        latest = site.get(f"/jobs/{job_id}/checkpoints")["latest"]["savepoint"]
+        assert latest["external_path"] == told["result"]["location"]
 
 
 def test_a_job_that_was_stopped_goes_on_from_its_savepoint_exactly(site: Site, page: Page, tmp_path: Path) -> None:
