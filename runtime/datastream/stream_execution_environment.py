@@ -316,6 +316,7 @@ class StreamExecutionEnvironment:
     ) -> JobHandle:
         self.caches.settle()
         graph = self._checked(self.create_stream_graph(job_name))
+        self._warn_of(graph)
         sinks = self.caches.add_sinks(graph)
         handle = submit(
             create_job_graph(graph, new_job_id()),
@@ -341,20 +342,24 @@ class StreamExecutionEnvironment:
                 f"{options.RUNTIME_MODE.key}: {mode.upper()} cannot be executed, only STREAMING, which reads bounded "
                 "sources to their end too: leave out set_runtime_mode()"
             )
-        missing = [node.display_name for node in graph.nodes.values() if node.is_stateful and node.uid is None]
+        missing = _without_uid(graph)
         if missing and not configuration.get(options.AUTO_GENERATE_UIDS):
             raise DataStreamError(f"auto-generated uids are disabled, and these have none: {', '.join(missing)}")
+        return graph
+
+    def _warn_of(self, graph: StreamGraph) -> None:
+        """What a job that is run from here does otherwise than its program may expect."""
+        missing = _without_uid(graph)
         if missing and self._checkpoint_config.is_checkpointing_enabled():
             logger.warning(
                 "state of %s is found again only while the program above stays the same: give these operators a uid()",
                 ", ".join(missing),
             )
-        ignored = ignored_options(configuration.key_set())
+        ignored = ignored_options(self._configuration.key_set())
         if ignored:
             logger.warning(
                 "options that have no effect: %s", "; ".join(f"{key} ({reason})" for key, reason in ignored.items())
             )
-        return graph
 
     def get_execution_plan(self) -> str:
         """The program as Flink's plan JSON."""
@@ -448,3 +453,8 @@ def configuration_from_environment(environment: Mapping[str, str]) -> Configurat
             key = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", "-").replace("_", ".")
             configuration.set_string(key, value)
     return configuration
+
+
+def _without_uid(graph: StreamGraph) -> list[str]:
+    """Names of operators whose state is found again by a derived uid."""
+    return [node.display_name for node in graph.nodes.values() if node.is_stateful and node.uid is None]
