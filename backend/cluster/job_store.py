@@ -13,10 +13,9 @@ from django.db.models.functions import Greatest
 
 from backend.cluster.leadership import Leadership
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, JobException, Operation, TaskManager
+from backend.cluster.snapshot_users import checkpoint_settings
 from runtime.checkpoint.locations import name_of, parent_of
 from runtime.checkpoint.outcome import JobOutcome
-from runtime.checkpoint.settings import CheckpointSettings
-from runtime.common.configuration import Configuration
 from runtime.core.ids import Attempt
 
 #: what the leader changes of a job; the rest was written by who submitted it
@@ -186,9 +185,7 @@ class JobStore:
 
 def _keeps_checkpoints(job: Job) -> bool:
     """Whether the checkpoints of a job that has ended are left to its user."""
-    configuration = Configuration.from_dict(dict(job.graph["configuration"]))
-    retention = CheckpointSettings.from_configuration(configuration).retention
-    return retention.keeps(JobOutcome(job.state))
+    return checkpoint_settings(job).retention.keeps(JobOutcome(job.state))
 
 
 def _directories(row: Checkpoint) -> list[str]:

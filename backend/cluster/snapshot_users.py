@@ -5,7 +5,9 @@ from __future__ import annotations
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job
 from runtime.checkpoint.errors import CheckpointStorageError
+from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode, RestoreSettings
+from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
 
 
@@ -23,22 +25,37 @@ def job_that_needs(directory: str) -> str | None:
     return next((job.id for job in live.iterator() if _goes_back_to(job, directory)), None)
 
 
-def started_from(job: Job) -> RestoreSettings | None:
-    """The snapshot that a job was started from, if it was."""
-    configuration = Configuration.from_dict(dict(job.graph["configuration"]))
-    return CheckpointSettings.from_configuration(configuration).restore
+def checkpoint_settings(job: Job) -> CheckpointSettings:
+    """What a job was submitted with.
+
+    Raises:
+        ConfigurationError: an option cannot be read, by this release.
+    """
+    return CheckpointSettings.from_configuration(Configuration.from_dict(dict(job.graph["configuration"])))
+
+
+def left_of_start(job: Job) -> RestoreSettings | None:
+    """The snapshot that a job was started from, if it was and has not replaced or deleted it since."""
+    try:
+        settings = checkpoint_settings(job)
+    except ConfigurationError:
+        return None
+    if settings.restore is None or settings.restore.claim_mode is ClaimMode.NO_CLAIM:
+        return settings.restore
+    # what was claimed goes with the job's own checkpoints, or when they take its place
+    has_run = "RUNNING" in job.state_times
+    is_deleted = job.is_terminal and has_run and not settings.retention.keeps(JobOutcome(job.state))
+    return None if is_deleted or job.checkpoints.exists() else settings.restore
 
 
 def _goes_back_to(job: Job, directory: str) -> bool:
     """Whether a job goes back to the snapshot that it was started from, or to files of it."""
-    restore = started_from(job)
-    if restore is None:
-        return False
     try:
-        if cluster_storage().files().directory_of(restore.path) != directory:
+        restore = checkpoint_settings(job).restore
+        if restore is None or cluster_storage().files().directory_of(restore.path) != directory:
             return False
-    except CheckpointStorageError:
-        # not allowed any more: it could not be read either
+    except (CheckpointStorageError, ConfigurationError):
+        # not allowed or not understood any more: the job cannot go on from it either
         return False
     # what was claimed may be built on for as long as it is there; else the first checkpoint is complete in itself
     return restore.claim_mode is ClaimMode.CLAIM or not job.checkpoints.exists()

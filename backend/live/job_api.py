@@ -13,9 +13,8 @@ from backend.accounts.views import ProductView
 from backend.cluster import services
 from backend.cluster.models import Job, Operation
 from backend.cluster.redaction import redacted
-from backend.cluster.snapshot_users import started_from
+from backend.cluster.snapshot_users import left_of_start
 from backend.live.api import check_job
-from runtime.checkpoint.settings import ClaimMode
 
 MAX_OPERATIONS = 100
 """That are listed, newest first."""
@@ -94,9 +93,8 @@ def _savepoints(job: Job) -> Iterator[dict[str, Any]]:
 
 
 def _start(job: Job) -> Iterator[dict[str, Any]]:
-    restore = started_from(job)
-    # what was claimed goes when newer checkpoints take its place
-    if restore is not None and (restore.claim_mode is ClaimMode.NO_CLAIM or not job.checkpoints.exists()):
+    restore = left_of_start(job)
+    if restore is not None:
         yield {
             "kind": "start",
             "location": restore.path,

@@ -73,14 +73,21 @@ def test_restore_points_are_checkpoints_and_savepoints_newest_first(api: APIClie
 
 
 @pytest.mark.parametrize(
-    ("claim_mode", "has_own", "is_listed"),
-    [("no_claim", True, True), ("claim", False, True), ("claim", True, False)],
+    ("claim_mode", "state", "has_own", "is_listed"),
+    [
+        ("no_claim", "RUNNING", True, True),
+        ("no_claim", "FINISHED", False, True),
+        ("claim", "RUNNING", False, True),
+        ("claim", "RUNNING", True, False),
+        ("claim", "FINISHED", False, False),
+    ],
 )
 def test_what_a_job_was_started_from_is_listed_while_it_is_there(
-    api: APIClient, job: Job, claim_mode: str, has_own: bool, is_listed: bool
+    api: APIClient, job: Job, claim_mode: str, state: str, has_own: bool, is_listed: bool
 ) -> None:
     given = {"execution.state-recovery.path": "file:///before", "execution.state-recovery.claim-mode": claim_mode}
     job.graph = {**job.graph, "configuration": {**job.graph["configuration"], **given}}
+    job.state = state
     job.save()
     if has_own:
         completed_checkpoint(job, 3, "file:///chk-3", job.created_at + 1)
