@@ -41,7 +41,13 @@ def run(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> 
     if path is not None:
         restore = RestoreRequest(path, options.allow_non_restored_state, options.claim_mode)
     job_id = client.run(
-        program_id, options.program_args, _configuration(options.option), options.parallelism, options.entry, restore
+        program_id,
+        options.program_args,
+        _configuration(options.option),
+        options.parallelism,
+        options.entry,
+        restore,
+        lambda warning: terminal.complain(f"warning: {warning}"),
     )
     terminal.line(f"Job has been submitted with JobID {job_id}")
     terminal.line(f"{client.server.url}/ui/jobs/{job_id}")

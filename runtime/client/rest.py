@@ -9,7 +9,7 @@ import json
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -105,8 +105,9 @@ class RestClient:
         parallelism: int | None,
         entry: str | None,
         restore: RestoreRequest | None = None,
+        warn: Callable[[str], object] = lambda _: None,
     ) -> str:
-        """Start an uploaded program; returns the job's id."""
+        """Start an uploaded program; returns the job's id. `warn` is told what may surprise its user."""
         request = {
             "entryClass": entry,
             "programArgsList": list(args),
@@ -121,6 +122,8 @@ class RestClient:
             }
         body = json.dumps({key: value for key, value in request.items() if value is not None}).encode()
         answer = self._call("POST", f"/v1/jars/{quote(program_id, safe='')}/run", body, timeout_s=SUBMIT_TIMEOUT_S)
+        for warning in answer.get("warnings", ()):
+            warn(str(warning))
         return str(answer["jobid"])
 
     def cancel(self, job_id: str) -> None:

@@ -75,7 +75,7 @@ class FakeCluster:
     """Answers of /live one after the other; the last one stays."""
     logs: dict[str, str] = field(default_factory=dict)
     """name (attempt-n/slot-k.kind) → text."""
-    refusals: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
+    answers: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
     """method and path → status and body."""
     operations: list[dict[str, Any]] = field(default_factory=list)
     """Answers about what was asked of a job, one after the other; the last one stays."""
@@ -98,8 +98,8 @@ class FakeCluster:
         if parts.path == "/v1/jars/upload":
             sent = _uploaded(headers, body)
         self.calls.append((method, parts.path, sent))
-        if f"{method} {parts.path}" in self.refusals:
-            return self.refusals[f"{method} {parts.path}"]
+        if f"{method} {parts.path}" in self.answers:
+            return self.answers[f"{method} {parts.path}"]
         match method, parts.path.strip("/").split("/"):
             case "GET", ["v1", "jobs", "overview"]:
                 return 200, {"jobs": self.jobs}

@@ -62,6 +62,17 @@ def test_run_detached_does_not_wait(tidemark: Tidemark, cluster: FakeCluster, pr
     assert [path for _, path, _ in cluster.calls] == ["/v1/jars/upload", "/v1/jars/my%20job.py/run"]
 
 
+def test_run_tells_what_the_program_is_warned_of(
+    tidemark: Tidemark, cluster: FakeCluster, program: str, capsys: Captured
+) -> None:
+    answer = {"jobid": JOB_ID, "warnings": ["a.b has no effect: there is no such option"]}
+    cluster.answers["POST /v1/jars/my%20job.py/run"] = 200, answer
+    assert tidemark("run", "-d", program) == 0
+    shown = capsys.readouterr()
+    assert shown.err == "tidemark: warning: a.b has no effect: there is no such option\n"
+    assert JOB_ID in shown.out
+
+
 def test_run_fails_when_the_job_does(tidemark: Tidemark, cluster: FakeCluster, program: str, capsys: Captured) -> None:
     failure = {"timestamp": 2, "message": "boom\n  at line 3", "task_name": "map (1/2)"}
     cluster.documents = [document("FAILED", exceptions=[{"timestamp": 1, "message": "older"}, failure])]
@@ -73,7 +84,7 @@ def test_run_tells_the_programs_error_in_one_line(
     tidemark: Tidemark, cluster: FakeCluster, program: str, capsys: Captured
 ) -> None:
     error = "my job.py, line 3: NameError: name 'x' is not defined\nTraceback: …"
-    cluster.refusals["POST /v1/jars/my%20job.py/run"] = (400, {"errors": [error]})
+    cluster.answers["POST /v1/jars/my%20job.py/run"] = (400, {"errors": [error]})
     assert tidemark("run", program) == 1
     assert capsys.readouterr().err == "tidemark: my job.py, line 3: NameError: name 'x' is not defined\n"
 
@@ -138,7 +149,7 @@ def test_a_server_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_token_does_not_follow_redirects(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
-    cluster.refusals["GET /v1/jobs/overview"] = (302, {})
+    cluster.answers["GET /v1/jobs/overview"] = (302, {})
     assert tidemark("list") == 1
     assert "HTTP status 302" in capsys.readouterr().err
     assert len(cluster.calls) == 1
@@ -201,7 +212,7 @@ def test_cancel_waits_until_the_job_has_ended(tidemark: Tidemark, cluster: FakeC
 
 
 def test_cancel_of_a_job_that_has_ended_is_refused(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
-    cluster.refusals[f"PATCH /v1/jobs/{JOB_ID}"] = (409, {"errors": [{"code": "ended", "message": "it has ended"}]})
+    cluster.answers[f"PATCH /v1/jobs/{JOB_ID}"] = (409, {"errors": [{"code": "ended", "message": "it has ended"}]})
     assert tidemark("cancel", JOB_ID) == 1
     assert capsys.readouterr().err == "tidemark: it has ended\n"
 

@@ -91,18 +91,18 @@ def test_dispose_has_the_cluster_delete_which_knows_what_its_jobs_need(
 ) -> None:
     route, uri = "/v1/savepoint-disposal", to_uri(savepoint)
     needed = {"failure-cause": {"message": "job 7 may have to go on from it"}}
-    cluster.refusals = {
+    cluster.answers = {
         f"POST {route}": (202, {"request-id": "1"}),
         f"GET {route}/1": (200, {"status": {"id": "COMPLETED"}, "operation": needed}),
     }
     assert tidemark("savepoint", "dispose", str(savepoint)) == 1
     assert capsys.readouterr().err == f"tidemark: {uri} is not deleted: job 7 may have to go on from it\n"
     assert cluster.calls[0][2]["savepoint-path"] == uri
-    cluster.refusals[f"GET {route}/1"] = (200, {"status": {"id": "COMPLETED"}, "operation": {}})
+    cluster.answers[f"GET {route}/1"] = (200, {"status": {"id": "COMPLETED"}, "operation": {}})
     assert tidemark("savepoint", "dispose", str(savepoint)) == 0
     assert savepoint.exists(), "it was the cluster's to delete"
     # a place that the cluster lets no job write to
-    cluster.refusals[f"POST {route}"] = (400, {"errors": ["not below a directory that is allowed"]})
+    cluster.answers[f"POST {route}"] = (400, {"errors": ["not below a directory that is allowed"]})
     assert tidemark("savepoint", "dispose", str(savepoint)) == 0
     assert not savepoint.exists()
 
