@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from runtime.checkpoint.storage import TaskStateReader, TaskStateWriter, default_file_system
+from runtime.checkpoint.state_files import TaskStateReader, TaskStateWriter, default_file_system
 from runtime.common.typeinfo import Types
-from runtime.core.checkpointing import CheckpointOptions, SnapshotKind
+from runtime.core.checkpoint_options import CheckpointOptions, SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import CheckpointId
 from runtime.state.backend import KeyedStateBackend

@@ -23,7 +23,7 @@ from runtime.checkpoint.statistics import (
     Summary,
     VertexCheckpoint,
 )
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 
 Document = dict[str, Any]
 

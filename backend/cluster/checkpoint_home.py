@@ -16,7 +16,7 @@ from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.locations import AllowedRoots, resolved
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.snapshot_files import SnapshotFiles
-from runtime.checkpoint.storage import default_file_system
+from runtime.checkpoint.state_files import default_file_system
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration

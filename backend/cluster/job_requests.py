@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from backend.cluster.models import Operation
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.ids import VertexId
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.driver import JobMasterDriver

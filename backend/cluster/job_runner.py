@@ -31,12 +31,12 @@ from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId, VertexId
 from runtime.graph.job_graph import JobGraph
 from runtime.graph.plan import job_plan
-from runtime.jobmaster.checkpoint_storage import CheckpointHome
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import JobMasterEvent
 from runtime.jobmaster.execution_graph import ExecutionGraph
 from runtime.jobmaster.rescaling import rescaled
 from runtime.jobmaster.status import JobStatusSnapshot, TaskSnapshot
+from runtime.jobmaster.storage_worker import CheckpointHome
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from runtime.core.checkpointing import Alignment
+from runtime.core.checkpoint_options import Alignment
 from runtime.core.elements import CheckpointBarrier
 from runtime.core.ids import CheckpointId
 

@@ -56,7 +56,7 @@ from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.shared_registry import SharedFileRegistry
 from runtime.checkpoint.statistics import CheckpointsSnapshot, CheckpointStatistics
-from runtime.core.checkpointing import AfterSnapshot, Alignment, CheckpointOptions, SnapshotKind
+from runtime.core.checkpoint_options import AfterSnapshot, Alignment, CheckpointOptions, SnapshotKind
 from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
 from runtime.graph.job_graph import JobGraph
 from runtime.state.handles import FileHandle

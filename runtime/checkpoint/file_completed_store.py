@@ -32,7 +32,7 @@ from runtime.checkpoint.layout import METADATA, completed_directory
 from runtime.checkpoint.locations import join
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.sealed import seal, unseal
-from runtime.checkpoint.storage import DEFAULT_RETRIES, Retries, write_once
+from runtime.checkpoint.state_files import DEFAULT_RETRIES, Retries, write_once
 from runtime.core.ids import CheckpointId, JobId
 from runtime.state.handles import DamagedSnapshotError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from runtime.core.checkpointing import CheckpointOptions
+from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.ids import CheckpointId, JobId, OperatorId
 from runtime.state.handles import FileHandle, KeyedStateHandle
 from runtime.state.snapshot import OperatorStateSnapshot

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from runtime.checkpoint.handles import CheckpointMetadata, CheckpointMetrics, TaskStateHandle
 from runtime.checkpoint.outcome import JobOutcome
-from runtime.core.checkpointing import AfterSnapshot, CheckpointOptions, SnapshotKind
+from runtime.core.checkpoint_options import AfterSnapshot, CheckpointOptions, SnapshotKind
 from runtime.core.ids import Attempt, CheckpointId, OperatorId, SlotId, TaskId
 from runtime.graph.job_graph import JobGraph
 from runtime.state.snapshot import OperatorStateSnapshot

@@ -21,7 +21,7 @@ from runtime.checkpoint.handles import (
 from runtime.checkpoint.layout import METADATA
 from runtime.checkpoint.locations import join
 from runtime.checkpoint.sealed import seal, unseal
-from runtime.core.checkpointing import AfterSnapshot, Alignment, CheckpointOptions, SnapshotKind
+from runtime.core.checkpoint_options import AfterSnapshot, Alignment, CheckpointOptions, SnapshotKind
 from runtime.core.ids import CheckpointId, JobId, OperatorId
 from runtime.state.handles import DamagedSnapshotError, FileHandle, KeyedStateHandle
 from runtime.state.key_groups import KeyGroupRange

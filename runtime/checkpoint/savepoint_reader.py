@@ -25,8 +25,8 @@ from runtime.checkpoint.errors import NoSuchStateError, PickledStateError
 from runtime.checkpoint.file_system import ArrowFileSystem, CheckpointFileSystem
 from runtime.checkpoint.handles import CheckpointMetadata, OperatorState, OperatorSubtaskState
 from runtime.checkpoint.snapshot_files import SnapshotFiles
+from runtime.checkpoint.state_files import TaskStateReader
 from runtime.checkpoint.state_frames import column_of, is_pickled, keys_column, read_codec
-from runtime.checkpoint.storage import TaskStateReader
 from runtime.common.typeinfo import MapTypeInfo, TypeInformation, parse_type
 from runtime.core.keys import decode_key
 from runtime.core.serializers import serializer_by_name

@@ -12,7 +12,7 @@ from runtime.checkpoint.outcome import JobOutcome
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
-from runtime.core.checkpointing import Alignment, SnapshotKind
+from runtime.core.checkpoint_options import Alignment, SnapshotKind
 
 MIN_INTERVAL_MS = 10
 """As in Flink; below that a checkpoint would begin before the barriers of the last one are through."""

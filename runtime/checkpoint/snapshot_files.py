@@ -15,7 +15,7 @@ from runtime.checkpoint.handles import CheckpointMetadata
 from runtime.checkpoint.layout import METADATA, writer_of_directory
 from runtime.checkpoint.locations import EVERYWHERE, AllowedRoots, join, name_of, parent_of
 from runtime.checkpoint.metadata import decode_metadata, encode_metadata
-from runtime.checkpoint.storage import DEFAULT_RETRIES, Retries, TaskStateReader, write_once
+from runtime.checkpoint.state_files import DEFAULT_RETRIES, Retries, TaskStateReader, write_once
 from runtime.state.handles import DamagedSnapshotError
 
 

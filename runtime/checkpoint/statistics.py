@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from runtime.checkpoint.handles import CheckpointMetrics
 from runtime.checkpoint.settings import CheckpointSettings
-from runtime.core.checkpointing import AfterSnapshot, Alignment, CheckpointOptions
+from runtime.core.checkpoint_options import AfterSnapshot, Alignment, CheckpointOptions
 from runtime.core.ids import CheckpointId, TaskId, VertexId
 
 HISTORY_SIZE = 10

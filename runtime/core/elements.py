@@ -9,7 +9,7 @@ import enum
 from dataclasses import dataclass
 
 from runtime.core.batch import RecordBatch
-from runtime.core.checkpointing import CheckpointOptions
+from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.ids import CheckpointId, OperatorId
 
 MIN_WATERMARK = -(2**63)

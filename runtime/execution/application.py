@@ -14,7 +14,7 @@ from typing import TypeVar
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common import options
 from runtime.common.configuration import Configuration
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import Attempt, JobId, VertexId
 from runtime.execution.continuous import SparkSlots
@@ -23,13 +23,13 @@ from runtime.execution.mini_cluster import MiniCluster
 from runtime.execution.spark_session import acquire_context, is_local
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import RequestAnswered
-from runtime.jobmaster.checkpoint_storage import CheckpointHome
 from runtime.jobmaster.client_outputs import ClientOutputs, CollectedBatches
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import AfterSavepoint, JobMasterEvent
 from runtime.jobmaster.execution_graph import ExecutionGraph
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.status import JobStatusSnapshot
+from runtime.jobmaster.storage_worker import CheckpointHome
 
 T = TypeVar("T")
 

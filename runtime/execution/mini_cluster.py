@@ -20,11 +20,11 @@ from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import SlotProcess
-from runtime.jobmaster.checkpoint_storage import CheckpointHome
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import JobMasterEvent, SlotLost, SlotMessageReceived
 from runtime.jobmaster.execution_graph import Region
+from runtime.jobmaster.storage_worker import CheckpointHome
 from runtime.network.local import LocalNetwork
 from runtime.task.messages import Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage
 from runtime.task.slot import MAX_WAIT_MS, Slot

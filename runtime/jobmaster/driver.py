@@ -18,7 +18,7 @@ from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, RecordEnd, StoreCheckpoint, SweepOrphans
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common.configuration import Configuration
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId, VertexId
 from runtime.graph.job_graph import JobGraph
@@ -33,7 +33,6 @@ from runtime.jobmaster.actions import (
     RequestSlots,
     SendToSlot,
 )
-from runtime.jobmaster.checkpoint_storage import CheckpointHome, StorageWorker
 from runtime.jobmaster.client_outputs import Outputs
 from runtime.jobmaster.events import (
     AfterSavepoint,
@@ -49,6 +48,7 @@ from runtime.jobmaster.options import JobMasterOptions
 from runtime.jobmaster.restart_strategy import create_restart_strategy
 from runtime.jobmaster.slot_provider import SlotProvider
 from runtime.jobmaster.status import JobStatusSnapshot
+from runtime.jobmaster.storage_worker import CheckpointHome, StorageWorker
 from runtime.task.messages import ClientAck
 
 #: after the job's end, for the storage to delete what is to be deleted; what is left then is an orphan

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from runtime.checkpoint.completed_store import CompletedCheckpoint
 from runtime.checkpoint.messages import NotStored, Stored
 from runtime.checkpoint.outcome import JobOutcome
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.ids import Attempt, SlotId, VertexId
 from runtime.task.messages import SlotMessage
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from runtime.graph.job_graph import JobGraph
-from runtime.jobmaster.checkpointing import JobCheckpoints
+from runtime.jobmaster.job_checkpoints import JobCheckpoints
 from runtime.jobmaster.phases import Phase
 from runtime.jobmaster.restart_strategy import RestartStrategy
 from runtime.task.messages import FailureInfo

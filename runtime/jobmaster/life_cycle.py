@@ -30,15 +30,6 @@ from runtime.jobmaster.actions import (
     RequestAnswered,
 )
 from runtime.jobmaster.attempt_run import AttemptRun
-from runtime.jobmaster.checkpointing import (
-    CancelJob,
-    CommitJob,
-    Decision,
-    FailAttempt,
-    JobCheckpoints,
-    RedeployJob,
-    RestorePointKnown,
-)
 from runtime.jobmaster.events import (
     CancelRequested,
     CheckpointRequested,
@@ -55,6 +46,15 @@ from runtime.jobmaster.events import (
 )
 from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.failover import decide_restart
+from runtime.jobmaster.job_checkpoints import (
+    CancelJob,
+    CommitJob,
+    Decision,
+    FailAttempt,
+    JobCheckpoints,
+    RedeployJob,
+    RestorePointKnown,
+)
 from runtime.jobmaster.job_state import TRANSITIONS, JobState
 from runtime.jobmaster.options import JobMasterOptions
 from runtime.jobmaster.phases import DEPLOYED, PHASE_STATES, RUNNING, TEARDOWN, IllegalTransitionError, Phase

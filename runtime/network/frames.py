@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.core.batch import Mark, RecordBatch
-from runtime.core.checkpointing import CheckpointOptions
+from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.elements import (
     CheckpointBarrier,
     EndOfInput,

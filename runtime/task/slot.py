@@ -20,10 +20,16 @@ from typing import Protocol
 from runtime.checkpoint.file_system import CheckpointFileSystem
 from runtime.checkpoint.handles import CheckpointMetrics, TaskStateHandle
 from runtime.checkpoint.settings import CheckpointSettings
-from runtime.checkpoint.storage import DEFAULT_RETRIES, Retries, TaskStateReader, TaskStateWriter, default_file_system
+from runtime.checkpoint.state_files import (
+    DEFAULT_RETRIES,
+    Retries,
+    TaskStateReader,
+    TaskStateWriter,
+    default_file_system,
+)
 from runtime.common import options
 from runtime.common.configuration import Configuration
-from runtime.core.checkpointing import CheckpointOptions
+from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.clock import Clock
 from runtime.core.elements import CheckpointBarrier
 from runtime.core.ids import Attempt, CheckpointId, OperatorId, SlotId, TaskId

@@ -2,7 +2,7 @@
 
 A step takes a slice of records (about 20 ms of work) from the input through the whole chain, or lets the source emit
 one. It runs only if its input has something and its output has room, so that operator code never blocks. Checkpoints
-are taken between steps (see runtime.task.checkpoints). Used by the loop's thread only.
+are taken between steps (see runtime.task.task_checkpoints). Used by the loop's thread only.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from runtime.checkpoint.storage import TaskStateReader
+from runtime.checkpoint.state_files import TaskStateReader
 from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.core.batch import RecordBatch
-from runtime.core.checkpointing import AfterSnapshot
+from runtime.core.checkpoint_options import AfterSnapshot
 from runtime.core.elements import (
     END_OF_INPUT,
     MAX_WATERMARK,
@@ -41,13 +41,6 @@ from runtime.state.backend import KeyedStateBackend
 from runtime.state.backends import create_keyed_backend
 from runtime.state.key_groups import key_group_range
 from runtime.task.channel_restore import restored_elements
-from runtime.task.checkpoints import (
-    CheckpointGivenUp,
-    CheckpointServices,
-    TaskCheckpoints,
-    TaskOutput,
-    UnreadBatch,
-)
 from runtime.task.input_gate import GateElement, InputGate
 from runtime.task.io_metrics import io_totals, queue_metrics
 from runtime.task.latency import LatencyStatistics
@@ -56,6 +49,13 @@ from runtime.task.operator_chain import ExitOutput, OperatorChain
 from runtime.task.processing_time import TaskTimers
 from runtime.task.rates import Rates
 from runtime.task.state_writing import operator_snapshots
+from runtime.task.task_checkpoints import (
+    CheckpointGivenUp,
+    CheckpointServices,
+    TaskCheckpoints,
+    TaskOutput,
+    UnreadBatch,
+)
 from runtime.task.time_accounting import Activity, TimeAccounting
 
 #: Shorter slices cost more per record, longer ones delay timers, cancellation and barriers.

@@ -21,7 +21,7 @@ import psutil
 from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.layout import METADATA, writer_of_directory, writer_of_file
 from runtime.checkpoint.locations import to_uri
-from runtime.checkpoint.storage import default_file_system
+from runtime.checkpoint.state_files import default_file_system
 from runtime.core.ids import JobId
 from runtime.operators.sink import CommitTally, Committer, Sink, SinkWriter, Sweeper, WriterContext
 

@@ -27,7 +27,7 @@ from runtime.checkpoint.messages import (
     TriggerTasks,
 )
 from runtime.checkpoint.settings import CheckpointSettings
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.ids import Attempt, CheckpointId, SlotId, TaskId
 from runtime.state.handles import FileHandle, KeyedStateHandle
 from runtime.state.key_groups import KeyGroupRange

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from runtime.checkpoint.file_system import ArrowFileSystem, CheckpointFileSystem, DirectoryEntry
-from runtime.checkpoint.storage import Retries
+from runtime.checkpoint.state_files import Retries
 
 NO_PAUSES = Retries((0.0, 0.0), pause=lambda _: None)
 

@@ -15,9 +15,9 @@ from runtime.checkpoint.handles import (
 )
 from runtime.checkpoint.layout import checkpoint_directory, shared_directory
 from runtime.checkpoint.locations import to_uri
-from runtime.checkpoint.storage import TaskStateWriter
+from runtime.checkpoint.state_files import TaskStateWriter
 from runtime.common.typeinfo import Types
-from runtime.core.checkpointing import CheckpointOptions, SnapshotKind
+from runtime.core.checkpoint_options import CheckpointOptions, SnapshotKind
 from runtime.core.ids import Attempt, CheckpointId, JobId, KeyGroup, OperatorId, operator_id_of
 from runtime.core.keys import encode_key
 from runtime.core.serializers import Serializer, serializer_for

@@ -23,7 +23,7 @@ from runtime.checkpoint.handles import (
     OperatorSubtaskState,
     TaskRestore,
 )
-from runtime.core.checkpointing import CheckpointOptions
+from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.ids import CheckpointId, JobId, TaskId, operator_id_of
 from runtime.graph.chaining import create_job_graph
 from runtime.graph.job_graph import JobGraph, JobVertex

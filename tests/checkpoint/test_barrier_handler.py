@@ -24,7 +24,7 @@ from runtime.checkpoint.barrier_handler import (
     TakeSnapshot,
     UnblockAll,
 )
-from runtime.core.checkpointing import Alignment, CheckpointOptions
+from runtime.core.checkpoint_options import Alignment, CheckpointOptions
 from runtime.core.elements import CheckpointBarrier
 from runtime.core.ids import CheckpointId
 

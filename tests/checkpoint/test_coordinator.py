@@ -29,7 +29,7 @@ from runtime.checkpoint.messages import (
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.settings import CheckpointSettings, Retention
 from runtime.checkpoint.statistics import CheckpointStatus
-from runtime.core.checkpointing import AfterSnapshot, Alignment, SnapshotKind
+from runtime.core.checkpoint_options import AfterSnapshot, Alignment, SnapshotKind
 from runtime.core.ids import Attempt, CheckpointId
 from tests.checkpoint.coordinator_rig import GRAPH, ROOT, TASKS, WALL_MS, Rig, completed
 

@@ -27,7 +27,7 @@ from runtime.checkpoint.messages import (
 )
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.settings import CheckpointSettings
-from runtime.core.checkpointing import AfterSnapshot, SnapshotKind
+from runtime.core.checkpoint_options import AfterSnapshot, SnapshotKind
 from runtime.core.ids import Attempt
 from tests.checkpoint.coordinator_rig import TASKS, Rig, completed
 

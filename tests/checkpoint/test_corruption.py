@@ -17,9 +17,9 @@ from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.file_system import CheckpointFileSystem
 from runtime.checkpoint.layout import METADATA
 from runtime.checkpoint.snapshot_files import SnapshotFiles
-from runtime.checkpoint.storage import TaskStateReader, TaskStateWriter
+from runtime.checkpoint.state_files import TaskStateReader, TaskStateWriter
 from runtime.common.typeinfo import Types
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.ids import CheckpointId
 from runtime.core.keys import encode_key
 from runtime.state.backend import KeyedStateBackend

@@ -28,7 +28,7 @@ from runtime.checkpoint.locations import AllowedRoots, to_uri
 from runtime.checkpoint.metadata import KIND, decode_metadata, encode_metadata
 from runtime.checkpoint.sealed import seal
 from runtime.checkpoint.snapshot_files import SnapshotFiles
-from runtime.core.checkpointing import AfterSnapshot, Alignment, CheckpointOptions, SnapshotKind
+from runtime.core.checkpoint_options import AfterSnapshot, Alignment, CheckpointOptions, SnapshotKind
 from runtime.core.ids import CheckpointId, JobId, OperatorId
 from runtime.state.handles import DamagedSnapshotError, FileHandle, KeyedStateHandle
 from runtime.state.key_groups import KeyGroupRange

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runtime.checkpoint.savepoint_reader import SavepointReader
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.jobmaster.events import AfterSavepoint
 from runtime.jobmaster.job_state import JobState
 from tests.checkpoint.rescale_program import (

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.jobmaster.driver import JobRequestError
 from runtime.jobmaster.events import AfterSavepoint
 from runtime.jobmaster.job_state import JobState

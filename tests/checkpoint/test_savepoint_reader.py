@@ -14,13 +14,13 @@ from runtime.checkpoint.handles import OperatorState, OperatorSubtaskState
 from runtime.checkpoint.locations import local_path
 from runtime.checkpoint.savepoint_reader import OperatorSummary, SavepointReader, StateSummary
 from runtime.checkpoint.snapshot_files import SnapshotFiles
+from runtime.checkpoint.state_files import TaskStateWriter
 from runtime.checkpoint.state_frames import is_pickled, keys_column
-from runtime.checkpoint.storage import TaskStateWriter
 from runtime.common.configuration import Configuration
 from runtime.common.time import Instant
 from runtime.common.typeinfo import TypeInformation, Types
 from runtime.common.types import Row
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import MIN_WATERMARK

@@ -13,7 +13,7 @@ import pytest
 from runtime.checkpoint.savepoint_reader import SavepointReader
 from runtime.common import Row, Time, Types
 from runtime.common.typeinfo import TypeInformation
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from runtime.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from runtime.datastream.window import (

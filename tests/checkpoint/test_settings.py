@@ -5,7 +5,7 @@ import pytest
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode, Retention
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
-from runtime.core.checkpointing import Alignment, SnapshotKind
+from runtime.core.checkpoint_options import Alignment, SnapshotKind
 
 
 def read(**options: str) -> CheckpointSettings:

@@ -5,7 +5,7 @@ import math
 from runtime.checkpoint.handles import CheckpointMetrics
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.statistics import HISTORY_SIZE, CheckpointStatistics, CheckpointStatus, Summary
-from runtime.core.checkpointing import AfterSnapshot, Alignment, CheckpointOptions
+from runtime.core.checkpoint_options import AfterSnapshot, Alignment, CheckpointOptions
 from runtime.core.ids import CheckpointId, TaskId, VertexId
 
 A, B = VertexId("a"), VertexId("b")

@@ -22,7 +22,7 @@ from runtime.checkpoint.layout import completed_directory
 from runtime.checkpoint.locations import join, local_path, to_uri
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.snapshot_files import SnapshotFiles
-from runtime.checkpoint.storage import TaskStateReader, TaskStateWriter
+from runtime.checkpoint.state_files import TaskStateReader, TaskStateWriter
 from runtime.core.ids import Attempt, CheckpointId
 from runtime.state.canonical import CANONICAL_FILE, CanonicalFile
 from runtime.state.handles import DamagedSnapshotError

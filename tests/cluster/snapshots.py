@@ -9,9 +9,9 @@ from runtime.checkpoint.handles import CheckpointMetadata, CheckpointMetrics
 from runtime.checkpoint.layout import checkpoint_directory
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.snapshot_files import SnapshotFiles
+from runtime.checkpoint.state_files import default_file_system
 from runtime.checkpoint.statistics import CheckpointsSnapshot, CheckpointStatistics
-from runtime.checkpoint.storage import default_file_system
-from runtime.core.checkpointing import CheckpointOptions, SnapshotKind
+from runtime.core.checkpoint_options import CheckpointOptions, SnapshotKind
 from runtime.core.ids import Attempt, CheckpointId, JobId, TaskId, VertexId
 
 SOURCE, SINK = VertexId("a" * 32), VertexId("b" * 32)

@@ -10,7 +10,7 @@ import pytest
 
 from backend.cluster.job_requests import JobRequests
 from backend.cluster.models import Operation
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.ids import CheckpointId, VertexId
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.driver import JobRequestError

@@ -14,7 +14,7 @@ from runtime.common.configuration import Configuration
 from runtime.common.typeinfo import TypeInformation
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.core.batch import RecordBatch
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.elements import Watermark
 from runtime.core.ids import CheckpointId, operator_id_of
 from runtime.metrics import MetricGroup, MetricRegistry

@@ -9,7 +9,7 @@ from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.handles import CheckpointMetrics, OperatorSubtaskState, TaskStateHandle
 from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, NotStored, StoreCheckpoint, Stored
 from runtime.checkpoint.settings import CheckpointSettings
-from runtime.core.checkpointing import AfterSnapshot
+from runtime.core.checkpoint_options import AfterSnapshot
 from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
 from runtime.graph.chaining import create_job_graph
 from runtime.graph.job_graph import JobGraph

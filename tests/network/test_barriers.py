@@ -9,7 +9,7 @@ import pytest
 
 from runtime.common.typeinfo import Types
 from runtime.core.batch import RecordBatch
-from runtime.core.checkpointing import Alignment, CheckpointOptions
+from runtime.core.checkpoint_options import Alignment, CheckpointOptions
 from runtime.core.elements import END_OF_INPUT, CheckpointBarrier, EndOfInput, StreamElement, Watermark, WatermarkStatus
 from runtime.core.ids import CheckpointId
 from runtime.network.channel import Frame, InputChannel, OutputChannel

@@ -13,7 +13,7 @@ import pytest
 from runtime.common.typeinfo import TypeInformation, Types
 from runtime.common.types import Row
 from runtime.core.batch import Mark, RecordBatch
-from runtime.core.checkpointing import CheckpointOptions
+from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.elements import CheckpointBarrier, EndOfInput, StreamElement, Watermark, WatermarkStatus
 from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.network.channel import ChannelFailure, ChannelId, InputChannel, NetworkEnvironment, OutputChannel

@@ -18,7 +18,7 @@ from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.file_system import ArrowFileSystem, CheckpointFileSystem, DirectoryEntry
 from runtime.checkpoint.locations import name_of, parent_of
 from runtime.checkpoint.snapshot_files import SnapshotFiles
-from runtime.core.checkpointing import AfterSnapshot
+from runtime.core.checkpoint_options import AfterSnapshot
 from runtime.state.handles import DamagedSnapshotError
 from runtime.testing.memory_file_system import MemoryFileSystem
 from tests.simulation.disk import STORAGE

@@ -15,25 +15,25 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
-from runtime.checkpoint import file_system, storage
+from runtime.checkpoint import file_system, state_files
 from runtime.checkpoint.barrier_handler import BarrierHandler
 from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.file_completed_store import FileCompletedStore
-from runtime.checkpoint.storage import TaskStateReader
+from runtime.checkpoint.state_files import TaskStateReader
 from runtime.connectors.files.file_sink import _FileSinkWriter
 from runtime.connectors.files.part_file import PartFile
-from runtime.jobmaster.checkpoint_storage import StorageWorker
-from runtime.jobmaster.checkpointing import JobCheckpoints
+from runtime.jobmaster.job_checkpoints import JobCheckpoints
+from runtime.jobmaster.storage_worker import StorageWorker
 from runtime.network.remote import RemoteOutputChannel
 from runtime.operators.sink_operator import SinkOperator
 from runtime.operators.source_coordinator import SourceCoordinator
 from runtime.operators.source_operator import SourceOperator
 from runtime.state.hashmap.snapshot import RestoredState
 from runtime.task import task
-from runtime.task.checkpoints import TaskCheckpoints
 from runtime.task.input_gate import InputGate
 from runtime.task.processing_time import TimerQueue
 from runtime.task.task import Task
+from runtime.task.task_checkpoints import TaskCheckpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Mutation:
 MUTATIONS = (
     Mutation(
         "what is read of a checkpoint is not compared with its size and sha256",
-        storage,
+        state_files,
         "_check",
         "if size != file.size:",
         "return\n    if size != file.size:",

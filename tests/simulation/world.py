@@ -24,18 +24,18 @@ from pathlib import Path
 from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.messages import NotStored
 from runtime.checkpoint.snapshot_files import SnapshotFiles
-from runtime.checkpoint.storage import Retries
+from runtime.checkpoint.state_files import Retries
 from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.actions import SlotProcess as SlotProcessId
-from runtime.jobmaster.checkpoint_storage import CheckpointHome, StorageWorker
 from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import AfterSavepoint, JobMasterEvent, SlotMessageReceived, StorageAnswered
 from runtime.jobmaster.execution_graph import ExecutionGraph, Region
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.rescaling import rescaled
+from runtime.jobmaster.storage_worker import CheckpointHome, StorageWorker
 from runtime.task.messages import DeclineCheckpoint, FailureInfo, JobMasterMessage
 from runtime.task.slot import ControlLostError, Slot
 from runtime.testing.clock import ManualClock

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runtime.common.typeinfo import Types
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import CheckpointId
 from runtime.state.descriptors import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor

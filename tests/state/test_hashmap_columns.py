@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from runtime.common.typeinfo import TypeInformation, Types
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import CheckpointId
 from runtime.core.keys import decode_key, encode_key

@@ -13,7 +13,7 @@ import pytest
 
 from runtime.common.configuration import Configuration
 from runtime.common.typeinfo import Types
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.ids import CheckpointId
 from runtime.core.keys import KeyEncodingError, encode_key
 from runtime.state import backends

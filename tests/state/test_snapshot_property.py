@@ -17,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.ids import CheckpointId
 from runtime.state.handles import KeyedStateHandle, PendingKeyedState
 from runtime.state.key_groups import key_group_range

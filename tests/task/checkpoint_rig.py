@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runtime.checkpoint.assignment import assign_state
 from runtime.checkpoint.handles import CheckpointMetadata, EdgeIdentity, OperatorState, OperatorSubtaskState
-from runtime.core.checkpointing import CheckpointOptions, SnapshotKind
+from runtime.core.checkpoint_options import CheckpointOptions, SnapshotKind
 from runtime.core.ids import CheckpointId, OperatorId, SlotId, TaskId
 from runtime.datastream import StreamExecutionEnvironment
 from runtime.jobmaster.execution_graph import ExecutionGraph

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from runtime.checkpoint.channel_state import ChannelPart, write_channel_states
 from runtime.checkpoint.handles import TaskRestore
-from runtime.checkpoint.storage import TaskStateReader, TaskStateWriter
+from runtime.checkpoint.state_files import TaskStateReader, TaskStateWriter
 from runtime.common import Types
 from runtime.core.batch import RecordBatch
-from runtime.core.checkpointing import CheckpointOptions
+from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.elements import Watermark
 from runtime.core.ids import Attempt, CheckpointId, JobId, SlotId, TaskId
 from runtime.graph.chaining import create_job_graph

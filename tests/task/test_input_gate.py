@@ -7,7 +7,7 @@ from collections import deque
 import pytest
 
 from runtime.core.batch import Mark, RecordBatch
-from runtime.core.checkpointing import CheckpointOptions
+from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.elements import (
     END_OF_INPUT,
     CheckpointBarrier,

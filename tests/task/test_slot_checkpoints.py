@@ -14,7 +14,7 @@ import pytest
 from runtime.checkpoint.file_system import ArrowFileSystem
 from runtime.common import Types, WatermarkStrategy
 from runtime.connectors import NumberSequenceSource
-from runtime.core.checkpointing import AfterSnapshot, Alignment
+from runtime.core.checkpoint_options import AfterSnapshot, Alignment
 from runtime.core.ids import CheckpointId
 from runtime.core.serializers import SerializationError
 from runtime.datastream import CheckpointedFunction, MapFunction, StreamExecutionEnvironment
@@ -32,7 +32,7 @@ from runtime.task.messages import (
 from runtime.task.uploads import UploadThreads
 from tests.checkpoint.faulty import FaultyFileSystem
 from tests.support.waiting import wait_until
-from tests.task import test_checkpoints as jobs
+from tests.task import test_task_checkpoints as jobs
 from tests.task.checkpoint_rig import CheckpointRig
 from tests.task.rigs import environment
 

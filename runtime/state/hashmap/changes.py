@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.clock import Clock
 from runtime.core.ids import CheckpointId
 from runtime.state.canonical import CANONICAL_FILE, CANONICAL_FORMAT, encode_canonical

@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import CheckpointId, KeyGroup
 from runtime.core.keys import decode_key, encode_key, key_hash

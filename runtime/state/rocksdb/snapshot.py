@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from runtime.core.checkpointing import SnapshotKind
+from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.ids import KeyGroup
 from runtime.state.canonical import CANONICAL_FILE, CANONICAL_FORMAT, encode_canonical
 from runtime.state.errors import RedistributionError

@@ -14,7 +14,7 @@ from runtime.checkpoint.errors import StorageAwayError
 from runtime.checkpoint.file_system import ArrowFileSystem
 from runtime.checkpoint.layout import METADATA, writer_of_file
 from runtime.checkpoint.locations import local_path, name_of, parent_of, to_uri
-from runtime.checkpoint.storage import TaskStateReader, TaskStateWriter, write_once
+from runtime.checkpoint.state_files import TaskStateReader, TaskStateWriter, write_once
 from runtime.core.ids import CheckpointId
 from runtime.state.handles import DamagedSnapshotError, FileHandle
 from tests.checkpoint.faulty import NO_PAUSES, FaultyFileSystem, failing

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from runtime.checkpoint.handles import CheckpointMetadata
-from runtime.core.checkpointing import Alignment, SnapshotKind
-from tests.task import test_checkpoints as jobs
-from tests.task import test_checkpoints_edges as edges
+from runtime.core.checkpoint_options import Alignment, SnapshotKind
+from tests.task import test_task_checkpoints as jobs
+from tests.task import test_task_checkpoints_edges as edges
 from tests.task.checkpoint_rig import CheckpointRig
 
 PROGRAMS = (edges.union, edges.two_inputs, edges.broadcast, edges.pointwise, edges.fan_out)

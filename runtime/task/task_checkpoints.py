@@ -31,10 +31,10 @@ from runtime.checkpoint.barrier_handler import (
 )
 from runtime.checkpoint.channel_state import ChannelPart
 from runtime.checkpoint.handles import CheckpointMetrics, TaskStateHandle
-from runtime.checkpoint.storage import TaskStateWriter
+from runtime.checkpoint.state_files import TaskStateWriter
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import RecordBatch
-from runtime.core.checkpointing import AfterSnapshot, Alignment, CheckpointOptions
+from runtime.core.checkpoint_options import AfterSnapshot, Alignment, CheckpointOptions
 from runtime.core.clock import Clock
 from runtime.core.elements import CheckpointBarrier, StreamElement, Watermark
 from runtime.core.ids import Attempt, CheckpointId, OperatorId, TaskId

@@ -27,12 +27,12 @@ from runtime.checkpoint.messages import (
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode, RestoreSettings
 from runtime.checkpoint.snapshot_files import SnapshotFiles
-from runtime.checkpoint.storage import Retries, default_file_system
+from runtime.checkpoint.state_files import Retries, default_file_system
 from runtime.common.config_options import ConfigurationError
-from runtime.core.checkpointing import CheckpointOptions
+from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.ids import Attempt, CheckpointId, JobId
-from runtime.jobmaster.checkpoint_storage import MAX_RETRY_MS, RETRY_MS, CheckpointHome, StorageWorker
 from runtime.jobmaster.events import RecoveryDelayed, StorageAnswered, Submitted, Tick
+from runtime.jobmaster.storage_worker import MAX_RETRY_MS, RETRY_MS, CheckpointHome, StorageWorker
 from runtime.testing.checkpoint_store import MemoryCheckpointStore
 from runtime.testing.clock import ManualClock
 from tests.support.waiting import wait_until

@@ -11,7 +11,7 @@ import pytest
 
 from runtime.common import Types, WatermarkStrategy
 from runtime.connectors import NumberSequenceSource
-from runtime.core.checkpointing import AfterSnapshot, Alignment, SnapshotKind
+from runtime.core.checkpoint_options import AfterSnapshot, Alignment, SnapshotKind
 from runtime.core.ids import CheckpointId
 from runtime.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from runtime.datastream.state import ValueStateDescriptor

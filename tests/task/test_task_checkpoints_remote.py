@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from runtime.core.checkpointing import Alignment
+from runtime.core.checkpoint_options import Alignment
 from runtime.core.ids import SlotId
 from runtime.network.channel import NetworkEnvironment
 from runtime.network.flight import FlightNetworkEnvironment
 from runtime.task.messages import TaskState
-from tests.task import test_checkpoints as jobs
+from tests.task import test_task_checkpoints as jobs
 from tests.task.checkpoint_rig import CheckpointRig
 from tests.task.rigs import ATTEMPT
 

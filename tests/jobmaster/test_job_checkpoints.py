@@ -8,7 +8,7 @@ import pytest
 
 from runtime.checkpoint.completed_store import CompletedCheckpoint
 from runtime.checkpoint.settings import CheckpointSettings
-from runtime.core.checkpointing import AfterSnapshot
+from runtime.core.checkpoint_options import AfterSnapshot
 from runtime.core.ids import Attempt, CheckpointId, OperatorId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import SendToSlot

@@ -46,7 +46,7 @@ from runtime.checkpoint.messages import (
 )
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.statistics import CheckpointsSnapshot
-from runtime.core.checkpointing import AfterSnapshot
+from runtime.core.checkpoint_options import AfterSnapshot
 from runtime.core.ids import Attempt, CheckpointId, SlotId, TaskId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import JobMasterAction, RequestAnswered

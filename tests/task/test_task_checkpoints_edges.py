@@ -10,7 +10,7 @@ import pytest
 
 from runtime.common import Types, WatermarkStrategy
 from runtime.connectors import NumberSequenceSource
-from runtime.core.checkpointing import Alignment
+from runtime.core.checkpoint_options import Alignment
 from runtime.datastream import (
     DataStream,
     KeyedBroadcastProcessFunction,
@@ -21,7 +21,7 @@ from runtime.datastream import (
 from runtime.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from runtime.graph.partitioning import Partitioning
 from runtime.task.messages import TaskState
-from tests.task import test_checkpoints as jobs
+from tests.task import test_task_checkpoints as jobs
 from tests.task.checkpoint_rig import CheckpointRig
 from tests.task.rigs import environment
 

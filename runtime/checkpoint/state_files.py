@@ -22,7 +22,7 @@ from runtime.checkpoint.errors import StorageAwayError
 from runtime.checkpoint.file_system import PIECE_BYTES, ArrowFileSystem, CheckpointFileSystem
 from runtime.checkpoint.layout import METADATA, file_name
 from runtime.checkpoint.locations import join, parent_of
-from runtime.core.checkpointing import CheckpointOptions
+from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.ids import CheckpointId
 from runtime.state.handles import DamagedSnapshotError, FileHandle
 

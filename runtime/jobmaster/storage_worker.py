@@ -54,7 +54,7 @@ from runtime.checkpoint.messages import (
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
 from runtime.checkpoint.snapshot_files import SnapshotFiles
-from runtime.checkpoint.storage import default_file_system
+from runtime.checkpoint.state_files import default_file_system
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
 from runtime.core.clock import Clock
