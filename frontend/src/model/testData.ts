@@ -1,6 +1,15 @@
 /** Documents for tests. */
 
-import type { CheckpointEntry, JobCheckpoints, JobSummary, Metrics, Subtask, Vertex } from '../gen/live';
+import type {
+  CheckpointEntry,
+  JobCheckpoints,
+  JobDocument,
+  JobException,
+  JobSummary,
+  Metrics,
+  Subtask,
+  Vertex,
+} from '../gen/live';
 
 export function metrics(overrides: Partial<Metrics> = {}): Metrics {
   return {
@@ -70,6 +79,41 @@ export function jobSummary(id: string, overrides: Partial<JobSummary> = {}): Job
     tasks_total: 0,
     restarts: 0,
     waiting_for: '',
+    ...overrides,
+  };
+}
+
+export function job(overrides: Partial<JobDocument> = {}): JobDocument {
+  return {
+    id: 'a'.repeat(32),
+    name: 'job',
+    state: 'RUNNING',
+    attempt: 1,
+    restarts: 0,
+    start_time: 0,
+    end_time: -1,
+    duration: 0,
+    now: 0,
+    version: 1,
+    waiting_for: '',
+    max_parallelism: 128,
+    parallelism: 1,
+    vertices: [],
+    exceptions: [],
+    ...overrides,
+  };
+}
+
+export function jobException(overrides: Partial<JobException> = {}): JobException {
+  return {
+    timestamp: 0,
+    name: 'ValueError',
+    message: 'broke',
+    stacktrace: '',
+    task_name: 'map (1/1)',
+    location: '',
+    attempt: 1,
+    suppressed: [],
     ...overrides,
   };
 }

@@ -2,7 +2,7 @@
 
 import { Skeleton, Tabs } from '@mantine/core';
 import { useViewportSize } from '@mantine/hooks';
-import { IconChevronRight, IconHourglass } from '@tabler/icons-react';
+import { IconChevronRight } from '@tabler/icons-react';
 import { useCallback, useEffect } from 'react';
 import { Link, useParams, useSearchParams } from 'react-router';
 
@@ -13,6 +13,7 @@ import { ExceptionList } from '../components/ExceptionList/ExceptionList';
 import { JobActions } from '../components/JobActions/JobActions';
 import { JobConfiguration } from '../components/JobConfiguration/JobConfiguration';
 import { JobGraph } from '../components/JobGraph/JobGraph';
+import { JobNotices } from '../components/JobNotices/JobNotices';
 import { LogViewer } from '../components/LogViewer/LogViewer';
 import { Panel } from '../components/Panel/Panel';
 import { StateBadge } from '../components/StateBadge/StateBadge';
@@ -128,11 +129,7 @@ function Head({ job, now }: { readonly job: JobDocument; readonly now: number })
         {/* the last: it needs no fixed width to keep the others in their places */}
         <Fact name="Duration" value={formatDuration(duration)} />
       </dl>
-      {job.waiting_for !== '' && (
-        <p className={classes.waiting} role="status">
-          <IconHourglass size={17} aria-hidden /> Waiting: {job.waiting_for}
-        </p>
-      )}
+      <JobNotices job={job} now={now} />
     </header>
   );
 }

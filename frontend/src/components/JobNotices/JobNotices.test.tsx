@@ -1,0 +1,31 @@
+// @vitest-environment happy-dom
+import { cleanup, render, screen } from '@testing-library/react';
+import { MemoryRouter } from 'react-router';
+import { afterEach, expect, test } from 'vitest';
+
+import { job, jobException } from '../../model/testData';
+import { JobNotices } from './JobNotices';
+
+afterEach(cleanup);
+
+test('a failed job opens with its newest cause, in one line that leads to all exceptions', () => {
+  const failed = job({ state: 'FAILED', restarts: 3, exceptions: [jobException({ message: 'broke\nat x' })] });
+  render(<JobNotices job={failed} now={0} />, { wrapper: MemoryRouter });
+  expect(screen.getByRole('status').textContent).toContain(
+    'Failed: ValueError: broke in map (1/1). It was restarted 3 times.',
+  );
+  expect(screen.getByRole('link', { name: 'Show exceptions' }).getAttribute('href')).toBe('/?tab=exceptions');
+});
+
+test('a job that has recovered has nothing to say about its old exceptions', () => {
+  const recovered = job({ state: 'RUNNING', restarts: 1, exceptions: [jobException()] });
+  const { container } = render(<JobNotices job={recovered} now={0} />, { wrapper: MemoryRouter });
+  expect(container.textContent).toBe('');
+});
+
+test('what a job waits for is a notice', () => {
+  render(<JobNotices job={job({ state: 'CREATED', waiting_for: 'needs 4 slots, 2 are free' })} now={0} />, {
+    wrapper: MemoryRouter,
+  });
+  expect(screen.getByRole('status').textContent).toBe('Waiting: needs 4 slots, 2 are free');
+});

@@ -1,0 +1,48 @@
+/** The strip at the top of a job's page: what has happened to the job and what it waits for, a line each. */
+
+import { type Icon, IconAlertOctagon, IconAlertTriangle, IconHourglass } from '@tabler/icons-react';
+import { Link } from 'react-router';
+
+import type { JobDocument } from '../../gen/live';
+import { type Notice, jobNotices } from '../../model/notices';
+import classes from './JobNotices.module.css';
+
+const ICONS: Record<Notice['tone'], Icon> = {
+  failed: IconAlertOctagon,
+  trouble: IconAlertTriangle,
+  waiting: IconHourglass,
+};
+
+interface Props {
+  readonly job: JobDocument;
+  /** The server's time, epoch ms. */
+  readonly now: number;
+}
+
+export function JobNotices({ job, now }: Props) {
+  // there even while it is empty: what is put in later is read out
+  return (
+    <div className={classes.strip} role="status" aria-label="Notices">
+      {jobNotices(job, now).map((notice) => (
+        <Line key={notice.id} notice={notice} />
+      ))}
+    </div>
+  );
+}
+
+function Line({ notice: { tone, title, text, tab } }: { readonly notice: Notice }) {
+  const ToneIcon = ICONS[tone];
+  return (
+    <p className={classes.notice} data-tone={tone}>
+      <ToneIcon size={17} aria-hidden />
+      <span className={classes.text}>
+        <strong>{title}:</strong> {text}
+      </span>
+      {tab !== undefined && (
+        <Link className={classes.more ?? ''} to={`?tab=${tab}`}>
+          {`Show ${tab}`}
+        </Link>
+      )}
+    </p>
+  );
+}
