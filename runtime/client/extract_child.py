@@ -23,7 +23,7 @@ from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
 from runtime.core.ids import new_job_id
 from runtime.datastream.extraction import install_extraction
-from runtime.datastream.ignored_options import ignored_options
+from runtime.datastream.option_notes import former_keys, ignored_options
 from runtime.graph.chaining import create_job_graph, stateful_operators_without_uid
 from runtime.graph.codec import job_graph_to_json
 from runtime.graph.stream_graph import StreamGraph
@@ -66,7 +66,8 @@ class GraphRecorder:
 
 
 def _warnings(graph: StreamGraph) -> list[str]:
-    found = [f"{key} has no effect: {reason}" for key, reason in ignored_options(graph.configuration).items()]
+    found = [f"{old} is a former key: write {new}" for old, new in former_keys(graph.configuration).items()]
+    found += [f"{key} has no effect: {reason}" for key, reason in ignored_options(graph.configuration).items()]
     names = stateful_operators_without_uid(graph)
     if names:
         found.append(f"no uid: {', '.join(names)}. Give them one, or a changed program may not find their state again")

@@ -82,20 +82,22 @@ class ConfigOption(Generic[T]):
         self.minimum = minimum
         self.doc = doc
 
-    def read(self, text: str | None) -> T:
-        """The value of a text; the default for None.
+    def read(self, text: str, key: str | None = None) -> T:
+        """The value of a text.
+
+        Args:
+            text: as set.
+            key: under which it was set, if that is a former key.
 
         Raises:
             ConfigurationError: the text has none of the accepted forms.
         """
-        if text is None:
-            return self.default
         try:
             value = self.parse(text)
         except ValueError:
-            raise ConfigurationError(self.key, text, self.accepted) from None
+            raise ConfigurationError(key or self.key, text, self.accepted) from None
         if self.minimum is not None and value < self.minimum:
-            raise ConfigurationError(self.key, text, self.accepted)
+            raise ConfigurationError(key or self.key, text, self.accepted)
         return value
 
     def __repr__(self) -> str:

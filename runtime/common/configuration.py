@@ -41,15 +41,15 @@ class Configuration:
         return configuration
 
     def get(self, option: ConfigOption[T]) -> T:
-        """The option's value, its default if it is not set.
+        """The option's value; where its key is not set that of the first former key that is, else its default.
 
         Raises:
             ConfigurationError: the value that is set cannot be read; the message says which forms can.
         """
-        text = self._options.get(option.key)
-        if text is None and option.deprecated_keys:
-            text = next((self._options[key] for key in option.deprecated_keys if key in self._options), None)
-        return option.read(text)
+        for key in (option.key, *option.deprecated_keys):
+            if key in self._options:
+                return option.read(self._options[key], key)
+        return option.default
 
     def set(self, option: ConfigOption[Any] | str, value: Any) -> Configuration:
         """Set an option.

@@ -44,7 +44,10 @@ AUTO_WATERMARK_INTERVAL: ConfigOption[Duration] = (
 """How often periodic watermarks are emitted; 0 = whenever the watermark rises."""
 
 OPERATOR_CHAINING: ConfigOption[bool] = (
-    ConfigOptions.key("pipeline.operator-chaining.enabled").boolean_type().default_value(True)
+    ConfigOptions.key("pipeline.operator-chaining.enabled")
+    .boolean_type()
+    .with_deprecated_keys("pipeline.operator-chaining")
+    .default_value(True)
 )
 """Whether operators may share a task."""
 
@@ -57,6 +60,7 @@ BUFFER_TIMEOUT: ConfigOption[Duration] = (
     ConfigOptions.key("execution.buffer-timeout.interval")
     .duration_type()
     .at_least(Duration.of_millis(-1))
+    .with_deprecated_keys("execution.buffer-timeout")
     .default_value(Duration.of_millis(100))
 )
 """How long records may wait for a batch to fill; 0 = not at all, -1 = until it is full."""
@@ -79,6 +83,7 @@ RESTART_STRATEGY: ConfigOption[str | None] = (
         "failure-rate",
         "failurerate",
     )
+    .with_deprecated_keys("restart-strategy")
     .no_default_value()
 )
 """What follows a failure. none, off and disable are the same, and so are the spellings of the others. Not set:
@@ -238,7 +243,10 @@ RUNTIME_MODE: ConfigOption[str] = (
 """How a program is executed; only streaming can be, which reads bounded sources to their end too."""
 
 STATE_BACKEND: ConfigOption[str] = (
-    ConfigOptions.key("state.backend.type").choice_type("hashmap", "rocksdb").default_value("hashmap")
+    ConfigOptions.key("state.backend.type")
+    .choice_type("hashmap", "rocksdb")
+    .with_deprecated_keys("state.backend")
+    .default_value("hashmap")
 )
 """Where keyed state is kept: as objects in the slots' memory, or as rows of RocksDB on their local disks."""
 
@@ -255,7 +263,10 @@ CHAIN_DIFFERENT_MAX_PARALLELISM: ConfigOption[bool] = (
 """Whether operators with different numbers of key groups may share a task."""
 
 TASK_CANCELLATION_INTERVAL: ConfigOption[Duration] = (
-    ConfigOptions.key("task.cancellation.interval").duration_type().default_value(Duration.of_seconds(30))
+    ConfigOptions.key("task.cancellation.interval")
+    .duration_type()
+    .with_deprecated_keys("task.cancellation-interval")
+    .default_value(Duration.of_seconds(30))
 )
 """Kept for programs that set it: a slot is asked to stop once, then its process is ended."""
 
@@ -334,7 +345,7 @@ SNAPSHOT_COMPRESSION: ConfigOption[bool] = (
 SAVEPOINT_DIRECTORY: ConfigOption[str | None] = (
     ConfigOptions.key("execution.checkpointing.savepoint-dir")
     .string_type()
-    .with_deprecated_keys("state.savepoints.dir")
+    .with_deprecated_keys("state.savepoints.dir", "savepoints.state.backend.fs.dir")
     .no_default_value()
 )
 """Where savepoints go that name no directory."""
@@ -417,6 +428,8 @@ RESCALE_COOLDOWN: ConfigOption[Duration] = (
 )
 """Least time from one change of a job's parallelism to the next; a request that comes sooner waits."""
 
-TMP_DIRECTORIES: ConfigOption[str | None] = ConfigOptions.key("io.tmp.dirs").string_type().no_default_value()
+TMP_DIRECTORIES: ConfigOption[str | None] = (
+    ConfigOptions.key("io.tmp.dirs").string_type().with_deprecated_keys("taskmanager.tmp.dirs").no_default_value()
+)
 """Where slots keep working files, state that is larger than memory among them; several are joined by commas or the
 system's path separator. Not set: the system's directory for temporary files."""

@@ -31,8 +31,8 @@ from runtime.datastream.checkpointing_mode import CheckpointingMode
 from runtime.datastream.data_stream import DataStream, DataStreamError
 from runtime.datastream.execution_mode import RuntimeExecutionMode
 from runtime.datastream.extraction import installed_extraction
-from runtime.datastream.ignored_options import ignored_options
 from runtime.datastream.job_client import JobClient, execution_result
+from runtime.datastream.option_notes import former_keys, ignored_options
 from runtime.datastream.slot_sharing_group import SlotSharingGroup
 from runtime.datastream.transformation import Port, Program
 from runtime.execution.application import JobHandle, submit
@@ -354,6 +354,11 @@ class StreamExecutionEnvironment:
             logger.warning(
                 "state of %s is found again only while the program above stays the same: give these operators a uid()",
                 ", ".join(missing),
+            )
+        former = former_keys(self._configuration.key_set())
+        if former:
+            logger.warning(
+                "options under their former keys: %s", "; ".join(f"{old} (now {new})" for old, new in former.items())
             )
         ignored = ignored_options(self._configuration.key_set())
         if ignored:

@@ -1,9 +1,13 @@
-"""Options of a program that decide nothing: those that jobs do not have, and those that are misspelt."""
+"""What a program is told about its options: which decide nothing, and which are set under a former key.
+
+Those that decide nothing are options that jobs do not have, misspelt ones, and former keys of an option that is set
+under its own key as well. Pure.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from types import ModuleType
 
@@ -27,6 +31,21 @@ def ignored_options(keys: Iterable[str]) -> dict[str, str]:
         meant = _option_meant(key)
         if meant is not None:
             found[key] = f"there is no such option; {meant} may be meant"
+    for option in _known_options():
+        counting, *others = [key for key in (option.key, *option.deprecated_keys) if key in keys] or [option.key]
+        found |= dict.fromkeys(others, f"{counting} is set as well")
+    return found
+
+
+def former_keys(keys: Iterable[str]) -> dict[str, str]:
+    """Those of some keys that are former ones of an option and count as it, each with the option's present key."""
+    keys = set(keys)
+    found = {}
+    for option in _known_options():
+        if option.key not in keys:
+            former = next((key for key in option.deprecated_keys if key in keys), None)
+            if former is not None:
+                found[former] = option.key
     return found
 
 
@@ -50,11 +69,18 @@ def _is_alike(key: str, other: str) -> bool:
 
 @cache
 def _known_keys() -> frozenset[str]:
-    found = set(WITHOUT_EFFECT)
-    for module in (options, rocksdb_options):
-        found.update(key for option in _options_of(module) for key in (option.key, *option.deprecated_keys))
-    return frozenset(found)
+    keys = (key for option in _known_options() for key in (option.key, *option.deprecated_keys))
+    return frozenset(WITHOUT_EFFECT).union(keys)
 
 
-def _options_of(module: ModuleType) -> list[ConfigOption[object]]:
-    return [value for value in vars(module).values() if isinstance(value, ConfigOption)]
+@cache
+def _known_options() -> tuple[ConfigOption[object], ...]:
+    return tuple(option for module in (options, rocksdb_options) for option in _options_of(module))
+
+
+def _options_of(module: ModuleType) -> Iterator[ConfigOption[object]]:
+    for value in vars(module).values():
+        # some are kept by the name of what they set
+        for option in value.values() if isinstance(value, Mapping) else (value,):
+            if isinstance(option, ConfigOption):
+                yield option

@@ -1,4 +1,4 @@
-"""Options of a program that decide nothing are named when it is started."""
+"""Options of a program that decide nothing, or are set under a former key, are named when it is started."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from runtime.datastream.ignored_options import ignored_options
+from runtime.datastream.option_notes import former_keys, ignored_options
 from tests.datastream.running import environment, values_of
 
 
@@ -37,6 +37,7 @@ def test_a_misspelt_option_is_named_with_the_one_that_is_meant(key: str, meant: 
         "state.checkpoints.dir",  # as it was once called
         "execution.checkpointing.write-buffer-size",  # Flink's, without a counterpart
         "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout",
+        "state.backend.rocksdb.thread.num",
         "spark.sql.shuffle.partitions",
         "shop.currency",
     ],
@@ -54,3 +55,29 @@ def test_a_program_says_so_when_it_is_started(caplog: pytest.LogCaptureFixture) 
     [warning] = [r.getMessage() for r in caplog.records if "no effect" in r.getMessage()]
     assert "execution.checkpointing.intervall (there is no such option; execution.checkpointing.interval may" in warning
     assert "state.backend.rocksdb.log.level (rocksdict cannot set it" in warning
+
+
+def test_a_former_key_is_named_with_the_present_one() -> None:
+    keys = ["state.backend", "restart-strategy", "restart-strategy.fixed-delay.attempts"]
+    assert former_keys(keys) == {"state.backend": "state.backend.type", "restart-strategy": "restart-strategy.type"}
+    assert ignored_options(keys) == {}
+
+
+def test_a_former_key_beside_the_one_that_counts_has_no_effect() -> None:
+    keys = ["state.backend", "state.backend.type", "state.checkpoints.dir", "state.backend.fs.checkpointdir"]
+    assert former_keys(keys) == {"state.checkpoints.dir": "execution.checkpointing.dir"}
+    assert ignored_options(keys) == {
+        "state.backend": "state.backend.type is set as well",
+        "state.backend.fs.checkpointdir": "state.checkpoints.dir is set as well",
+    }
+
+
+def test_a_program_under_former_keys_is_told_so_once_and_runs_by_them(caplog: pytest.LogCaptureFixture) -> None:
+    env = environment(options={"pipeline.operator-chaining": "false", "execution.buffer-timeout": "7 ms"})
+    assert not env.is_chaining_enabled()
+    assert env.get_buffer_timeout() == 7
+    with caplog.at_level(logging.WARNING):
+        assert values_of(env.from_collection([1, 2, 3])) == [1, 2, 3]
+    [warning] = [r.getMessage() for r in caplog.records if "former" in r.getMessage()]
+    assert "pipeline.operator-chaining (now pipeline.operator-chaining.enabled)" in warning
+    assert "execution.buffer-timeout (now execution.buffer-timeout.interval)" in warning
