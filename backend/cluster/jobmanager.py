@@ -428,7 +428,7 @@ class JobManager:
         jobs = sorted(self._entries.values(), key=lambda entry: -entry["start_time"])
         now = self._clock.now_ms()
         self._cluster = cluster_document(taskmanagers, jobs, now, max(now, self._cluster.get("version", 0) + 1))
-        self._send(bus.CLUSTER_KEY, "cluster", self._cluster, None)
+        self._send(bus.CLUSTER_KEY, "cluster", self._cluster, bus.EXPIRY_S)
 
     def _publish_job(self, runner: JobRunner) -> None:
         document = runner.document()
@@ -438,17 +438,19 @@ class JobManager:
             self._tell(document)
 
     def _tell(self, document: dict[str, Any], expiry_s: int | None = None) -> None:
-        self._published[document["id"]] = document["version"]
-        self._send(bus.JOB_KEY.format(document["id"]), f"job:{document['id']}", document, expiry_s)
+        if self._send(bus.JOB_KEY.format(document["id"]), f"job:{document['id']}", document, expiry_s):
+            self._published[document["id"]] = document["version"]
 
-    def _send(self, key: str, topic: str, document: dict[str, Any], expiry_s: int | None) -> None:
+    def _send(self, key: str, topic: str, document: dict[str, Any], expiry_s: int | None) -> bool:
         if self._bus_away:
-            return
+            return False
         try:
             bus.put_document(key, document, expiry_s)
             self._announcer.announce(topic, document["version"])
         except (redis.RedisError, OSError) as error:
             logger.warning("live document %s could not be told: %s", topic, error)
+            return False
+        return True
 
     def _tell_metrics(self, runner: JobRunner, expiry_s: int) -> None:
         if self._bus_away:

@@ -20,6 +20,7 @@ from backend.cluster import bus
 from backend.cluster.checkpoint_document import DETAILS, details_field
 from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
 from backend.cluster.cluster_document import cluster_document_from_rows
+from backend.cluster.freshness import Freshness, Source
 from backend.cluster.live_document import planned_document, told_document
 from backend.cluster.models import TERMINAL_STATES, Artifact, Checkpoint, Job, JobException, Operation, TaskManager
 from backend.cluster.snapshot_users import job_that_needs
@@ -32,8 +33,8 @@ from runtime.graph.plan import job_plan
 from runtime.jobmaster.execution_graph import ExecutionGraph
 
 logger = logging.getLogger(__name__)
-#: a cluster document that is older was left behind by a jobmanager that is gone
-STALE_MS = 10_000
+#: a cluster document whose last beat is older was left behind by a jobmanager that is gone
+ABANDONED_MS = 10_000
 
 User = AbstractBaseUser | AnonymousUser | None
 
@@ -263,15 +264,23 @@ def any_job_active() -> bool:
 
 
 def job_document(job_id: str) -> dict[str, Any]:
-    """A job's live document: Redis's if it is there, else the one of its last change of state.
+    """The document of `read_job`."""
+    return read_job(job_id)[0]
+
+
+def read_job(job_id: str) -> tuple[dict[str, Any], Freshness]:
+    """A job's live document, and how old it is: Redis's if it is there, else the one of its last change of state.
 
     Raises:
         JobUnknownError: there is no such job.
     """
-    live = _live(bus.JOB_KEY.format(job_id))
-    if live is not None:
-        return live
-    return told_document(get_job(job_id).document or {}) | {"now": now_ms()}
+    read = _read(bus.JOB_KEY.format(job_id))
+    if read is not None and read.document is not None:
+        is_final = read.document["state"] in TERMINAL_STATES
+        return read.document, Freshness(Source.LIVE, read.beat_age_ms, is_final=is_final)
+    job = get_job(job_id)
+    document = told_document(job.document or {}) | {"now": now_ms()}
+    return document, _freshness_of_rows(read, job.is_terminal)
 
 
 def task_metrics(job_id: str, vertex_id: str, subtasks: Sequence[int]) -> list[Metrics]:
@@ -314,12 +323,23 @@ def checkpoint_details(job: Job, checkpoint_id: int) -> dict[str, Any] | None:
 
 
 def cluster_document() -> dict[str, Any]:
-    """The cluster's live document: Redis's if a jobmanager keeps it, else one made from SQL."""
-    live = _live(bus.CLUSTER_KEY)
-    now = now_ms()
-    if live is not None and now - live["now"] < STALE_MS:
-        return live
-    return cluster_document_from_rows(now)
+    """The document of `read_cluster`."""
+    return read_cluster()[0]
+
+
+def read_cluster() -> tuple[dict[str, Any], Freshness]:
+    """The cluster's live document, and how old it is: Redis's if a jobmanager keeps it, else one made from SQL."""
+    read = _read(bus.CLUSTER_KEY)
+    if read is not None and read.document is not None and (read.beat_age_ms or 0) < ABANDONED_MS:
+        return read.document, Freshness(Source.LIVE, read.beat_age_ms)
+    return cluster_document_from_rows(now_ms()), _freshness_of_rows(read)
+
+
+def _freshness_of_rows(read: bus.Reading | None, is_final: bool = False) -> Freshness:
+    """Of what SQL knows: a jobmanager that is there writes every change of state to it."""
+    if read is None:
+        return Freshness(Source.DATABASE, None, redis_answers=False, is_final=is_final)
+    return Freshness(Source.DATABASE, read.beat_age_ms, is_final=is_final)
 
 
 def _check_snapshots(configuration: Mapping[str, str]) -> None:
@@ -338,9 +358,10 @@ def _check_snapshots(configuration: Mapping[str, str]) -> None:
         raise SnapshotNeededError(directory, needed_by)
 
 
-def _live(key: str) -> dict[str, Any] | None:
+def _read(key: str) -> bus.Reading | None:
+    """None: Redis does not answer."""
     try:
-        return bus.get_document(key)
+        return bus.read_document(key)
     except redis.RedisError as error:
         logger.warning("live documents cannot be read: %s", error)
         return None
@@ -357,7 +378,7 @@ def _fields(job_id: str, names: Sequence[str]) -> list[dict[str, Any]]:
 def _wake(event: dict[str, Any]) -> None:
     """Have the jobmanager look at once; it would by itself within a second."""
     try:
-        bus.post_event(event)
+        bus.wake_jobmanager(event)
     except redis.RedisError as error:
         logger.warning("the jobmanager could not be told: %s", error)
 

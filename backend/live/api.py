@@ -20,13 +20,15 @@ _NUMBER = re.compile(r"-?\d{1,18}")
 
 class ClusterView(ProductView):
     def get(self, request: Request) -> Response:
-        return Response(services.cluster_document())
+        document, freshness = services.read_cluster()
+        return Response(document | {"freshness": freshness.to_json()})
 
 
 class LiveJobView(ProductView):
     def get(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
-        return Response(services.job_document(job_id))
+        document, freshness = services.read_job(job_id)
+        return Response(document | {"freshness": freshness.to_json()})
 
 
 class VertexMetricsView(ProductView):

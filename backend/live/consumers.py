@@ -1,8 +1,9 @@
 """/ws/live: one connection of a page. It subscribes to topics and gets a snapshot of each, then numbered changes.
 
 A hint from the channel layer makes a topic due; one task per connection sends what is due, at most twice a second,
-each change computed from the document that was sent last: a slow or missed hint costs time, never truth. A client that
-does not take a message in time is dropped. Frames are texts: JSON objects with a "type".
+each change computed from the document that was sent last: a slow or missed hint costs time, never truth. Every second a
+tick says how old the documents are. A client that does not take a message in time is dropped. Frames are texts: JSON
+objects with a "type".
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, cast
 
+import redis
 from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from backend.cluster import services
 from backend.live.authentication import CLOSE_UNAUTHORIZED, SUBPROTOCOL, FindUser
 from backend.live.documents import read_document
-from backend.live.feed import Feed, Message, group_of, is_topic
+from backend.live.feed import Feed, Message, group_of, is_topic, tick_message
 
 logger = logging.getLogger(__name__)
 
@@ -35,11 +38,12 @@ class Pace:
     """How often a connection is written to; seconds."""
 
     between_changes_s: float = 0.5
-    tick_s: float = 2.0
-    """A page calls itself stale after 6 s without a frame."""
-    look_anyway_s: float = 10.0
-    """Hints can be lost; documents are looked at without one as often."""
+    tick_s: float = 1.0
+    """Documents are looked at without a hint as often: one can be lost, and what nobody writes any more grows old. A
+    page calls itself stale after 3 s without a frame."""
     check_user_s: float = 30.0
+    layer_timeout_s: float = 1.0
+    """For joining and leaving a topic's hints: a Redis that does not answer must not hold up what is known."""
     send_timeout_s: float = 10.0
     max_messages_per_s: float = 20.0
     """From the client; twice as many may come at once."""
@@ -135,18 +139,28 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self._send_error(topic, f"At most {MAX_TOPICS} topics can be subscribed to.")
             return
         # the group comes first: what changes while the snapshot is read is then hinted at
-        await self.channel_layer.group_add(group_of(topic), self.channel_name)
+        await self._join(topic)
         # subscribing again is how a client that missed a version gets a new snapshot
         self._feeds[topic] = Feed(topic)
         await self._publish(self._feeds[topic])
 
     async def _unsubscribe(self, topic: str) -> None:
         if self._feeds.pop(topic, None) is not None:
-            await self.channel_layer.group_discard(group_of(topic), self.channel_name)
+            await self._within_limit(self.channel_layer.group_discard(group_of(topic), self.channel_name))
+
+    async def _join(self, topic: str) -> None:
+        """Ask for a topic's hints. Until that has come through, the ticks do for them."""
+        await self._within_limit(self.channel_layer.group_add(group_of(topic), self.channel_name))
+
+    async def _within_limit(self, asked: Coroutine[Any, Any, None]) -> None:
+        try:
+            await asyncio.wait_for(asked, self._pace.layer_timeout_s)
+        except (redis.RedisError, OSError) as error:  # a TimeoutError is an OSError
+            logger.warning("the channel layer does not answer: %s", error or type(error).__name__)
 
     async def _publish(self, feed: Feed) -> None:
         try:
-            document = await read_document(feed.topic, feed.hinted_version)
+            read = await read_document(feed.topic, feed.hinted_version)
         except services.JobUnknownError as error:
             await self._unsubscribe(feed.topic)
             if feed.sent is None:
@@ -157,7 +171,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         async with self._sending:
             if self._feeds.get(feed.topic) is not feed:
                 return
-            message = feed.next_message(document)
+            message = feed.next_message(read.document, read.freshness_now)
             if message is not None:
                 await self._write(message)
 
@@ -173,13 +187,11 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def _send_what_is_due(self) -> None:
         pace = self._pace
         started = time.monotonic()
-        tick_at, look_at, check_at = started + pace.tick_s, started + pace.look_anyway_s, started + pace.check_user_s
+        tick_at, check_at = started + pace.tick_s, started + pace.check_user_s
         while True:
             await self._wait(max(0.0, tick_at - time.monotonic()))
             now = time.monotonic()
-            if now >= tick_at:
-                tick_at = now + pace.tick_s
-                await self._send({"type": "tick", "now": services.now_ms()})
+            is_tick = now >= tick_at
             if now >= check_at:
                 check_at = now + pace.check_user_s
                 if not (await self._find_user()).is_authenticated:
@@ -187,14 +199,13 @@ class LiveConsumer(AsyncWebsocketConsumer):
                     return
                 # memberships of groups expire, so that those of a server that died do not stay for ever
                 for topic in list(self._feeds):
-                    await self.channel_layer.group_add(group_of(topic), self.channel_name)
-            if now >= look_at:
-                look_at = now + pace.look_anyway_s
-                for feed in self._feeds.values():
-                    feed.is_due = True
-            due = [feed for feed in self._feeds.values() if feed.is_due]
+                    await self._join(topic)
+            due = [feed for feed in self._feeds.values() if feed.is_due or is_tick]
             for feed in due:
                 await self._publish(feed)
+            if is_tick:
+                tick_at = now + pace.tick_s
+                await self._send(tick_message(self._feeds.values(), services.now_ms()))
             if due:
                 await asyncio.sleep(pace.between_changes_s)
 

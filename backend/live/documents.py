@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, replace
 from typing import Any
 
 from channels.db import database_sync_to_async
 
 from backend.cluster import services
+from backend.cluster.freshness import Freshness, Source
 from backend.live.feed import job_of_topic
 
 Document = dict[str, Any]
@@ -16,11 +18,33 @@ MAX_AGE_S = 0.2
 """Longer: changes come late; shorter: every connection reads for itself."""
 MAX_KEPT = 256
 
-_kept: dict[str, tuple[float, Document]] = {}
+
+@dataclass(frozen=True, slots=True)
+class LiveDocument:
+    """A document as it was read."""
+
+    document: Document
+    freshness: Freshness
+    """When it was read."""
+    read_at: float
+    """Monotonic seconds."""
+
+    @property
+    def version(self) -> int:
+        return int(self.document["version"])
+
+    @property
+    def freshness_now(self) -> Freshness:
+        return self.freshness.after(round((time.monotonic() - self.read_at) * 1000))
 
 
-async def read_document(topic: str, version: int = 0) -> Document:
-    """A topic's document, not older than 0.2 s.
+_kept: dict[str, LiveDocument] = {}
+
+
+async def read_document(topic: str, version: int = 0) -> LiveDocument:
+    """A topic's document, read not longer than 0.2 s ago.
+
+    While Redis does not answer it is the last live one, for as long as the database knows of no later change.
 
     Args:
         topic: "cluster" or "job:<id>".
@@ -30,15 +54,18 @@ async def read_document(topic: str, version: int = 0) -> Document:
         backend.cluster.services.JobUnknownError: there is no such job.
     """
     known = _kept.get(topic)
-    if known is not None and time.monotonic() - known[0] < MAX_AGE_S and known[1]["version"] >= version:
-        return known[1]
-    document: Document = await database_sync_to_async(_read)(topic)
+    if known is not None and time.monotonic() - known.read_at < MAX_AGE_S and known.version >= version:
+        return known
+    document, freshness = await database_sync_to_async(_read)(topic)
+    read = LiveDocument(document, freshness, time.monotonic())
+    if not freshness.redis_answers and known is not None and known.version >= read.version:
+        return replace(known, freshness=replace(known.freshness, source=Source.KEPT, redis_answers=False))
     if len(_kept) >= MAX_KEPT:
         _kept.clear()
-    _kept[topic] = (time.monotonic(), document)
-    return document
+    _kept[topic] = read
+    return read
 
 
-def _read(topic: str) -> Document:
+def _read(topic: str) -> tuple[Document, Freshness]:
     job_id = job_of_topic(topic)
-    return services.cluster_document() if job_id is None else services.job_document(job_id)
+    return services.read_cluster() if job_id is None else services.read_job(job_id)

@@ -164,7 +164,7 @@ def _database_answers() -> bool:
 
 def _redis_answers() -> bool:
     try:
-        bus.client().ping()
+        bus.ping()
     except redis.RedisError as error:
         logger.warning("Redis does not answer: %s", error)
         return False

@@ -27,12 +27,11 @@ def live_redis(settings: Settings, redis_url: str) -> Iterator[str]:
     settings.CHANNEL_LAYERS = {
         "default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [redis_url]}}
     }
-    bus.client.cache_clear()
+    bus.disconnect()
     channel_layers.backends.clear()
     bus.client().flushall()
     yield redis_url
-    bus.client().close()
-    bus.client.cache_clear()
+    bus.disconnect()
     channel_layers.backends.clear()
 
 

@@ -92,6 +92,20 @@ def test_the_demo_moves(stack: Stack) -> None:
             assert psutil.pid_exists(subtask["pid"])
 
 
+def test_a_frozen_jobmanager_is_told_within_five_seconds(stack: Stack) -> None:
+    wait_until(lambda: not stack.live(DEMO)["freshness"]["is_stale"], 10, "a live document")
+    pid = stack.pid_of("jobmanager")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: bool(stack.live(DEMO)["freshness"]["is_stale"]), 5, "the document calls itself old")
+        told = stack.live(DEMO)["freshness"]
+        assert told["source"] == "live" and told["age_ms"] > 3_000
+        assert told["reason"].startswith("The jobmanager has not been heard of for")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: not stack.live(DEMO)["freshness"]["is_stale"], 10, "a live document again")
+
+
 def test_secrets_are_their_owners_only_and_not_in_the_slots_environment(stack: Stack) -> None:
     for name in ("admin-token", "secret-key", "redis-url"):
         assert (stack.home / name).stat().st_mode & 0o077 == 0, name

@@ -209,12 +209,11 @@ def test_what_could_not_be_told_is_told_when_redis_is_back(rig: Rig, settings: A
     url = settings.REDIS_URL
     rig.deploy()
     wait_until(lambda: rig.context.started == ["job-0-0"], 5, "the stage's start")
-    bus.client().close()
-    bus.client.cache_clear()
+    bus.disconnect()
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     rig.context.cancelJobGroup("job-0-0")
     wait_until(lambda: not rig.manager._running, 5, "the stage's end")
-    bus.client.cache_clear()
+    bus.disconnect()
     settings.REDIS_URL = url
     rig.manager.report()
     assert [event["type"] for event in rig.events()] == ["stage_ended", "heartbeat"]

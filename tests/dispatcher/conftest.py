@@ -20,9 +20,9 @@ __all__ = ["alice", "anonymous", "api", "no_failed_logins", "oscar", "victor"]
 def no_redis(settings: Settings) -> Iterator[None]:
     """Nobody listens on port 1: connecting fails at once."""
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    bus.client.cache_clear()
+    bus.disconnect()
     yield
-    bus.client.cache_clear()
+    bus.disconnect()
 
 
 @pytest.fixture

@@ -54,11 +54,11 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def reporting(no_redis: None, settings: Settings, redis_url: str, job: Job) -> Iterator[Job]:
     """A running job of which the sink's subtasks have reported."""
     settings.REDIS_URL = redis_url
-    bus.client.cache_clear()
+    bus.disconnect()
     bus.client().flushall()
     bus.put_fields(bus.METRICS_KEY.format(job.id), metric_fields(TASKS), bus.METRICS_EXPIRY_S)
     yield job
-    bus.client().close()
+    bus.disconnect()
 
 
 @pytest.fixture

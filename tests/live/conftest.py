@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -41,14 +44,29 @@ def bus_redis(redis_url: str, settings: Settings) -> Iterator[redis.Redis]:
     config = {**layer["CONFIG"], "hosts": [{**host, "address": redis_url}]}
     settings.CHANNEL_LAYERS = {"default": {**layer, "CONFIG": config}}
     channel_layers.backends.clear()
-    bus.client.cache_clear()
+    bus.disconnect()
     documents._kept.clear()
     client = bus.client()
     client.flushall()
     yield client
-    client.close()
-    bus.client.cache_clear()
+    bus.disconnect()
     channel_layers.backends.clear()
+
+
+@pytest.fixture
+def frozen(bus_redis: redis.Redis) -> Callable[[], AbstractContextManager[None]]:
+    """Stops the Redis server for a block: it takes connections, and answers nothing."""
+    pid = int(bus_redis.info("server")["process_id"])
+
+    @contextmanager
+    def freeze() -> Iterator[None]:
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    return freeze
 
 
 @pytest.fixture

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from rest_framework.test import APIClient
 from backend.cluster import bus
 from backend.cluster.models import Job
 from tests.dispatcher import rows
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("bus_redis")
 
@@ -46,7 +50,9 @@ def test_the_live_document_is_redis_and_then_sqls(api: APIClient, job: Job, bus_
 
 
 def test_a_text_that_is_no_proper_one_does_not_break_the_answer(api: APIClient, job: Job) -> None:
-    bus.put_document(bus.JOB_KEY.format(job.id), {"id": job.id, "name": "half \ud83c", "version": 9, "now": 1})
+    bus.put_document(
+        bus.JOB_KEY.format(job.id), {"id": job.id, "state": "RUNNING", "name": "half \ud83c", "version": 9}
+    )
     assert api.get(f"/api/v1/jobs/{job.id}/live").json()["name"] == "half \ud83c"
 
 
@@ -54,6 +60,42 @@ def test_the_cluster_document(api: APIClient, job: Job) -> None:
     rows.taskmanager()
     cluster = api.get("/api/v1/cluster").json()
     assert (cluster["slots_total"], cluster["jobs"][0]["id"]) == (4, job.id)
+
+
+def test_documents_say_how_old_they_are(api: APIClient, job: Job, bus_redis: redis.Redis) -> None:
+    path = f"/api/v1/jobs/{job.id}/live"
+    assert api.get(path).json()["freshness"] == {
+        "age_ms": None, "source": "database", "is_stale": True, "reason": "No jobmanager has been heard of.",
+    }  # fmt: skip
+    bus.put_document(bus.JOB_KEY.format(job.id), {**(job.document or {}), "state": "RUNNING"})
+    bus.put_document(bus.CLUSTER_KEY, {"version": 1, "now": 1}, bus.EXPIRY_S)
+    fresh = api.get(path).json()["freshness"]
+    assert (fresh["source"], fresh["is_stale"]) == ("live", False) and 0 <= fresh["age_ms"] < 3_000
+    assert not api.get("/api/v1/cluster").json()["freshness"]["is_stale"]
+    bus_redis.pexpire(bus.CLUSTER_KEY, bus.EXPIRY_S * 1000 - 25_000)
+    assert api.get(path).json()["freshness"]["reason"] == "The jobmanager has not been heard of for 25 s."
+    assert api.get("/api/v1/cluster").json()["freshness"]["source"] == "database"
+
+
+def test_a_frozen_redis_takes_no_route_down(
+    api: APIClient, job: Job, frozen: Callable[[], AbstractContextManager[None]]
+) -> None:
+    bus.put_document(bus.JOB_KEY.format(job.id), {**(job.document or {}), "state": "FAILING"})
+    with frozen():
+        began = time.monotonic()
+        for path in ("cluster", f"jobs/{job.id}/live", f"jobs/{job.id}/operations"):
+            assert api.get(f"/api/v1/{path}").status_code == 200
+        for path in ("overview", "jobs/overview", f"jobs/{job.id}", f"jobs/{job.id}/accumulators", "taskmanagers"):
+            assert api.get(f"/v1/{path}").status_code == 200
+        # one of them waited for Redis, the others did not
+        assert time.monotonic() - began < 3 * bus.READ_TIMEOUT_S
+        answer = api.get(f"/api/v1/jobs/{job.id}/live").json()
+        assert answer["state"] == "RUNNING"
+        assert answer["freshness"] == {
+            "age_ms": None, "source": "database", "is_stale": True, "reason": "Redis does not answer.",
+        }  # fmt: skip
+        assert api.get("/readyz").json() == {"database": "ok", "redis": "unreachable"}
+    wait_until(lambda: api.get(f"/api/v1/jobs/{job.id}/live").json()["state"] == "FAILING", 5, "Redis")
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def cookie(alice: User) -> tuple[bytes, bytes]:
 @pytest.fixture
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same connection, with less time between its messages."""
-    pace = Pace(between_changes_s=0.05, tick_s=0.2, look_anyway_s=60.0, check_user_s=0.1, send_timeout_s=0.3)
+    pace = Pace(between_changes_s=0.05, tick_s=0.2, check_user_s=0.1, send_timeout_s=0.3)
     monkeypatch.setattr(LiveConsumer.__init__, "__defaults__", (pace,))
 
 
@@ -91,6 +91,11 @@ async def publish(job: Job, **changes: Any) -> dict[str, Any]:
     await asyncio.to_thread(bus.put_document, bus.JOB_KEY.format(job.id), document)
     await hint(f"job:{job.id}", document["version"])
     return document
+
+
+async def beat() -> None:
+    """What the jobmanager does twice a second."""
+    await asyncio.to_thread(bus.put_document, bus.CLUSTER_KEY, {"version": 1, "now": 1}, bus.EXPIRY_S)
 
 
 async def hint(topic: str, version: int) -> None:
@@ -219,7 +224,7 @@ async def test_after_unsubscribing_there_are_ticks_only(
 async def test_a_lost_hint_costs_time_only(
     connect: Connect, cookie: tuple[bytes, bytes], job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pace = Pace(between_changes_s=0.05, tick_s=0.1, look_anyway_s=0.3)
+    pace = Pace(between_changes_s=0.05, tick_s=0.1)
     monkeypatch.setattr(LiveConsumer.__init__, "__defaults__", (pace,))
     connection = await connect(ORIGIN, cookie)
     await connection.send_json({"type": "subscribe", "topic": f"job:{job.id}"})
@@ -247,6 +252,76 @@ async def test_a_job_that_is_deleted_is_gone(
     await database_sync_to_async(Job.objects.all().delete)()
     await hint(topic, version + 1)
     assert await receive(connection, "gone") == {"type": "gone", "topic": topic}
+
+
+# --- how old it is ----------------------------------------------------------------------------------------------------
+
+
+async def _until(connection: WebSocket, topic: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The first freshness of a topic, in a message of any kind, of which that holds."""
+    async with asyncio.timeout(5):
+        while True:
+            message = await connection.receive_json()
+            told = message["freshness"].get(topic) if message["type"] == "tick" else message["freshness"]
+            if told is not None and holds(told):
+                return dict(told)
+
+
+async def test_ticks_tell_of_a_jobmanager_that_is_silent(
+    connect: Connect, cookie: tuple[bytes, bytes], job: Job, fast: None, bus_redis: redis.Redis
+) -> None:
+    topic = f"job:{job.id}"
+    await publish(job)
+    await beat()
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_json({"type": "subscribe", "topic": topic})
+    live = await _until(connection, topic, lambda told: True)
+    assert live["source"] == "live" and not live["is_stale"] and live["age_ms"] < 3_000
+    # twelve seconds without a beat, by the clock of Redis
+    await asyncio.to_thread(bus_redis.pexpire, bus.CLUSTER_KEY, bus.EXPIRY_S * 1000 - 12_000)
+    stale = await _until(connection, topic, lambda told: told["is_stale"])
+    assert stale["reason"] == "The jobmanager has not been heard of for 12 s."
+    await beat()
+    assert (await _until(connection, topic, lambda told: not told["is_stale"]))["age_ms"] < 3_000
+
+
+async def test_a_frozen_redis_is_told_and_what_was_read_before_stays(
+    connect: Connect, cookie: tuple[bytes, bytes], job: Job, fast: None, frozen: Callable[[], Any]
+) -> None:
+    topic = f"job:{job.id}"
+    published = await publish(job, version=(job.document or {})["version"] + 5)
+    await beat()
+    connection = await connect(ORIGIN, cookie)
+    await connection.send_json({"type": "subscribe", "topic": topic})
+    assert (await receive(connection, "snapshot"))["version"] == published["version"]
+    with frozen():
+        stale = await _until(connection, topic, lambda told: told["is_stale"])
+        assert stale["source"] == "kept" and stale["reason"].startswith("Redis does not answer.")
+        # what changes now is in the database only
+        await database_sync_to_async(_fail)(job, published["version"] + 1)
+        assert (await receive(connection, "change"))["patch"]["state"] == "FAILING"
+    assert (await _until(connection, topic, lambda told: told["source"] == "live"))["age_ms"] is not None
+
+
+async def test_a_topic_can_be_subscribed_to_while_redis_is_frozen(
+    connect: Connect, cookie: tuple[bytes, bytes], job: Job, fast: None, frozen: Callable[[], Any]
+) -> None:
+    connection = await connect(ORIGIN, cookie)
+    with frozen():
+        await connection.send_json({"type": "subscribe", "topic": f"job:{job.id}"})
+        snapshot = await receive(connection, "snapshot")
+        assert snapshot["data"]["state"] == "RUNNING" and snapshot["freshness"]["source"] == "database"
+        assert snapshot["freshness"]["is_stale"]
+    version = snapshot["version"]
+    await publish(job, version=version + 1)
+    assert (await receive(connection, "change"))["version"] == version + 1
+
+
+def _fail(job: Job, version: int) -> None:
+    """What the jobmanager saves on a change of state."""
+    Job.objects.filter(id=job.id).update(
+        state="FAILING", document={**(job.document or {}), "state": "FAILING", "version": version}
+    )
 
 
 # --- clients that behave badly ----------------------------------------------------------------------------------------

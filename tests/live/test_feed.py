@@ -7,10 +7,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.live.feed import Feed, group_of, is_topic, job_of_topic
+from backend.cluster.freshness import Freshness, Source
+from backend.live.feed import Feed, group_of, is_topic, job_of_topic, tick_message
 from backend.live.merge_patch import apply_merge_patch, merge_patch
 
 _LEAVES = st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.none() | st.integers(), max_size=3)
+FRESH = Freshness(Source.LIVE, 400)
 _DOCUMENTS = st.dictionaries(
     st.sampled_from("abcd"),
     st.recursive(_LEAVES, lambda inner: st.dictionaries(st.sampled_from("abcd"), inner, max_size=3)),
@@ -33,19 +35,28 @@ def test_the_patches_of_the_rfc() -> None:
 
 def test_a_feed_begins_with_a_snapshot_and_goes_on_with_numbered_changes() -> None:
     feed = Feed("cluster")
-    assert feed.next_message({"version": 3, "a": 1}) == {
-        "type": "snapshot", "topic": "cluster", "version": 3, "data": {"version": 3, "a": 1},
-    }  # fmt: skip
-    assert feed.next_message({"version": 7, "a": 2}) == {
-        "type": "change", "topic": "cluster", "from": 3, "version": 7, "patch": {"version": 7, "a": 2},
-    }  # fmt: skip
-    assert feed.next_message({"version": 7, "a": 2}) is None
+    assert feed.next_message({"version": 3, "a": 1}, FRESH) == {
+        "type": "snapshot",
+        "topic": "cluster",
+        "version": 3,
+        "freshness": FRESH.to_json(),
+        "data": {"version": 3, "a": 1},
+    }
+    assert feed.next_message({"version": 7, "a": 2}, FRESH) == {
+        "type": "change",
+        "topic": "cluster",
+        "from": 3,
+        "version": 7,
+        "freshness": FRESH.to_json(),
+        "patch": {"version": 7, "a": 2},
+    }
+    assert feed.next_message({"version": 7, "a": 2}, FRESH) is None
 
 
 def test_a_version_that_goes_back_starts_over() -> None:
     feed = Feed("cluster")
-    feed.next_message({"version": 7})
-    message = feed.next_message({"version": 2})
+    feed.next_message({"version": 7}, FRESH)
+    message = feed.next_message({"version": 2}, FRESH)
     assert message is not None and message["type"] == "snapshot"
     feed.hint(3)
     assert feed.is_due
@@ -53,7 +64,7 @@ def test_a_version_that_goes_back_starts_over() -> None:
 
 def test_hints_of_what_was_sent_are_no_reason_to_look() -> None:
     feed = Feed("cluster")
-    feed.next_message({"version": 7})
+    feed.next_message({"version": 7}, FRESH)
     feed.hint(7)
     assert not feed.is_due
     feed.hint(8)
@@ -67,3 +78,12 @@ def test_topics() -> None:
     assert group_of(job) == "job." + "0" * 32
     for other in ("", "jobs", "job:", "job:zz", "job:" + "0" * 33, "job:" + "A" * 32, None, 7, ["cluster"]):
         assert not is_topic(other)
+
+
+def test_a_tick_says_how_old_the_document_of_every_topic_is() -> None:
+    cluster, job = Feed("cluster"), Feed("job:" + "a" * 32)
+    cluster.next_message({"version": 7}, FRESH)
+    assert tick_message([cluster, job], 5)["freshness"] == {"cluster": FRESH.to_json()}
+    cluster.next_message({"version": 7}, FRESH.after(12_000))
+    [told] = tick_message([cluster], 6)["freshness"].values()
+    assert told["is_stale"] and told["age_ms"] == 12_400

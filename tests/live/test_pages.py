@@ -122,7 +122,7 @@ def test_the_process_is_ready_when_database_and_redis_answer(client: Client, bus
 @pytest.mark.django_db
 def test_the_process_is_not_ready_without_redis(client: Client, settings: Settings) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    bus.client.cache_clear()
+    bus.disconnect()
     answer = client.get("/readyz")
-    bus.client.cache_clear()
+    bus.disconnect()
     assert (answer.status_code, answer.json()["redis"]) == (503, "unreachable")
