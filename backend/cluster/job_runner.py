@@ -34,6 +34,7 @@ from runtime.graph.plan import job_plan
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import JobMasterEvent
 from runtime.jobmaster.execution_graph import ExecutionGraph
+from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.rescaling import rescaled
 from runtime.jobmaster.status import JobStatusSnapshot, TaskSnapshot
 from runtime.jobmaster.storage_worker import CheckpointHome
@@ -44,6 +45,8 @@ ANSWERS_TIMEOUT_MS = 5_000
 """How long the end of a job waits for the answers to what was asked of it: a stop and its savepoint are saved together.
 The machine answers at the end itself; this is for one that broke."""
 SQL_RETRY_S = 1.0
+CLOCK_JITTER_MS = 50.0
+"""By less than that the two clocks do not drift apart between two readings: it is the time that passes between them."""
 
 Document = dict[str, Any]
 
@@ -63,6 +66,7 @@ class JobRunner:
         clock: for all deadlines.
         first_attempt: number of the first attempt here; earlier leaders had lower ones, and it is in SQL.
         exceptions: what is known of earlier attempts, newest first.
+        failures: how many there were; `exceptions` may hold the newest only.
 
     Raises:
         ConfigurationError: an option of the job cannot be read.
@@ -81,6 +85,7 @@ class JobRunner:
         clock: Clock,
         first_attempt: Attempt,
         exceptions: list[Document],
+        failures: int,
     ) -> None:
         self.job = job
         self._graph = graph
@@ -93,8 +98,14 @@ class JobRunner:
         self._ended_ms: float | None = None
         self._restarts_before = job.restarts
         self._parallelism = {v.vertex_id: v.parallelism for v in graph.vertices}
-        self._live = LiveDocument(job, graph, exceptions)
+        self._live = LiveDocument(job, graph, exceptions, failures)
+        #: before this leader took it
+        self._has_run = "RUNNING" in job.state_times
+        #: from the machine's monotonic times to the wall clock's
+        self._offset_ms = clock.now_ms() - clock.monotonic_ms()
         self._locations: dict[Attempt, dict[SlotId, str]] = {}
+        #: of this leader, as last observed
+        self._failures = 0
         self._broken: BaseException | None = None
         self._begun = False
         self._abandoned = False
@@ -169,7 +180,7 @@ class JobRunner:
     def observe(self) -> bool:
         """Bring the row up to date with the machine; returns whether anything but numbers has changed."""
         job = self.job
-        before = (job.state, job.attempt, job.restarts, job.waiting_for, len(self.exceptions()))
+        before = (job.state, job.attempt, job.restarts, job.waiting_for, self._failures)
         if job.is_terminal:
             return False
         snapshot = self._driver.status()
@@ -181,10 +192,11 @@ class JobRunner:
             job.failure = {"message": f"the JobMaster broke: {self._broken!r}", "stacktrace": "", "timestamp": now}
             job.state_times = job.state_times | {"FAILED": now}
         else:
-            job.state = snapshot.state.value
-            offset = now - self._clock.monotonic_ms()
-            entered = {state.value: int(since + offset) for state, since in snapshot.state_since_ms.items()}
-            job.state_times = job.state_times | _settled(job.state_times, entered)
+            is_new = snapshot.state is not JobState.CREATED or not self._has_run
+            job.state = snapshot.state.value if is_new else JobState.RESTARTING.value
+            offset_ms = self._wall_offset_ms()
+            entered = {state.value: round(since + offset_ms) for state, since in snapshot.state_since_ms.items()}
+            job.state_times = job.state_times | entered
         job.attempt = max(snapshot.attempt, self._first_attempt)
         self._note_parallelism(snapshot.parallelism)
         job.restarts = self._restarts_before + snapshot.restarts
@@ -194,7 +206,8 @@ class JobRunner:
         entries = self.exceptions()
         if job.state == "FAILED" and job.failure is None and entries:
             job.failure = {name: entries[0][name] for name in ("message", "stacktrace", "timestamp")}
-        return before != (job.state, job.attempt, job.restarts, job.waiting_for, len(entries))
+        self._failures = snapshot.failures
+        return before != (job.state, job.attempt, job.restarts, job.waiting_for, self._failures)
 
     @property
     def disowns_checkpoints(self) -> bool:
@@ -204,7 +217,13 @@ class JobRunner:
     def document(self) -> Document:
         """The live document as of now."""
         snapshot = self._driver.status()
-        return self._live.build(snapshot, self._placements(snapshot), self._clock.now_ms(), self.exceptions())
+        return self._live.build(
+            snapshot,
+            self._placements(snapshot),
+            self._clock.now_ms(),
+            self._exceptions(snapshot),
+            self._wall_offset_ms(),
+        )
 
     def tasks(self) -> Sequence[TaskSnapshot]:
         """The tasks of the current attempt, with all that they have reported."""
@@ -216,13 +235,7 @@ class JobRunner:
 
     def exceptions(self) -> list[Document]:
         """Failures since this leader took the job, newest first."""
-        snapshot = self._driver.status()
-        offset = self._clock.now_ms() - self._clock.monotonic_ms()
-        self._note_locations(snapshot)
-        return [
-            exception_document(e, int(e.timestamp_ms + offset), self._locations.get(e.attempt, {}))
-            for e in reversed(snapshot.exceptions)
-        ]
+        return self._exceptions(self._driver.status())
 
     # --- threads of the job -------------------------------------------------------------------------------------------
 
@@ -260,6 +273,21 @@ class JobRunner:
         return False
 
     # --- small things -------------------------------------------------------------------------------------------------
+
+    def _exceptions(self, snapshot: JobStatusSnapshot) -> list[Document]:
+        self._note_locations(snapshot)
+        offset_ms = self._wall_offset_ms()
+        return [
+            exception_document(e, round(e.timestamp_ms + offset_ms), self._locations.get(e.attempt, {}))
+            for e in reversed(snapshot.exceptions)
+        ]
+
+    def _wall_offset_ms(self) -> float:
+        """How far the wall clock is ahead of the monotonic one, without the jitter of reading one after the other."""
+        offset_ms = self._clock.now_ms() - self._clock.monotonic_ms()
+        if abs(offset_ms - self._offset_ms) > CLOCK_JITTER_MS:
+            self._offset_ms = offset_ms
+        return self._offset_ms
 
     def _may_end(self) -> bool:
         """Whether all that was asked of the job is answered."""
@@ -306,8 +334,3 @@ class JobRunner:
                 known[slot.slot] = f"{slot.host}:{slot.pid}"
         for attempt in sorted(self._locations)[:-20]:
             del self._locations[attempt]
-
-
-def _settled(before: Mapping[str, int], entered: Mapping[str, int]) -> dict[str, int]:
-    """State times without the jitter of two clocks read one after the other."""
-    return {state: before[state] if abs(before.get(state, 0) - at) < 50 else at for state, at in entered.items()}

@@ -29,7 +29,7 @@ from backend.cluster.job_runner import JobRunner
 from backend.cluster.job_store import JobStore
 from backend.cluster.leadership import take_leadership
 from backend.cluster.leftovers import Leftovers
-from backend.cluster.live_document import planned_document, told_document
+from backend.cluster.live_document import newest_failure, planned_document, told_document
 from backend.cluster.models import Job, Operation, TaskManager
 from backend.cluster.resource_manager import KnownTaskManager, ResourceManager
 from backend.cluster.slot_pool import StageKey
@@ -214,11 +214,12 @@ class JobManager:
                 self._clock,
                 first_attempt,
                 self._store.known_exceptions(job),
+                job.exceptions.count(),
             )
         except (GraphFormatError, ConfigurationError, RescaleError, CheckpointStorageError) as error:
             self._end_without_run(job, "FAILED", str(error))
             return
-        job.state, job.attempt = "CREATED", first_attempt
+        job.state, job.attempt = "RESTARTING" if "RUNNING" in job.state_times else "CREATED", first_attempt
         # before anything of the attempt runs: no later leader may use its number
         self._store.record_attempt(job.id, first_attempt)
         self._runners[job.id] = runner
@@ -245,6 +246,9 @@ class JobManager:
             "end_time": now,
             "duration": now - job.created_at,
             "waiting_for": "",
+            "failure": newest_failure(known),
+            "failures": document.get("failures", 0) + len(failures),
+            "next_attempt_at": -1,
             "exceptions": known,
             "version": max(now, document.get("version", 0) + 1),
         }

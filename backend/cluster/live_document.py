@@ -1,14 +1,14 @@
 """The live document of a job: what REST, WebSocket and page show of it. Made by the jobmanager of its machine's status.
 
-Pure, except that a `LiveDocument` remembers when it first saw tasks in a state. Times are epoch ms; `version` grows
-with every change of anything but the clock, also from one jobmanager to the next (it starts at the wall-clock time).
+Pure, except that a `LiveDocument` remembers the document before. Times are epoch ms; `version` grows with every change
+of anything but the clock, also from one jobmanager to the next (it starts at the wall-clock time).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from runtime.checkpoint.statistics import CheckpointsSnapshot
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
-from runtime.core.ids import Attempt, SlotId, TaskId
+from runtime.core.ids import SlotId, TaskId
 from runtime.graph.job_graph import JobGraph, JobVertex
 from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, TaskSnapshot
 from runtime.task.messages import FailureInfo, TaskState
@@ -64,18 +64,18 @@ class LiveDocument:
     Args:
         job: its row.
         graph: its graph.
-        exceptions: entries of earlier leaders, newest first.
+        exceptions: entries of earlier leaders, the newest ones and these first.
+        failures: how many there were under earlier leaders; None = those that `exceptions` holds.
     """
 
-    def __init__(self, job: Job, graph: JobGraph, exceptions: Sequence[Document] = ()) -> None:
+    def __init__(
+        self, job: Job, graph: JobGraph, exceptions: Sequence[Document] = (), failures: int | None = None
+    ) -> None:
         self._job = job
         self._graph = graph
         self._earlier = list(exceptions)
+        self._earlier_failures = len(exceptions) if failures is None else failures
         self._last: Document = {}
-        #: what the times are of
-        self._attempts: dict[TaskId, Attempt] = {}
-        self._started: dict[TaskId, int] = {}
-        self._ended: dict[TaskId, int] = {}
         self._inputs = {v.vertex_id: graph.in_edges(v.vertex_id) for v in graph.vertices}
         self._feeding = {edge.source for edge in graph.edges}
 
@@ -85,6 +85,7 @@ class LiveDocument:
         placements: Mapping[SlotId, Placement],
         now: int,
         exceptions: Sequence[Document] = (),
+        offset_ms: float = 0.0,
     ) -> Document:
         """The document as of now.
 
@@ -93,17 +94,13 @@ class LiveDocument:
             placements: of the current attempt's slots.
             now: wall-clock time, epoch ms.
             exceptions: of this leader, newest first.
+            offset_ms: of the wall clock from the snapshot's monotonic one.
         """
         tasks = {t.task: t for t in snapshot.tasks} if snapshot is not None else {}
         parallelism = snapshot.parallelism if snapshot is not None else {}
-        for task in tasks.values():
-            if self._attempts.get(task.task) != task.attempt:
-                self._attempts[task.task] = task.attempt
-                self._started.pop(task.task, None)
-                self._ended.pop(task.task, None)
-        self._note_times(tasks.values(), now)
         job = self._job
         end = -1 if job.ended_at is None else job.ended_at
+        known = [*exceptions, *self._earlier]
         document: Document = {
             "id": job.id,
             "name": job.name,
@@ -116,10 +113,13 @@ class LiveDocument:
             "parallelism": job.parallelism,
             "max_parallelism": max(v.max_parallelism for v in self._graph.vertices),
             "vertices": [
-                self._vertex(v, parallelism.get(v.vertex_id, v.parallelism), tasks, placements, now)
+                self._vertex(v, parallelism.get(v.vertex_id, v.parallelism), tasks, placements, now, offset_ms)
                 for v in self._graph.vertices
             ],
-            "exceptions": [*exceptions, *self._earlier],
+            "failure": newest_failure(known),
+            "failures": self._earlier_failures + (0 if snapshot is None else snapshot.failures),
+            "next_attempt_at": _epoch(None if snapshot is None else snapshot.next_attempt_ms, offset_ms),
+            "exceptions": known,
             "checkpoints": (
                 checkpoints_document(CheckpointsSnapshot(settings_of(self._graph)))
                 if snapshot is None
@@ -132,13 +132,6 @@ class LiveDocument:
         self._last = document | clock
         return self._last
 
-    def _note_times(self, tasks: Iterable[TaskSnapshot], now: int) -> None:
-        for task in tasks:
-            if task.state not in (TaskState.CREATED, TaskState.SCHEDULED):
-                self._started.setdefault(task.task, now)
-            if task.state.is_terminal:
-                self._ended.setdefault(task.task, now)
-
     def _vertex(
         self,
         vertex: JobVertex,
@@ -146,11 +139,12 @@ class LiveDocument:
         tasks: Mapping[TaskId, TaskSnapshot],
         placements: Mapping[SlotId, Placement],
         now: int,
+        offset_ms: float,
     ) -> Document:
         inputs = self._inputs[vertex.vertex_id]
         ids = [TaskId(vertex.vertex_id, index) for index in range(parallelism)]
-        subtasks = [self._subtask(task, tasks.get(task), placements, not inputs, now) for task in ids]
-        ended = [self._ended[task] for task in ids if task in self._ended]
+        subtasks = [self._subtask(task, tasks.get(task), placements, not inputs, now, offset_ms) for task in ids]
+        ends = [subtask["end_time"] for subtask in subtasks]
         return {
             "id": vertex.vertex_id,
             "name": vertex.name,
@@ -163,8 +157,8 @@ class LiveDocument:
             "is_source": not inputs,
             "is_sink": vertex.vertex_id not in self._feeding,
             "operators": [{"name": operator.name, "uid": operator.uid} for operator in vertex.operators],
-            "start_time": min((self._started[task] for task in ids if task in self._started), default=-1),
-            "end_time": max(ended) if len(ended) == len(ids) else -1,
+            "start_time": min((s["start_time"] for s in subtasks if s["start_time"] >= 0), default=-1),
+            "end_time": -1 if -1 in ends else max(ends),
             "metrics": vertex_metrics([subtask["metrics"] for subtask in subtasks], now),
             "subtasks": subtasks,
         }
@@ -176,6 +170,7 @@ class LiveDocument:
         placements: Mapping[SlotId, Placement],
         is_source: bool,
         now: int,
+        offset_ms: float,
     ) -> Document:
         place = None if snapshot is None else placements.get(snapshot.slot)
         return {
@@ -186,8 +181,8 @@ class LiveDocument:
             "taskmanager": "" if place is None else place.taskmanager,
             "host": "" if place is None else place.host,
             "pid": None if place is None else place.pid,
-            "start_time": self._started.get(task, -1),
-            "end_time": self._ended.get(task, -1),
+            "start_time": _epoch(None if snapshot is None else snapshot.started_ms, offset_ms),
+            "end_time": _epoch(None if snapshot is None else snapshot.ended_ms, offset_ms),
             "metrics": task_metrics(snapshot, is_source, now),
         }
 
@@ -271,6 +266,16 @@ def exception_document(entry: ExceptionEntry, timestamp: int, locations: Mapping
     }
 
 
+def newest_failure(exceptions: Sequence[Document]) -> Document | None:
+    """Why the job failed last, in short; None: it never has.
+
+    Args:
+        exceptions: its failures, newest first.
+    """
+    names = ("timestamp", "name", "message", "task_name", "attempt")
+    return {name: exceptions[0][name] for name in names} if exceptions else None
+
+
 def error_name(failure: FailureInfo) -> str:
     """The error's class, which ends a Python traceback; failures that are no exceptions have a name of ours."""
     for line in reversed(failure.traceback.strip().splitlines()):
@@ -291,6 +296,11 @@ def _number(value: object) -> float:
 
 def _whole(value: object) -> int:
     return round(_number(value))
+
+
+def _epoch(monotonic_ms: float | None, offset_ms: float) -> int:
+    """A time of the machine's clock as epoch ms; -1 for None."""
+    return -1 if monotonic_ms is None else round(monotonic_ms + offset_ms)
 
 
 def _watermark(watermark: int, now: int) -> Document:

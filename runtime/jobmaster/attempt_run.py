@@ -61,6 +61,10 @@ class AttemptRun:
         self._released: set[int] = set()
         self._killed: set[SlotId] = set()
 
+    def at(self, now_ms: float) -> None:
+        """Set the time, before each event of the machine."""
+        self.execution.now_ms = now_ms
+
     @property
     def regions(self) -> Sequence[Region]:
         return self.execution.regions
@@ -89,8 +93,10 @@ class AttemptRun:
         return attempt == self.attempt_of(slot)
 
     def task_snapshots(self) -> tuple[TaskSnapshot, ...]:
-        tasks = self.tasks.values()
-        return tuple(TaskSnapshot(t.task, t.name, t.slot, t.state, t.metrics, self.attempt_of(t.slot)) for t in tasks)
+        return tuple(
+            TaskSnapshot(t.task, t.name, t.slot, t.state, t.metrics, self.attempt_of(t.slot), t.started_ms, t.ended_ms)
+            for t in self.tasks.values()
+        )
 
     def slot_snapshots(self) -> tuple[SlotSnapshot, ...]:
         return tuple(SlotSnapshot(e.slot, e.status, e.pid, e.host) for e in self.slots.entries())

@@ -56,6 +56,10 @@ class ExecutionTask:
     failure: FailureInfo | None = None
     metrics: Mapping[str, object] = field(default_factory=dict)
     """Latest that the slot reported."""
+    started_ms: float | None = None
+    """When it was deployed; None = not yet."""
+    ended_ms: float | None = None
+    """When it reached a terminal state; None = not yet."""
 
 
 class ExecutionGraph:
@@ -68,6 +72,8 @@ class ExecutionGraph:
     def __init__(self, graph: JobGraph, attempt: Attempt) -> None:
         self.graph = graph
         self.attempt = attempt
+        #: monotonic; what transitions are dated with
+        self.now_ms = 0.0
         self._vertices = {v.vertex_id: v for v in graph.vertices}
         self._in_edges = {v.vertex_id: graph.in_edges(v.vertex_id) for v in graph.vertices}
         self._out_edges = {v.vertex_id: graph.out_edges(v.vertex_id) for v in graph.vertices}
@@ -117,6 +123,10 @@ class ExecutionGraph:
         if current.state.is_terminal or (not state.is_terminal and _ORDER[state] <= _ORDER[current.state]):
             return False
         current.state = state
+        if state is TaskState.DEPLOYING:
+            current.started_ms = self.now_ms
+        elif state.is_terminal:
+            current.ended_ms = self.now_ms
         return True
 
     def all_in(self, states: Collection[TaskState], slots: Iterable[SlotId] | None = None) -> bool:
@@ -137,6 +147,7 @@ class ExecutionGraph:
         """The tasks of these slots are to run again, from CREATED."""
         for task in self.tasks_of(slots):
             task.state, task.failure, task.metrics = TaskState.CREATED, None, {}
+            task.started_ms = task.ended_ms = None
 
     def deployments(
         self, slot: SlotId, restore: Mapping[TaskId, TaskRestore] | None = None

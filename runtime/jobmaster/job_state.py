@@ -10,7 +10,7 @@ class JobState(enum.Enum):
     """Values are the names that Flink's REST API and `JobStatus` use."""
 
     CREATED = "CREATED"
-    """Slots are being asked for and tasks deployed."""
+    """Slots are being asked for and tasks deployed, for the first time."""
     RUNNING = "RUNNING"
     """Every task runs or has finished."""
     FAILING = "FAILING"
@@ -19,8 +19,8 @@ class JobState(enum.Enum):
     CANCELED = "CANCELED"
     FINISHED = "FINISHED"
     RESTARTING = "RESTARTING"
-    """The failed attempt is over; the next one waits for its delay. Or: the job is being redeployed on purpose. Or:
-    some regions are being restarted, while the others go on."""
+    """The failed attempt is over; the next one waits for its delay, asks for slots, and is deployed, until every task
+    runs. Or: the job is being redeployed on purpose. Or: some regions are being restarted, while the others go on."""
 
     @property
     def is_terminal(self) -> bool:
@@ -42,7 +42,7 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     JobState.RUNNING: frozenset({JobState.FINISHED, JobState.FAILING, JobState.CANCELLING, JobState.RESTARTING}),
     JobState.FAILING: frozenset({JobState.RESTARTING, JobState.FAILED, JobState.CANCELLING}),
     JobState.CANCELLING: frozenset({JobState.CANCELED}),
-    JobState.RESTARTING: frozenset({JobState.CREATED, JobState.RUNNING, JobState.FAILING, JobState.CANCELLING}),
+    JobState.RESTARTING: frozenset({JobState.RUNNING, JobState.FAILING, JobState.CANCELLING}),
     JobState.FAILED: frozenset(),
     JobState.CANCELED: frozenset(),
     JobState.FINISHED: frozenset(),

@@ -173,6 +173,7 @@ class JobMasterMachine:
         """
         self._now_ms = max(self._now_ms, now_ms)
         self._actions = []
+        self._run.at(self._now_ms)
         self._checkpoints.at(self._now_ms, int(now_ms) if wall_ms is None else wall_ms)
         match event:
             case Tick():
@@ -237,6 +238,8 @@ class JobMasterMachine:
             parallelism={v.vertex_id: v.parallelism for v in self.graph.vertices},
             restored_from=self._checkpoints.report,
             waiting_for="" if self.state.is_terminal else self._waiting_for,
+            failures=self._exceptions.count,
+            next_attempt_ms=self._next_attempt_ms,
             leaves_checkpoints=self._checkpoints.are_left_alone,
         )
 
@@ -261,8 +264,7 @@ class JobMasterMachine:
             return
         self._regions.check_invariants()
         require(self.phase is Phase.STARTED or not self._regions, "a region restarts beside the job")
-        is_restarting = self.phase is Phase.STARTED and self.state is JobState.RESTARTING
-        require(is_restarting == bool(self._regions), "no region restarts, or the job does not say so")
+        require(self.state is JobState.RESTARTING or not self._regions, "the job does not say that a region restarts")
         if self.phase in (Phase.DEPLOYING, Phase.STARTED, Phase.COMMITTING):
             up = [slot for slot in self._run.execution.slots if self._regions.is_up(slot)]
             require(self._slots.all_live(up), f"a slot is not live in phase {self.phase}")
@@ -518,18 +520,20 @@ class JobMasterMachine:
 
     def _start_attempt(self) -> None:
         self.attempt = Attempt(self.attempt + 1)
+        self._deadline_ms = self._restart_at_ms = None
         if self.state is JobState.RESTARTING:
-            self._set_state(JobState.CREATED)
             self.restarts += not self._is_planned
+        else:
+            self._state_since_ms[JobState.CREATED] = self._now_ms
         self._is_planned = False
         if not self._assign():
             return
         self._run = AttemptRun(self.graph, self.attempt, self._act, self._tell)
+        self._run.at(self._now_ms)
         self._regions = self._watch_regions()
         self._has_begun, self._has_ended = True, False
         self._next_heartbeat_ms = self._now_ms + self.options.heartbeat_interval_ms
         self._enter(Phase.REQUESTING, self.options.slot_request_timeout_ms)
-        self._state_since_ms[JobState.CREATED] = self._now_ms
         self._run.request(self.attempt, self._run.regions)
 
     def _assign(self) -> bool:
@@ -735,9 +739,16 @@ class JobMasterMachine:
         return self.phase in (Phase.REQUESTING, Phase.STARTED, Phase.COMMITTING)
 
     @property
+    def _next_attempt_ms(self) -> float | None:
+        """When an attempt that waits for its time is due: after a failure, until it begins."""
+        if self.state is JobState.FAILING or (self.state is JobState.RESTARTING and self.phase is Phase.IDLE):
+            return self._restart_at_ms
+        return self._regions.next_attempt_ms()
+
+    @property
     def _is_working(self) -> bool:
         """Whether the job runs, in part at least."""
-        return self.state is JobState.RUNNING or (self.state is JobState.RESTARTING and self.phase is Phase.STARTED)
+        return self.state is JobState.RUNNING or bool(self._regions)
 
     def _is_restoring(self, slot: SlotId | None) -> bool:
         """Whether tasks are being made and restored, in the slot's region at least."""

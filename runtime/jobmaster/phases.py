@@ -26,8 +26,8 @@ PHASE_STATES: dict[Phase, frozenset[JobState]] = {
     Phase.IDLE: frozenset(
         {JobState.CREATED, JobState.RESTARTING, JobState.FAILED, JobState.CANCELED, JobState.FINISHED}
     ),
-    Phase.REQUESTING: frozenset({JobState.CREATED}),
-    Phase.DEPLOYING: frozenset({JobState.CREATED}),
+    Phase.REQUESTING: frozenset({JobState.CREATED, JobState.RESTARTING}),
+    Phase.DEPLOYING: frozenset({JobState.CREATED, JobState.RESTARTING}),
     Phase.STARTED: frozenset({JobState.CREATED, JobState.RUNNING, JobState.RESTARTING}),
     Phase.COMMITTING: frozenset({JobState.RUNNING}),
     Phase.CANCELLING_TASKS: frozenset({JobState.FAILING, JobState.CANCELLING, JobState.RESTARTING}),

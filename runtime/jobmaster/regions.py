@@ -89,6 +89,11 @@ class RegionRestarts:
         """When `expire` has something to do."""
         return min((r.deadline_ms for r in self._restarts.values() if r.deadline_ms is not None), default=None)
 
+    def next_attempt_ms(self) -> float | None:
+        """When the first region that waits for its time is started again; None: none waits."""
+        waiting = [r.restart_at_ms for r in self._restarts.values() if r.phase in (*TEARDOWN, Phase.IDLE)]
+        return min(waiting, default=None)
+
     def clear(self) -> None:
         """The whole job goes down."""
         self._restarts.clear()

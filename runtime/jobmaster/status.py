@@ -34,6 +34,10 @@ class TaskSnapshot:
     """Latest reported; metric name → value."""
     attempt: Attempt = _FIRST
     """That of its region."""
+    started_ms: float | None = None
+    """When it was deployed; None = not yet."""
+    ended_ms: float | None = None
+    """When it ended, in whatever way; None = not yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class JobStatusSnapshot:
     """Of the current attempt or the last one; empty before the first."""
     slots: Sequence[SlotSnapshot]
     exceptions: Sequence[ExceptionEntry]
-    """Oldest first, at most `MAX_HISTORY`."""
+    """Oldest first, the newest `MAX_HISTORY`."""
     state_since_ms: Mapping[JobState, float]
     """When each state was last entered."""
     refused_messages: int
@@ -82,6 +86,10 @@ class JobStatusSnapshot:
     """What the state that the job started from was matched with; None: it started empty."""
     waiting_for: str = ""
     """Why the first attempt does not begin yet, unless it is for slots; empty when nothing is missing."""
+    failures: int = 0
+    """All failures there were, `exceptions` has the newest of them."""
+    next_attempt_ms: float | None = None
+    """When the next attempt, of the job or of a region, is due; None: none waits for its time."""
     leaves_checkpoints: bool = False
     """Whether the job has ended without going on from what it had: that stays, whatever its retention."""
 
@@ -102,9 +110,12 @@ class ExceptionHistory:
 
     def __init__(self) -> None:
         self._failures: deque[Failure] = deque(maxlen=MAX_HISTORY)
+        #: of all times
+        self.count = 0
 
     def add(self, attempt: Attempt, now_ms: float, cause: FailureInfo, is_symptom: bool) -> Failure:
         """The first failure of an attempt; what `add_suppressed` knows it by."""
+        self.count += 1
         self._failures.append(Failure(attempt, now_ms, cause, is_symptom))
         return self._failures[-1]
 

@@ -165,9 +165,11 @@ def test_a_new_leader_restarts_a_job_as_a_later_attempt(lead: Any) -> None:
     turn(first, job)
     Job.objects.filter(id=job.id).update(state="RUNNING", state_times={"RUNNING": 5}, attempt=3, restarts=3)
     row = turn(lead(), job)
-    assert (row.state, row.attempt, row.restarts) == ("CREATED", 4, 4)
+    assert (row.state, row.attempt, row.restarts) == ("RESTARTING", 4, 4)
     assert row.waiting_for.startswith("needs 2 slots")
-    assert services.job_document(job.id)["exceptions"][0]["name"] == "JobManagerLost"
+    document = services.job_document(job.id)
+    assert document["exceptions"][0]["name"] == "JobManagerLost"
+    assert (document["state"], document["failure"]["name"], document["failures"]) == ("RESTARTING", "JobManagerLost", 1)
 
 
 def test_a_new_leader_lets_a_job_that_never_ran_wait_on(lead: Any) -> None:

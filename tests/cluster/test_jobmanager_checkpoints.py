@@ -75,7 +75,7 @@ def test_a_job_with_checkpoints_goes_on_whatever_its_restart_strategy(lead: Any)
     ran_before(job)
     turn(lead())
     job.refresh_from_db()
-    assert (job.state, job.attempt, job.restarts) == ("CREATED", 4, 1)
+    assert (job.state, job.attempt, job.restarts) == ("RESTARTING", 4, 1)
 
 
 def test_an_attempts_number_is_saved_before_it_begins_and_never_used_again(lead: Any) -> None:
@@ -304,7 +304,7 @@ def test_a_job_waits_for_its_storage_says_so_and_can_be_cancelled_without_a_loss
         return "its storage is away" in Job.objects.get(id=job.id).waiting_for
 
     wait_until(waits, 10, "the reason why it waits")
-    assert services.job_document(job.id)["state"] == "CREATED"
+    assert services.job_document(job.id)["state"] == "RESTARTING"
     services.request_cancel(job, None)
 
     def is_over() -> bool:

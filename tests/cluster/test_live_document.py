@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from backend.cluster.live_document import LiveDocument, error_name, task_metrics, vertex_metrics, vertex_state
 from backend.cluster.models import Job
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.ids import SlotId, TaskId, VertexId
-from runtime.jobmaster.status import TaskSnapshot
+from runtime.graph.job_graph import JobGraph
+from runtime.jobmaster.events import Submitted
+from runtime.jobmaster.life_cycle import JobMasterMachine
+from runtime.jobmaster.status import JobStatusSnapshot, TaskSnapshot
 from runtime.task.messages import FailureInfo, TaskState
 from tests.cluster.graphs import graph
 
@@ -79,6 +85,48 @@ def test_the_version_grows_when_something_changes_and_not_with_the_clock() -> No
     row.waiting_for = "needs 2 slots"
     assert live.build(None, {}, NOW + 1000)["version"] == first["version"] + 1
     assert first["version"] >= NOW
+
+
+def machine_of(job_graph: JobGraph, **fields: Any) -> JobStatusSnapshot:
+    """What the machine of a job says that has nothing else to tell."""
+    machine = JobMasterMachine(job_graph)
+    machine.handle(Submitted(), 0.0)
+    return replace(machine.status(), **fields)
+
+
+def test_a_restarting_job_says_why_how_often_and_until_when() -> None:
+    row, job_graph = job(), graph(2)
+    earlier = {"timestamp": NOW - 9, "name": "SlotLost", "message": "gone", "task_name": "", "attempt": 0}
+    live = LiveDocument(row, job_graph, [earlier], failures=120)
+    snapshot = machine_of(job_graph)
+    document = live.build(snapshot, {}, NOW, (), NOW - 500.0)
+    assert (document["failure"], document["failures"], document["next_attempt_at"]) == (earlier, 120, -1)
+    newer = {"timestamp": NOW, "name": "ValueError", "message": "bad", "task_name": "map (1/2)", "attempt": 1}
+    snapshot = replace(snapshot, failures=2, next_attempt_ms=1_500.0)
+    document = live.build(snapshot, {}, NOW, [newer | {"stacktrace": "…"}], NOW - 500.0)
+    assert (document["failure"], document["failures"]) == (newer, 122)
+    assert document["next_attempt_at"] == NOW + 1_000
+
+
+def test_tasks_and_vertices_have_the_times_that_the_machine_has_measured() -> None:
+    job_graph = graph(2)
+    live = LiveDocument(job(), job_graph)
+    snapshot = machine_of(job_graph)
+    times = [(100.0, 140.0), (120.0, 150.0)]
+    timed = next(v.vertex_id for v in job_graph.vertices if v.parallelism == 2)
+    tasks = [
+        replace(t, started_ms=times[t.task.subtask_index][0], ended_ms=times[t.task.subtask_index][1])
+        for t in snapshot.tasks
+        if t.task.vertex_id == timed
+    ]
+    vertices = live.build(replace(snapshot, tasks=tasks), {}, NOW + 900, (), float(NOW))["vertices"]
+    vertex, other = (next(v for v in vertices if (v["id"] == timed) is found) for found in (True, False))
+    assert (vertex["start_time"], vertex["end_time"]) == (NOW + 100, NOW + 150)
+    assert [(s["start_time"], s["end_time"]) for s in vertex["subtasks"]] == [
+        (NOW + 100, NOW + 140),
+        (NOW + 120, NOW + 150),
+    ]
+    assert (other["start_time"], other["end_time"]) == (-1, -1)
 
 
 def test_vertices_name_their_inputs_and_ends() -> None:

@@ -20,6 +20,7 @@ from runtime.jobmaster.job_state import TRANSITIONS, JobState
 from runtime.jobmaster.phases import IllegalTransitionError, Phase
 from runtime.jobmaster.restart_strategy import FixedDelay
 from runtime.jobmaster.slot_registry import SlotStatus
+from runtime.jobmaster.status import MAX_HISTORY
 from runtime.task.messages import (
     CancelTasks,
     ClientOutput,
@@ -168,12 +169,56 @@ def test_a_restart_waits_for_its_delay_and_uses_a_new_attempt(running: Simulatio
     assert running.machine.attempt == 0
     running.advance(1)
     assert running.machine.attempt == 1
-    assert running.states == [S.RUNNING, S.FAILING, S.RESTARTING, S.CREATED, S.RUNNING]
+    assert running.states == [S.RUNNING, S.FAILING, S.RESTARTING, S.RUNNING]
     assert running.machine.status().restarts == 1
     running.fail_task()
     running.settle()
     assert running.machine.state is S.FAILED
     assert [e.attempt for e in running.machine.status().exceptions] == [0, 1]
+
+
+def test_a_job_says_when_its_next_attempt_is_due(running: Simulation) -> None:
+    assert running.machine.status().next_attempt_ms is None
+    running.fail_task()
+    assert (running.machine.state, running.machine.status().next_attempt_ms) == (S.FAILING, 1_000)
+    running.settle()
+    assert (running.machine.state, running.machine.status().next_attempt_ms) == (S.RESTARTING, 1_000)
+    running.advance(1_000)
+    assert (running.machine.state, running.machine.status().next_attempt_ms) == (S.RUNNING, None)
+
+
+def test_a_job_that_has_run_is_restarting_until_all_its_tasks_run_again(running: Simulation) -> None:
+    running.register_automatically = False
+    running.fail_task()
+    running.advance(1_000)
+    assert (running.machine.phase, running.machine.state) == (Phase.REQUESTING, S.RESTARTING)
+    assert running.machine.status().restarts == 1
+    running.deliver_registration(0)
+    running.deliver(CancelRequested())
+    running.settle()
+    assert running.machine.state is S.CANCELED
+
+
+def test_all_failures_are_counted_and_the_newest_are_kept() -> None:
+    s = Simulation(strategy=FixedDelay(50, 0))
+    s.run_to_running()
+    for number in range(MAX_HISTORY + 5):
+        s.fail_task(0, f"failure {number}")
+        s.settle()
+    status = s.machine.status()
+    assert status.failures == MAX_HISTORY + 5
+    assert [e.cause.message for e in status.exceptions] == [f"failure {5 + n}" for n in range(MAX_HISTORY)]
+
+
+def test_tasks_say_when_they_were_deployed_and_when_they_ended() -> None:
+    s = Simulation()
+    s.advance(1_000)
+    s.run_to_running()
+    assert {(t.started_ms, t.ended_ms) for t in s.machine.status().tasks} == {(1_000, None)}
+    s.advance(40)
+    s.finish_tasks()
+    s.settle()
+    assert {(t.started_ms, t.ended_ms) for t in s.machine.status().tasks} == {(1_000, 1_040)}
 
 
 def test_the_delay_runs_while_tasks_are_being_cancelled() -> None:

@@ -151,7 +151,7 @@ def test_the_failover_strategy_full_restarts_the_whole_job() -> None:
     s.fail_task(RIGHT)
     s.settle()
     s.advance(600)
-    assert s.states == [S.RUNNING, S.FAILING, S.RESTARTING, S.CREATED, S.RUNNING]
+    assert s.states == [S.RUNNING, S.FAILING, S.RESTARTING, S.RUNNING]
     assert attempts(s) == {LEFT: 1, RIGHT: 1}
 
 

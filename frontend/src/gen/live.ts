@@ -96,6 +96,9 @@ export interface JobException {
   suppressed: { name: string; message: string; task_name: string }[];
 }
 
+/** Why a job failed last, in short; `JobException` has the rest. */
+export type JobFailure = Pick<JobException, 'timestamp' | 'name' | 'message' | 'task_name' | 'attempt'>;
+
 export interface JobDocument {
   id: string;
   name: string;
@@ -111,6 +114,12 @@ export interface JobDocument {
   max_parallelism: number;
   parallelism: number;
   vertices: Vertex[];
+  /** The newest cause since the submission; null: none. Documents of an earlier version lack this and the next two. */
+  failure?: JobFailure | null;
+  /** All that there were; `exceptions` has the newest of them. */
+  failures?: number;
+  /** When the next attempt is due; -1: none waits for its time. */
+  next_attempt_at?: number;
   exceptions: JobException[];
   /** Documents of jobs that ended under an earlier version have none. */
   checkpoints?: JobCheckpoints;
