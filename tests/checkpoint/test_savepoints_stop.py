@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,9 @@ def good_conduct() -> Iterator[None]:
     behave()
 
 
-def begun(numbers: Numbers, clock: JobClock, parallelism: int = 2, **options: str) -> RunningJob:
+def begun(numbers: Numbers, clock: JobClock, parallelism: int = 2, options: dict[str, str] | None = None) -> RunningJob:
     """The counting job, with half of its input done."""
-    settings = {**options_of(numbers.directory), **options}
+    settings = {**options_of(numbers.directory), **(options or {})}
     job = RunningJob(lambda env: counting(env, numbers), clock, parallelism, settings).start()
     numbers.source.let_through(numbers.half)
     job.settle()
@@ -86,7 +87,7 @@ def test_suspending_fires_no_window_and_draining_all(tmp_path: Path) -> None:
     for after, delivered in ((AfterSavepoint.SUSPEND, Counter()), (AfterSavepoint.DRAIN, window_sums(10))):
         numbers, clock = Numbers(tmp_path / after.value), JobClock()
         settings = options_of(numbers.directory)
-        with RunningJob(lambda env, n=numbers: windowed(env, n), clock, 2, settings).start() as job:
+        with RunningJob(partial(windowed, numbers=numbers), clock, 2, settings).start() as job:
             numbers.source.let_through(numbers.half)
             job.settle()
             location = job.answer(job.driver.trigger_savepoint(after=after))
@@ -168,7 +169,7 @@ def test_a_stop_without_a_savepoint_is_no_stop(after: AfterSavepoint, tmp_path: 
 
 def test_a_savepoint_needs_a_place(tmp_path: Path) -> None:
     numbers, clock = Numbers(tmp_path), JobClock()
-    with begun(numbers, clock, **{"execution.checkpointing.savepoint-dir": ""}) as job:
+    with begun(numbers, clock, options={"execution.checkpointing.savepoint-dir": ""}) as job:
         with pytest.raises(JobRequestError, match="savepoint-dir"):
             job.result(job.driver.trigger_savepoint())
         location = job.answer(job.driver.trigger_savepoint((tmp_path / "there").as_uri()))
@@ -178,7 +179,7 @@ def test_a_savepoint_needs_a_place(tmp_path: Path) -> None:
 
 def test_a_job_without_checkpoints_can_be_stopped_with_a_savepoint(tmp_path: Path) -> None:
     numbers, clock = Numbers(tmp_path), JobClock()
-    with begun(numbers, clock, 1, **{"execution.checkpointing.interval": "0 ms"}) as job:
+    with begun(numbers, clock, 1, {"execution.checkpointing.interval": "0 ms"}) as job:
         location = job.answer(job.driver.trigger_savepoint(after=AfterSavepoint.SUSPEND))
         job.run()
     finish(numbers, resumed(numbers, counting, location, clock))
@@ -187,7 +188,7 @@ def test_a_job_without_checkpoints_can_be_stopped_with_a_savepoint(tmp_path: Pat
 def test_a_job_without_checkpoints_does_not_keep_the_state_of_tasks_that_have_finished(tmp_path: Path) -> None:
     numbers, clock = Numbers(tmp_path), JobClock()
     # there is one split: the second subtask of the source has nothing to read
-    with begun(numbers, clock, 2, **{"execution.checkpointing.interval": "0 ms"}) as job:
+    with begun(numbers, clock, 2, {"execution.checkpointing.interval": "0 ms"}) as job:
         with pytest.raises(JobRequestError, match="had finished, and its state was not kept"):
             job.result(job.driver.trigger_savepoint(after=AfterSavepoint.SUSPEND))
         finish(numbers, job)

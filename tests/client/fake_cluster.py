@@ -167,7 +167,7 @@ class FakeCluster:
 def _uploaded(headers: Any, body: bytes) -> dict[str, Any]:
     head = f"Content-Type: {headers['Content-Type']}\r\n\r\n".encode()
     message = BytesParser(policy=HTTP).parsebytes(head + body)
-    (part,) = message.iter_parts()  # type: ignore[attr-defined]
+    (part,) = message.iter_parts()
     return {
         "field": part.get_param("name", header="content-disposition"),
         "filename": part.get_filename(),

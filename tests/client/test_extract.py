@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -216,7 +217,7 @@ def test_an_option_that_cannot_be_read_is_the_submissions_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(extraction, "_installed", None)
-    request = {
+    request: dict[str, Any] = {
         "program": str(write_program(tmp_path, GOOD)),
         "display_name": "job.py",
         "entry": None,

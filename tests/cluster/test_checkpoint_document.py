@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from backend.cluster.checkpoint_document import CheckpointDetails, all_details, checkpoints_document
 from backend.cluster.cluster_document import job_entry
@@ -70,6 +71,6 @@ def test_details_are_told_once_until_they_change() -> None:
 
 def test_the_overview_says_when_the_last_checkpoint_was() -> None:
     names = ("id", "name", "state", "start_time", "end_time", "duration", "parallelism", "restarts", "waiting_for")
-    document = dict.fromkeys(names, 0) | {"vertices": []}
+    document: dict[str, Any] = dict.fromkeys(names, 0) | {"vertices": []}
     assert job_entry(document)["last_checkpoint"] is None
     assert job_entry(document | {"checkpoints": checkpoints_document(statistics())})["last_checkpoint"] == 1_040

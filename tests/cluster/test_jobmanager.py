@@ -72,6 +72,7 @@ def heartbeat(slots: int, name: str = "host:1-abc", stages: tuple[tuple[str, int
 
 def test_a_job_is_taken_and_says_why_it_waits(lead: Any) -> None:
     job = submit(2)
+    assert job.document is not None
     assert job.document["vertices"][0]["state"] == "CREATED"
     row = turn(lead(), job)
     assert (row.state, row.waiting_for) == ("CREATED", "needs 2 slots, no TaskManager is registered")
@@ -144,6 +145,7 @@ def test_a_taskmanager_that_ends_takes_the_attempt_with_it(lead: Any) -> None:
             break
     row = Job.objects.get(id=job.id)
     assert row.state == "FAILED"
+    assert row.failure is not None
     assert "the JVM ended with -9" in row.failure["message"]
     assert TaskManager.objects.get().state == TaskManager.State.GONE
     assert row.exceptions.get().attempt == 0
@@ -155,7 +157,9 @@ def test_a_new_leader_fails_a_job_without_restart_strategy(lead: Any) -> None:
     Job.objects.filter(id=job.id).update(state="RUNNING", state_times={"RUNNING": 5})
     row = turn(lead(), job)
     assert row.state == "FAILED"
+    assert row.failure is not None
     assert "restart-strategy.type is none" in row.failure["message"]
+    assert row.document is not None
     assert row.document["state"] == "FAILED"
     assert row.exceptions.get().name == "JobManagerLost"
 
@@ -202,6 +206,7 @@ def test_a_job_with_an_option_that_cannot_be_read_fails_and_says_which(lead: Any
     job = submit(1, **{"heartbeat.timeout": "soon"})
     row = turn(lead(), job)
     assert row.state == "FAILED"
+    assert row.failure is not None
     assert "heartbeat.timeout" in row.failure["message"]
 
 

@@ -97,6 +97,7 @@ def test_an_attempts_number_is_saved_before_it_begins_and_never_used_again(lead:
 
 def test_a_job_that_was_rescaled_starts_as_it_ran(lead: Any) -> None:
     job = submit(**CHECKPOINTING)
+    assert job.document is not None
     vertex = job.document["vertices"][-1]["id"]
     ran_before(job)
     Job.objects.filter(id=job.id).update(vertex_parallelism={vertex: 1})
@@ -130,6 +131,7 @@ def test_an_operation_waits_for_its_job_and_is_given_up_in_the_end(lead: Any) ->
     turn(manager)
     operation.refresh_from_db()
     assert operation.state == Operation.State.COMPLETED
+    assert operation.result is not None
     assert operation.result["error"].startswith("the job does not run, it is CREATED: needs 2 slots")
 
 
@@ -156,7 +158,7 @@ def test_the_same_trigger_id_is_the_same_operation(home: Path) -> None:
     assert Operation.objects.count() == 1
     for wrong in ((other, Kind.SAVEPOINT), (job, Kind.STOP), (None, Kind.DISPOSE)):
         with pytest.raises(services.TriggerTakenError):
-            services.request_operation(*wrong, {}, None, trigger)
+            services.request_operation(*wrong, {}, None, trigger)  # type: ignore[call-arg]
 
 
 def test_a_stop_that_waits_is_not_asked_for_twice_but_savepoints_are_as_many_as_are_asked_for(home: Path) -> None:
@@ -179,6 +181,7 @@ def dispose_answer(manager: JobManager, location: str) -> dict[str, Any]:
         return operation.state == Operation.State.COMPLETED
 
     wait_until(is_done, 10, "the disposal")
+    assert operation.result is not None
     answer: dict[str, Any] = operation.result
     return answer
 

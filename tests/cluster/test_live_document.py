@@ -45,7 +45,11 @@ def test_a_vertex_is_in_the_state_that_flink_derives(states: list[str], expected
 
 
 def test_times_of_a_running_task_add_up_to_a_second() -> None:
-    times = {"busyTimeMsPerSecond": 333.4, "backPressuredTimeMsPerSecond": 111.3, "idleTimeMsPerSecond": 555.3}
+    times: dict[str, Any] = {
+        "busyTimeMsPerSecond": 333.4,
+        "backPressuredTimeMsPerSecond": 111.3,
+        "idleTimeMsPerSecond": 555.3,
+    }
     values = task_metrics(task(**times, accumulateBusyTimeMs=4000.2), False, NOW)
     assert (values["busy"], values["back_pressured"], values["idle"]) == (333, 111, 555)
     assert values["accumulated_busy"] == 4000
@@ -68,8 +72,8 @@ def test_watermarks_that_are_no_times_are_told_apart(watermark: int, shown: obje
 
 
 def test_a_vertex_shows_its_most_loaded_subtask_and_its_lowest_watermark() -> None:
-    loaded = {"busyTimeMsPerSecond": 800.0, "idleTimeMsPerSecond": 200.0}
-    held = {"backPressuredTimeMsPerSecond": 300.0, "idleTimeMsPerSecond": 700.0}
+    loaded: dict[str, Any] = {"busyTimeMsPerSecond": 800.0, "idleTimeMsPerSecond": 200.0}
+    held: dict[str, Any] = {"backPressuredTimeMsPerSecond": 300.0, "idleTimeMsPerSecond": 700.0}
     busy = task_metrics(task(**loaded, numRecordsIn=3, currentInputWatermark=50), False, NOW)
     calm = task_metrics(task(**held, numRecordsIn=4, currentInputWatermark=60), False, NOW)
     values = vertex_metrics([busy, calm], NOW)

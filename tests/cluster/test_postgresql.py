@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -50,7 +51,7 @@ def postgresql() -> Iterator[str]:
     if user is not None:
         directory.chmod(0o755)
         shutil.chown(data, user)
-    login = {"user": user, "cwd": data}
+    login: dict[str, Any] = {"user": user, "cwd": data}
     subprocess.run((initdb, "-D", data, "-U", "tide", "-A", "trust", "--no-sync"), check=True, stdout=-3, **login)
     command = (server, "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", str(data), "-c", "fsync=off")
     with (

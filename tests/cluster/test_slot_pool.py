@@ -117,7 +117,8 @@ steps = st.lists(
 
 @given(steps)
 def test_no_slot_is_ever_given_twice_and_none_is_lost(history: list[tuple[str, int, int]]) -> None:
-    slots, capacity = SlotPool(), {}
+    slots = SlotPool()
+    capacity: dict[str, int] = {}
     for what, index, number in history:
         match what:
             case "add":

@@ -1,6 +1,7 @@
 """Configuration, options, durations and sizes."""
 
 import pickle
+from typing import Any
 
 import pytest
 
@@ -26,22 +27,22 @@ from runtime.common.config_options import ConfigOption, parse_memory_bytes
         (" 3 Seconds ", 3000),
     ],
 )
-def test_durations_are_read_in_flinks_forms(text, millis):
+def test_durations_are_read_in_flinks_forms(text: Any, millis: Any) -> None:
     assert Duration.parse(text).to_millis() == millis
 
 
 @pytest.mark.parametrize("text", ["", "s", "1 fortnight", "1.5 s", "P", "PT", "one"])
-def test_what_is_no_duration_is_refused(text):
+def test_what_is_no_duration_is_refused(text: Any) -> None:
     with pytest.raises(ValueError, match="accepted"):
         Duration.parse(text)
 
 
 @pytest.mark.parametrize("nanos", [0, 1, 1_500_000, 10**9, -(10**6), 60 * 10**9, 86_400 * 10**9])
-def test_a_durations_text_reads_back(nanos):
+def test_a_durations_text_reads_back(nanos: Any) -> None:
     assert Duration.parse(str(Duration(nanos))) == Duration(nanos)
 
 
-def test_sizes_are_read_in_flinks_forms():
+def test_sizes_are_read_in_flinks_forms() -> None:
     assert [parse_memory_bytes(t) for t in ("1mb", "64 kb", "12", "2 GB", "1t", "5 bytes")] == [
         1 << 20,
         64 << 10,
@@ -54,7 +55,7 @@ def test_sizes_are_read_in_flinks_forms():
         parse_memory_bytes("1 mile")
 
 
-def test_options_have_flinks_defaults():
+def test_options_have_flinks_defaults() -> None:
     empty = Configuration()
     assert empty.get(engine_options.AUTO_WATERMARK_INTERVAL) == Duration.of_millis(200)
     assert empty.get(engine_options.BUFFER_TIMEOUT).to_millis() == 100
@@ -65,12 +66,12 @@ def test_options_have_flinks_defaults():
     assert empty.get(engine_options.SPARK_MASTER) is None
 
 
-def test_keys_of_options_are_unique():
+def test_keys_of_options_are_unique() -> None:
     keys = [option.key for option in vars(engine_options).values() if isinstance(option, ConfigOption)]
     assert len(keys) == len(set(keys)) >= 25
 
 
-def test_an_option_reads_what_was_set_as_text():
+def test_an_option_reads_what_was_set_as_text() -> None:
     configuration = Configuration.from_dict({"heartbeat.timeout": "10 s", "parallelism.default": 3})
     assert configuration.get(engine_options.HEARTBEAT_TIMEOUT) == Duration.of_seconds(10)
     assert configuration.get(engine_options.PARALLELISM_DEFAULT) == 3
@@ -89,7 +90,7 @@ def test_an_option_reads_what_was_set_as_text():
         ("pipeline.global-job-parameters", "a"),
     ],
 )
-def test_a_bad_value_is_refused_with_key_value_and_accepted_forms(key, text):
+def test_a_bad_value_is_refused_with_key_value_and_accepted_forms(key: Any, text: Any) -> None:
     option = next(o for o in vars(engine_options).values() if isinstance(o, ConfigOption) and o.key == key)
     with pytest.raises(ConfigurationError) as caught:
         Configuration.from_dict({key: text}).get(option)
@@ -102,7 +103,7 @@ def test_a_bad_value_is_refused_with_key_value_and_accepted_forms(key, text):
         Configuration().set(option, text)
 
 
-def test_typed_getters_and_setters():
+def test_typed_getters_and_setters() -> None:
     c = Configuration().set_integer("i", 5).set_boolean("b", True).set_float("f", 0.5).set_string("s", "x")
     c.set_bytearray("y", b"\x00\xff")
     assert (c.get_integer("i", 0), c.get_boolean("b", False), c.get_float("f", 0)) == (5, True, 0.5)
@@ -115,7 +116,7 @@ def test_typed_getters_and_setters():
     assert c.key_set() == {"i", "b", "f", "s", "y"}
 
 
-def test_configurations_are_joined_and_compared():
+def test_configurations_are_joined_and_compared() -> None:
     a = Configuration.from_dict({"x": "1"})
     b = Configuration(a).add_all(Configuration.from_dict({"y": "2"}), "p.")
     assert b == Configuration.from_dict({"p.y": "2", "x": "1"})
@@ -125,12 +126,12 @@ def test_configurations_are_joined_and_compared():
     assert not a.remove_config("x")
 
 
-def test_list_values():
+def test_list_values() -> None:
     assert Configuration.parse_list_value("a; b;") == ["a", "b"]
     assert Configuration.parse_list_value('["a;b", "c"]') == ["a;b", "c"]
 
 
-def test_options_of_ones_own():
+def test_options_of_ones_own() -> None:
     option = ConfigOptions.key("my.rate").double_type().default_value(1.5)
     assert Configuration().get(option) == 1.5
     assert Configuration().set(option, 2.0).get(option) == 2.0
@@ -139,12 +140,12 @@ def test_options_of_ones_own():
         ConfigOptions()
 
 
-def test_values_of_other_kinds_are_refused():
+def test_values_of_other_kinds_are_refused() -> None:
     with pytest.raises(TypeError, match="an option's value"):
         Configuration.from_dict({"a": object()})
 
 
-def test_execution_config_writes_options():
+def test_execution_config_writes_options() -> None:
     configuration = Configuration()
     config = ExecutionConfig(configuration)
     config.set_parallelism(3).enable_object_reuse().set_auto_watermark_interval(0).set_max_parallelism(64)

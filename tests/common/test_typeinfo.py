@@ -3,12 +3,14 @@
 import array
 import datetime as dt
 import pickle
+from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
 
-from runtime.common import Instant, Row, RowKind, RowTypeInfo, Types
+from runtime.common import Instant, Row, RowKind, RowTypeInfo, TypeInformation, Types
 from runtime.common.coercion import all_fit
 from runtime.common.typeinfo import parse_type
 
@@ -23,39 +25,39 @@ ALL = [
 ]
 
 
-def coerced(type_info, value):
+def coerced(type_info: Any, value: Any) -> Any:
     return type_info.coercer()(value)
 
 
-def test_every_member_of_types_is_here():
+def test_every_member_of_types_is_here() -> None:
     members = {name for name in vars(Types) if not name.startswith("_")}
     assert len(members) == len(ALL) == 24
 
 
 @pytest.mark.parametrize("type_info", ALL, ids=repr)
-def test_types_survive_pickle_and_their_own_text(type_info):
+def test_types_survive_pickle_and_their_own_text(type_info: Any) -> None:
     assert pickle.loads(pickle.dumps(type_info)) == type_info
     assert parse_type(repr(type_info)) == type_info
     assert hash(parse_type(repr(type_info))) == hash(type_info)
 
 
-def test_types_differ_by_content():
+def test_types_differ_by_content() -> None:
     assert len(set(ALL)) == 24
     assert Types.LIST(Types.INT()) != Types.OBJECT_ARRAY(Types.INT())
 
 
-def test_odd_field_names_survive_the_text():
+def test_odd_field_names_survive_the_text() -> None:
     odd = Types.ROW_NAMED(['a, "b">', "é: <"], [Types.INT(), Types.INT()])
     assert parse_type(repr(odd)) == odd
 
 
 @pytest.mark.parametrize("text", ["", "int8", "row<int", "row<int>x", "list<int, int>", "map<int>", "foo<int>", "a<<"])
-def test_what_is_no_type_is_refused(text):
+def test_what_is_no_type_is_refused(text: Any) -> None:
     with pytest.raises(ValueError, match="not a type"):
         parse_type(text)
 
 
-def test_rows_without_names_have_numbered_fields():
+def test_rows_without_names_have_numbered_fields() -> None:
     assert Types.ROW([Types.INT(), Types.INT()]).get_field_names() == ["f0", "f1"]
     assert NAMED.get_field_index("age") == 1
     assert NAMED.get_field_index("x") == -1
@@ -66,14 +68,14 @@ def test_rows_without_names_have_numbered_fields():
     [
         lambda: Types.ROW_NAMED(["a"], []),
         lambda: Types.ROW_NAMED(["a", "a"], [Types.INT(), Types.INT()]),
-        lambda: Types.ROW([int]),
-        lambda: Types.LIST(str),
-        lambda: Types.MAP(Types.INT(), None),
+        lambda: Types.ROW([int]),  # type: ignore[list-item]
+        lambda: Types.LIST(str),  # type: ignore[arg-type]
+        lambda: Types.MAP(Types.INT(), None),  # type: ignore[arg-type]
         lambda: Types.PRIMITIVE_ARRAY(Types.STRING()),
         lambda: Types.BASIC_ARRAY(NAMED),
     ],
 )
-def test_wrong_declarations_are_refused(make):
+def test_wrong_declarations_are_refused(make: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         make()
 
@@ -114,14 +116,14 @@ def test_wrong_declarations_are_refused(make):
     ],
     ids=repr,
 )
-def test_values_take_their_types_form(type_info, value, expected):
+def test_values_take_their_types_form(type_info: Any, value: Any, expected: Any) -> None:
     result = coerced(type_info, value)
     assert result == expected
     assert type(result) is type(expected)
 
 
 @pytest.mark.parametrize("type_info", ALL, ids=repr)
-def test_values_that_fit_at_one_look_are_those_that_come_back_as_they_are(type_info):
+def test_values_that_fit_at_one_look_are_those_that_come_back_as_they_are(type_info: Any) -> None:
     coercer = type_info.coercer()
     if coercer is None:
         return
@@ -132,17 +134,23 @@ def test_values_that_fit_at_one_look_are_those_that_come_back_as_they_are(type_i
     assert not all_fit(coercer, [None])
 
 
-def test_integers_beyond_their_types_range_do_not_fit_at_one_look():
+def coercer_of(type_info: TypeInformation) -> Callable[[Any], Any]:
+    coercer = type_info.coercer()
+    assert coercer is not None
+    return coercer
+
+
+def test_integers_beyond_their_types_range_do_not_fit_at_one_look() -> None:
     for type_info, bits in ((Types.BYTE(), 8), (Types.SHORT(), 16), (Types.INT(), 32), (Types.LONG(), 64)):
         half = 1 << (bits - 1)
-        assert all_fit(type_info.coercer(), [-half, half - 1])
-        assert not all_fit(type_info.coercer(), [0, half])
-    assert all_fit(Types.BIG_INT().coercer(), [2**80])
-    assert not all_fit(Types.LONG().coercer(), [1, True])
+        assert all_fit(coercer_of(type_info), [-half, half - 1])
+        assert not all_fit(coercer_of(type_info), [0, half])
+    assert all_fit(coercer_of(Types.BIG_INT()), [2**80])
+    assert not all_fit(coercer_of(Types.LONG()), [1, True])
 
 
-def test_tuples_fit_at_one_look_if_every_field_does():
-    coercer = Types.TUPLE([Types.LONG(), Types.STRING(), Types.PICKLED_BYTE_ARRAY()]).coercer()
+def test_tuples_fit_at_one_look_if_every_field_does() -> None:
+    coercer = coercer_of(Types.TUPLE([Types.LONG(), Types.STRING(), Types.PICKLED_BYTE_ARRAY()]))
     assert all_fit(coercer, [(1, "a", []), (2, "b", None)])
     for other in [(1, "a"), [1, "a", None], (True, "a", None), (1, None, None), (2**63, "a", None), Row(1, "a", None)]:
         assert not all_fit(coercer, [(1, "a", None), other])
@@ -150,7 +158,7 @@ def test_tuples_fit_at_one_look_if_every_field_does():
 
 
 @pytest.mark.parametrize("type_info", ALL, ids=repr)
-def test_none_is_a_value_of_every_type(type_info):
+def test_none_is_a_value_of_every_type(type_info: Any) -> None:
     coercer = type_info.coercer()
     assert coercer is None or coercer(None) is None
 
@@ -184,7 +192,7 @@ def test_none_is_a_value_of_every_type(type_info):
     ],
     ids=repr,
 )
-def test_values_that_do_not_fit_are_refused(type_info, value):
+def test_values_that_do_not_fit_are_refused(type_info: Any, value: Any) -> None:
     with pytest.raises(TypeError):
         coerced(type_info, value)
 
@@ -194,42 +202,42 @@ def test_values_that_do_not_fit_are_refused(type_info, value):
     [("x", 3), ["x", 3], {"age": 3, "name": "x"}, Row("x", 3), Row(name="x", age=3), Row(age=3, name="x")],
     ids=repr,
 )
-def test_many_forms_make_a_named_row(value):
+def test_many_forms_make_a_named_row(value: Any) -> None:
     row = coerced(NAMED, value)
     assert row == Row(name="x", age=3)
     assert row._fields is NAMED.field_names
 
 
-def test_a_list_that_became_a_row_stays_its_owners():
+def test_a_list_that_became_a_row_stays_its_owners() -> None:
     values = ["x", 3]
     row = coerced(NAMED, values)
     values[0] = "y"
     assert row.name == "x"
 
 
-def test_a_row_keeps_its_kind_and_missing_dict_keys_are_null():
+def test_a_row_keeps_its_kind_and_missing_dict_keys_are_null() -> None:
     assert coerced(NAMED, Row.of_kind(RowKind.DELETE, "x", 3)).get_row_kind() is RowKind.DELETE
     assert coerced(NAMED, {"name": "x"}) == Row(name="x", age=None)
 
 
-def test_a_row_that_fits_is_not_made_anew():
+def test_a_row_that_fits_is_not_made_anew() -> None:
     row = coerced(NAMED, ("x", 3))
     assert coerced(NAMED, row) is row
     row["age"] = 2**31
     assert coerced(NAMED, row) == Row(name="x", age=-(2**31))
 
 
-def test_positions_decide_where_the_type_has_no_names():
+def test_positions_decide_where_the_type_has_no_names() -> None:
     assert coerced(Types.ROW([Types.STRING(), Types.INT()]), Row(a="x", b=3)) == Row(f0="x", f1=3)
 
 
-def test_an_error_names_the_path_to_the_field():
+def test_an_error_names_the_path_to_the_field() -> None:
     nested = Types.ROW_NAMED(["outer"], [Types.ROW_NAMED(["inner"], [Types.INT()])])
     with pytest.raises(TypeError, match=r"field 'outer': field 'inner': 'x' \(str\) does not fit INT"):
         coerced(nested, (("x",),))
 
 
-def test_nested_values_are_coerced():
+def test_nested_values_are_coerced() -> None:
     type_info = Types.ROW_NAMED(
         ["m", "l"], [Types.MAP(Types.STRING(), NAMED), Types.LIST(Types.TUPLE([Types.FLOAT()]))]
     )
@@ -237,12 +245,12 @@ def test_nested_values_are_coerced():
     assert isinstance(type_info, RowTypeInfo)
 
 
-def test_pickled_values_need_no_coercion():
+def test_pickled_values_need_no_coercion() -> None:
     assert Types.PICKLED_BYTE_ARRAY().coercer() is None
     assert coerced(Types.ROW([Types.PICKLED_BYTE_ARRAY(), Types.INT()]), ({1}, 1)) == Row(f0={1}, f1=1)
 
 
-def test_immutable_types_are_known():
+def test_immutable_types_are_known() -> None:
     assert Types.TUPLE([Types.INT(), Types.STRING()]).is_immutable
     assert not Types.TUPLE([Types.LIST(Types.INT())]).is_immutable
     assert not NAMED.is_immutable

@@ -2,6 +2,7 @@
 
 import pickle
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
@@ -27,19 +28,19 @@ from runtime.common import (
 
 
 class Second(TimestampAssigner):
-    def extract_timestamp(self, value, record_timestamp):
+    def extract_timestamp(self, value: Any, record_timestamp: Any) -> Any:
         return value[1]
 
 
 class Punctuated(WatermarkGenerator):
-    def on_event(self, event, event_timestamp):
+    def on_event(self, event: Any, event_timestamp: Any) -> Any:
         return event_timestamp
 
-    def on_periodic_emit(self):
+    def on_periodic_emit(self) -> Any:
         return None
 
 
-def test_a_strategy_is_a_description():
+def test_a_strategy_is_a_description() -> None:
     strategy = (
         WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_hours(2))
         .with_timestamp_assigner(Second())
@@ -47,30 +48,31 @@ def test_a_strategy_is_a_description():
         .with_watermark_alignment("g", Duration.of_seconds(1))
     )
     assert (strategy.delay_ms, strategy.idleness_ms) == (7_200_000, 5000)
-    assert strategy.timestamp_assigner(("a", 7), -1) == 7
-    assert strategy.alignment.update_interval_ms == 1000
+    assert strategy.timestamp_assigner is not None and strategy.timestamp_assigner(("a", 7), -1) == 7
+    assert strategy.alignment is not None and strategy.alignment.update_interval_ms == 1000
     assert pickle.loads(pickle.dumps(strategy)).timestamp_assigner(("a", 7), -1) == 7
 
 
-def test_strategies_differ_by_their_rule():
+def test_strategies_differ_by_their_rule() -> None:
     assert WatermarkStrategy.for_monotonous_timestamps().delay_ms == 0
     assert not WatermarkStrategy.no_watermarks().has_watermarks
     own = WatermarkStrategy.for_generator(Punctuated)
     assert own.has_watermarks
-    assert own.generator_factory().on_event(None, 3) == 3
-    assert WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda v, t: v).timestamp_assigner(4, 0) == 4
+    assert own.generator_factory is not None and own.generator_factory().on_event(None, 3) == 3
+    assigner = WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda v, t: v).timestamp_assigner
+    assert assigner is not None and assigner(4, 0) == 4
 
 
-def test_strategies_refuse_what_makes_no_sense():
+def test_strategies_refuse_what_makes_no_sense() -> None:
     with pytest.raises(ValueError, match="negative"):
         WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(-1))
     with pytest.raises(ValueError, match="positive"):
         WatermarkStrategy.no_watermarks().with_idleness(Duration(0))
     with pytest.raises(TypeError, match="function"):
-        WatermarkStrategy.no_watermarks().with_timestamp_assigner(5)
+        WatermarkStrategy.no_watermarks().with_timestamp_assigner(5)  # type: ignore[arg-type]
 
 
-def test_times_and_instants():
+def test_times_and_instants() -> None:
     assert Time.hours(1) == Time.minutes(60) == Time.seconds(3600) == Time.milliseconds(3_600_000)
     assert Time.days(1).to_milliseconds() == 86_400_000
     assert Instant.of_epoch_milli(-1) == Instant(-1, 999_000_000)
@@ -79,13 +81,13 @@ def test_times_and_instants():
     assert Duration.of_seconds(1, 5).to_nanos() == 1_000_000_005
 
 
-def test_job_states_that_are_over():
+def test_job_states_that_are_over() -> None:
     over = {s for s in JobStatus if s.is_globally_terminal_state()}
     assert over == {JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED}
     assert {s for s in JobStatus if s.is_terminal_state()} == over | {JobStatus.SUSPENDED}
 
 
-def test_job_ids_and_results():
+def test_job_ids_and_results() -> None:
     job_id = JobID("0" * 32)
     assert (str(job_id), job_id, hash(job_id)) == ("0" * 32, JobID("0" * 32), hash(JobID("0" * 32)))
     with pytest.raises(ValueError, match="32 hex"):
@@ -96,11 +98,11 @@ def test_job_ids_and_results():
     assert "12 ms" in str(result)
 
 
-def test_restart_strategies_stand_for_options():
+def test_restart_strategies_stand_for_options() -> None:
     fixed = RestartStrategies.fixed_delay_restart(3, 500)
     configuration = Configuration.from_dict(fixed.to_options())
     assert configuration.get(options.RESTART_STRATEGY) == "fixed-delay"
-    assert configuration.get(options.RESTART_FIXED_DELAY_ATTEMPTS) == fixed.get_restart_attempts() == 3
+    assert configuration.get(options.RESTART_FIXED_DELAY_ATTEMPTS) == fixed.get_restart_attempts() == 3  # type: ignore[attr-defined]
     assert configuration.get(options.RESTART_FIXED_DELAY) == Duration.of_millis(500)
     rate = RestartStrategies.failure_rate_restart(2, Duration.of_minutes(5), 1000)
     assert Configuration.from_dict(rate.to_options()).get(options.RESTART_FAILURE_RATE_MAX) == 2
@@ -108,7 +110,7 @@ def test_restart_strategies_stand_for_options():
         assert strategy.get_description()
 
 
-def test_schemas():
+def test_schemas() -> None:
     schema = SimpleStringSchema()
     assert schema.deserialize(schema.serialize("é")) == "é"
     assert schema.get_produced_type() == Types.STRING()
@@ -121,10 +123,10 @@ def test_schemas():
         ByteArraySchema().serialize("a")
 
 
-def test_futures():
-    source = Future()
+def test_futures() -> None:
+    source: Future[Any] = Future()
     future = CompletableFuture(source)
-    seen = []
+    seen: list[Any] = []
     future.add_done_callback(seen.append)
     assert not future.done()
     source.set_result(5)

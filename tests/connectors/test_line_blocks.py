@@ -6,7 +6,7 @@ import bz2
 import gzip
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -68,7 +68,11 @@ def test_a_reader_goes_on_at_any_line(content: bytes, block_bytes: int, pick: in
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
 def test_compressed_files_are_read_whole_and_from_positions(suffix: str, tmp_path: Path) -> None:
     content = b"".join(b"line %d\n" % i for i in range(5000))
-    pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": lambda data: pa.compress(data, "zstd", asbytes=True)}
+    pack: dict[str, Callable[[bytes], bytes]] = {
+        ".gz": gzip.compress,
+        ".bz2": bz2.compress,
+        ".zst": lambda data: pa.compress(data, "zstd", asbytes=True),
+    }
     path = tmp_path / f"data{suffix}"
     # two members one after the other are one file
     half = content.index(b"line 2500")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -183,7 +184,8 @@ def test_subtasks_write_to_streams_in_turn_and_streams_are_kept_short(server: st
         rig.write(*[str(i) for i in range(3000)])
         rig.finish()
     assert 1000 <= client.xlen("a") < 1200 and 1000 <= client.xlen("b") < 1200
-    assert set(client.xrange("b", count=1)[0][1]) == {b"text"}
+    entries: Any = client.xrange("b", count=1)
+    assert set(entries[0][1]) == {b"text"}
 
 
 def test_text_with_line_ends_stays_one_message_each(server: str, client: redis.Redis) -> None:
@@ -194,8 +196,12 @@ def test_text_with_line_ends_stays_one_message_each(server: str, client: redis.R
 
 
 def test_what_makes_no_sense_is_refused(server: str) -> None:
-    for streams, start in (([], "earliest"), (["a", "a"], "earliest"), (["a"], "newest")):
-        with pytest.raises(ValueError, match=r".+"):
+    for streams, start, reason in (
+        ([], "earliest", "different names"),
+        (["a", "a"], "earliest", "different names"),
+        (["a"], "newest", "no id of an entry"),
+    ):
+        with pytest.raises(ValueError, match=reason):
             RedisStreamSource(server, streams, start=start)
     with pytest.raises(ValueError, match="at least one stream"):
         RedisStreamSink(server, [])

@@ -34,7 +34,7 @@ AT_ONCE = {"pipeline.auto-watermark-interval": "0"}
 class ListsSource(Source):
     """Each split is a list of event times; the record is its event time. NOTHING_YET where a list has None."""
 
-    def __init__(self, *lists: list[int | None]) -> None:
+    def __init__(self, *lists: Sequence[int | None]) -> None:
         self.lists = lists
 
     def produced_type(self) -> None:

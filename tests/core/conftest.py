@@ -2,6 +2,7 @@
 
 import datetime as dt
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import strategies as st
@@ -41,7 +42,7 @@ _SCALARS = [
 ]
 
 
-def types():
+def types() -> Any:
     """Types of any depth, without pickled parts."""
     return st.recursive(
         st.sampled_from(_SCALARS),
@@ -57,13 +58,13 @@ def types():
     )
 
 
-def values(type_info, nullable=True):
+def values(type_info: Any, nullable: Any = True) -> Any:
     """Values of a type, None among them."""
     plain = _values(type_info)
     return st.none() | plain if nullable else plain
 
 
-def _values(type_info):
+def _values(type_info: Any) -> Any:
     if isinstance(type_info, BasicTypeInfo):
         return _BASIC[type_info.basic_type]
     if isinstance(type_info, DateTypeInfo):
@@ -85,6 +86,6 @@ def _values(type_info):
 
 
 @pytest.fixture(scope="session")
-def strategies():
+def strategies() -> Any:
     """`types()` and `values(type_info, nullable=True)`: test files cannot import one another."""
     return SimpleNamespace(types=types, values=values)

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,7 @@ BID = Types.ROW_NAMED(["auction", "price", "bidder"], [Types.LONG(), Types.DOUBL
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_records_come_back_from_columns(strategies, data):
+def test_records_come_back_from_columns(strategies: Any, data: Any) -> None:
     type_info = data.draw(strategies.types())
     is_record = isinstance(type_info, (RowTypeInfo, TupleTypeInfo))
     records = data.draw(st.lists(strategies.values(type_info, nullable=not is_record), max_size=5))
@@ -29,26 +30,26 @@ def test_records_come_back_from_columns(strategies, data):
     assert from_arrow(batch.slice(0, cut), type_info) == records[:cut]
 
 
-def test_rows_have_a_column_per_field_and_values_one():
+def test_rows_have_a_column_per_field_and_values_one() -> None:
     assert arrow_schema(BID).names == ["auction", "price", "bidder"]
     assert arrow_schema(Types.TUPLE([Types.INT(), Types.INT()])).names == ["f0", "f1"]
     assert arrow_schema(Types.LONG()) == pa.schema([("value", pa.int64())])
 
 
-def test_rows_from_columns_have_the_types_own_names():
+def test_rows_from_columns_have_the_types_own_names() -> None:
     (row,) = from_arrow(to_arrow([Row(auction=1, price=2.0, bidder=None)], BID), BID)
     assert row._fields is BID.field_names
     assert row == Row(auction=1, price=2.0, bidder=None)
 
 
-def test_values_are_pythons_own():
+def test_values_are_pythons_own() -> None:
     types_ = [Types.LONG(), Types.DOUBLE(), Types.BOOLEAN(), Types.STRING(), Types.SQL_DATE(), Types.INSTANT()]
     record = (1, 2.0, True, "x", dt.date(2020, 1, 1), Instant(1, 1))
     (back,) = from_arrow(to_arrow([record], Types.TUPLE(types_)), Types.TUPLE(types_))
     assert [type(value) for value in back] == [type(value) for value in record]
 
 
-def test_a_value_that_does_not_fit_is_refused_with_its_field():
+def test_a_value_that_does_not_fit_is_refused_with_its_field() -> None:
     with pytest.raises(TypeError, match="'price'"):
         to_arrow([Row(auction=1, price="x", bidder="b")], BID)
     with pytest.raises(TypeError, match="not a Row"):
@@ -59,7 +60,7 @@ def test_a_value_that_does_not_fit_is_refused_with_its_field():
         to_arrow([10**40], Types.BIG_INT())
 
 
-def test_pickled_values_have_no_columns():
+def test_pickled_values_have_no_columns() -> None:
     assert not has_columns(None)
     assert not has_columns(Types.ROW([Types.PICKLED_BYTE_ARRAY()]))
     assert has_columns(BID)
@@ -67,7 +68,7 @@ def test_pickled_values_have_no_columns():
         arrow_type(Types.PICKLED_BYTE_ARRAY())
 
 
-def test_batches_of_another_shape_are_refused():
+def test_batches_of_another_shape_are_refused() -> None:
     with pytest.raises(TypeError, match="2 columns"):
         from_arrow(pa.record_batch({"a": [1], "b": [2]}), BID)
     with pytest.raises(TypeError, match="2 columns"):
@@ -95,13 +96,13 @@ def test_batches_of_another_shape_are_refused():
     ],
     ids=str,
 )
-def test_columns_from_elsewhere_are_read(column, type_info, expected):
+def test_columns_from_elsewhere_are_read(column: Any, type_info: Any, expected: Any) -> None:
     assert from_arrow(pa.RecordBatch.from_arrays([column], ["c"]), type_info) == expected
     row_type = type_from_arrow(pa.schema([("c", column.type)]))
     assert len(from_arrow(pa.RecordBatch.from_arrays([column], ["c"]), row_type)) == len(expected)
 
 
-def test_types_are_found_from_columns():
+def test_types_are_found_from_columns() -> None:
     inner = Types.ROW_NAMED(["x", "y"], [Types.INT(), Types.LIST(Types.MAP(Types.STRING(), Types.BOOLEAN()))])
     nested = Types.ROW_NAMED(["a", "b", "t"], [inner, Types.FLOAT(), Types.SQL_TIMESTAMP()])
     assert type_from_arrow(arrow_schema(nested)) == nested

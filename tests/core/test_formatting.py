@@ -2,6 +2,7 @@
 
 import datetime as dt
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ from runtime.core.formatting import to_flink_string
     ],
     ids=repr,
 )
-def test_values_print_as_on_flink(value, type_info, text):
+def test_values_print_as_on_flink(value: Any, type_info: Any, text: Any) -> None:
     assert to_flink_string(value, type_info) == text
 
 
@@ -61,9 +62,9 @@ def test_values_print_as_on_flink(value, type_info, text):
         (float("-inf"), "-Infinity"),
     ],
 )
-def test_doubles_print_as_in_java(value, text):
+def test_doubles_print_as_in_java(value: Any, text: Any) -> None:
     assert to_flink_string(value, Types.DOUBLE()) == text
 
 
-def test_floats_print_the_digits_of_32_bits():
+def test_floats_print_the_digits_of_32_bits() -> None:
     assert to_flink_string(110.0999984741211, Types.FLOAT()) == "110.1"

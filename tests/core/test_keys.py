@@ -6,6 +6,7 @@ import math
 import zlib
 from collections import namedtuple
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from runtime.common import Instant, Row, RowKind
 from runtime.core.keys import KeyDecodingError, KeyEncodingError, decode_key, encode_key, key_end, key_hash, mix_hashes
 
 #: never change a line: snapshots hold these bytes, and key groups follow from these hashes
-VECTORS = [
+Point = namedtuple("Point", ["x"])
+
+VECTORS: list[tuple[Any, ...]] = [
     (None, "00", 0xAD1A9297),
     (False, "01", 0x83379314),
     (True, "02", 0xDA8C0E3A),
@@ -76,7 +79,7 @@ keys = st.recursive(
 )
 
 
-def typed(key):
+def typed(key: Any) -> Any:
     """A form that is equal for keys of the same type and value only."""
     if isinstance(key, (tuple, list)):
         return (type(key).__name__, tuple(map(typed, key)))
@@ -88,42 +91,42 @@ def typed(key):
 
 
 @pytest.mark.parametrize(("key", "encoded", "hashed"), VECTORS, ids=lambda v: repr(v)[:20])
-def test_vectors_are_pinned(key, encoded, hashed):
+def test_vectors_are_pinned(key: Any, encoded: Any, hashed: Any) -> None:
     assert encode_key(key).hex() == encoded
     assert key_hash(bytes.fromhex(encoded)) == hashed
 
 
 @settings(max_examples=300, deadline=None)
 @given(keys)
-def test_a_key_comes_back_as_it_was(key):
+def test_a_key_comes_back_as_it_was(key: Any) -> None:
     assert typed(decode_key(encode_key(key))) == typed(key)
 
 
 @settings(max_examples=300, deadline=None)
 @given(keys, keys)
-def test_encodings_are_equal_iff_type_and_value_are(a, b):
+def test_encodings_are_equal_iff_type_and_value_are(a: Any, b: Any) -> None:
     assert (encode_key(a) == encode_key(b)) == (typed(a) == typed(b))
 
 
 @settings(max_examples=200, deadline=None)
 @given(keys, keys)
-def test_no_encoding_is_the_beginning_of_another(a, b):
+def test_no_encoding_is_the_beginning_of_another(a: Any, b: Any) -> None:
     first, second = encode_key(a), encode_key(b)
     assert first == second or not second.startswith(first)
 
 
-def test_numbers_that_python_takes_for_equal_are_different_keys():
+def test_numbers_that_python_takes_for_equal_are_different_keys() -> None:
     assert len({encode_key(key) for key in (1, 1.0, True, "1", b"1", Decimal(1), (1,), [1], Row(1))}) == 9
 
 
-def test_floats_have_one_zero_and_one_nan():
+def test_floats_have_one_zero_and_one_nan() -> None:
     assert encode_key(-0.0) == encode_key(0.0)
     other_nan = np.array([0x7FF8000000000001], dtype=np.uint64).view(np.float64)[0].item()
     assert encode_key(other_nan) == encode_key(math.nan) == encode_key(-math.nan)
     assert math.isnan(decode_key(encode_key(math.nan)))
 
 
-def test_decimals_are_equal_by_value():
+def test_decimals_are_equal_by_value() -> None:
     assert encode_key(Decimal("1.50")) == encode_key(Decimal("1.5"))
     assert encode_key(Decimal("1E+2")) == encode_key(Decimal(100))
     assert encode_key(Decimal("-0.0")) == encode_key(Decimal(0))
@@ -132,19 +135,19 @@ def test_decimals_are_equal_by_value():
     assert decode_key(encode_key(Decimal("NaN"))).is_nan()
 
 
-def test_one_instant_in_two_zones_is_one_key():
+def test_one_instant_in_two_zones_is_one_key() -> None:
     there = dt.datetime(2020, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=2)))
     assert encode_key(there) == encode_key(dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
     assert encode_key(dt.datetime(2020, 1, 1)) != encode_key(dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
 
 
-def test_row_kinds_are_part_of_a_key():
+def test_row_kinds_are_part_of_a_key() -> None:
     row = Row.of_kind(RowKind.DELETE, 1)
     assert decode_key(encode_key(row)) == row
     assert encode_key(row) != encode_key(Row(1))
 
 
-def test_long_keys_have_long_lengths():
+def test_long_keys_have_long_lengths() -> None:
     for key in ("x" * 254, "x" * 255, b"y" * 70_000, tuple(range(300)), 2**5000):
         assert decode_key(encode_key(key)) == key
 
@@ -169,27 +172,27 @@ class Text(str):
         (np.int64(1), "item"),
         (np.float64(1), "item"),
         (Text("a"), "plain str"),
-        (namedtuple("P", "x")(1), "plain tuple"),
+        (Point(1), "plain tuple"),
         (dt.time(1, tzinfo=dt.UTC), "zone"),
         (Decimal("sNaN"), "NaN"),
         (("a", {"b": 1}), "dict"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_what_has_no_canonical_form_is_refused_with_the_reason(key, reason):
+def test_what_has_no_canonical_form_is_refused_with_the_reason(key: Any, reason: Any) -> None:
     with pytest.raises(KeyEncodingError, match=reason) as caught:
         encode_key(key)
     assert caught.value.reason
 
 
 @pytest.mark.parametrize("encoded", ["", "ff", "0301", "06ff", "0605616263", "0000", "1002", "12ff0100", "0602ffff"])
-def test_bytes_that_are_no_key_are_refused(encoded):
+def test_bytes_that_are_no_key_are_refused(encoded: Any) -> None:
     with pytest.raises(KeyDecodingError):
         decode_key(bytes.fromhex(encoded))
 
 
 @given(st.lists(st.text(), max_size=20))
-def test_vectorised_hashes_agree(texts):
+def test_vectorised_hashes_agree(texts: Any) -> None:
     encoded = [encode_key(text) for text in texts]
     crc = np.array([zlib.crc32(data) for data in encoded], dtype=np.uint32)
     before = crc.copy()
@@ -199,7 +202,7 @@ def test_vectorised_hashes_agree(texts):
     assert (crc == before).all()
 
 
-def test_hashes_of_similar_keys_spread():
+def test_hashes_of_similar_keys_spread() -> None:
     groups = [0] * 128
     for i in range(12_800):
         groups[key_hash(encode_key(i)) % 128] += 1

@@ -276,7 +276,7 @@ def test_records_of_another_type_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="the files have the row type"):
         env.execute()
     with pytest.raises(TypeError, match="a row type is needed"):
-        ParquetBulkWriters.for_row_type(Types.INT())
+        ParquetBulkWriters.for_row_type(Types.INT())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="exact names"):
         ParquetColumnarRowInputFormat(row_type, is_case_sensitive=False)
 

@@ -33,7 +33,9 @@ def runs(request: pytest.FixtureRequest) -> dict[str, tuple[str, str | None]]:
     """Program → what it printed and its traceback, of all programs that are to be tested, run in one process."""
     # other modules have parameters of this name too
     own = [item for item in request.session.items if item.path == request.path]
-    wanted = [item.callspec.params["program"] for item in own if isinstance(item, pytest.Function) and _has_runs(item)]
+    wanted = [
+        str(item.callspec.params["program"]) for item in own if isinstance(item, pytest.Function) and _has_runs(item)
+    ]
     done = run_program(HERE / "run_programs.py", *wanted, env={"TIDEMARK_CONF_EXECUTION_TARGET": "mini-cluster"})
     assert (done.exit_code, done.stderr) == (0, "")
     return {name: (printed, error) for name, printed, error in json.loads(done.stdout)}

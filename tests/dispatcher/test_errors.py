@@ -79,9 +79,9 @@ def test_an_error_that_nobody_foresaw_shows_an_id_and_not_its_cause(
 
 def test_gets_may_have_a_body(api: APIClient, job: Job) -> None:
     """Flink's Java client sends {} with every GET and PATCH."""
-    answer = api.generic("GET", f"/v1/jobs/{job.id}/status", b"{}", content_type="application/json")
+    answer = api.generic("GET", f"/v1/jobs/{job.id}/status", "{}", content_type="application/json")
     assert answer.json() == {"status": "RUNNING"}
-    answer = api.generic("PATCH", f"/v1/jobs/{job.id}?mode=cancel", b"{}", content_type="application/json")
+    answer = api.generic("PATCH", f"/v1/jobs/{job.id}?mode=cancel", "{}", content_type="application/json")
     assert answer.status_code == 202
 
 

@@ -151,7 +151,7 @@ def test_who_only_looks_on_cannot_cancel(victor: User, oscar: User, job: Job) ->
 def client_of_once(user: User) -> APIClient:
     """A client with a token of its own."""
     client = APIClient()
-    user.api_tokens.all().delete()  # type: ignore[attr-defined]
+    user.api_tokens.all().delete()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {create_token(user, 'test')}")
     return client
 

@@ -74,8 +74,8 @@ class Stack:
         ]
         self.has_postgres = postgres_program("initdb") is not None
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        addresses = ("postgres:5432", "redis:6379", "web:8000", "spark-master:7077", "spark-master:8080")
-        addresses += ("spark-worker-1:8081", "spark-worker-2:8081")
+        services = ("postgres:5432", "redis:6379", "web:8000", "spark-master:7077", "spark-master:8080")
+        addresses = (*services, "spark-worker-1:8081", "spark-worker-2:8081")
         self._ports = dict(zip(addresses, free_ports(len(addresses)), strict=True))
         self.url = f"http://{_LOOPBACK}:{self._ports['web:8000']}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import psutil
 import pytest
@@ -42,6 +43,10 @@ def is_producing(client: JobClient) -> bool:
     )
 
 
+def has_ended(pids: list[int]) -> bool:
+    return not alive(pids)
+
+
 @pytest.fixture
 def start_job() -> Iterator[StartJob]:
     """Start an endless keyed job at parallelism 2 on Spark; it is cancelled at the end of the test."""
@@ -63,4 +68,4 @@ def start_job() -> Iterator[StartJob]:
     for client in started:
         pids = pids_of(client)
         client.cancel().result(15)
-        wait_until(lambda pids=pids: not alive(pids), 10, "the end of the slots' processes")
+        wait_until(partial(has_ended, pids), 10, "the end of the slots' processes")

@@ -192,7 +192,7 @@ async def test_many_changes_become_few_messages(
     version = (await receive(connection, "snapshot"))["version"]
     for step in range(1, 51):
         await publish(job, version=version + step)
-    seen = []
+    seen: list[Any] = []
     while not seen or seen[-1]["version"] < version + 50:
         seen.append(await receive(connection, "change"))
     assert len(seen) < 40
@@ -372,7 +372,7 @@ async def test_a_client_that_takes_nothing_is_dropped(
     cookie: tuple[bytes, bytes], fast: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As a server does it whose socket is full: the send does not return."""
-    incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    incoming: asyncio.Queue[Any] = asyncio.Queue()
     incoming.put_nowait({"type": "websocket.connect"})
     sent = []
 
@@ -381,7 +381,7 @@ async def test_a_client_that_takes_nothing_is_dropped(
         if message["type"] == "websocket.send":
             await asyncio.Event().wait()
 
-    scope = {"type": "websocket", "path": "/ws/live", "headers": [ORIGIN, cookie], "subprotocols": []}
+    scope: Any = {"type": "websocket", "path": "/ws/live", "headers": [ORIGIN, cookie], "subprotocols": []}
     serving = asyncio.ensure_future(websocket_application(scope, incoming.get, send))
     done, _ = await asyncio.wait([serving], timeout=5)
     assert done == {serving}

@@ -1,6 +1,7 @@
 """Metrics, groups and the registry's snapshot."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,17 +12,17 @@ from runtime.metrics import Counter, MetricGroup, MetricRegistry
 class SteppedClock:
     """Time that a test sets."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.ms = 0.0
 
-    def now_ms(self):
+    def now_ms(self) -> Any:
         return int(self.ms)
 
-    def monotonic_ms(self):
+    def monotonic_ms(self) -> Any:
         return self.ms
 
 
-def test_a_snapshot_is_flat():
+def test_a_snapshot_is_flat() -> None:
     registry = MetricRegistry()
     group = registry.root("task").add_group("operator", "map")
     counter = group.counter("numRecordsIn")
@@ -44,7 +45,7 @@ def test_a_snapshot_is_flat():
     assert group.scope == ("task", "operator", "map")
 
 
-def test_a_meter_gives_the_rate_of_its_span():
+def test_a_meter_gives_the_rate_of_its_span() -> None:
     clock = SteppedClock()
     registry = MetricRegistry(clock)
     meter = registry.root().meter("events", time_span_in_seconds=10)
@@ -61,7 +62,7 @@ def test_a_meter_gives_the_rate_of_its_span():
     assert registry.snapshot() == {"events": 0.0, "events_count": 100}
 
 
-def test_a_name_keeps_its_first_metric():
+def test_a_name_keeps_its_first_metric() -> None:
     registry = MetricRegistry()
     group = registry.root("a")
     assert group.counter("n") is group.counter("n")
@@ -69,7 +70,7 @@ def test_a_name_keeps_its_first_metric():
         group.distribution("n")
 
 
-def test_metrics_can_be_forgotten():
+def test_metrics_can_be_forgotten() -> None:
     registry = MetricRegistry()
     registry.root("a").counter("n")
     registry.root("ab").counter("n")
@@ -78,7 +79,7 @@ def test_metrics_can_be_forgotten():
     assert len(registry) == 1
 
 
-def test_a_failing_gauge_breaks_nothing():
+def test_a_failing_gauge_breaks_nothing() -> None:
     registry = MetricRegistry()
     registry.root().gauge("broken", lambda: 1 // 0)
     assert registry.snapshot() == {"broken": None}
@@ -102,7 +103,7 @@ def test_a_gauge_reports_what_every_process_can_read(value: object, reported: ob
     assert (found, type(found)) == (reported, type(reported))
 
 
-def test_a_group_works_without_a_registry():
+def test_a_group_works_without_a_registry() -> None:
     group = MetricGroup()
     counter = group.add_group("x").counter("n")
     counter.inc()

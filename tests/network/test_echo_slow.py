@@ -22,7 +22,7 @@ MAX_P99_MS = 25.0
 ROUND_TRIPS = 1000
 
 
-class EchoServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow is not typed
+class EchoServer(fl.FlightServerBase):  # pyarrow is not typed
     """Sends back what it is sent, as the network's handler threads do."""
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:

@@ -120,7 +120,7 @@ def test_second_connection_of_a_pair_is_refused(slots: list[Slot]) -> None:
     assert "slot 1 was lost" in producer.wait_for_failure().cause
 
 
-class RawProducer(fl.FlightServerBase):  # type: ignore[misc]
+class RawProducer(fl.FlightServerBase):
     """Sends the bytes it was made with as frames."""
 
     def __init__(self, frames: list[bytes]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from concurrent.futures import Future
 from typing import Any
 
@@ -17,6 +18,7 @@ from runtime.operators.errors import UserFunctionError
 from runtime.state.redistribution import redistribute
 from runtime.state.snapshot import OperatorSnapshot, Redistribution
 from runtime.testing.harness import OneInputHarness
+from tests.support.waiting import wait_until
 
 CALLS: dict[Any, Future[Any]] = {}
 """Calls under way, by value; shared with the operator, whose function is pickled by reference."""
@@ -300,8 +302,11 @@ def test_what_cannot_work_is_refused() -> None:
 
 
 def test_closing_ends_calls_and_the_thread() -> None:
+    before = set(threading.enumerate())
     with OneInputHarness(ordered(Waiting())) as harness:
         harness.process(["a"])
-        call_of("b")
-    assert call_of("a").cancelled() or not ATTEMPTS
+        wait_until(lambda: ATTEMPTS == ["a"], 10, "the call")
+        assert set(threading.enumerate()) - before
+    assert call_of("a").cancelled()
+    assert set(threading.enumerate()) == before
     assert harness.processing_time.num_timers == 0

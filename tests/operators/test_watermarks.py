@@ -142,7 +142,8 @@ def test_a_timestamp_that_is_no_int_is_refused_with_the_record() -> None:
 
 
 def test_integers_of_numpy_are_taken() -> None:
-    with harness_of(BOUNDED.with_timestamp_assigner(lambda value, _: np.int64(value))) as harness:
+    from_numpy: Any = lambda value, _: np.int64(value)  # noqa: E731
+    with harness_of(BOUNDED.with_timestamp_assigner(from_numpy)) as harness:
         harness.process([1, 2])
     assert harness.batches[0][0].timestamps() == [1, 2]
 

@@ -70,7 +70,7 @@ def main() -> None:
                 recorded[".".join(parts)] = {"classes": classes, "names": names}
     target = HERE / "pyflink_names.json"
     target.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    methods = sum(len(members) for module in recorded.values() for members in dict(module["classes"]).values())  # type: ignore[call-overload]
+    methods = sum(len(members) for module in recorded.values() for members in dict(module["classes"]).values())  # type: ignore[call-overload, misc]
     print(f"{target.name}: {len(recorded)} modules, {methods} members of classes")
 
 

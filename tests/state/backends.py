@@ -18,7 +18,7 @@ from runtime.state.key_groups import KeyGroupRange, key_group_of, key_group_rang
 from runtime.state.redistribution import redistribute
 from runtime.state.rocksdb.backend import RocksDBKeyedStateBackend
 from runtime.state.rocksdb.options import RocksDBSettings
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshot import KeyedSnapshot, OperatorSnapshot
 
 MAX_PARALLELISM = 16
 
@@ -91,11 +91,18 @@ def subtasks(factory: BackendFactory, parallelism: int, clock: Clock) -> list[Ke
     return [factory(key_groups, MAX_PARALLELISM, clock) for key_groups in ranges]
 
 
+def canonical(backend: KeyedStateBackend) -> KeyedSnapshot:
+    """Return the backend's canonical snapshot, which is never pending."""
+    snapshot = backend.snapshot()
+    assert isinstance(snapshot, KeyedSnapshot)
+    return snapshot
+
+
 def rescaled(
     factory: BackendFactory, backends: Sequence[KeyedStateBackend], parallelism: int, clock: Clock
 ) -> list[KeyedStateBackend]:
     """Backends of another parallelism that have restored what `backends` held; `backends` are disposed of."""
-    snapshots = redistribute([OperatorSnapshot(b.snapshot()) for b in backends], parallelism, MAX_PARALLELISM)
+    snapshots = redistribute([OperatorSnapshot(canonical(b)) for b in backends], parallelism, MAX_PARALLELISM)
     for backend in backends:
         backend.dispose()
     restored = subtasks(factory, parallelism, clock)

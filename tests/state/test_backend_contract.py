@@ -34,6 +34,7 @@ from tests.state.backends import (
     AverageFunction,
     BackendFactory,
     SettableClock,
+    canonical,
     ignore,
     rescaled,
     subtask_of,
@@ -321,7 +322,7 @@ def test_only_own_key_groups_are_restored(factory: BackendFactory) -> None:
         backend.set_current_key(key)
         state.update(key)
     half = factory(key_group_range(MAX_PARALLELISM, 2, 1), MAX_PARALLELISM, SettableClock())
-    half.restore(backend.snapshot())
+    half.restore(canonical(backend))
     half.get_state(ValueStateDescriptor("s", Types.LONG()))
     assert sorted(half.keys("s")) == [key for key in range(50) if subtask_of(key, 2) == 1]
 

@@ -132,7 +132,7 @@ def test_block_numbers_may_occur_more_than_once() -> None:
 
 @given(st.lists(st.tuples(st.none() | BYTES, BYTES), max_size=5), BYTES)
 def test_columns_may_have_values_that_are_absent(rows: list[tuple[bytes | None, bytes]], before: bytes) -> None:
-    columns = [[row[0] for row in rows], [row[1] for row in rows]]
+    columns: list[list[bytes | None]] = [[row[0] for row in rows], [row[1] for row in rows]]
     packed = pack_columns(columns)
     assert unpack_columns(before + packed + b"behind", len(before), 2) == (columns, len(before) + len(packed))
 

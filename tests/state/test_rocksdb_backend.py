@@ -160,7 +160,12 @@ def test_keys_that_come_in_turn_find_most_of_a_cache_that_is_a_little_too_small(
     write(backend, dict.fromkeys(range(num_keys), 0))
     column, loaded = backend.columns[0], []
     load = column.load
-    monkeypatch.setattr(column, "load", lambda row: loaded.append(row) or load(row))
+
+    def counted_load(row: Any) -> Any:
+        loaded.append(row)
+        return load(row)
+
+    monkeypatch.setattr(column, "load", counted_load)
     state = backend.get_state(COUNT)
     for number in range(10):
         for key in range(num_keys):
@@ -607,7 +612,12 @@ def test_batches_have_the_size_that_was_asked_for(value_bytes: int, monkeypatch:
     database = backend._opened
     assert database is not None
     put = database.write
-    monkeypatch.setattr(database, "write", lambda batch: sizes.append(batch.size_in_bytes()) or put(batch))
+
+    def measured_put(batch: Any) -> Any:
+        sizes.append(batch.size_in_bytes())
+        return put(batch)
+
+    monkeypatch.setattr(database, "write", measured_put)
     backend.flush()
     assert len(sizes) > 3
     assert max(sizes) <= limit + max(value_bytes, limit)
@@ -662,7 +672,7 @@ def test_subtasks_of_which_one_has_not_asked_for_a_map_are_brought_together(
 def test_the_configured_backend_is_made(directory: Path) -> None:
     configuration = Configuration()
     made = backends.create_keyed_backend(configuration, ALL, MAX_PARALLELISM, SettableClock(), directory, "op")
-    assert type(made) is type(whole_range(backends.HashMapKeyedStateBackend))
+    assert type(made) is type(whole_range(HashMapKeyedStateBackend))
     configuration.set_string("state.backend.type", "rocksdb")
     configuration.set_string("state.backend.rocksdb.localdir", f"{directory}/disk 1, {directory}/disk 2")
     made = backends.create_keyed_backend(configuration, ALL, MAX_PARALLELISM, SettableClock(), directory, "op")

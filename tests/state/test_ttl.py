@@ -20,7 +20,15 @@ from runtime.state.descriptors import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from tests.state.backends import BACKENDS, AverageFunction, BackendFactory, SettableClock, rescaled, whole_range
+from tests.state.backends import (
+    BACKENDS,
+    AverageFunction,
+    BackendFactory,
+    SettableClock,
+    canonical,
+    rescaled,
+    whole_range,
+)
 
 TTL_MS = 100
 
@@ -224,7 +232,7 @@ def test_a_full_snapshot_leaves_out_what_has_expired_where_asked_for(
         backend.set_current_key("a")
         backend.get_state(with_ttl(ValueStateDescriptor("s"), config)).update(1)
         clock.time_ms = TTL_MS
-        assert sum(len(group.states["s"]) for group in backend.snapshot().groups.values()) == kept
+        assert sum(len(group.states["s"]) for group in canonical(backend).groups.values()) == kept
 
 
 def test_disabled_ttl_is_none(backend: KeyedStateBackend, clock: SettableClock) -> None:

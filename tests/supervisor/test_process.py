@@ -59,7 +59,12 @@ def test_a_process_that_was_killed_says_by_what(tmp_path: Path) -> None:
     assert child.pid is not None
     os.kill(child.pid, signal.SIGKILL)
     told: list[str | None] = []
-    wait_until(lambda: told.append(child.poll()) or told[-1] is not None, 5, "its end")
+
+    def has_ended() -> bool:
+        told.append(child.poll())
+        return told[-1] is not None
+
+    wait_until(has_ended, 5, "its end")
     assert told[-1] is not None
     assert "was killed by SIGKILL" in told[-1]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from runtime.checkpoint.assignment import Assignment
 from runtime.common.configuration import Configuration
@@ -122,7 +122,7 @@ class SlotRig:
         for slot in self.slots.values():
             slot._take_messages()
 
-    def deploy(self) -> SlotRig:
+    def deploy(self) -> Self:
         for slot in self.slots:
             restore = () if self.assignment is None else (self.assignment.tasks,)
             self.links[slot].inbox.append(
@@ -140,7 +140,7 @@ class SlotRig:
             self.slots[slot]._take_messages()
         return self
 
-    def start(self) -> SlotRig:
+    def start(self) -> Self:
         self.deploy()
         self.tell(Start({slot: running.network.address for slot, running in self.slots.items()}))
         return self

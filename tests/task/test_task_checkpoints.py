@@ -16,7 +16,7 @@ from runtime.core.ids import CheckpointId
 from runtime.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from runtime.datastream.state import ValueStateDescriptor
 from runtime.operators.sink import Sink, SinkWriter, WriterContext
-from runtime.task.messages import TaskState, TriggerCheckpoint
+from runtime.task.messages import SlotFailed, TaskState, TaskStateChanged, TriggerCheckpoint
 from tests.task.checkpoint_rig import CheckpointRig
 from tests.task.rigs import environment
 
@@ -249,7 +249,7 @@ def test_a_damaged_file_is_told_as_such(tmp_path: Path) -> None:
         content[len(content) // 2] ^= 1
         file.write_bytes(content)
     again = CheckpointRig(counting(20_000), tmp_path, metadata).deploy()
-    failures = [m.failure for m in again.link.sent if getattr(m, "failure", None) is not None]
+    failures = [m.failure for m in again.link.sent if isinstance(m, TaskStateChanged | SlotFailed) and m.failure]
     assert failures and all(failure.is_damaged_snapshot for failure in failures)
     again.release()
 

@@ -38,7 +38,8 @@ def way_of(choose: random.Random) -> dict[str, Any]:
 
 def run(rig: CheckpointRig, choose: random.Random, first: int, until_finished: bool) -> list[int]:
     """Run for a while, or to the end; gives the checkpoints that were completed."""
-    triggered, completed = [], []
+    triggered: list[Any] = []
+    completed: list[Any] = []
     tasks = [task for slot in rig.slots.values() for task in slot._tasks]
     turns = 0 if until_finished else choose.randint(20, 120)
     number = first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,12 @@ def test_a_barrier_that_is_stuck_in_a_full_output_overtakes_when_its_time_is_up(
 def test_checkpoints_of_every_kind_one_after_the_other(tmp_path: Path) -> None:
     count = 3 * COUNT
     rig = full_rig(tmp_path, count)
-    ways = [{"alignment": Alignment.UNALIGNED}, {}, {"alignment": Alignment.UNALIGNED}, {"aligned_timeout_ms": 0}]
+    ways: list[dict[str, Any]] = [
+        {"alignment": Alignment.UNALIGNED},
+        {},
+        {"alignment": Alignment.UNALIGNED},
+        {"aligned_timeout_ms": 0},
+    ]
     metadatas = []
     for number, changes in enumerate(ways, 1):
         metadatas.append(rig.checkpoint(number, **changes))

@@ -57,7 +57,7 @@ from runtime.operators.columnar.window_aggregate import WindowAggregateOperator,
 from runtime.operators.columnar.window_join import AlikeOperator
 from runtime.operators.interval_join import IntervalJoinOperator
 from runtime.operators.map_operators import FilterOperator, FlatMapOperator, MapOperator
-from runtime.operators.operator import StreamOperator
+from runtime.operators.operator import OperatorFactory, StreamOperator
 from runtime.operators.process_operators import KeyedProcessOperator, ProcessOperator
 from runtime.operators.reduce import ReduceOperator
 from runtime.operators.sink_operator import SinkOperator
@@ -301,7 +301,7 @@ def factories_of(build: Callable[..., Any], num_inputs: int = 1) -> list[Any]:
 
 
 def first_phase(
-    operator: type[StreamOperator], local_type: type, final_type: type, windows: Any
+    operator: type[StreamOperator], local_type: type[OperatorFactory], final_type: type[OperatorFactory], windows: Any
 ) -> tuple[type[StreamOperator], Check]:
     """Which partials come when depends on the parallelism; what they are merged to does not."""
 

@@ -212,7 +212,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
     record_run("mini-cluster")
     with pytest.raises(ValueError, match="no stream"):
         assert_same_result_in_all_modes(
-            lambda env: env.from_collection([1]).print() and None,  # type: ignore[func-returns-value]
+            lambda env: env.from_collection([1]).print() and None,  # type: ignore[arg-type, return-value]
             modes=MINI,
             parallelisms=[1],
         )

@@ -17,6 +17,7 @@ from runtime.operators.source import Boundedness, ReadStatus, SourceError, Sourc
 from runtime.state.snapshot import OperatorSnapshot
 from runtime.testing import ScriptedCrash, ScriptedSource, crash, idle, pause, record, until_checkpoint, watermark
 from runtime.testing.clock import ManualClock
+from runtime.testing.harness import OutputRecord
 from tests.connectors.rigs import SourceRig, read_split, reader_context
 
 SPLIT = SourceSplit("0")
@@ -37,7 +38,7 @@ def test_records_and_watermarks_come_as_they_are_written() -> None:
     source = ScriptedSource([watermark(1), "a", record("b", 5), watermark(4), watermark(3), "c", watermark(9)])
     rig = SourceRig(source).run()
     assert seen(rig) == [[1], "a", "b", [4], "c", [9], [MAX_WATERMARK]]
-    assert [r.timestamp for r in rig.outputs[0].elements if hasattr(r, "value")] == [-(2**63), 5, -(2**63)]
+    assert [r.timestamp for r in rig.outputs[0].elements if isinstance(r, OutputRecord)] == [-(2**63), 5, -(2**63)]
 
 
 def test_watermarks_come_one_by_one_too() -> None:
@@ -165,6 +166,6 @@ def test_nothing_is_lost_or_read_again_across_restores(
         rig.close()
         records += rig.values
     records += SourceRig(source, 1, snapshots=snapshots).run(max_rows).values
-    expected = [value for split in splits for value in split if isinstance(value, int)]
+    expected: list[Any] = [value for split in splits for value in split if isinstance(value, int)]
     expected += ["r" for split in splits for value in split if value == record("r", 1)]
     assert sorted(map(str, records)) == sorted(map(str, expected))

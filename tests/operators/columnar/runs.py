@@ -20,6 +20,7 @@ from runtime.operators.functions import ProcessWindowFunction
 from runtime.operators.operator import OperatorFactory
 from runtime.operators.output_tag import OutputTag
 from runtime.testing.harness import OneInputHarness, OutputRecord
+from runtime.testing.two_input_harness import TwoInputHarness
 
 ROWS = Types.ROW_NAMED(
     ["key", "number", "text", "amount"], [Types.STRING(), Types.LONG(), Types.STRING(), Types.BIG_DEC()]
@@ -144,7 +145,7 @@ def batch_of(rows: list[Row], times: list[int], marks: Sequence[Mark], as_column
     return batch
 
 
-def timeline(harness: OneInputHarness) -> Timeline:
+def timeline(harness: OneInputHarness | TwoInputHarness) -> Timeline:
     """Rows that come between the same watermarks, sorted; a watermark that follows no row says nothing new."""
     groups: Timeline = []
     records: list[str] = []

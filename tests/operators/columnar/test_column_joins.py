@@ -263,7 +263,7 @@ def test_what_cannot_be_joined_is_refused() -> None:
 ASSIGNERS: list[WindowAssigner[Any, Any]] = [TumblingEventTimeWindows(10), SlidingEventTimeWindows(12, 4, 1)]
 
 
-class JoinInPython(WindowFunction):  # type: ignore[type-arg]
+class JoinInPython(WindowFunction):
     """The join of the united rows of a window."""
 
     def __init__(self, how: str) -> None:

@@ -16,7 +16,7 @@ from runtime.common.typeinfo import Types
 from runtime.core.arrow import to_arrow
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
-from runtime.core.elements import Watermark
+from runtime.core.elements import LatencyMarker, Watermark, WatermarkStatus
 from runtime.network.partitioners import KeyGroupSelector
 from runtime.operators.columnar import segments, window_aggregate
 from runtime.operators.columnar.aggregates import AggregatePlan, aggregate_spec
@@ -209,6 +209,12 @@ class Into(Output):
     def emit_watermark(self, watermark: Watermark) -> None:
         for harness in self._harnesses:
             harness.process_watermark(watermark.timestamp)
+
+    def emit_watermark_status(self, status: WatermarkStatus) -> None:
+        raise AssertionError(status)
+
+    def emit_latency_marker(self, marker: LatencyMarker) -> None:
+        raise AssertionError(marker)
 
 
 def results(factory: OperatorFactory, batches: list[RecordBatch]) -> tuple[Any, int]:

@@ -17,13 +17,12 @@ from runtime.common.time import Instant
 from runtime.common.typeinfo import RowTypeInfo, Types
 from runtime.core.arrow import to_arrow
 from runtime.core.batch import Mark, RecordBatch
-from runtime.core.elements import Watermark
 from runtime.operators.columnar.expressions import ColumnExpressionError, extension, selection
 from runtime.operators.columnar.frames import arrow_of, has_views
 from runtime.operators.columnar.project import ProjectOperatorFactory, WhereOperatorFactory
 from runtime.operators.errors import UserFunctionError
 from runtime.operators.map_operators import FilterOperatorFactory, MapOperatorFactory
-from runtime.testing.harness import OneInputHarness
+from runtime.testing.harness import OneInputHarness, OutputRecord
 from tests.operators.columnar.runs import ROWS, Run, feed, played, runs, timeline
 
 
@@ -139,7 +138,7 @@ def test_where_keeps_rows_of_columns_in_any_encoding(form: str) -> None:
         times = np.array([1, 2, 3, 4])
         harness.process_batch(RecordBatch.of_arrow(columns, NESTED, times, [Mark(1, 0), Mark(4, 3)]))
         assert (harness.values, harness.watermarks) == ([NESTED_ROWS[0], NESTED_ROWS[3]], [0, 3])
-        rows = [element for element in harness.output if not isinstance(element, Watermark)]
+        rows = [element for element in harness.output if isinstance(element, OutputRecord)]
         assert [row.timestamp for row in rows] == [1, 4]
 
 
@@ -159,7 +158,7 @@ def test_where_filters_views_together_with_their_times(condition: str, kept: lis
     with OneInputHarness(WhereOperatorFactory(condition, NESTED), input_type=NESTED) as harness:
         harness.process_batch(RecordBatch.of_arrow(columns, NESTED, np.array([5, 6, 7, 8]) if timed else None))
         assert harness.values == [NESTED_ROWS[row] for row in kept]
-        rows = [element for element in harness.output if not isinstance(element, Watermark)]
+        rows = [element for element in harness.output if isinstance(element, OutputRecord)]
         assert [row.timestamp for row in rows] == [5 + row if timed else None for row in kept]
 
 

@@ -8,6 +8,7 @@ import decimal
 import functools
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def better(left: Row, right: Row, orders: Sequence[tuple[str, bool]]) -> int:
 
 def model(run: Run, n: int, orders: Sequence[tuple[str, bool]], ranked: bool) -> list[Any]:
     """The changelog, by sorting all rows of a key anew for every row."""
-    order = functools.cmp_to_key(lambda left, right: better(left, right, orders))
+    order = functools.cmp_to_key(partial(better, orders=orders))
     seen: dict[bytes, list[Row]] = {}
     changes: list[Any] = []
 
@@ -247,7 +248,7 @@ class BestInPython(ProcessWindowFunction):
 
     def process(self, key: Any, context: Any, elements: Any) -> Iterator[Row]:
         orders = (("number", True), ("text", False))
-        best = sorted(elements, key=functools.cmp_to_key(lambda left, right: better(left, right, orders)))[:2]
+        best = sorted(elements, key=functools.cmp_to_key(partial(better, orders=orders)))[:2]
         for rank, row in enumerate(best, 1):
             bounds = {"window_start": context.window().start, "window_end": context.window().end}
             yield Row(**row.as_dict(), rank=rank, **bounds)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runtime.common import Row, RowKind
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
-from runtime.core.elements import Watermark
+from runtime.core.elements import LatencyMarker, Watermark, WatermarkStatus
 from runtime.core.ids import CheckpointId
 from runtime.network.partitioners import KeyGroupSelector
 from runtime.operators.columnar.aggregates import aggregate_spec
@@ -89,6 +89,12 @@ class Recorder(Output):
 
     def emit_watermark(self, watermark: Watermark) -> None:
         self.seen.append(watermark)
+
+    def emit_watermark_status(self, status: WatermarkStatus) -> None:
+        raise AssertionError(status)
+
+    def emit_latency_marker(self, marker: LatencyMarker) -> None:
+        raise AssertionError(marker)
 
 
 def local_harness(spec: Any, snapshot: OperatorSnapshot | None = None) -> tuple[Any, Recorder]:
