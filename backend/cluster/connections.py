@@ -23,3 +23,11 @@ def brief_connection() -> Iterator[None]:
         yield
     finally:
         close_old_connections()
+
+
+@contextmanager
+def without_connection() -> Iterator[None]:
+    """None is held for the block; within a transaction the one that it has stays."""
+    if not connection.in_atomic_block:
+        connection.close()
+    yield

@@ -1,13 +1,13 @@
 """From an uploaded program to its job graph: how it is asked for, and the child process that finds it out.
 
-At most `MAX_EXTRACTIONS` children run at a time in this process: each is a whole Python with the engine in it.
+At most `MAX_EXTRACTIONS` children run at a time in this process: each is a whole Python with the engine in it. More
+programs wait for their turn.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,10 +17,12 @@ from django.http import QueryDict
 from backend.accounts.errors import Unavailable
 from backend.accounts.views import is_clean_text
 from backend.cluster.checkpoint_home import cluster_storage
+from backend.cluster.connections import without_connection
 from backend.cluster.models import Artifact
 from backend.dispatcher import artifacts
 from backend.dispatcher.api.base import check_id, whole_number
 from backend.dispatcher.errors import BadRequest
+from backend.dispatcher.planning_queue import PlanningQueue, QueueFullError
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.client.errors import ExtractionError
 from runtime.client.extract import ExtractedJob, extract_job_graph
@@ -28,15 +30,31 @@ from runtime.common import options
 from runtime.state.handles import DamagedSnapshotError
 
 MAX_EXTRACTIONS = 2
-WAIT_FOR_EXTRACTION_S = 30.0
+MAX_WAITING = 64
+"""Each holds a thread and a connection of a client."""
+MAX_WAIT_S = 120.0
+"""With the time of the program itself it stays below what clients wait for an answer."""
 EXTRACTION_TIMEOUT_S = 60.0
 MAX_PARALLELISM = 32768
 MAX_ARGUMENTS = 1000
 
+OUTPUT_HEADING = "Output of the program:"
+"""First line of the error that holds what a program printed before it failed."""
 CLAIM_MODES = ("NO_CLAIM", "CLAIM")
 
 logger = logging.getLogger(__name__)
-_extractions = threading.BoundedSemaphore(MAX_EXTRACTIONS)
+_queue = PlanningQueue(MAX_EXTRACTIONS, MAX_WAITING, MAX_WAIT_S)
+
+
+class PlanningBusy(Unavailable):
+    """Too many programs are being looked at; the client is told when to come again."""
+
+    default_code = "planning_busy"
+
+    def __init__(self, full: QueueFullError) -> None:
+        super().__init__(str(full))
+        #: seconds, for Retry-After
+        self.wait = full.retry_after_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,26 +151,32 @@ def extract(artifact: Artifact, wanted: ProgramRequest) -> ExtractedJob:
 
     Raises:
         BadRequest: it defines none; the message is the program's error, with the traceback of its own code.
-        Unavailable: too many programs are being looked at.
+        PlanningBusy: too many programs are being looked at.
     """
-    if not _extractions.acquire(timeout=WAIT_FOR_EXTRACTION_S):
-        raise Unavailable("Too many programs are being planned just now; try again.")
     try:
-        extracted = extract_job_graph(
-            artifacts.path_of(artifact),
-            wanted.args,
-            parallelism=wanted.parallelism,
-            configuration=wanted.configuration,
-            entry=wanted.entry or artifact.entry.get("module"),
-            display_name=artifact.file_name,
-            timeout_s=EXTRACTION_TIMEOUT_S,
-        )
-        _check_texts(extracted.graph_json)
-        return extracted
+        # the wait may be long: it needs no connection of the database
+        with without_connection(), _queue.turn():
+            extracted = extract_job_graph(
+                artifacts.path_of(artifact),
+                wanted.args,
+                parallelism=wanted.parallelism,
+                configuration=wanted.configuration,
+                entry=wanted.entry or artifact.entry.get("module"),
+                display_name=artifact.file_name,
+                timeout_s=EXTRACTION_TIMEOUT_S,
+            )
+    except QueueFullError as full:
+        raise PlanningBusy(full) from full
     except ExtractionError as error:
-        raise BadRequest([text for text in (str(error), error.traceback or error.output) if text]) from error
-    finally:
-        _extractions.release()
+        raise BadRequest(_told(error)) from error
+    _check_texts(extracted.graph_json)
+    return extracted
+
+
+def _told(error: ExtractionError) -> list[str]:
+    """The message, and if there are any the traceback of the program's own code and what it printed before."""
+    printed = f"{OUTPUT_HEADING}\n{error.output}" if error.output.strip() else ""
+    return [text for text in (str(error), error.traceback, printed) if text]
 
 
 def _check_texts(graph: Mapping[str, Any]) -> None:

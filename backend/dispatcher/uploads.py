@@ -6,8 +6,11 @@ before it, so that no one can fill the disk.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -25,19 +28,47 @@ MAX_BODY_BYTES = 1 << 20
 """Of every other request."""
 
 
+JOBS_PATH = "/jobs"
+NO_JOB_GRAPHS = (
+    "POST /jobs takes the Java program of `flink run`, which cannot be run here. Submit a Python program with "
+    "`tidemark run program.py`, on the page, or with POST /jars/upload and POST /jars/:jarid/run."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """How much of a body is read after its answer. Less: more clients see a reset; more: each holds a connection."""
+
+    seconds: float = 30.0
+    max_bytes: int = 1 << 30
+
+
 class _TooLarge(Exception):
-    """The body has gone over its limit."""
+    """The body has gone over its limit.
+
+    Attributes:
+        has_more: whether more of it follows.
+    """
+
+    def __init__(self, has_more: bool) -> None:
+        super().__init__()
+        self.has_more = has_more
 
 
 class BodyLimit:
     """ASGI middleware: a body over its limit is answered with 413, as soon as that is known.
 
+    The answer is sent at once and the rest of the body is read, within limits, and thrown away: a connection that is
+    closed while its client still sends is reset, and the client never sees the answer.
+
     Args:
         application: what answers everything else.
+        drain: how much is read after an answer.
     """
 
-    def __init__(self, application: Application) -> None:
+    def __init__(self, application: Application, drain: Drain = Drain()) -> None:
         self._application = application
+        self._drain = drain
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -47,7 +78,7 @@ class BodyLimit:
         headers = dict(scope["headers"])
         announced = headers.get(b"content-length", b"0")
         if announced.isdigit() and int(announced) > limit:
-            await _refuse(send, scope["path"], limit)
+            await self._refuse(scope, receive, send, limit, has_more=True)
             return
         received = 0
         started = False
@@ -57,7 +88,7 @@ class BodyLimit:
             message = await receive()
             received += len(message.get("body", b""))
             if received > limit:
-                raise _TooLarge
+                raise _TooLarge(message.get("more_body", False))
             return message
 
         async def watching_send(message: Message) -> None:
@@ -67,9 +98,9 @@ class BodyLimit:
 
         try:
             await self._application(scope, counting_receive, watching_send)
-        except _TooLarge:
+        except _TooLarge as error:
             if not started:
-                await _refuse(send, scope["path"], limit)
+                await self._refuse(scope, receive, send, limit, error.has_more)
 
     def _limit(self, scope: Message) -> int:
         if not scope["path"].endswith(UPLOAD_PATH):
@@ -80,17 +111,39 @@ class BodyLimit:
         limit: int = settings.TIDEMARK_MAX_UPLOAD_BYTES + MULTIPART_OVERHEAD_BYTES
         return limit if may_upload else MAX_BODY_BYTES
 
+    async def _refuse(self, scope: Message, receive: Receive, send: Send, limit: int, has_more: bool) -> None:
+        status, body = _refusal(scope, limit)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"connection", b"close"),
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        # complete for the client; for the server, which would close the connection behind the last part, it is not
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        if has_more:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._drain.seconds):
+                    await _read_on(receive, self._drain.max_bytes)
+        await send({"type": "http.response.body", "body": b""})
 
-async def _refuse(send: Send, path: str, limit: int) -> None:
-    message = f"The request is larger than {limit} bytes."
-    is_product = path.startswith("/api/")
-    error: Any = {"code": "too_large", "field": "", "message": message} if is_product else message
-    body = json.dumps({"errors": [error]}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        # the rest of the body is not read
-        (b"connection", b"close"),
-    ]
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+
+async def _read_on(receive: Receive, max_bytes: int) -> None:
+    left = max_bytes
+    while left > 0:
+        message = await receive()
+        if not message.get("more_body", False):
+            return
+        left -= len(message.get("body", b""))
+
+
+def _refusal(scope: Message, limit: int) -> tuple[int, bytes]:
+    path = scope["path"]
+    status, message = 413, f"The request is larger than {limit} bytes."
+    if scope["method"] == "POST" and path.removeprefix("/v1") == JOBS_PATH:
+        status, message = 405, NO_JOB_GRAPHS
+    elif path.endswith(UPLOAD_PATH) and limit > MAX_BODY_BYTES:
+        most = settings.TIDEMARK_MAX_UPLOAD_BYTES
+        message = f"The program is too large: at most {most} bytes ({most / (1 << 20):.4g} MiB) are taken."
+    error: Any = {"code": "too_large", "field": "", "message": message} if path.startswith("/api/") else message
+    return status, json.dumps({"errors": [error]}).encode()

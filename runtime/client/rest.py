@@ -6,12 +6,14 @@ Every failure becomes a ClientError of one line. Redirects are not followed: the
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -20,7 +22,7 @@ from runtime.client.errors import ClientError
 from runtime.client.server import Server
 
 TIMEOUT_S = 10.0
-SUBMIT_TIMEOUT_S = 150.0
+SUBMIT_TIMEOUT_S = 300.0
 """The server runs the program up to its execute(), for which it may take a minute, and others may be before it."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -34,11 +36,13 @@ class RequestRefusedError(ClientError):
 
     Attributes:
         status: HTTP's.
+        retry_after_s: when the server wants to be asked again; None: it does not say.
     """
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.retry_after_s = retry_after_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +61,54 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
+class _EarlyAnswers:
+    """A connection whose server may answer, and close, before it has the whole body: the answer counts."""
+
+    def send(self, data: Any) -> None:
+        # getresponse() finds the answer, or fails as the sending has
+        with suppress(BrokenPipeError, ConnectionResetError):
+            super().send(data)  # type: ignore[misc]
+
+
+class _Connection(_EarlyAnswers, HTTPConnection):
+    pass
+
+
+class _SecureConnection(_EarlyAnswers, HTTPSConnection):
+    pass
+
+
+class _Http(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_Connection, req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_SecureConnection, req)
+
+
 class RestClient:
     """Talks to one server.
 
     Args:
         server: address and token.
+        sleep: waits so many seconds.
+        monotonic: seconds.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(
+        self,
+        server: Server,
+        sleep: Callable[[float], object] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.server = server
+        self._sleep = sleep
+        self._monotonic = monotonic
         # a proxy has no business between this machine and itself
         proxies: dict[str, str] | None = {} if urlsplit(server.url).hostname in LOOPBACK else None
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies), _NoRedirects)
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies), _Http, _Https, _NoRedirects)
 
     # --- Flink's routes -----------------------------------------------------------------------------------------------
 
@@ -92,9 +132,7 @@ class RestClient:
         disposition = f'Content-Disposition: form-data; name="jarfile"; filename="{name}"'
         head = f"--{boundary}\r\n{disposition}\r\nContent-Type: application/octet-stream\r\n\r\n"
         body = head.encode() + content + f"\r\n--{boundary}--\r\n".encode()
-        answer = self._call(
-            "POST", "/v1/jars/upload", body, f"multipart/form-data; boundary={boundary}", timeout_s=SUBMIT_TIMEOUT_S
-        )
+        answer = self._submit("/v1/jars/upload", body, f"multipart/form-data; boundary={boundary}")
         return str(answer["filename"]).rpartition("/")[2]
 
     def run(
@@ -121,7 +159,7 @@ class RestClient:
                 "claimMode": restore.claim_mode,
             }
         body = json.dumps({key: value for key, value in request.items() if value is not None}).encode()
-        answer = self._call("POST", f"/v1/jars/{quote(program_id, safe='')}/run", body, timeout_s=SUBMIT_TIMEOUT_S)
+        answer = self._submit(f"/v1/jars/{quote(program_id, safe='')}/run", body, "application/json")
         for warning in answer.get("warnings", ()):
             warn(str(warning))
         return str(answer["jobid"])
@@ -191,6 +229,19 @@ class RestClient:
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
+    def _submit(self, path: str, body: bytes, content_type: str) -> dict[str, Any]:
+        """POST; a server that is busy is asked again when it says, within the time that a submission has."""
+        deadline = self._monotonic() + SUBMIT_TIMEOUT_S
+        while True:
+            left_s = deadline - self._monotonic()
+            try:
+                return self._call("POST", path, body, content_type, timeout_s=max(1.0, left_s))
+            except RequestRefusedError as refused:
+                wait_s = refused.retry_after_s
+                if refused.status != 503 or wait_s is None or self._monotonic() + wait_s >= deadline:
+                    raise
+            self._sleep(wait_s)
+
     def _call(
         self,
         method: str,
@@ -209,7 +260,8 @@ class RestClient:
                 answer = json.loads(response.read() or b"{}")
         except urllib.error.HTTPError as error:
             with error:
-                raise RequestRefusedError(error.code, self._refusal(error.code, error.read())) from None
+                message = self._refusal(error.code, error.read())
+                raise RequestRefusedError(error.code, message, _seconds(error.headers.get("Retry-After"))) from None
         except (OSError, HTTPException) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
@@ -231,3 +283,8 @@ class RestClient:
         # a traceback may follow the message's first line; -v of no command shows it, the page does
         lines = [line.strip() for text in texts for line in text.splitlines() if line.strip()]
         return lines[0] if lines else f"{self.server.url} answers with HTTP status {status}"
+
+
+def _seconds(text: str | None) -> float | None:
+    """Of Retry-After; its other form, a date, is of the server's clock and says nothing here."""
+    return float(text) if text is not None and text.isdecimal() else None

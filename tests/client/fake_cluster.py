@@ -81,6 +81,8 @@ class FakeCluster:
     """Answers about what was asked of a job, one after the other; the last one stays."""
     checkpoints: dict[str, Any] = field(default_factory=dict)
     """/jobs/:jobid/checkpoints."""
+    busy: list[int] = field(default_factory=list)
+    """Seconds to come again in; each refuses one submission."""
     calls: list[tuple[str, str, Any]] = field(default_factory=list)
     url: str = ""
 
@@ -98,6 +100,8 @@ class FakeCluster:
         if parts.path == "/v1/jars/upload":
             sent = _uploaded(headers, body)
         self.calls.append((method, parts.path, sent))
+        if method == "POST" and parts.path.startswith("/v1/jars/") and self.busy:
+            return 503, {"errors": [f"try again in {self.busy[0]} s"]}
         if f"{method} {parts.path}" in self.answers:
             return self.answers[f"{method} {parts.path}"]
         match method, parts.path.strip("/").split("/"):
@@ -143,6 +147,8 @@ class FakeCluster:
                 content = json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(content)))
+                if status == 503 and cluster.busy:
+                    self.send_header("Retry-After", str(cluster.busy.pop(0)))
                 if status == 302:
                     self.send_header("Location", "/elsewhere")
                 self.end_headers()

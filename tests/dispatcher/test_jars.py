@@ -228,6 +228,25 @@ def test_a_program_that_fails_says_where(api: APIClient) -> None:
     assert "KeyError" in text and "broken.py" in text and "line 2" in text
 
 
+def test_a_program_that_fails_shows_what_it_had_printed(api: APIClient) -> None:
+    name = jar_id(upload(api, "broken.py", "print('so far so good')\nyear = {}\nyear['2013']\n"))
+    message, traceback, output = api.post(f"/v1/jars/{name}/run", {}, format="json").json()["errors"]
+    assert "KeyError" in message and "line 3" in traceback
+    assert output == "Output of the program:\nso far so good\n"
+
+
+def test_what_a_program_prints_comes_with_its_plan_and_with_its_job(api: APIClient) -> None:
+    name = jar_id(upload(api, "tiny.py", PROGRAM))
+    for path in ("plan", "run"):
+        answer = api.post(f"/v1/jars/{name}/{path}", {"programArgsList": ["x"]}, format="json").json()
+        assert answer["output"] == "arguments ['x']\n" and "no uid" in answer["warnings"][0]
+
+
+def test_a_job_graph_of_flink_is_refused_with_the_way_to_submit(api: APIClient) -> None:
+    answer = api.post("/v1/jobs", {"jobGraphFileName": "graph"}, format="json")
+    assert answer.status_code == 405 and "tidemark run" in answer.json()["errors"][0]
+
+
 @pytest.mark.parametrize("name", ["a\\0b", "half \\ud83c"])
 def test_names_that_no_database_keeps_are_refused(api: APIClient, name: str) -> None:
     jar = jar_id(upload(api, "tiny.py", PROGRAM.replace("add one", name)))

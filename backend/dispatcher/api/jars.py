@@ -20,6 +20,7 @@ from backend.dispatcher.api.base import FlinkView
 from backend.dispatcher.archives import ArchiveError
 from backend.dispatcher.errors import BadRequest
 from backend.dispatcher.programs import extract, read_program_request
+from runtime.client.extract import ExtractedJob
 from runtime.common.config_options import ConfigurationError
 
 logger = logging.getLogger(__name__)
@@ -84,9 +85,7 @@ class JarPlanView(FlinkView):
 
     def _plan(self, request: Request, jar_id: str, body: Any) -> Response:
         extracted = extract(find_artifact(jar_id), read_program_request(body, request.query_params))
-        return Response(
-            {"plan": extracted.plan_json, "warnings": list(extracted.warnings), "output": extracted.stdout_tail}
-        )
+        return Response({"plan": extracted.plan_json, **_told(extracted)})
 
 
 class JarRunView(FlinkView):
@@ -115,7 +114,7 @@ class JarRunView(FlinkView):
         except services.SnapshotNeededError as error:
             raise Conflict(str(error)) from error
         logger.info("%s runs %s (%s) as job %s", request.user, artifact.file_name, artifact.id, job.id)
-        return Response({"jobid": job.id, "applicationid": job.id, "warnings": list(extracted.warnings)})
+        return Response({"jobid": job.id, "applicationid": job.id, **_told(extracted)})
 
 
 def find_artifact(jar_id: str) -> Artifact:
@@ -139,3 +138,8 @@ def _listed(artifact: Artifact) -> dict[str, Any]:
         "entry": [{"name": entry, "description": None}],
         "size": artifact.size,
     }
+
+
+def _told(extracted: ExtractedJob) -> dict[str, Any]:
+    """Messages about a program that its user should see, whether it is planned or run."""
+    return {"warnings": list(extracted.warnings), "output": extracted.stdout_tail}

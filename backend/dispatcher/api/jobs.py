@@ -26,6 +26,7 @@ from backend.dispatcher.errors import BadRequest
 from backend.dispatcher.shapes import accumulators
 from backend.dispatcher.shapes import jobs as shapes
 from backend.dispatcher.shapes.metrics import aggregated, job_metrics, listed
+from backend.dispatcher.uploads import NO_JOB_GRAPHS
 
 MAX_OVERVIEW_JOBS = 1000
 """Jobs in an overview, newest first: each costs its live document."""
@@ -35,6 +36,9 @@ class JobsView(FlinkView):
     def get(self, request: Request) -> Response:
         rows = Job.objects.order_by("-created_at").values_list("id", "state")
         return Response({"jobs": [{"id": job_id, "status": state} for job_id, state in rows]})
+
+    def post(self, request: Request) -> Response:
+        raise exceptions.MethodNotAllowed("POST", NO_JOB_GRAPHS)
 
 
 class JobsOverviewView(FlinkView):

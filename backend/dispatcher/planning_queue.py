@@ -1,0 +1,105 @@
+"""PlanningQueue: how many programs are looked at at a time, and how many may wait for that. Any thread.
+
+Each is a whole Python with the engine in it, so that they take turns, first come first served. Who comes when the queue
+is full, or does not get a turn in time, is told when to come again: from how long turns have taken of late.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+FIRST_GUESS_S: Final = 5.0
+"""Of how long a turn takes, before there has been one."""
+WEIGHT: Final = 0.3
+"""Of the newest turn in the average. Larger: one slow program frightens all others away; smaller: it adapts late."""
+
+
+class QueueFullError(Exception):
+    """There is no turn to be had now.
+
+    Attributes:
+        waiting: how many others wait.
+        retry_after_s: when to come again, >= 1.
+    """
+
+    def __init__(self, waiting: int, retry_after_s: int) -> None:
+        super().__init__(
+            f"{waiting} other program{' waits' if waiting == 1 else 's wait'} to be planned: "
+            f"try again in {retry_after_s} s."
+        )
+        self.waiting = waiting
+        self.retry_after_s = retry_after_s
+
+
+class PlanningQueue:
+    """Turns of one process.
+
+    Args:
+        turns: programs that are looked at at a time.
+        max_waiting: that wait besides.
+        max_wait_s: how long one waits for its turn at most.
+        monotonic: seconds.
+    """
+
+    def __init__(
+        self, turns: int, max_waiting: int, max_wait_s: float, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._turns = turns
+        self._max_waiting = max_waiting
+        self._max_wait_s = max_wait_s
+        self._monotonic = monotonic
+        self._changed = threading.Condition()
+        self._running = 0
+        self._waiting: deque[object] = deque()
+        self._turn_s = FIRST_GUESS_S
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for a turn, which lasts as long as the block.
+
+        Raises:
+            QueueFullError: too many wait already, or it took too long.
+        """
+        self._wait_for_turn()
+        began = self._monotonic()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._turn_s += WEIGHT * (self._monotonic() - began - self._turn_s)
+                self._changed.notify_all()
+
+    def _wait_for_turn(self) -> None:
+        ticket = object()
+        with self._changed:
+            is_free = self._running < self._turns and not self._waiting
+            if not is_free and len(self._waiting) >= self._max_waiting:
+                raise self._full()
+            self._waiting.append(ticket)
+            try:
+                if not self._changed.wait_for(lambda: self._is_next(ticket), self._max_wait_s):
+                    raise self._full()
+                self._running += 1
+            finally:
+                self._waiting.remove(ticket)
+                # the next one may come at once, if several turns were free
+                self._changed.notify_all()
+
+    def _is_next(self, ticket: object) -> bool:
+        return self._running < self._turns and self._waiting[0] is ticket
+
+    def _full(self) -> QueueFullError:
+        waiting = len(self._waiting)
+        return QueueFullError(waiting, max(1, math.ceil(waiting / self._turns * self._turn_s)))

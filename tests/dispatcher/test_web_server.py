@@ -1,0 +1,70 @@
+"""What clients see of a real web process: many submissions at once, and bodies that are too large."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from runtime.client.rest import RequestRefusedError, RestClient
+from runtime.client.server import Server
+from tests.dispatcher.web_server import running_web
+
+# children are whole Pythons with the engine in them, two at a time
+pytestmark = pytest.mark.timeout(290)
+
+PROGRAM = """
+import time
+from runtime.datastream import StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_collection([1, 2, 3]).print()
+time.sleep(2)
+env.execute("program {number}")
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_web(tmp_path_factory.mktemp("home")) as serving:
+        yield serving
+
+
+def test_twenty_programs_that_are_submitted_at_once_are_all_accepted(server: Server, tmp_path: Path) -> None:
+    def submit(number: int) -> str:
+        client = RestClient(server)
+        program = tmp_path / f"program_{number}.py"
+        program.write_text(PROGRAM.format(number=number))
+        return client.run(client.upload(program), (), {}, None, None)
+
+    with ThreadPoolExecutor(20) as pool:
+        accepted = list(pool.map(submit, range(20)))
+    assert len(set(accepted)) == 20
+    assert {job["name"] for job in RestClient(server).jobs()} == {f"program {number}" for number in range(20)}
+
+
+def test_a_program_over_the_limit_is_refused_with_the_limit(server: Server, tmp_path: Path) -> None:
+    program = tmp_path / "large.zip"
+    with program.open("wb") as file:
+        file.truncate(260 << 20)
+    with pytest.raises(RequestRefusedError, match=r"at most 268435456 bytes \(256 MiB\)") as refused:
+        RestClient(server).upload(program)
+    assert refused.value.status == 413
+
+
+def test_flinks_own_run_is_told_how_programs_are_submitted(server: Server) -> None:
+    """It sends some 42 MB, and reads its answer afterwards."""
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
+    try:
+        headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "multipart/form-data; boundary=x"}
+        connection.request("POST", "/v1/jobs", b"x" * (42 << 20), headers)
+        answer = connection.getresponse()
+        [error] = json.loads(answer.read())["errors"]
+    finally:
+        connection.close()
+    assert answer.status == 405 and "tidemark run" in error
