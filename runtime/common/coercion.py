@@ -1,14 +1,17 @@
 """How a Python value becomes a value of a declared type; called once per record, so every decision is made beforehand.
 
-A coercer takes a value and returns it in the type's form or raises TypeError with the path of field names to it.
+A coercer takes a value and returns it in the type's form, or raises TypeError, or OverflowError for a number beyond the
+type's range; the message has the path of field names to the value. What would lose a part of a value is refused.
 None passes every coercer: all types are nullable. `runtime.common.typeinfo` puts these functions together.
-Source: what PyFlink's coders do to values on their way through the JVM.
+Source: what PyFlink's coders do to values on their way through the JVM; docs/pyflink-differences.md lists where they
+lose something.
 """
 
 from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import numbers
 import struct
 from array import array
@@ -20,18 +23,24 @@ from runtime.common.types import Row, RowKind, row_of
 
 Coercer = Callable[[Any], Any]
 
-_MAX_FRACTION_DIGITS: Final = 18
-"""Of a BIG_DEC, as in Flink's DECIMAL(38, 18), which is also its column type."""
-_SMALLEST_FRACTION = decimal.Decimal(1).scaleb(-_MAX_FRACTION_DIGITS)
-_DECIMAL_CONTEXT = decimal.Context(prec=200)
+_MISFITS: Final = (TypeError, OverflowError)
 _FLOAT32 = struct.Struct("<f")
 
 
 def misfit(value: Any, type_name: str, hint: str = "") -> TypeError:
     """The error for a value that is not of its type; the value is cut at 100 characters."""
+    return TypeError(_does_not_fit(value, type_name, hint))
+
+
+def overflow(value: Any, type_name: str, hint: str = "") -> OverflowError:
+    """The error for a number beyond the range of its type."""
+    return OverflowError(_does_not_fit(value, type_name, hint))
+
+
+def _does_not_fit(value: Any, type_name: str, hint: str) -> str:
     shown = repr(value)
     shown = shown if len(shown) <= 100 else shown[:97] + "..."
-    return TypeError(f"{shown} ({type(value).__name__}) does not fit {type_name}{hint and '; ' + hint}")
+    return f"{shown} ({type(value).__name__}) does not fit {type_name}{hint and '; ' + hint}"
 
 
 def exact_coercer(cls: type, type_name: str) -> Coercer:
@@ -48,39 +57,40 @@ def exact_coercer(cls: type, type_name: str) -> Coercer:
 
 
 def coerce_boolean(value: Any) -> Any:
+    """Booleans, and 0 and 1; every other number has more to say than a BOOLEAN can."""
     if value is True or value is False or value is None:
         return value
     if type(value).__name__ in ("bool", "bool_"):  # numpy's, without importing numpy
         return bool(value)
-    raise misfit(value, "BOOLEAN")
+    if isinstance(value, numbers.Integral) and value in (0, 1):
+        return bool(value)
+    raise misfit(value, "BOOLEAN", "True, False, 1 and 0 do" if isinstance(value, numbers.Real) else "")
 
 
-def wrapping_coercer(bits: int, type_name: str) -> Coercer:
-    """Integers, wrapped around like Java's narrow integers."""
-    half, mask = 1 << (bits - 1), (1 << bits) - 1
+def integer_coercer(bits: int, type_name: str, wider: str) -> Coercer:
+    """Integers of that many bits, and other numbers without a fraction.
+
+    Args:
+        bits: of the type, the sign's included.
+        type_name: for the errors.
+        wider: the type that the errors recommend for what is out of range.
+    """
+    lowest, highest = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
     def coerce(value: Any) -> Any:
         if value.__class__ is int:
-            return value if -half <= value < half else ((value + half) & mask) - half
-        if value is None:
-            return None
-        return coerce(_as_int(value, type_name))
+            if lowest <= value <= highest:
+                return value
+            raise overflow(value, type_name, f"it has {bits} bits; {wider}")
+        return None if value is None else coerce(_as_int(value, type_name))
 
     return coerce
 
 
-coerce_byte = wrapping_coercer(8, "BYTE")
-coerce_short = wrapping_coercer(16, "SHORT")
-coerce_int = wrapping_coercer(32, "INT")
-
-
-def coerce_long(value: Any) -> Any:
-    """64-bit integers; what is larger is refused, because a wrapped LONG is always a mistake."""
-    if value.__class__ is int:
-        if -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
-            return value
-        raise misfit(value, "LONG", "it has 64 bits; Types.BIG_INT() has no limit")
-    return None if value is None else coerce_long(_as_int(value, "LONG"))
+coerce_byte = integer_coercer(8, "BYTE", "Types.INT() or Types.LONG() has more")
+coerce_short = integer_coercer(16, "SHORT", "Types.INT() or Types.LONG() has more")
+coerce_int = integer_coercer(32, "INT", "Types.LONG() has 64")
+coerce_long = integer_coercer(64, "LONG", "Types.BIG_INT() has no limit")
 
 
 def coerce_big_int(value: Any) -> Any:
@@ -92,9 +102,7 @@ def coerce_big_int(value: Any) -> Any:
 def coerce_double(value: Any) -> Any:
     if value.__class__ is float or value is None:
         return value
-    if isinstance(value, numbers.Real):
-        return float(value)
-    raise misfit(value, "DOUBLE")
+    return _as_float(value, "DOUBLE")
 
 
 def coerce_float(value: Any) -> Any:
@@ -102,9 +110,7 @@ def coerce_float(value: Any) -> Any:
     if value is None:
         return None
     if value.__class__ is not float:
-        if not isinstance(value, numbers.Real):
-            raise misfit(value, "FLOAT")
-        value = float(value)
+        value = _as_float(value, "FLOAT")
     try:
         return _FLOAT32.unpack(_FLOAT32.pack(value))[0]
     except OverflowError:
@@ -118,16 +124,16 @@ def coerce_char(value: Any) -> Any:
 
 
 def coerce_big_dec(value: Any) -> Any:
+    """Decimal numbers with all their digits; of a float, the shortest digits that give it back."""
+    if value.__class__ is decimal.Decimal:
+        if value.is_finite():
+            return value
+        raise misfit(value, "BIG_DEC", "it has neither NaN nor infinities")
     if value is None:
         return None
-    if not isinstance(value, decimal.Decimal):
-        return decimal.Decimal(_as_int(value, "BIG_DEC"))
-    exponent = value.as_tuple().exponent
-    if isinstance(exponent, int) and exponent >= -_MAX_FRACTION_DIGITS:
-        return value
-    if not value.is_finite():
-        raise misfit(value, "BIG_DEC")
-    return value.quantize(_SMALLEST_FRACTION, context=_DECIMAL_CONTEXT)
+    if isinstance(value, (float, decimal.Decimal)):
+        return coerce_big_dec(decimal.Decimal(repr(float(value)) if isinstance(value, float) else value))
+    return decimal.Decimal(_as_int(value, "BIG_DEC"))
 
 
 def coerce_date(value: Any) -> Any:
@@ -166,11 +172,17 @@ def coerce_bytes(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, (list, tuple)):
-        try:
-            return bytes(item & 0xFF for item in value)
-        except TypeError:
-            pass
+        return bytes(map(_unsigned_byte, value))
     raise misfit(value, "PRIMITIVE_ARRAY(BYTE)")
+
+
+def _unsigned_byte(item: Any) -> int:
+    """0 to 255 for a byte, signed as in Java or unsigned as in Python."""
+    if item.__class__ is int and 127 < item < 256:
+        return int(item)
+    if item is None:
+        raise misfit(item, "PRIMITIVE_ARRAY(BYTE)")
+    return int(coerce_byte(item)) & 0xFF
 
 
 #: the class whose instances pass these coercers as they are, and the code of the array that holds all such numbers
@@ -280,8 +292,8 @@ class _Fields:
                 value = values[i]
                 try:
                     fitted = coercer(value)
-                except TypeError as error:
-                    raise TypeError(f"field {self._names[i]!r}: {error}") from None
+                except _MISFITS as error:
+                    raise type(error)(f"field {self._names[i]!r}: {error}") from None
                 if fitted is not value:
                     return self._one_by_one(values)
             return values
@@ -294,8 +306,8 @@ class _Fields:
         for name, coercer, value in zip(self._names, self._coercers, values, strict=True):
             try:
                 fitted.append(value if coercer is None else coercer(value))
-            except TypeError as error:
-                raise TypeError(f"field {name!r}: {error}") from None
+            except _MISFITS as error:
+                raise type(error)(f"field {name!r}: {error}") from None
         return fitted
 
 
@@ -387,4 +399,19 @@ def tuple_coercer(coercers: Sequence[Coercer | None], classes: Sequence[type | N
 def _as_int(value: Any, type_name: str) -> int:
     if isinstance(value, numbers.Integral):
         return int(value)
-    raise misfit(value, type_name)
+    is_number = isinstance(value, (numbers.Real, decimal.Decimal))
+    if not is_number or not math.isfinite(value):
+        raise misfit(value, type_name)
+    whole = int(value)
+    if value != whole:
+        raise misfit(value, type_name, "its fraction would be lost: round it, or declare Types.DOUBLE()")
+    return whole
+
+
+def _as_float(value: Any, type_name: str) -> float:
+    if not isinstance(value, (numbers.Real, decimal.Decimal)):
+        raise misfit(value, type_name)
+    try:
+        return float(value)
+    except OverflowError:
+        raise overflow(value, type_name) from None

@@ -54,7 +54,8 @@ class TypeInformation(ABC):
     def coercer(self) -> Coercer | None:
         """A function that turns a Python value into this type's form; None if every value is in it already.
 
-        The function raises TypeError, naming the field and the value, where a value does not fit. None always fits.
+        The function raises TypeError where a value does not fit, OverflowError where a number is beyond the type's
+        range; both name the field and the value. None always fits.
         Ask once and keep it: making it costs more than calling it.
         """
 
@@ -533,7 +534,7 @@ class Types:
 
     @staticmethod
     def BYTE() -> TypeInformation:  # noqa: N802
-        """`int` of 8 bits, wrapping."""
+        """`int` of 8 bits."""
         return BasicTypeInfo(BasicType.BYTE)
 
     @staticmethod
@@ -543,12 +544,12 @@ class Types:
 
     @staticmethod
     def SHORT() -> TypeInformation:  # noqa: N802
-        """`int` of 16 bits, wrapping."""
+        """`int` of 16 bits."""
         return BasicTypeInfo(BasicType.SHORT)
 
     @staticmethod
     def INT() -> TypeInformation:  # noqa: N802
-        """`int` of 32 bits, wrapping."""
+        """`int` of 32 bits."""
         return BasicTypeInfo(BasicType.INT)
 
     @staticmethod
@@ -578,7 +579,7 @@ class Types:
 
     @staticmethod
     def BIG_DEC() -> TypeInformation:  # noqa: N802
-        """`decimal.Decimal`, at most 18 fraction digits; in columns DECIMAL(38, 18)."""
+        """`decimal.Decimal` with all its digits; in columns DECIMAL(38, 18), which refuse what has more."""
         return BasicTypeInfo(BasicType.BIG_DEC)
 
     @staticmethod

@@ -29,6 +29,7 @@ class CollectionSource(Source):
 
     Raises:
         TypeError: a value does not fit the type; the message has its index.
+        OverflowError: a number is beyond the type's range; likewise.
     """
 
     def __init__(self, values: Iterable[Any], type_info: TypeInformation | None = None) -> None:
@@ -39,8 +40,8 @@ class CollectionSource(Source):
             for index, value in enumerate(self._values):
                 try:
                     self._values[index] = coerce(value)
-                except TypeError as error:
-                    raise TypeError(f"element {index} of the collection: {error}") from error
+                except (TypeError, OverflowError) as error:
+                    raise type(error)(f"element {index} of the collection: {error}") from error
 
     def __len__(self) -> int:
         return len(self._values)

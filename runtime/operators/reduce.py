@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Number
 from typing import Any
 
 from runtime.common.typeinfo import TypeInformation
@@ -29,7 +28,7 @@ class ReduceOperator(KeyedOperator):
         self._function = function
         call = callable_of(function, ReduceFunction, "reduce")
         coercer = None if output_type is None else output_type.coercer()
-        # what is stored must be of the type too: a sum that wraps, wraps in the state
+        # what is stored must be of the type too
         self._call = call if coercer is None else coercing(call, coercer)
 
     def open(self) -> None:
@@ -99,7 +98,7 @@ class AccumulateFunction(ReduceFunction):
         position: index or name of the field.
 
     Raises:
-        TypeError: on reduce: a record has no such field, or the field to sum is not a number.
+        TypeError: on reduce: a record has no such field, or Python's `+` does not add the fields; it joins texts.
     """
 
     def __init__(self, kind: AccumulateType, position: int | str = 0) -> None:
@@ -112,9 +111,11 @@ class AccumulateFunction(ReduceFunction):
     def reduce(self, value1: Any, value2: Any) -> Any:
         old, new = self._field(value1), self._field(value2)
         if self.kind is AccumulateType.SUM:
-            if not isinstance(old, Number) or not isinstance(new, Number):
-                raise TypeError(f"sum({self.position!r}) needs numbers, not {old!r} and {new!r}")
-            return self._with_field(value1, old + new)  # type: ignore[operator]
+            try:
+                summed = old + new
+            except TypeError as error:
+                raise TypeError(f"sum({self.position!r}) cannot add {old!r} and {new!r}: {error}") from error
+            return self._with_field(value1, summed)
         if self.kind in (AccumulateType.MIN, AccumulateType.MIN_BY):
             better = new < old
         else:

@@ -8,7 +8,7 @@ Used by the task's thread. Source: Flink, TimestampsAndWatermarksOperator, Bound
 
 from __future__ import annotations
 
-import operator
+import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -221,14 +221,14 @@ class WatermarkTracker:
             raise user_function_error(self._context, error, during=f"the event times in column {column!r}") from error
 
     def _as_ints(self, values: list[Any], timestamps: list[Any], assign: Callable[[Any, int], Any]) -> list[int]:
-        """Integers of other types (numpy's) as int; anything else is refused."""
+        """Numbers of other types (numpy's, floats) as int, cut to the millisecond; anything else is refused."""
         for index, timestamp in enumerate(timestamps):
             try:
-                timestamps[index] = operator.index(timestamp)
-            except TypeError:
+                timestamps[index] = _millisecond(timestamp)
+            except (TypeError, ValueError, OverflowError):
                 problem = TypeError(
                     f"the timestamp assigner returned {timestamp!r} ({type(timestamp).__name__}); "
-                    "an event time is an int: milliseconds since the epoch"
+                    "an event time is a number: milliseconds since the epoch"
                 )
                 raise self._failure(problem, values[index], assign) from problem
         return timestamps
@@ -321,3 +321,11 @@ class TimestampsAndWatermarksOperatorFactory:
 
     def create(self) -> TimestampsAndWatermarksOperator:
         return TimestampsAndWatermarksOperator(self.strategy)
+
+
+def _millisecond(timestamp: Any) -> int:
+    """A number as whole milliseconds; bool is none."""
+    is_number = isinstance(timestamp, numbers.Real) and not isinstance(timestamp, bool)
+    if not is_number:
+        raise TypeError(timestamp)
+    return int(timestamp)

@@ -8,7 +8,7 @@ Source: Flink, DefaultOperatorStateBackend.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from runtime.core.serializers import Serializer, serializer_for
@@ -79,14 +79,14 @@ class OperatorBroadcastState(BroadcastState[Any, Any]):
     def put(self, key: Any, value: Any) -> None:
         self._mapping[dict_key(key)] = value
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         self._mapping.update(dict_value)
 
     def remove(self, key: Any) -> None:
         self._mapping.pop(dict_key(key), None)
 
     def contains(self, key: Any) -> bool:
-        return dict_key(key) in self._mapping
+        return self._mapping.get(dict_key(key)) is not None
 
     def items(self) -> list[tuple[Any, Any]]:
         return [(user_key(key), value) for key, value in self._mapping.items()]

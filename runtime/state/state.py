@@ -102,7 +102,8 @@ class _ReadableMap(State, Generic[K, V]):
         """The value of `key`, or None."""
 
     @abstractmethod
-    def contains(self, key: K) -> bool: ...
+    def contains(self, key: K) -> bool:
+        """Whether `key` has a value that is not None, as in PyFlink."""
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
@@ -135,7 +136,8 @@ class _WritableMap(_ReadableMap[K, V], Generic[K, V]):
         """Set the value of `key`; it may be None."""
 
     @abstractmethod
-    def put_all(self, dict_value: Mapping[K, V]) -> None: ...
+    def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+        """Set the values of many keys: of a mapping, or of pairs as `dict.items()` gives them."""
 
     @abstractmethod
     def remove(self, key: K) -> None:

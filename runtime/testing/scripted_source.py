@@ -175,8 +175,8 @@ class ScriptedSource(Source):
             if coerce is not None and isinstance(step, ScriptedRecord):
                 try:
                     step = ScriptedRecord(coerce(step.value), step.timestamp)
-                except TypeError as error:
-                    raise TypeError(f"element {len(steps)} of split {index}: {error}") from error
+                except (TypeError, OverflowError) as error:
+                    raise type(error)(f"element {len(steps)} of split {index}: {error}") from error
             steps.append(step)
         return steps
 

@@ -83,20 +83,25 @@ def test_wrong_declarations_are_refused(make: Any) -> None:
 @pytest.mark.parametrize(
     ("type_info", "value", "expected"),
     [
-        (Types.SHORT(), 43878, -21658),
-        (Types.BYTE(), 200, -56),
-        (Types.INT(), 2**31, -(2**31)),
         (Types.INT(), True, 1),
+        (Types.INT(), 3.0, 3),
+        (Types.INT(), np.float32(3), 3),
+        (Types.SHORT(), Decimal("2E+3"), 2000),
         (Types.LONG(), np.int32(7), 7),
         (Types.FLOAT(), 110.1, 110.0999984741211),
         (Types.FLOAT(), 1e300, float("inf")),
         (Types.DOUBLE(), 3, 3.0),
         (Types.DOUBLE(), np.float32(0.5), 0.5),
+        (Types.DOUBLE(), Decimal("1.5"), 1.5),
         (Types.BOOLEAN(), np.bool_(True), True),
+        (Types.BOOLEAN(), 1, True),
+        (Types.BOOLEAN(), np.int8(0), False),
         (Types.CHAR(), "x", "x"),
         (Types.BIG_INT(), 2**100, 2**100),
-        (Types.BIG_DEC(), LONG_DECIMAL, round(LONG_DECIMAL, 18)),
+        (Types.BIG_DEC(), LONG_DECIMAL, LONG_DECIMAL),
         (Types.BIG_DEC(), 7, Decimal(7)),
+        (Types.BIG_DEC(), 1.1, Decimal("1.1")),
+        (Types.BIG_DEC(), np.float64(0.1), Decimal("0.1")),
         (Types.INSTANT(), Instant(1, 2), Instant(1, 2)),
         (Types.SQL_DATE(), dt.datetime(2020, 1, 2, 3), dt.date(2020, 1, 2)),
         (Types.SQL_TIME(), dt.time(1, 2, 3, 4567), dt.time(1, 2, 3, 4000)),
@@ -106,11 +111,11 @@ def test_wrong_declarations_are_refused(make: Any) -> None:
             dt.datetime(2020, 1, 1),
         ),
         (Types.PRIMITIVE_ARRAY(Types.BYTE()), bytearray(b"ab"), b"ab"),
-        (Types.PRIMITIVE_ARRAY(Types.BYTE()), [1, -1], b"\x01\xff"),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), [1, -1, 255], b"\x01\xff\xff"),
         (Types.PRIMITIVE_ARRAY(Types.INT()), array.array("i", [1, 2]), [1, 2]),
         (Types.BASIC_ARRAY(Types.FLOAT()), (1, None), [1.0, None]),
         (Types.LIST(Types.INT()), np.array([1, 2]), [1, 2]),
-        (Types.MAP(Types.STRING(), Types.SHORT()), {"a": 65537}, {"a": 1}),
+        (Types.MAP(Types.STRING(), Types.SHORT()), {"a": 32767}, {"a": 32767}),
         (Types.TUPLE([Types.STRING(), Types.INT()]), ["a", 1], ("a", 1)),
         (Types.TUPLE([Types.STRING(), Types.INT()]), Row("a", 1), ("a", 1)),
     ],
@@ -167,21 +172,25 @@ def test_none_is_a_value_of_every_type(type_info: Any) -> None:
     ("type_info", "value"),
     [
         (Types.STRING(), 1),
-        (Types.INT(), 1.0),
+        (Types.INT(), 1.7),
+        (Types.INT(), float("nan")),
+        (Types.LONG(), Decimal("2.5")),
         (Types.LONG(), "1"),
-        (Types.LONG(), 2**63),
         (Types.DOUBLE(), "1"),
         (Types.FLOAT(), None.__class__),
-        (Types.BOOLEAN(), 1),
+        (Types.BOOLEAN(), 2),
+        (Types.BOOLEAN(), 1.0),
         (Types.CHAR(), "ab"),
         (Types.BIG_INT(), 1.5),
-        (Types.BIG_DEC(), 1.5),
+        (Types.BIG_DEC(), "1.5"),
         (Types.BIG_DEC(), Decimal("NaN")),
+        (Types.BIG_DEC(), float("inf")),
         (Types.INSTANT(), 5),
         (Types.SQL_DATE(), "2020-01-01"),
         (Types.SQL_TIME(), dt.time(1, tzinfo=dt.UTC)),
         (Types.SQL_TIMESTAMP(), dt.date(2020, 1, 1)),
         (Types.PRIMITIVE_ARRAY(Types.BYTE()), "ab"),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), [None]),
         (Types.LIST(Types.INT()), 5),
         (Types.MAP(Types.INT(), Types.INT()), [1]),
         (Types.TUPLE([Types.INT()]), 5),
@@ -194,6 +203,36 @@ def test_none_is_a_value_of_every_type(type_info: Any) -> None:
 )
 def test_values_that_do_not_fit_are_refused(type_info: Any, value: Any) -> None:
     with pytest.raises(TypeError):
+        coerced(type_info, value)
+
+
+@pytest.mark.parametrize(
+    ("type_info", "value"),
+    [
+        (Types.BYTE(), 128),
+        (Types.BYTE(), -129),
+        (Types.SHORT(), 43878),
+        (Types.INT(), 2**31),
+        (Types.INT(), -(2**31) - 1),
+        (Types.INT(), 1e10),
+        (Types.LONG(), 2**63),
+        (Types.LONG(), 1e300),
+        (Types.LONG(), np.uint64(2**63)),
+        (Types.DOUBLE(), 10**400),
+        (Types.ROW([Types.INT()]), Row(2**31)),
+        (Types.ROW([Types.STRING(), Types.INT()]), Row(None, 2**31)),
+        (Types.TUPLE([Types.STRING(), Types.SHORT()]), ("a", 2**15)),
+        (Types.LIST(Types.INT()), [1, 2**31]),
+        (Types.BASIC_ARRAY(Types.BYTE()), [200]),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), [1, 256]),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), [-129]),
+        (Types.MAP(Types.STRING(), Types.SHORT()), {"a": 65537}),
+        (Types.MAP(Types.BYTE(), Types.STRING()), {128: "a"}),
+    ],
+    ids=repr,
+)
+def test_numbers_beyond_their_types_range_overflow(type_info: TypeInformation, value: Any) -> None:
+    with pytest.raises(OverflowError, match="does not fit"):
         coerced(type_info, value)
 
 
@@ -223,8 +262,8 @@ def test_a_row_keeps_its_kind_and_missing_dict_keys_are_null() -> None:
 def test_a_row_that_fits_is_not_made_anew() -> None:
     row = coerced(NAMED, ("x", 3))
     assert coerced(NAMED, row) is row
-    row["age"] = 2**31
-    assert coerced(NAMED, row) == Row(name="x", age=-(2**31))
+    row["age"] = 4.0
+    assert coerced(NAMED, row) == Row(name="x", age=4)
 
 
 def test_positions_decide_where_the_type_has_no_names() -> None:
@@ -235,6 +274,10 @@ def test_an_error_names_the_path_to_the_field() -> None:
     nested = Types.ROW_NAMED(["outer"], [Types.ROW_NAMED(["inner"], [Types.INT()])])
     with pytest.raises(TypeError, match=r"field 'outer': field 'inner': 'x' \(str\) does not fit INT"):
         coerced(nested, (("x",),))
+    with pytest.raises(
+        OverflowError, match=r"field 'outer': field 'inner': 2147483648 \(int\) does not fit INT; it has"
+    ):
+        coerced(nested, ((2**31,),))
 
 
 def test_nested_values_are_coerced() -> None:

@@ -64,19 +64,24 @@ def test_aggregates_of_rows_named_tuples_and_numbers() -> None:
     assert harness.values == [1, 3, 6]
 
 
-def test_a_sum_wraps_as_its_type_does_in_the_state_too() -> None:
+def test_a_sum_beyond_its_types_range_overflows_and_leaves_the_state_as_it_was() -> None:
     factory = ReduceOperatorFactory(AccumulateFunction(AccumulateType.SUM), lambda v: 0, Types.BYTE())
     with OneInputHarness(factory) as harness:
-        harness.process([100, 100])
+        with pytest.raises(UserFunctionError, match=r"OverflowError: 200 \(int\) does not fit BYTE"):
+            harness.process([100, 100])
         snapshot = harness.snapshot()
     with OneInputHarness(factory, snapshot=snapshot) as restored:
         restored.process([1])
-    assert harness.values + restored.values == [100, -56, -55]
+    assert restored.values == [101]
+
+
+def test_a_sum_joins_texts() -> None:
+    assert run(AccumulateType.SUM, 1, [("a", "x"), ("a", "y")]) == [("a", "x"), ("a", "xy")]
 
 
 def test_what_cannot_be_summed_is_named() -> None:
-    with pytest.raises(UserFunctionError, match="needs numbers"):
-        run(AccumulateType.SUM, 1, [("a", "x"), ("a", "y")])
+    with pytest.raises(UserFunctionError, match=r"sum\(1\) cannot add 1 and None"):
+        run(AccumulateType.SUM, 1, [("a", 1), ("a", None)])
     with pytest.raises(UserFunctionError, match="no such field"):
         run(AccumulateType.SUM, 7, [("a", 1), ("a", 2)])
 

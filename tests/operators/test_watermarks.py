@@ -134,18 +134,19 @@ def test_punctuated_watermarks_are_marks_at_any_interval() -> None:
     assert harness.output == [(10, 10), Watermark(10), (9, 9), (20, 20), Watermark(20), (10, 10)]
 
 
-def test_a_timestamp_that_is_no_int_is_refused_with_the_record() -> None:
+@pytest.mark.parametrize("wrong", ["1", None, True, float("nan"), float("inf")], ids=repr)
+def test_a_timestamp_that_is_no_number_is_refused_with_the_record(wrong: object) -> None:
     strategy = BOUNDED.with_timestamp_assigner(lambda value, _: value)
-    with harness_of(strategy) as harness, pytest.raises(UserFunctionError, match=r"1\.5 \(float\)") as caught:
-        harness.process([1, 1.5])
-    assert caught.value.record == "1.5"
+    with harness_of(strategy) as harness, pytest.raises(UserFunctionError, match="timestamp assigner") as caught:
+        harness.process([1, wrong])
+    assert caught.value.record == repr(wrong)
 
 
-def test_integers_of_numpy_are_taken() -> None:
-    from_numpy: Any = lambda value, _: np.int64(value)  # noqa: E731
-    with harness_of(BOUNDED.with_timestamp_assigner(from_numpy)) as harness:
-        harness.process([1, 2])
-    assert harness.batches[0][0].timestamps() == [1, 2]
+def test_numbers_of_numpy_and_floats_are_taken_as_milliseconds() -> None:
+    with harness_of(BOUNDED.with_timestamp_assigner(lambda value, _: value)) as harness:
+        harness.process([np.int64(1), 2.7, np.float64(3)])
+    assert harness.batches[0][0].timestamps() == [1, 2, 3]
+    assert set(map(type, harness.batches[0][0].timestamps() or [])) == {int}
 
 
 def test_a_restored_operator_hands_nothing_out_again() -> None:

@@ -178,9 +178,20 @@ def test_map_state(backend: KeyedStateBackend) -> None:
         del state[key]
     assert state.is_empty()
     assert list(backend.keys("m")) == []
+    state.put_all({"x": 1, "y": 2}.items())
+    state.put_all([("x", 3)])
+    assert dict(state.items()) == {"x": 3, "y": 2}
+
+
+def test_a_map_does_not_contain_a_key_whose_value_is_none(backend: KeyedStateBackend) -> None:
+    state = backend.get_state(MapStateDescriptor("m", Types.STRING(), Types.LONG()))
+    backend.set_current_key("a")
     state.put("x", None)
-    assert state.contains("x")
+    assert not state.contains("x")
+    assert "x" not in state
     assert state.get("x") is None
+    assert list(state.items()) == [("x", None)]
+    assert not state.is_empty()
 
 
 def test_map_state_takes_keys_that_cannot_be_hashed(factory: BackendFactory, backend: KeyedStateBackend) -> None:

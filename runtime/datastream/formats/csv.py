@@ -248,11 +248,7 @@ class _CsvSchemaFormat(LineFormat):
         rows = []
         for raw in to_lines(data):
             if not self.skips(raw):
-                line = raw.decode()
-                try:
-                    rows.append(self._codec.read(line))
-                except TypeError as error:
-                    raise ValueError(str(error)) from error
+                rows.append(self._codec.read(raw.decode()))
         return RecordBatch.of_values(rows, type_info=self._schema.row_type)
 
 
@@ -284,7 +280,7 @@ class CsvBulkWriterFactory(RowDataBulkWriterFactory, RowWriterFormat):
     def render(self, batch: RecordBatch, input_type: TypeInformation | None) -> bytes:
         try:
             return "".join(map(self._codec.write, batch.values())).encode()
-        except TypeError as error:
+        except (TypeError, OverflowError) as error:
             raise SinkError(f"a record cannot be written as CSV: {error}") from error
 
 
@@ -304,7 +300,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         try:
             line = message.decode().rstrip("\r\n")
             return None if self._codec.is_comment(line) else self._codec.read(line)
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             if self._ignore_parse_errors:
                 return None
             raise ValueError(f"CSV message cannot be read: {error}: {message!r:.200}") from error

@@ -71,7 +71,7 @@ class CsvLines:
         """The row of a line.
 
         Raises:
-            ValueError: it has other fields.
+            ValueError: it has other fields, or one that does not fit its type.
         """
         try:
             fields = self.split(line)
@@ -80,7 +80,10 @@ class CsvLines:
         if len(fields) != len(self._names):
             raise ValueError(f"{len(fields)} fields instead of {len(self._names)}")
         values = [self._value(index, text) for index, text in enumerate(fields)]
-        row: Row = self.coerce(row_of(values, self._names))
+        try:
+            row: Row = self.coerce(row_of(values, self._names))
+        except (TypeError, OverflowError) as error:
+            raise ValueError(str(error)) from error
         return row
 
     def _value(self, index: int, text: str) -> Any:
@@ -98,6 +101,7 @@ class CsvLines:
 
         Raises:
             TypeError: the row does not fit the type, or holds something that has no text.
+            OverflowError: a number is beyond its type's range.
         """
         values = [self._text(index, value) for index, value in enumerate(self.coerce(row))]
         return self.line(values)

@@ -48,7 +48,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         """
         try:
             row: Row = self._coerce(self._read(json.loads(message, parse_float=Decimal)))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             if self._options[2]:
                 return None
             raise ValueError(f"JSON message cannot be read: {error}: {message!r:.200}") from error
@@ -127,6 +127,7 @@ class JsonRowSerializationSchema(SerializationSchema):
 
         Raises:
             TypeError: it does not fit the type.
+            OverflowError: a number is beyond its type's range.
         """
         return _json_text(self._coerce(value), self._type_info).encode()
 

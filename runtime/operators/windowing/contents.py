@@ -145,7 +145,7 @@ class ReduceContents(_ValueContents):
         coercer = None if self.element_type is None else self.element_type.coercer()
         if coercer is None:
             return call
-        # what is stored must be of the type: a sum that wraps, wraps in the state
+        # what is stored must be of the type too
         return lambda value1, value2: coercer(call(value1, value2))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -176,13 +176,12 @@ class MapLogic(SlotState, MapState[Any, Any]):
         except TypeError:
             mapping[UnhashableKey(key)] = value
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        if dict_value:
-            mapping = self._read()
-            if mapping is None:
-                self._write(dict(dict_value))
-            else:
-                mapping.update(dict_value)
+    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        mapping = self._read()
+        if mapping is None:
+            self._write(dict(dict_value) or None)
+        else:
+            mapping.update(dict_value)
 
     def remove(self, key: Any) -> None:
         mapping = self._read()
@@ -193,7 +192,7 @@ class MapLogic(SlotState, MapState[Any, Any]):
 
     def contains(self, key: Any) -> bool:
         mapping = self._read()
-        return mapping is not None and dict_key(key) in mapping
+        return mapping is not None and mapping.get(dict_key(key)) is not None
 
     def items(self) -> list[tuple[Any, Any]]:
         mapping = self._read()

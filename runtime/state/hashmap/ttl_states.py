@@ -8,7 +8,7 @@ Task thread only. Source: Flink, TtlStateFactory and the Ttl*State classes.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from runtime.core.clock import Clock
@@ -247,13 +247,13 @@ class TtlMapLogic(TtlLogic, MapState[Any, Any]):
     def contains(self, key: Any) -> bool:
         pair = self._find(key)
         self._visit_others()
-        return pair is not None
+        return pair is not None and pair[0] is not None
 
     def put(self, key: Any, value: Any) -> None:
         self.put_all_pairs({dict_key(key): value})
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        self.put_all_pairs(dict_value)
+    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        self.put_all_pairs(dict(dict_value))
 
     def put_all_pairs(self, dict_value: Mapping[Any, Any]) -> None:
         """As put_all; the keys are as `map_keys.dict_key` gives them."""

@@ -181,14 +181,14 @@ class MapLogic(SlotState, MapState[Any, Any]):
         return None if value is ABSENT else value
 
     def contains(self, key: Any) -> bool:
-        return self._find(key) is not ABSENT
+        return self.get(key) is not None
 
     def put(self, key: Any, value: Any) -> None:
         self._set(map_key(key), value)
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        for key, value in dict_value.items():
-            self._set(map_key(key), value)
+    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        for key, value in dict(dict_value).items():
+            self.put(key, value)
 
     def remove(self, key: Any) -> None:
         known_by = map_key(key)
@@ -231,15 +231,8 @@ class TtlMapLogic(MapLogic):
         pair = self._read_pair(map_key(key))
         return None if pair is ABSENT else pair[0]
 
-    def contains(self, key: Any) -> bool:
-        return self._read_pair(map_key(key)) is not ABSENT
-
     def put(self, key: Any, value: Any) -> None:
         self._set(map_key(key), (value, self._backend.clock.now_ms()))
-
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        for key, value in dict_value.items():
-            self.put(key, value)
 
     def items(self) -> list[tuple[Any, Any]]:
         known = self._completed().known
