@@ -7,15 +7,153 @@ leads then, also if the wait is interrupted.
 from __future__ import annotations
 
 import argparse
-import json
+import importlib
 from typing import Any
 
 from runtime.client import watch
-from runtime.client.commands import SUCCESS, wait_cancelled
+from runtime.client.arguments import Actions, LocalCommand, positive, with_format, with_job, with_json, with_wide
 from runtime.client.errors import ClientError
-from runtime.client.jobs import absolute_location, bytes_text, count_text, resolve_job, table, time_text
+from runtime.client.jobs import absolute_location, bytes_text, count_text, resolve_job, time_text
 from runtime.client.rest import RestClient, ServerUnreachableError
-from runtime.client.watch import UNREACHABLE_S, Terminal
+from runtime.client.tables import table
+from runtime.client.terminal import SUCCESS, Terminal
+from runtime.client.watch import UNREACHABLE_S, wait_cancelled
+
+SAVEPOINT_ACTIONS = ("take", "list", "inspect", "dispose")
+_PATH_HELP = "directory of the savepoint or checkpoint, or its _metadata file; a path or a URI"
+
+
+def add_stop(actions: Actions) -> None:
+    """Add `stop`."""
+    parser = with_job(
+        actions.add_parser(
+            "stop",
+            help="take a savepoint and end the job behind it",
+            description="Take a savepoint, commit everything up to it, and end the job.\n"
+            "`tidemark run -s PATH` goes on from there.",
+            example='tidemark stop -p /data/savepoints "flights live"',
+        )
+    )
+    with_format(parser)
+    parser.add_argument(
+        "-p",
+        "--savepoint-path",
+        metavar="DIRECTORY",
+        help="where the savepoint goes (default: the cluster's directory)",
+    )
+    parser.add_argument(
+        "-d", "--drain", action="store_true", help="let all windows and timers fire first, as at the end of the input"
+    )
+    parser.add_argument("--detached", action="store_true", help="return at once, do not wait for the end")
+    with_json(parser)
+    parser.set_defaults(command=stop)
+
+
+def add_checkpoints(actions: Actions) -> None:
+    """Add `checkpoint` and `checkpoints`."""
+    one = with_job(
+        actions.add_parser(
+            "checkpoint",
+            help="let a job take a checkpoint now",
+            description="Let a job take a checkpoint now, whatever its interval is.",
+            example='tidemark checkpoint --full "flights live"',
+        )
+    )
+    kind = one.add_mutually_exclusive_group()
+    kind.add_argument("--full", action="store_true", help="a full checkpoint, which needs no earlier one")
+    kind.add_argument("--incremental", action="store_true", help="only what has changed since the last one")
+    with_json(one)
+    one.set_defaults(command=checkpoint)
+    many = with_job(
+        actions.add_parser(
+            "checkpoints",
+            help="show the latest checkpoints and savepoints of a job",
+            description="Show how many checkpoints a job has taken, and the latest of them with duration and size.",
+            example='tidemark checkpoints "flights live"',
+        )
+    )
+    with_json(many, "print the statistics as JSON, in Flink's shape")
+    with_wide(many)
+    many.set_defaults(command=checkpoints)
+
+
+def add_rescale(actions: Actions) -> None:
+    """Add `rescale`."""
+    parser = with_job(
+        actions.add_parser(
+            "rescale",
+            help="change the parallelism of a running job",
+            description="Let a job go on from a checkpoint with another parallelism.",
+            example='tidemark rescale "flights live" 4\ntidemark rescale "flights live" 4 --vertex Window',
+        )
+    )
+    parser.add_argument("parallelism", type=positive, metavar="N", help="the new parallelism")
+    parser.add_argument(
+        "--vertex",
+        action="append",
+        metavar="NAME",
+        help="only of this vertex: its name, the beginning of it, or its id; may be given several times "
+        "(default: all vertices that have the job's parallelism)",
+    )
+    with_json(parser)
+    parser.set_defaults(command=rescale)
+
+
+def add_savepoint(actions: Actions) -> None:
+    """Add `savepoint` with its actions."""
+    parser = actions.add_parser(
+        "savepoint",
+        help="take, list, inspect or delete savepoints",
+        description="Take, list, inspect or delete savepoints.\n"
+        "`savepoint JOB [DIRECTORY]` is short for `savepoint take JOB [DIRECTORY]`.",
+        example='tidemark savepoint "flights live"',
+    )
+    on_savepoint: Actions = parser.add_subparsers(required=True, metavar="ACTION", dest="action")
+    take = with_job(
+        on_savepoint.add_parser(
+            "take",
+            help="take a savepoint of a job, which goes on",
+            description="Take a savepoint of a job; the job goes on.",
+            example='tidemark savepoint take "flights live" /data/savepoints',
+        )
+    )
+    take.add_argument(
+        "directory", nargs="?", metavar="DIRECTORY", help="where the savepoint goes (default: the cluster's directory)"
+    )
+    with_format(take)
+    take.add_argument("--detached", action="store_true", help="return at once, do not wait for the savepoint")
+    with_json(take)
+    take.set_defaults(command=savepoint)
+    inspect = on_savepoint.add_parser(
+        "inspect",
+        help="verify a savepoint and show what state it holds",
+        description="Read every file of a savepoint or checkpoint, verify it, and show its operators and states.",
+        example="tidemark savepoint inspect /data/savepoints/savepoint-1a2b3c-0123456789ab",
+    )
+    inspect.add_argument("path", metavar="PATH", help=_PATH_HELP)
+    inspect.add_argument("--verify-only", action="store_true", help="only compare every file with its checksum")
+    with_json(inspect, "print everything that is known as JSON, with all files")
+    with_wide(inspect)
+    inspect.set_defaults(local=_offline)
+    dispose = on_savepoint.add_parser(
+        "dispose",
+        help="delete a savepoint that no job needs any more",
+        description="Delete a savepoint or checkpoint. What a job may still have to go on from is not deleted.",
+        example="tidemark savepoint dispose /data/savepoints/savepoint-1a2b3c-0123456789ab",
+    )
+    dispose.add_argument("path", metavar="PATH", help=_PATH_HELP)
+    dispose.add_argument("-y", "--yes", action="store_true", help="do not ask; needed where there is no terminal")
+    dispose.add_argument(
+        "--offline", action="store_true", help="delete without asking the cluster whether one of its jobs needs it"
+    )
+    with_json(dispose)
+    dispose.set_defaults(local=_offline)
+
+
+def _offline(options: argparse.Namespace, terminal: Terminal) -> int:
+    # loaded when asked for: what reads state takes longer to load than all other commands take to run
+    local: LocalCommand = importlib.import_module("runtime.client.savepoint_commands").run
+    return local(options, terminal)
 
 
 def savepoint(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
@@ -23,10 +161,9 @@ def savepoint(client: RestClient, options: argparse.Namespace, terminal: Termina
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
     request_id = client.trigger_savepoint(job_id, absolute_location(options.directory), options.type)
     if options.detached:
-        terminal.line(f"Request {request_id}")
-        return SUCCESS
+        return _requested(job_id, request_id, terminal)
     result = _wait(client, job_id, request_id, terminal, "Taking a savepoint")
-    terminal.line(f"Savepoint completed. Path: {result['location']}")
+    terminal.result({"jobid": job_id, **result}, f"Savepoint completed. Path: {result['location']}")
     return SUCCESS
 
 
@@ -36,10 +173,9 @@ def stop(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
     directory = absolute_location(options.savepoint_path)
     request_id = client.stop(job_id, directory, options.type, drain=options.drain)
     if options.detached:
-        terminal.line(f"Request {request_id}")
-        return SUCCESS
+        return _requested(job_id, request_id, terminal)
     result = _wait(client, job_id, request_id, terminal, "Draining the job" if options.drain else "Suspending the job")
-    terminal.line(f"Job {job_id} has stopped. Savepoint: {result['location']}")
+    terminal.result({"jobid": job_id, **result}, f"Job {job_id} has stopped. Savepoint: {result['location']}")
     return SUCCESS
 
 
@@ -49,11 +185,10 @@ def cancel(client: RestClient, options: argparse.Namespace, terminal: Terminal) 
     directory = absolute_location(options.savepoint or None)
     request_id = client.trigger_savepoint(job_id, directory, options.type, cancel_job=True)
     if options.detached:
-        terminal.line(f"Request {request_id}")
-        return SUCCESS
+        return _requested(job_id, request_id, terminal)
     result = _wait(client, job_id, request_id, terminal, "Taking a savepoint")
     terminal.line(f"Savepoint completed. Path: {result['location']}")
-    return wait_cancelled(client, job_id, terminal)
+    return wait_cancelled(client, job_id, terminal, location=result["location"])
 
 
 def checkpoint(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
@@ -61,7 +196,8 @@ def checkpoint(client: RestClient, options: argparse.Namespace, terminal: Termin
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
     kind = "FULL" if options.full else "INCREMENTAL" if options.incremental else "CONFIGURED"
     result = _wait(client, job_id, client.trigger_checkpoint(job_id, kind), terminal, "Taking a checkpoint")
-    terminal.line(f"Checkpoint {result['checkpoint_id']} completed. Path: {result['location']}")
+    text = f"Checkpoint {result['checkpoint_id']} completed. Path: {result['location']}"
+    terminal.result({"jobid": job_id, **result}, text)
     return SUCCESS
 
 
@@ -75,7 +211,9 @@ def rescale(client: RestClient, options: argparse.Namespace, terminal: Terminal)
     vertices = client.live(job_id)["vertices"]
     wanted = {vertex["id"]: options.parallelism for vertex in _chosen(vertices, options.vertex or [])}
     _wait(client, job_id, client.rescale(job_id, wanted), terminal, "Rescaling the job")
-    terminal.line(f"Job {job_id} runs with parallelism {options.parallelism}")
+    terminal.result(
+        {"jobid": job_id, "parallelism": wanted}, f"Job {job_id} runs with parallelism {options.parallelism}"
+    )
     return SUCCESS
 
 
@@ -99,7 +237,7 @@ def checkpoints(client: RestClient, options: argparse.Namespace, terminal: Termi
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
     document = client.checkpoints(job_id)
     if options.json:
-        terminal.line(json.dumps(document, indent=1))
+        terminal.result(document)
         return SUCCESS
     counts = document["counts"]
     terminal.line(
@@ -129,8 +267,13 @@ def checkpoints(client: RestClient, options: argparse.Namespace, terminal: Termi
         for entry in document["history"]
     ]
     if len(rows) > 1:
-        for line in ["", *table(rows, frozenset({0, 4, 5, 6, 7}))]:
+        for line in ["", *table(rows, right={0, 4, 5, 6, 7}, columns=terminal.columns, shrink=((8, 24),))]:
             terminal.line(line)
+    return SUCCESS
+
+
+def _requested(job_id: str, request_id: str, terminal: Terminal) -> int:
+    terminal.result({"jobid": job_id, "request-id": request_id}, f"Request {request_id}")
     return SUCCESS
 
 

@@ -70,18 +70,6 @@ def slots_of(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [slots[slot] for slot in sorted(slots)]
 
 
-def table(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:
-    """Lines with columns as wide as their widest cell; the columns in `right` are aligned there."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
-    return [
-        "  ".join(
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
 def count_text(number: float | None) -> str:
     """1234567 as 1,234,567; nothing known as –."""
     return "–" if number is None else f"{round(number):,}"

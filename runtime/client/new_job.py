@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
 import keyword
 import re
+import sys
 from pathlib import Path
 from string import Template
 
+from runtime.client.arguments import Actions
 from runtime.client.errors import ClientError
+from runtime.client.terminal import SUCCESS, Terminal
 
 JOB = Template('''\
 """$title: counts orders by country and minute of event time.
@@ -94,15 +99,36 @@ PYTEST_INI = """# pytest takes its settings from here, not from a directory abov
 """
 
 
+def add_new(actions: Actions) -> None:
+    """Add `new`."""
+    parser = actions.add_parser(
+        "new",
+        help="make a directory with a job and its test",
+        description="Make a directory with a job to start from, and its test.",
+        example="tidemark new my-job",
+    )
+    parser.add_argument("name", metavar="NAME", help="letters, digits, - and _")
+    parser.set_defaults(local=_new)
+
+
+def _new(options: argparse.Namespace, terminal: Terminal) -> int:
+    terminal.line(create_job(options.name, Path.cwd()))
+    return SUCCESS
+
+
 def create_job(name: str, directory: Path) -> str:
     """Make `directory`/`name` with a job and a test; returns what to do with it.
 
     Raises:
-        ClientError: the name cannot be a module's, or the directory is there already.
+        ClientError: the name cannot be a module's, hides another module, or the directory is there already.
     """
     module = name.replace("-", "_").lower()
-    if not re.fullmatch("[a-z_][a-z0-9_]*", module) or keyword.iskeyword(module) or module in ("runtime", "pytest"):
+    if not re.fullmatch("[a-z_][a-z0-9_]*", module):
         raise ClientError(f"{name!r} is no name for a job: letters, digits, - and _, and a letter first")
+    if keyword.iskeyword(module) or _is_importable(module):
+        raise ClientError(
+            f"{name!r} is no name for a job: Python has a keyword or a module of that name; `tidemark new {name}-job`?"
+        )
     target = directory / name
     words = {"module": module, "title": name.replace("-", " ").replace("_", " ")}
     try:
@@ -115,3 +141,16 @@ def create_job(name: str, directory: Path) -> str:
     except OSError as error:
         raise ClientError(f"{target}: {error.strerror}") from None
     return f"Made {name}/{module}.py and its test.\nRun it: tidemark run {name}/{module}.py"
+
+
+def _is_importable(module: str) -> bool:
+    """Whether a module of that name is imported by others: a file of that name beside a program would hide it."""
+    # some file systems do not tell cProfile from cprofile
+    if module in {name.lower() for name in sys.stdlib_module_names}:
+        return True
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return True
+    # a directory without __init__.py, such as one of a job that was made before, is hidden by nobody
+    return spec is not None and spec.origin is not None

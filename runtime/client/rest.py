@@ -118,17 +118,20 @@ class RestClient:
         return found
 
     def upload(self, program: Path) -> str:
-        """Upload a program; returns its id.
+        """Upload a file; returns its id.
 
         Raises:
             ClientError: it cannot be read, or the server refuses it.
         """
         try:
-            content = program.read_bytes()
+            return self.upload_content(program.name, program.read_bytes())
         except OSError as error:
             raise ClientError(f"{program}: {error.strerror}") from None
+
+    def upload_content(self, file_name: str, content: bytes) -> str:
+        """Upload a program under a file's name; returns its id."""
         boundary = uuid.uuid4().hex
-        name = program.name.replace('"', "%22").replace("\r", "").replace("\n", "")
+        name = file_name.replace('"', "%22").replace("\r", "").replace("\n", "")
         disposition = f'Content-Disposition: form-data; name="jarfile"; filename="{name}"'
         head = f"--{boundary}\r\n{disposition}\r\nContent-Type: application/octet-stream\r\n\r\n"
         body = head.encode() + content + f"\r\n--{boundary}--\r\n".encode()
@@ -144,13 +147,20 @@ class RestClient:
         entry: str | None,
         restore: RestoreRequest | None = None,
         warn: Callable[[str], object] = lambda _: None,
+        *,
+        job_id: str | None = None,
     ) -> str:
-        """Start an uploaded program; returns the job's id. `warn` is told what may surprise its user."""
+        """Start an uploaded program; returns the job's id.
+
+        `warn` is told what may surprise its user. With a `job_id`, of 32 hex digits, that is the job's id: sent again,
+        the request does not start another job.
+        """
         request = {
             "entryClass": entry,
             "programArgsList": list(args),
             "parallelism": parallelism,
             "flinkConfiguration": dict(configuration),
+            "jobId": job_id,
         }
         if restore is not None:
             request |= {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import os
 from http import HTTPStatus
 from pathlib import Path
@@ -22,15 +21,13 @@ from runtime.checkpoint.savepoint_reader import OperatorSummary, SavepointReader
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.client import watch
 from runtime.client.errors import ClientError
-from runtime.client.jobs import bytes_text, table, time_text
+from runtime.client.jobs import bytes_text, time_text
 from runtime.client.rest import RequestRefusedError, RestClient, ServerUnreachableError
 from runtime.client.server import NoServerError, find_server
-from runtime.client.watch import Terminal
+from runtime.client.tables import table
+from runtime.client.terminal import FAILURE, SUCCESS, Terminal
 from runtime.state.errors import StateError
 from runtime.state.handles import DamagedSnapshotError
-
-SUCCESS = 0
-FAILURE = 1
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
@@ -53,12 +50,15 @@ def _inspect(files: SnapshotFiles, options: argparse.Namespace, terminal: Termin
     verified_bytes = files.verify(metadata)
     num_files = len(set(metadata.files()))
     if options.verify_only:
-        terminal.line(f"{num_files} files and the metadata are as they were written ({bytes_text(verified_bytes)})")
+        terminal.result(
+            {"location": metadata.options.directory, "files": num_files, "bytes": verified_bytes},
+            f"{num_files} files and the metadata are as they were written ({bytes_text(verified_bytes)})",
+        )
         return SUCCESS
     reader = SavepointReader(metadata, files.file_system)
     operators = [(operator, reader.states(operator.operator_id)) for operator in reader.operators()]
     if options.json:
-        terminal.line(json.dumps(_document(metadata, operators), indent=1))
+        terminal.result(_document(metadata, operators))
         return SUCCESS
     what = "savepoint" if metadata.options.is_savepoint else f"checkpoint {metadata.checkpoint_id}"
     terminal.line(f"{what}  {metadata.options.kind.value}  {metadata.options.directory}")
@@ -82,7 +82,7 @@ def _inspect(files: SnapshotFiles, options: argparse.Namespace, terminal: Termin
         )
         for o, _ in operators
     ]
-    for line in ["", *table(rows, frozenset({2, 3, 6}))]:
+    for line in ["", *table(rows, right={2, 3, 6}, columns=terminal.columns, shrink=((1, 16), (0, 16)))]:
         terminal.line(line)
     states = [("STATE", "OPERATOR", "KIND", "SERIALIZER", "ENTRIES", "SIZE")]
     states += [
@@ -91,7 +91,7 @@ def _inspect(files: SnapshotFiles, options: argparse.Namespace, terminal: Termin
         for s in found
     ]
     if len(states) > 1:
-        for line in ["", *table(states, frozenset({4, 5}))]:
+        for line in ["", *table(states, right={4, 5}, columns=terminal.columns, shrink=((3, 16), (1, 16), (0, 16)))]:
             terminal.line(line)
     return SUCCESS
 
@@ -117,12 +117,15 @@ def _document(
 
 def _dispose(files: SnapshotFiles, options: argparse.Namespace, terminal: Terminal) -> int:
     directory = files.directory_of(options.path)
-    if not options.yes and terminal.ask is not None and not terminal.ask(f"Delete {directory}?"):
-        terminal.line("Nothing was deleted")
-        return FAILURE
+    if not options.yes:
+        if terminal.ask is None:
+            raise ClientError(f"{directory} is not deleted: without a terminal nobody can be asked; -y deletes it")
+        if not terminal.ask(f"Delete {directory}?"):
+            terminal.line("Nothing was deleted")
+            return FAILURE
     if options.offline or not _disposed_by_cluster(directory, terminal):
         files.dispose(options.path)
-    terminal.line(f"Deleted {directory}")
+    terminal.result({"deleted": directory}, f"Deleted {directory}")
     return SUCCESS
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.parser import BytesParser
 from email.policy import HTTP
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -83,6 +83,10 @@ class FakeCluster:
     """/jobs/:jobid/checkpoints."""
     busy: list[int] = field(default_factory=list)
     """Seconds to come again in; each refuses one submission."""
+    before_run: Callable[[], bool] = lambda: True
+    """Called by a run request before it is answered; if it says no, the answer is lost."""
+    before_upload: Callable[[], object] = lambda: None
+    """Called by an upload before it is answered."""
     calls: list[tuple[str, str, Any]] = field(default_factory=list)
     url: str = ""
 
@@ -110,7 +114,7 @@ class FakeCluster:
             case "POST", ["v1", "jars", "upload"]:
                 return 200, {"filename": f"/some/where/{sent['filename']}", "status": "success"}
             case "POST", ["v1", "jars", _, "run"]:
-                return 200, {"jobid": JOB_ID}
+                return 200, {"jobid": sent["jobId"]}
             case "POST", ["v1", "jobs", _, "savepoints" | "stop" | "checkpoints"]:
                 return 202, {"request-id": REQUEST_ID}
             case "PUT", ["v1", "jobs", _, "resource-requirements"]:
@@ -131,6 +135,10 @@ class FakeCluster:
 
     def _log_text(self, name: str, offset: int, limit: int) -> dict[str, Any]:
         content = self.logs[name].encode()
+        if offset < 0:
+            # at the begin of a line, as the server has it
+            offset = max(0, len(content) + offset)
+            offset = content.find(b"\n", offset) + 1 if offset else 0
         part = content[offset : offset + limit]
         fields = {"name": name, "offset": offset, "next_offset": offset + len(part), "size": len(content)}
         return fields | {"text": part.decode()}
@@ -144,6 +152,11 @@ class FakeCluster:
             def _handle(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"] or 0))
                 status, answer = cluster.answer(self.command, self.path, self.headers, body)
+                if self.path.endswith("/upload"):
+                    cluster.before_upload()
+                if self.path.endswith("/run") and not cluster.before_run():
+                    self.close_connection = True
+                    return
                 content = json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(content)))
@@ -151,15 +164,17 @@ class FakeCluster:
                     self.send_header("Retry-After", str(cluster.busy.pop(0)))
                 if status == 302:
                     self.send_header("Location", "/elsewhere")
-                self.end_headers()
-                self.wfile.write(content)
+                # the client may have been interrupted
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    self.end_headers()
+                    self.wfile.write(content)
 
             do_GET = do_POST = do_PUT = do_PATCH = _handle  # noqa: N815 (the base class's names)
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
-        with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
             self.url = f"http://127.0.0.1:{server.server_port}"
             thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
             thread.start()

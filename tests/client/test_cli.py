@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,20 +42,22 @@ def test_run_uploads_starts_and_watches_to_the_end(
     arguments = ["-p", "2", "-D", "a.b=c=d", "--entry", "m", program, "--", "--rate", "3", "--", "-p"]
     assert tidemark("run", *arguments) == 0
     upload, run, *_ = cluster.calls
+    job_id = run[2]["jobId"]
     assert upload[2] == {"field": "jarfile", "filename": "my job.py", "content": b"print(1)\n"}
     assert run[:2] == ("POST", "/v1/jars/my%20job.py/run")
     assert run[2] == {
+        "jobId": job_id,
         "entryClass": "m",
         "programArgsList": ["--rate", "3", "--", "-p"],
         "parallelism": 2,
         "flinkConfiguration": {"a.b": "c=d"},
     }
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"Job has been submitted with JobID {JOB_ID}"
-    assert lines[1] == f"{cluster.url}/ui/jobs/{JOB_ID}"
+    assert lines[0] == f"Job has been submitted with JobID {job_id}"
+    assert lines[1] == f"{cluster.url}/ui/jobs/{job_id}"
     assert lines[2] == "CREATED: needs 4 slots, 2 are free"
     assert lines[3].split() == ["RUNNING", "01:05", "read", "1,200", "(", "38/s)", "written", "90", "(", "3/s)"]
-    assert lines[-1] == f"Job {JOB_ID} is FINISHED after 01:05"
+    assert lines[-1] == f"Job {job_id} is FINISHED after 01:05"
 
 
 def test_run_detached_does_not_wait(tidemark: Tidemark, cluster: FakeCluster, program: str) -> None:
@@ -70,7 +73,7 @@ def test_run_tells_what_the_program_is_warned_of(
     assert tidemark("run", "-d", program) == 0
     shown = capsys.readouterr()
     assert shown.err == "tidemark: warning: a.b has no effect: there is no such option\n"
-    assert JOB_ID in shown.out
+    assert "Job has been submitted" in shown.out
 
 
 def test_run_fails_when_the_job_does(tidemark: Tidemark, cluster: FakeCluster, program: str, capsys: Captured) -> None:
@@ -106,7 +109,7 @@ def test_errors_are_one_line(tidemark: Tidemark, capsys: Captured, arguments: li
 
 def test_an_option_without_a_value_is_refused(tidemark: Tidemark, program: str, capsys: Captured) -> None:
     assert tidemark("run", "-D", "novalue", program) == 1
-    assert "an option reads key=value" in capsys.readouterr().err
+    assert "an option is written KEY=VALUE" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("keyboard")
@@ -126,8 +129,151 @@ def test_ctrl_c_cancels_the_job_where_nobody_can_be_asked(cluster: FakeCluster, 
         process.send_signal(signal.SIGINT)
         cluster.documents.append(document("CANCELED"))
         assert process.wait(10) == 130
-        assert f"Job {JOB_ID} is CANCELED" in process.stdout.read()
-    assert ("PATCH", f"/v1/jobs/{JOB_ID}", {"mode": "cancel"}) in cluster.calls
+        job_id = cluster.calls[1][2]["jobId"]
+        assert f"Job {job_id} is CANCELED" in process.stdout.read()
+    assert ("PATCH", f"/v1/jobs/{job_id}", {"mode": "cancel"}) in cluster.calls
+
+
+# --- Ctrl-C while the job is on its way ------------------------------------------------------------------------
+
+
+def run_process(cluster: FakeCluster, program: str, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "runtime.client.cli", "run", *options, program],
+        env={**os.environ, "TIDEMARK_URL": cluster.url, "TIDEMARK_TOKEN": TOKEN},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.usefixtures("keyboard")
+@pytest.mark.parametrize("options", [[], ["--detached"]])
+def test_ctrl_c_while_the_program_is_planned_cancels_the_job_that_comes_of_it(
+    cluster: FakeCluster, program: str, options: list[str]
+) -> None:
+    cluster.documents = [document("CREATED"), document("CANCELED")]
+    is_planning, is_planned = threading.Event(), threading.Event()
+    cluster.before_run = lambda: is_planning.set() or is_planned.wait(20)
+    with run_process(cluster, program, *options) as process:
+        assert is_planning.wait(20)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        told = process.stdout.readline()
+        is_planned.set()
+        rest, errors = process.communicate(timeout=20)
+    job_id = cluster.calls[1][2]["jobId"]
+    assert process.returncode == 130, errors
+    assert told == f"Interrupted: job {job_id} is cancelled as soon as the server has planned it …\n"
+    assert f"Job {job_id} is CANCELED" in rest
+    assert ("PATCH", f"/v1/jobs/{job_id}", {"mode": "cancel"}) in cluster.calls
+
+
+@pytest.mark.usefixtures("keyboard")
+def test_ctrl_c_during_the_upload_says_that_no_job_was_started(cluster: FakeCluster, program: str) -> None:
+    is_uploading, is_uploaded = threading.Event(), threading.Event()
+    cluster.before_upload = lambda: is_uploading.set() or is_uploaded.wait(20)
+    with run_process(cluster, program) as process:
+        assert is_uploading.wait(20)
+        process.send_signal(signal.SIGINT)
+        told, _ = process.communicate(timeout=20)
+        is_uploaded.set()
+    assert (process.returncode, told) == (130, "Interrupted: no job was started\n")
+    assert [path for _, path, _ in cluster.calls] == ["/v1/jars/upload"]
+
+
+@pytest.mark.usefixtures("keyboard")
+def test_a_second_ctrl_c_says_which_job_may_still_appear(cluster: FakeCluster, program: str) -> None:
+    is_planning, is_planned = threading.Event(), threading.Event()
+    cluster.before_run = lambda: is_planning.set() or is_planned.wait(20)
+    with run_process(cluster, program) as process:
+        assert is_planning.wait(20)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+        is_planned.set()
+    job_id = cluster.calls[1][2]["jobId"]
+    assert process.returncode == 130
+    assert errors == f"tidemark: job {job_id} may still appear or go on: `tidemark cancel {job_id[:8]}` ends it\n"
+
+
+@pytest.mark.usefixtures("keyboard")
+def test_ctrl_c_says_that_a_program_that_is_refused_has_started_no_job(cluster: FakeCluster, program: str) -> None:
+    is_planning, is_planned = threading.Event(), threading.Event()
+    cluster.before_run = lambda: is_planning.set() or is_planned.wait(20)
+    cluster.answers["POST /v1/jars/my%20job.py/run"] = (400, {"errors": ["my job.py, line 3: NameError"]})
+    with run_process(cluster, program) as process:
+        assert is_planning.wait(20)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        process.stdout.readline()
+        is_planned.set()
+        rest, _ = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert rest == "No job was started: my job.py, line 3: NameError\n"
+
+
+def test_a_run_whose_answer_is_lost_is_asked_for_again_and_is_one_job(
+    tidemark: Tidemark, cluster: FakeCluster, program: str, capsys: Captured
+) -> None:
+    answers = iter([False, True])
+    cluster.before_run = lambda: next(answers)
+    assert tidemark("run", program) == 0
+    first, second = (sent for method, path, sent in cluster.calls if path.endswith("/run"))
+    assert first == second
+    assert f"Job has been submitted with JobID {first['jobId']}" in capsys.readouterr().out
+
+
+def test_a_run_whose_answer_was_lost_is_found_by_its_id(
+    tidemark: Tidemark, cluster: FakeCluster, program: str, capsys: Captured
+) -> None:
+    refusal = (409, {"errors": ["Job was already submitted."]})
+
+    def lose_the_first() -> bool:
+        route = "POST /v1/jars/my%20job.py/run"
+        if route in cluster.answers:
+            return True
+        cluster.answers[route] = refusal
+        return False
+
+    cluster.before_run = lose_the_first
+    assert tidemark("run", "-d", program) == 0
+    assert "Job has been submitted" in capsys.readouterr().out
+
+
+def test_a_run_that_is_refused_at_once_is_not_taken_for_one_that_was_lost(
+    tidemark: Tidemark, cluster: FakeCluster, program: str, capsys: Captured
+) -> None:
+    cluster.answers["POST /v1/jars/my%20job.py/run"] = (409, {"errors": ["the savepoint is needed by job 7"]})
+    assert tidemark("run", "-d", program) == 1
+    assert capsys.readouterr().err == "tidemark: the savepoint is needed by job 7\n"
+
+
+# --- for scripts ------------------------------------------------------------------------------------------------------
+
+
+def test_run_tells_a_script_the_id_and_nothing_else(
+    tidemark: Tidemark, cluster: FakeCluster, program: str, capsys: Captured
+) -> None:
+    assert tidemark("run", "-d", "--json", program) == 0
+    shown = capsys.readouterr()
+    job_id = cluster.calls[1][2]["jobId"]
+    assert json.loads(shown.out) == {"jobid": job_id, "url": f"{cluster.url}/ui/jobs/{job_id}", "warnings": []}
+    assert "Job has been submitted" in shown.err
+
+
+def test_run_tells_a_script_how_the_job_has_ended(tidemark: Tidemark, program: str, capsys: Captured) -> None:
+    assert tidemark("run", "--json", program) == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "FINISHED"
+
+
+def test_cancel_tells_a_script_the_state(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    cluster.documents = [document("CANCELED")]
+    assert tidemark("cancel", "--json", JOB_ID) == 0
+    assert json.loads(capsys.readouterr().out) == {"jobid": JOB_ID, "state": "CANCELED"}
 
 
 # --- the server -------------------------------------------------------------------------------------------------------
@@ -277,9 +423,43 @@ def test_version_is_the_packages(capsys: Captured) -> None:
     assert capsys.readouterr().out == f"tidemark {__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["explode"], ["run"], ["run", "-p", "0", "x.py"], ["list", "-r", "-a"]])
+@pytest.mark.parametrize(
+    "arguments", [["explode"], ["run"], ["run", "-p", "0", "x.py"], ["list", "-r", "-a"], ["run", "--par", "2", "x.py"]]
+)
 def test_wrong_usage_is_told(arguments: list[str], capsys: Captured) -> None:
     with pytest.raises(SystemExit) as end:
         cli.main(arguments)
     assert end.value.code == 2
     assert "tidemark" in capsys.readouterr().err
+
+
+def test_without_a_command_there_is_help(capsys: Captured) -> None:
+    assert cli.main([]) == 2
+    assert "run examples/hello_events.py" in capsys.readouterr().err
+
+
+COMMANDS = ["new", "run", "list", "info", "logs", "cancel", "stop", "checkpoint", "checkpoints", "rescale"]
+ACTIONS = ["take", "inspect", "dispose"]
+
+
+@pytest.mark.parametrize(
+    "command", [[], *([name] for name in COMMANDS), ["savepoint"], *(["savepoint", name] for name in ACTIONS)]
+)
+def test_every_command_has_help_with_an_example(command: list[str], capsys: Captured) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main([*command, "--help"])
+    assert end.value.code == 0
+    shown = capsys.readouterr().out
+    assert f"example:\n  tidemark {' '.join(command)}".rstrip() in shown
+    assert all(len(line) <= 120 for line in shown.splitlines())
+
+
+@pytest.mark.parametrize("given", [["--count", "1000"], ["input.txt"], ["--parallel", "3"]])
+def test_arguments_of_the_program_without_the_dashes_get_a_hint(given: list[str], capsys: Captured) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(["run", "job.py", *given])
+    assert end.value.code == 2
+    shown = " ".join(given)
+    assert f"unknown arguments: {shown}. Arguments of the program stand behind --: tidemark run PROGRAM -- {shown}" in (
+        capsys.readouterr().err
+    )

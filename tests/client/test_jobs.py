@@ -16,7 +16,6 @@ from runtime.client.jobs import (
     progress_text,
     resolve_job,
     slots_of,
-    table,
 )
 from tests.client.fake_cluster import document, overview
 
@@ -59,11 +58,6 @@ def test_numbers_read_well() -> None:
     assert [count_text(n) for n in (None, 0, 1234567.4)] == ["–", "0", "1,234,567"]
     assert [bytes_text(n) for n in (None, 12, 1536, 1 << 50)] == ["–", "12 B", "1.5 KiB", "1048576.0 GiB"]
     assert [duration_text(ms) for ms in (-5, 65_000, 3_723_000)] == ["00:00", "01:05", "1:02:03"]
-
-
-def test_tables_align() -> None:
-    assert table([("a", "n"), ("long", "10")], frozenset({1})) == ["a      n", "long  10"]
-    assert table([]) == []
 
 
 def test_a_failure_without_a_cause_is_told_so() -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from runtime.client import cli
+from runtime.client.errors import ClientError
 from runtime.client.extract import extract_job_graph
+from runtime.client.new_job import create_job
 from tests.job_runs import record_run
 
 
@@ -37,6 +39,19 @@ def test_a_name_that_cannot_be_a_modules_is_refused(
     assert cli.main(["new", name]) == 1
     assert "is no name for a job" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_name_that_would_hide_a_module_of_python_is_refused(tmp_path: Path) -> None:
+    for name in sys.stdlib_module_names:
+        with pytest.raises(ClientError, match=f"tidemark new {name}-job"):
+            create_job(name, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["JSON", "pyarrow", "pyspark", "polars", "backend"])
+def test_a_name_that_would_hide_an_installed_package_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ClientError, match=f"tidemark new {name}-job"):
+        create_job(name, tmp_path)
 
 
 def test_a_directory_that_is_there_is_left_alone(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,7 +76,7 @@ def test_inspect_can_verify_only(savepoint: Path, capsys: Captured) -> None:
 @pytest.mark.parametrize("action", ["inspect", "dispose"])
 def test_what_is_no_savepoint_is_refused_in_one_line(action: str, tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "photo").write_bytes(b"x")
-    assert cli.main(["savepoint", action, str(tmp_path)]) == 1
+    assert cli.main(["savepoint", action, *(["-y"] if action == "dispose" else []), str(tmp_path)]) == 1
     uri = to_uri(tmp_path)
     assert capsys.readouterr().err == f"tidemark: {uri} is no checkpoint or savepoint: it has no _metadata file\n"
     assert (tmp_path / "photo").exists()
@@ -95,15 +98,15 @@ def test_dispose_has_the_cluster_delete_which_knows_what_its_jobs_need(
         f"POST {route}": (202, {"request-id": "1"}),
         f"GET {route}/1": (200, {"status": {"id": "COMPLETED"}, "operation": needed}),
     }
-    assert tidemark("savepoint", "dispose", str(savepoint)) == 1
+    assert tidemark("savepoint", "dispose", "-y", str(savepoint)) == 1
     assert capsys.readouterr().err == f"tidemark: {uri} is not deleted: job 7 may have to go on from it\n"
     assert cluster.calls[0][2]["savepoint-path"] == uri
     cluster.answers[f"GET {route}/1"] = (200, {"status": {"id": "COMPLETED"}, "operation": {}})
-    assert tidemark("savepoint", "dispose", str(savepoint)) == 0
+    assert tidemark("savepoint", "dispose", "-y", str(savepoint)) == 0
     assert savepoint.exists(), "it was the cluster's to delete"
     # a place that the cluster lets no job write to
     cluster.answers[f"POST {route}"] = (400, {"errors": ["not below a directory that is allowed"]})
-    assert tidemark("savepoint", "dispose", str(savepoint)) == 0
+    assert tidemark("savepoint", "dispose", "-y", str(savepoint)) == 0
     assert not savepoint.exists()
 
 
@@ -112,16 +115,33 @@ def test_dispose_does_not_guess_when_the_cluster_is_down(
 ) -> None:
     monkeypatch.setenv("TIDEMARK_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("TIDEMARK_TOKEN", "x")
-    assert cli.main(["savepoint", "dispose", str(savepoint)]) == 1
+    assert cli.main(["savepoint", "dispose", "-y", str(savepoint)]) == 1
     assert "--offline deletes without asking" in capsys.readouterr().err
-    assert cli.main(["savepoint", "dispose", "--offline", str(savepoint)]) == 0
+    assert cli.main(["savepoint", "dispose", "-y", "--offline", str(savepoint)]) == 0
     assert not savepoint.exists()
 
 
-def test_dispose_asks_before_it_deletes_what_a_stopped_cluster_may_need(savepoint: Path, capsys: Captured) -> None:
+def test_dispose_does_not_delete_a_checkpoint_that_a_stopped_cluster_may_need(
+    savepoint: Path, capsys: Captured
+) -> None:
     checkpoint = savepoint.rename(savepoint.parent / "chk-3-1.0")
-    assert cli.main(["savepoint", "dispose", str(checkpoint)]) == 1
+    assert cli.main(["savepoint", "dispose", "-y", str(checkpoint)]) == 1
     assert "there is no cluster to ask" in capsys.readouterr().err
     assert checkpoint.exists()
-    assert cli.main(["savepoint", "dispose", "--offline", str(checkpoint)]) == 0
+    assert cli.main(["savepoint", "dispose", "-y", "--offline", str(checkpoint)]) == 0
     assert not checkpoint.exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--offline"], ["--json"]])
+def test_dispose_deletes_nothing_where_nobody_can_be_asked(savepoint: Path, options: list[str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "runtime.client.cli", "savepoint", "dispose", *options, str(savepoint)]
+    environment = {**os.environ, "TIDEMARK_HOME": str(tmp_path / "no-cluster")}
+    done = subprocess.run(command, input="n\n", capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "is not deleted: without a terminal nobody can be asked; -y deletes it" in done.stderr
+    assert (savepoint / "_metadata").exists()
+
+
+def test_dispose_tells_a_script_what_it_has_deleted(savepoint: Path, capsys: Captured) -> None:
+    assert cli.main(["savepoint", "dispose", "-y", "--json", str(savepoint)]) == 0
+    assert json.loads(capsys.readouterr().out) == {"deleted": to_uri(savepoint)}

@@ -1,0 +1,95 @@
+"""What the parsers of all commands share. Pure: parsing decides nothing about a cluster."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import NoReturn, TypeAlias
+
+from runtime.client.rest import RestClient
+from runtime.client.terminal import Terminal
+
+Actions: TypeAlias = "argparse._SubParsersAction[CommandParser]"
+"""What sub-commands are added to."""
+Command = Callable[[RestClient, argparse.Namespace, Terminal], int]
+LocalCommand = Callable[[argparse.Namespace, Terminal], int]
+"""Of a command that needs no cluster."""
+
+JOB_HELP = "id of the job, the beginning of one, or the job's name"
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    def add_argument(self, action: argparse.Action) -> None:
+        super().add_argument(action)
+        if isinstance(action, argparse._SubParsersAction):
+            # argparse makes room for the longest command, but not for its indentation
+            self._action_max_length += self._indent_increment
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose options cannot be abbreviated: `--par 2` may be meant for the program that is run."""
+
+    def __init__(self, prog: str | None = None, *, description: str, example: str, usage: str | None = None) -> None:
+        lines = "\n".join(f"  {line}" for line in example.splitlines())
+        super().__init__(
+            prog,
+            usage,
+            description,
+            f"example:\n{lines}",
+            formatter_class=_HelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """End with the error in one line, and where to read on."""
+        self.exit(2, f"tidemark: {message}; see `{self.prog} --help`\n")
+
+
+def with_job(parser: CommandParser) -> CommandParser:
+    """Add JOB."""
+    parser.add_argument("job", metavar="JOB", help=JOB_HELP)
+    return parser
+
+
+def with_json(parser: CommandParser, help_text: str = "print the result as JSON, and nothing else, to stdout") -> None:
+    """Add --json."""
+    parser.add_argument("--json", action="store_true", help=help_text)
+
+
+def with_wide(parser: CommandParser) -> None:
+    """Add --wide."""
+    parser.add_argument("--wide", action="store_true", help="do not cut long names to the width of the terminal")
+
+
+def with_format(parser: CommandParser) -> None:
+    """Add the binary format of a savepoint."""
+    parser.add_argument(
+        "--type",
+        choices=["CANONICAL", "NATIVE"],
+        type=str.upper,
+        default="CANONICAL",
+        help="format: CANONICAL can be restored with any state backend, NATIVE only with the job's own "
+        "(default: CANONICAL)",
+    )
+
+
+def positive(text: str) -> int:
+    """A number from 1 on.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a whole number from 1 on is needed, not {text!r}")
+    return int(text)
+
+
+def non_negative(text: str) -> int:
+    """A number from 0 on.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"a whole number from 0 on is needed, not {text!r}")
+    return int(text)

@@ -1,0 +1,191 @@
+"""Commands about jobs as a whole: list, info, cancel."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.client import checkpoint_commands
+from runtime.client.arguments import JOB_HELP, Actions, with_format, with_job, with_json, with_wide
+from runtime.client.bottleneck import bottleneck_text, find_bottleneck, percent
+from runtime.client.jobs import (
+    SCHEDULED_STATES,
+    TERMINAL_STATES,
+    bytes_text,
+    count_text,
+    duration_text,
+    failure_text,
+    resolve_job,
+    restarts_text,
+    slots_of,
+    time_text,
+)
+from runtime.client.rest import RestClient
+from runtime.client.tables import table
+from runtime.client.terminal import SUCCESS, Terminal
+from runtime.client.watch import wait_cancelled
+
+
+def add_list(actions: Actions) -> None:
+    """Add `list`."""
+    parser = actions.add_parser(
+        "list",
+        help="list jobs",
+        description="List the jobs that have not ended, the newest first.",
+        example="tidemark list --all",
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("-r", "--running", action="store_true", help="only jobs that have started")
+    which.add_argument("-s", "--scheduled", action="store_true", help="only jobs that have not started yet")
+    which.add_argument("-a", "--all", action="store_true", help="also jobs that have ended")
+    with_json(parser, "print the jobs as JSON, in Flink's shape")
+    with_wide(parser)
+    parser.set_defaults(command=list_jobs)
+
+
+def add_info(actions: Actions) -> None:
+    """Add `info`."""
+    parser = with_job(
+        actions.add_parser(
+            "info",
+            help="show one job: its tasks, their rates, and what limits it",
+            description="Show a job: its vertices with records, rates and load, what limits the job, its slots.",
+            example='tidemark info "flights live"',
+        )
+    )
+    with_json(parser, "print everything that is known as JSON, with the process ids of the slots")
+    with_wide(parser)
+    parser.set_defaults(command=info)
+
+
+def add_cancel(actions: Actions) -> None:
+    """Add `cancel`."""
+    parser = actions.add_parser(
+        "cancel",
+        help="end a job at once, after a savepoint if asked for",
+        description="End a job at once and wait until it has ended. Without -s, what it has not written is lost.",
+        usage="tidemark cancel [-d] [-s [DIRECTORY] [--type FORMAT]] [--json] JOB",
+        example='tidemark cancel "flights live"',
+    )
+    parser.add_argument("job", nargs="?", metavar="JOB", help=JOB_HELP)
+    parser.add_argument("-d", "--detached", action="store_true", help="return at once, do not wait for the end")
+    parser.add_argument(
+        "-s",
+        "--with-savepoint",
+        dest="savepoint",
+        nargs="?",
+        const="",
+        metavar="DIRECTORY",
+        help="take a savepoint first, in this directory (default: the cluster's)",
+    )
+    with_format(parser)
+    with_json(parser)
+    parser.set_defaults(command=_cancel, usage_error=parser.error)
+
+
+def list_jobs(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
+    """A table of jobs, newest first: those that have not ended, unless options say otherwise."""
+    jobs = sorted(client.jobs(), key=lambda job: float(job["start-time"]), reverse=True)
+    if options.running:
+        jobs = [job for job in jobs if job["state"] not in TERMINAL_STATES | SCHEDULED_STATES]
+    elif options.scheduled:
+        jobs = [job for job in jobs if job["state"] in SCHEDULED_STATES]
+    elif not options.all:
+        jobs = [job for job in jobs if job["state"] not in TERMINAL_STATES]
+    none = "There are no jobs." if options.all else "There are no such jobs; `tidemark list -a` lists ended ones, too."
+    rows = [("JOB", "NAME", "STATE", "STARTED", "DURATION", "TASKS")]
+    rows += [
+        (
+            job["jid"],
+            job["name"],
+            job["state"],
+            time_text(job["start-time"]),
+            duration_text(job["duration"]),
+            f"{job['tasks'].get('running', 0)}/{job['tasks']['total']}",
+        )
+        for job in jobs
+    ]
+    # a part of the name tells more than the second half of an id, of which the beginning will do
+    lines = table(rows, right={4, 5}, columns=terminal.columns, shrink=((1, 24), (0, 9), (1, 8)))
+    terminal.result(jobs, *(lines if jobs else [none]))
+    return SUCCESS
+
+
+def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
+    """A job with its vertices, the one that limits it, and its slots; as JSON the live document and `slots` with their
+    pids."""
+    document = client.live(resolve_job(options.job, client.jobs())["jid"])
+    slots = slots_of(document)
+    if options.json:
+        terminal.result(document | {"slots": slots})
+        return SUCCESS
+    terminal.line(f"{document['name']}  {document['state']}  {document['id']}")
+    attempt = f"attempt {document['attempt']}, {restarts_text(document['restarts'])}"
+    terminal.line(
+        f"started {time_text(document['start_time'])}, {duration_text(document['duration'])}, "
+        f"parallelism {document['parallelism']}, {attempt}"
+    )
+    if document.get("waiting_for"):
+        terminal.line(f"waiting: {document['waiting_for']}")
+    if document["state"] == "FAILED":
+        terminal.line(f"failed: {failure_text(document)}")
+    for line in _vertex_table(document["vertices"], terminal.columns):
+        terminal.line(line)
+    limit = find_bottleneck(document["vertices"])
+    if limit is not None:
+        terminal.line("")
+        terminal.line(bottleneck_text(limit))
+    for line in _slot_table(slots, terminal.columns):
+        terminal.line(line)
+    return SUCCESS
+
+
+def _vertex_table(vertices: Sequence[dict[str, Any]], columns: int | None) -> list[str]:
+    if not vertices:
+        return []
+    rows = [("VERTEX", "TASKS", "STATE", "IN", "IN/S", "OUT", "OUT/S", "BYTES OUT", "BUSY", "IDLE", "BACK-PRESSURED")]
+    for vertex in vertices:
+        metrics = vertex["metrics"]
+        rows.append(
+            (
+                vertex["name"],
+                str(vertex["parallelism"]),
+                vertex["state"],
+                count_text(metrics["records_in"]),
+                count_text(metrics["records_in_per_second"]),
+                count_text(metrics["records_out"]),
+                count_text(metrics["records_out_per_second"]),
+                bytes_text(metrics["bytes_out"]),
+                percent(metrics["busy"]),
+                percent(metrics["idle"]),
+                percent(metrics["back_pressured"]),
+            )
+        )
+    return ["", *table(rows, right=set(range(1, 11)) - {2}, columns=columns, shrink=((0, 12),))]
+
+
+def _slot_table(slots: Sequence[dict[str, Any]], columns: int | None) -> list[str]:
+    if not slots:
+        return []
+    fields = ("slot", "pid", "host", "taskmanager")
+    rows = [tuple(field.upper() for field in fields)]
+    rows += [tuple("–" if slot[field] is None else str(slot[field]) for field in fields) for slot in slots]
+    return ["", *table(rows, right={0, 1}, columns=columns, shrink=((3, 12), (2, 12)))]
+
+
+def _cancel(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
+    """End a job and wait until it has ended."""
+    # `cancel -s JOB`, as Flink has it, names no directory
+    if options.job is None:
+        options.job, options.savepoint = options.savepoint, ""
+    if not options.job:
+        options.usage_error("the following arguments are required: JOB")
+    if options.savepoint is not None:
+        return checkpoint_commands.cancel(client, options, terminal)
+    job_id: str = resolve_job(options.job, client.jobs())["jid"]
+    client.cancel(job_id)
+    if options.detached:
+        terminal.result({"jobid": job_id}, f"Job {job_id} will be cancelled")
+        return SUCCESS
+    return wait_cancelled(client, job_id, terminal)

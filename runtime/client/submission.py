@@ -1,0 +1,126 @@
+"""Submission: one request to start a job, under an id that the client has chosen.
+
+Whatever becomes of the answer, the job can be found, and cancelled, by that id. The request runs on a thread of its
+own, so that Ctrl-C does not cut it off from what the server makes of it.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from http import HTTPStatus
+
+from runtime.client import watch
+from runtime.client.errors import ClientError
+from runtime.client.rest import RequestRefusedError, RestClient, ServerUnreachableError
+from runtime.client.terminal import INTERRUPTED, Terminal
+
+Send = Callable[[str], object]
+"""Sends the request for a job of that id."""
+
+
+class Submission:
+    """A job on its way to the cluster. Used by one thread; `start` begins another one.
+
+    Args:
+        client: to look for the job with, while the request does not need it.
+        send: sends the request; raises a ClientError if there is no answer, or a refusal.
+        terminal: for waiting, and for what to say.
+    """
+
+    def __init__(self, client: RestClient, send: Send, terminal: Terminal) -> None:
+        self.job_id = uuid.uuid4().hex
+        self._client = client
+        self._send = send
+        self._terminal = terminal
+        self._failure: BaseException | None = None
+        # not join(): when it is interrupted, it takes the thread for ended
+        self._is_over = threading.Event()
+        # an interpreter that ends does not wait for a server that never answers
+        self._thread = threading.Thread(target=self._submit, name="submission", daemon=True)
+
+    def start(self) -> None:
+        """Send the request."""
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until the job is there.
+
+        Raises:
+            ClientError: the server refuses it, or does not say what came of it.
+        """
+        self._is_over.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def give_up(self) -> int:
+        """Cancel the job, as soon as the server has planned it; returns the exit code.
+
+        If it is interrupted again, it says which job may still appear.
+        """
+        try:
+            if self._thread.ident is None:
+                self._terminal.line("Interrupted: no job was started")
+            else:
+                self._cancel()
+        except KeyboardInterrupt:
+            self._terminal.complain(self._may_appear())
+        return INTERRUPTED
+
+    def _cancel(self) -> None:
+        self._terminal.line(f"Interrupted: job {self.job_id} is cancelled as soon as the server has planned it …")
+        try:
+            self.wait()
+        except ServerUnreachableError as error:
+            self._terminal.complain(f"{error}; {self._may_appear()}")
+        except ClientError as refused:
+            self._terminal.line(f"No job was started: {refused}")
+        else:
+            cancel_quietly(self._client, self.job_id)
+            watch.watch_job(self._client, self.job_id, self._terminal)
+
+    def _may_appear(self) -> str:
+        return f"job {self.job_id} may still appear or go on: `tidemark cancel {self.job_id[:8]}` ends it"
+
+    def _submit(self) -> None:
+        try:
+            self._send_until_answered()
+        except BaseException as failure:  # (raised again by who waits)
+            self._failure = failure
+        finally:
+            self._is_over.set()
+
+    def _send_until_answered(self) -> None:
+        """Send the request; again if the answer is lost: the same id is never two jobs."""
+        heard_s = self._terminal.monotonic()
+        is_sent = False
+        while True:
+            try:
+                self._send(self.job_id)
+                return
+            except ServerUnreachableError:
+                if self._terminal.monotonic() - heard_s > watch.UNREACHABLE_S:
+                    raise
+                is_sent = True
+                self._terminal.sleep(watch.POLL_S)
+            except RequestRefusedError as refused:
+                if is_sent and refused.status == HTTPStatus.CONFLICT and self._is_there():
+                    return
+                raise
+
+    def _is_there(self) -> bool:
+        try:
+            self._client.live(self.job_id)
+        except RequestRefusedError:
+            return False
+        return True
+
+
+def cancel_quietly(client: RestClient, job_id: str) -> None:
+    """Ask for the end of a job, which may have ended by itself in the meantime."""
+    try:
+        client.cancel(job_id)
+    except RequestRefusedError as refused:
+        if refused.status != HTTPStatus.CONFLICT:
+            raise
