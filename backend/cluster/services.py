@@ -27,7 +27,7 @@ from backend.cluster.snapshot_users import job_that_needs
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS, Metrics, subtask_field
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
 from runtime.common.configuration import Configuration
-from runtime.core.ids import Attempt, new_job_id
+from runtime.core.ids import Attempt, JobId, new_job_id
 from runtime.graph.codec import job_graph_from_json, job_graph_to_json
 from runtime.graph.plan import job_plan
 from runtime.jobmaster.execution_graph import ExecutionGraph
@@ -66,6 +66,13 @@ class OperationUnknownError(ClusterError):
         super().__init__(f"Operation not found under key: {trigger_id}")
 
 
+class JobExistsError(ClusterError):
+    """There is a job of the id that a client has chosen: its request has been carried out already."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"Job {job_id} was already submitted.")
+
+
 class TriggerTakenError(ClusterError):
     """Another operation has that trigger id."""
 
@@ -97,6 +104,7 @@ def submit_job(
     configuration: Mapping[str, str],
     user: User,
     submission: Mapping[str, Any] | None = None,
+    job_id: str | None = None,
 ) -> Job:
     """Queue a job; a jobmanager takes it within a second.
 
@@ -107,15 +115,19 @@ def submit_job(
         configuration: what the submitter set, shown to users; the graph carries what is run.
         user: who submits.
         submission: see `Job.submission`.
+        job_id: the client's: two requests with the same one, even at the same moment, are one job.
 
     Raises:
         runtime.graph.codec.GraphFormatError: the graph cannot be read.
         ConfigurationError: an option about checkpoints cannot be read, or names a directory that is not allowed.
         SnapshotNeededError: the job would claim a checkpoint that another one needs.
+        JobExistsError: a job has the client's id.
     """
     graph = job_graph_from_json(dict(graph_json))
     _check_snapshots(graph.configuration)
-    if Job.objects.filter(id=graph.job_id).exists():
+    if job_id is not None:
+        graph = replace(graph, job_id=JobId(job_id))
+    elif Job.objects.filter(id=graph.job_id).exists():
         graph = replace(graph, job_id=new_job_id())
     now = now_ms()
     job = Job(
@@ -133,10 +145,16 @@ def submit_job(
         plan=job_plan(graph),
         parallelism=max(vertex.parallelism for vertex in graph.vertices),
         slots_required=ExecutionGraph(graph, Attempt(0)).slot_count,
-        waiting_for="a jobmanager",
+        waiting_for="no jobmanager has taken the job yet",
     )
     job.document = planned_document(job, graph, now)
-    job.save(force_insert=True)
+    try:
+        with transaction.atomic():
+            job.save(force_insert=True)
+    except IntegrityError:
+        if job_id is not None and Job.objects.filter(id=job_id).exists():
+            raise JobExistsError(job_id) from None
+        raise
     transaction.on_commit(lambda: _wake({"type": "job_submitted", "job": job.id}))
     return job
 

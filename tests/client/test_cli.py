@@ -137,6 +137,18 @@ def test_ctrl_c_cancels_the_job_where_nobody_can_be_asked(cluster: FakeCluster, 
 # --- Ctrl-C while the job is on its way ------------------------------------------------------------------------
 
 
+class Held:
+    """A request that the server does not answer before it is released."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.released = threading.Event()
+
+    def __call__(self) -> bool:
+        self.begun.set()
+        return self.released.wait(20)
+
+
 def run_process(cluster: FakeCluster, program: str, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "runtime.client.cli", "run", *options, program],
@@ -154,14 +166,13 @@ def test_ctrl_c_while_the_program_is_planned_cancels_the_job_that_comes_of_it(
     cluster: FakeCluster, program: str, options: list[str]
 ) -> None:
     cluster.documents = [document("CREATED"), document("CANCELED")]
-    is_planning, is_planned = threading.Event(), threading.Event()
-    cluster.before_run = lambda: is_planning.set() or is_planned.wait(20)
+    cluster.before_run = held = Held()
     with run_process(cluster, program, *options) as process:
-        assert is_planning.wait(20)
+        assert held.begun.wait(20)
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
         told = process.stdout.readline()
-        is_planned.set()
+        held.released.set()
         rest, errors = process.communicate(timeout=20)
     job_id = cluster.calls[1][2]["jobId"]
     assert process.returncode == 130, errors
@@ -172,29 +183,27 @@ def test_ctrl_c_while_the_program_is_planned_cancels_the_job_that_comes_of_it(
 
 @pytest.mark.usefixtures("keyboard")
 def test_ctrl_c_during_the_upload_says_that_no_job_was_started(cluster: FakeCluster, program: str) -> None:
-    is_uploading, is_uploaded = threading.Event(), threading.Event()
-    cluster.before_upload = lambda: is_uploading.set() or is_uploaded.wait(20)
+    cluster.before_upload = held = Held()
     with run_process(cluster, program) as process:
-        assert is_uploading.wait(20)
+        assert held.begun.wait(20)
         process.send_signal(signal.SIGINT)
         told, _ = process.communicate(timeout=20)
-        is_uploaded.set()
+        held.released.set()
     assert (process.returncode, told) == (130, "Interrupted: no job was started\n")
     assert [path for _, path, _ in cluster.calls] == ["/v1/jars/upload"]
 
 
 @pytest.mark.usefixtures("keyboard")
 def test_a_second_ctrl_c_says_which_job_may_still_appear(cluster: FakeCluster, program: str) -> None:
-    is_planning, is_planned = threading.Event(), threading.Event()
-    cluster.before_run = lambda: is_planning.set() or is_planned.wait(20)
+    cluster.before_run = held = Held()
     with run_process(cluster, program) as process:
-        assert is_planning.wait(20)
+        assert held.begun.wait(20)
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=20)
-        is_planned.set()
+        held.released.set()
     job_id = cluster.calls[1][2]["jobId"]
     assert process.returncode == 130
     assert errors == f"tidemark: job {job_id} may still appear or go on: `tidemark cancel {job_id[:8]}` ends it\n"
@@ -202,15 +211,14 @@ def test_a_second_ctrl_c_says_which_job_may_still_appear(cluster: FakeCluster, p
 
 @pytest.mark.usefixtures("keyboard")
 def test_ctrl_c_says_that_a_program_that_is_refused_has_started_no_job(cluster: FakeCluster, program: str) -> None:
-    is_planning, is_planned = threading.Event(), threading.Event()
-    cluster.before_run = lambda: is_planning.set() or is_planned.wait(20)
+    cluster.before_run = held = Held()
     cluster.answers["POST /v1/jars/my%20job.py/run"] = (400, {"errors": ["my job.py, line 3: NameError"]})
     with run_process(cluster, program) as process:
-        assert is_planning.wait(20)
+        assert held.begun.wait(20)
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
         process.stdout.readline()
-        is_planned.set()
+        held.released.set()
         rest, _ = process.communicate(timeout=20)
     assert process.returncode == 130
     assert rest == "No job was started: my job.py, line 3: NameError\n"

@@ -14,7 +14,12 @@ from django.contrib.auth.models import User
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
+from backend.cluster import services
 from backend.cluster.models import Artifact, Job
+from backend.dispatcher import programs
+from backend.dispatcher.api import jars
+from backend.dispatcher.programs import ProgramRequest
+from runtime.client.extract import ExtractedJob
 from tests.accounts.cast import client_of
 from tests.cluster.snapshots import completed
 from tests.dispatcher import rows
@@ -193,6 +198,24 @@ def test_running_a_program_leaves_a_job_for_the_leader(api: APIClient, alice: Us
     assert job.configuration["restart-strategy.type"] == "fixed-delay"
     assert job.graph["configuration"]["restart-strategy.type"] == "fixed-delay"
     assert api.post(f"/v1/jars/{name}/run", body, format="json").status_code == 409
+
+
+def test_two_requests_of_one_id_at_the_same_moment_are_one_job(
+    api: APIClient, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = jar_id(upload(api, "tiny.py", PROGRAM))
+    wanted = "0123456789abcdef" * 2
+
+    def overtaken(artifact: Artifact, request: ProgramRequest) -> ExtractedJob:
+        extracted = programs.extract(artifact, request)
+        services.submit_job(extracted.graph_json, artifact, [], {}, alice, job_id=wanted)
+        return extracted
+
+    monkeypatch.setattr(jars, "extract", overtaken)
+    answer = api.post(f"/v1/jars/{name}/run", {"jobId": wanted}, format="json")
+    assert answer.status_code == 409
+    assert answer.json()["errors"] == [f"Job {wanted} was already submitted."]
+    assert Job.objects.get().id == wanted
 
 
 def test_an_archive_is_run_by_its_package(api: APIClient) -> None:

@@ -95,11 +95,9 @@ class JarRunView(FlinkView):
         artifact = find_artifact(jar_id)
         wanted = read_program_request(request.data, request.query_params)
         if wanted.job_id is not None and Job.objects.filter(id=wanted.job_id).exists():
-            raise Conflict(f"Job {wanted.job_id} was already submitted.")
+            raise Conflict(str(services.JobExistsError(wanted.job_id)))
         extracted = extract(artifact, wanted)
         graph = extracted.graph_json
-        if wanted.job_id is not None:
-            graph = {**graph, "job_id": wanted.job_id}
         graph = {**graph, "configuration": {**graph["configuration"], **wanted.restore}}
         configuration = {**extracted.graph.configuration, **wanted.configuration, **wanted.restore}
         submission = {
@@ -108,10 +106,12 @@ class JarRunView(FlinkView):
             "configuration": dict(wanted.configuration),
         }
         try:
-            job = services.submit_job(graph, artifact, wanted.args, configuration, request.user, submission)
+            job = services.submit_job(
+                graph, artifact, wanted.args, configuration, request.user, submission, wanted.job_id
+            )
         except ConfigurationError as error:
             raise BadRequest(str(error)) from error
-        except services.SnapshotNeededError as error:
+        except (services.SnapshotNeededError, services.JobExistsError) as error:
             raise Conflict(str(error)) from error
         logger.info("%s runs %s (%s) as job %s", request.user, artifact.file_name, artifact.id, job.id)
         return Response({"jobid": job.id, "applicationid": job.id, **_told(extracted)})
