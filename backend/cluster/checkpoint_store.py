@@ -43,6 +43,7 @@ class SqlCompletedStore:
         self._job_id = job_id
         self._retained = {pointer.checkpoint_id: pointer for pointer in retained}
         self._clock = clock
+        self._is_over = False
         self._end_is_saved = threading.Event()
         self._is_given_up = False
 
@@ -98,8 +99,8 @@ class SqlCompletedStore:
     def remove(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
         """Let `retained` give these no more.
 
-        Waits with the last one until SQL knows that the job has ended: a leader that took over between the two would
-        start the job from nothing.
+        Waits with the last one of a job that is over until SQL knows that it is: a leader that took over between the
+        two would start the job from nothing.
 
         Raises:
             JobGivenUpError: another leader goes on with the job.
@@ -107,7 +108,7 @@ class SqlCompletedStore:
             django.db.DatabaseError: it is not known whether they are removed.
         """
         gone = set(checkpoint_ids)
-        if not self._retained.keys() - gone:
+        if self._is_over and not self._retained.keys() - gone:
             self._end_is_saved.wait()
         if self._is_given_up:
             raise JobGivenUpError(self._job_id)
@@ -117,7 +118,8 @@ class SqlCompletedStore:
             self._retained.pop(checkpoint_id, None)
 
     def end(self, outcome: JobOutcome) -> None:
-        """Nothing: the job's row says so, for which `remove` waits."""
+        """Have `remove` wait for the job's row, which says how it ended."""
+        self._is_over = True
 
 
 def completed_checkpoints(job_id: str) -> list[CheckpointPointer]:

@@ -189,8 +189,6 @@ def _keeps_checkpoints(job: Job) -> bool:
 
 
 def _directories(row: Checkpoint) -> list[str]:
-    """What goes with a checkpoint that nobody needs: the directory of all its job's, or a claimed one's own."""
-    if not row.is_owned:
-        return []
+    """What goes with a checkpoint that nobody needs: the directory of all its job's. What others wrote stays."""
     parent = parent_of(row.location)
-    return [parent if name_of(parent) == row.job_id else row.location]
+    return [parent] if row.is_owned and name_of(parent) == row.job_id else []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job
 from runtime.checkpoint.errors import CheckpointStorageError
-from runtime.checkpoint.outcome import JobOutcome
+from runtime.checkpoint.layout import METADATA
+from runtime.checkpoint.locations import join
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode, RestoreSettings
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
@@ -40,12 +41,24 @@ def left_of_start(job: Job) -> RestoreSettings | None:
         settings = checkpoint_settings(job)
     except ConfigurationError:
         return None
-    if settings.restore is None or settings.restore.claim_mode is ClaimMode.NO_CLAIM:
-        return settings.restore
-    # what was claimed goes with the job's own checkpoints, or when they take its place
-    has_run = "RUNNING" in job.state_times
-    is_deleted = job.is_terminal and has_run and not settings.retention.keeps(JobOutcome(job.state))
-    return None if is_deleted or job.checkpoints.exists() else settings.restore
+    restore = settings.restore
+    if restore is None or restore.claim_mode is ClaimMode.NO_CLAIM:
+        return restore
+    # what was claimed is deleted when so many of the job's own have taken its place, and then only
+    is_replaced = job.checkpoints.count() >= settings.num_retained
+    # of a job that has ended they may be gone too: only the storage knows
+    return None if is_replaced or (job.is_terminal and not _is_there(restore.path)) else restore
+
+
+def _is_there(path: str) -> bool:
+    files = cluster_storage().files()
+    try:
+        return files.file_system.exists(join(files.directory_of(path), METADATA))
+    except CheckpointStorageError:
+        return False
+    except OSError:
+        # its storage is away
+        return True
 
 
 def _goes_back_to(job: Job, directory: str) -> bool:

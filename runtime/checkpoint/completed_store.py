@@ -23,6 +23,9 @@ class CompletedCheckpoint:
     metadata: CheckpointMetadata
     is_owned: bool = True
     """Whether its files are the job's to delete."""
+    is_claimed: bool = False
+    """Whether the job did not write it, but has claimed it: owned, but deleted only when newer checkpoints of the job's
+    own have taken its place, never because the job ends."""
 
     @property
     def checkpoint_id(self) -> CheckpointId:

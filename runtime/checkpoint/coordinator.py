@@ -162,6 +162,8 @@ class CheckpointCoordinator:
         self._is_sealed = False
         self._is_fenced = False
         self._outcome: JobOutcome | None = None
+        #: damaged ones that are to be forgotten once the job is over: it has nothing to go on from
+        self._last_damaged: tuple[CheckpointId, ...] = ()
         #: until a checkpoint is complete that shares no file with what the job was restored from
         self._needs_full = False
         self._failures_in_a_row = 0
@@ -213,10 +215,11 @@ class CheckpointCoordinator:
                 self._outcome = outcome
                 if not self._is_fenced:
                     self._actions.append(RecordEnd(outcome))
+                    self._forget(self._last_damaged)
         if self._outcome is None:
             self._begin_what_is_due()
         elif not self._pending:
-            self._clean_up(self._outcome)
+            self._clean_up()
         return self._actions
 
     def next_deadline_ms(self) -> float | None:
@@ -231,9 +234,9 @@ class CheckpointCoordinator:
 
         Args:
             retained: completed checkpoints of the same job, of an earlier JobMaster; oldest first.
-            initial: what the job was told to start from, if `retained` is empty.
+            initial: what the job was told to start from; with `retained` only if it was claimed, and is still there.
         """
-        known = [*retained] or [c for c in (initial,) if c is not None]
+        known = [*retained] if initial is None else [initial, *retained]
         for checkpoint in known:
             self._register(checkpoint)
             self._next_id = CheckpointId(max(self._next_id, checkpoint.checkpoint_id + 1))
@@ -498,7 +501,9 @@ class CheckpointCoordinator:
             self._failures_in_a_row = 0
             self._needs_full = False
             self._register(CompletedCheckpoint(pending.metadata, is_owned=not pending.options.is_savepoint))
-            self._subsume(pending.checkpoint_id)
+            if self._keeps_own():
+                # else it goes at once, and takes nobody's place
+                self._subsume(pending.checkpoint_id)
             if self._listening == pending.attempt:
                 self._actions.append(NotifyComplete(pending.checkpoint_id))
         self._answer(pending, None)
@@ -517,8 +522,7 @@ class CheckpointCoordinator:
                 self._abort(pending, f"checkpoint {checkpoint_id} was faster", counts=False)
         dropped = self._completed[: -self.settings.num_retained]
         self._completed = self._completed[-self.settings.num_retained :]
-        if dropped:
-            self._actions.append(ForgetCheckpoints(tuple(c.checkpoint_id for c in dropped)))
+        self._forget([c.checkpoint_id for c in dropped])
         for checkpoint in dropped:
             # tasks that began a checkpoint before they heard of this one may build on files of the dropped one
             self._deferred.append((checkpoint, set(self._pending)))
@@ -607,20 +611,33 @@ class CheckpointCoordinator:
             if pending.stage is not Stage.STORING:
                 self._abort(pending, cause, counts=False)
 
+    def _forget(self, checkpoint_ids: Sequence[CheckpointId]) -> None:
+        if checkpoint_ids:
+            self._actions.append(ForgetCheckpoints(tuple(checkpoint_ids)))
+
     def _on_damage(self, checkpoint_id: CheckpointId) -> None:
         # its files stay for whoever looks into it
         self._completed = [c for c in self._completed if c.checkpoint_id != checkpoint_id]
         self._registry.unregister(checkpoint_id)
         self._needs_full = bool(self._completed) and not self._completed[-1].is_owned
-        self._actions.append(ForgetCheckpoints((checkpoint_id,)))
+        if self._completed:
+            self._forget([checkpoint_id])
+        else:
+            # whoever takes over now must find that there is something, and begin nothing anew
+            self._last_damaged = (checkpoint_id,)
 
-    def _clean_up(self, outcome: JobOutcome) -> None:
-        if self.settings.retention.keeps(outcome):
+    def _keeps_own(self) -> bool:
+        """Whether the job's own checkpoints are kept as things stand: it has not ended, or is to leave them behind."""
+        return self._outcome is None or self.settings.retention.keeps(self._outcome)
+
+    def _clean_up(self) -> None:
+        if self._keeps_own():
             return
-        completed, self._completed = self._completed, []
-        if completed and not self._is_fenced:
-            self._actions.append(ForgetCheckpoints(tuple(c.checkpoint_id for c in completed)))
-        for checkpoint in completed:
+        own = [checkpoint for checkpoint in self._completed if not checkpoint.is_claimed]
+        self._completed = [checkpoint for checkpoint in self._completed if checkpoint.is_claimed]
+        if not self._is_fenced:
+            self._forget([c.checkpoint_id for c in own])
+        for checkpoint in own:
             self._discard(checkpoint)
 
     # --- files --------------------------------------------------------------------------------------------------------

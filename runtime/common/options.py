@@ -407,9 +407,9 @@ RECOVERY_CLAIM_MODE: ConfigOption[str] = (
     .with_deprecated_keys("execution.savepoint-restore-mode")
     .default_value("no_claim")
 )
-"""claim: what is restored becomes the job's own and is deleted when newer checkpoints take its place; the job that took
-it must not run any more, as sinks abort what that has prepared since. no_claim: it stays as it is, and the first
-checkpoint is complete in itself."""
+"""claim: what is restored becomes the job's own and is deleted when newer checkpoints take its place, but never because
+the job ends; the job that took it must not run any more, as sinks abort what that has prepared since. no_claim: it
+stays as it is, and the first checkpoint is complete in itself."""
 
 IGNORE_UNCLAIMED_STATE: ConfigOption[bool] = (
     ConfigOptions.key("execution.state-recovery.ignore-unclaimed-state")

@@ -21,7 +21,8 @@ class Submitted:
     retained: Sequence[CompletedCheckpoint] = ()
     """Completed checkpoints that an earlier JobMaster of the job has left, oldest first: the newest is gone on from."""
     initial: CompletedCheckpoint | None = None
-    """What the job is to start from if there are none."""
+    """What the job was told to start from: gone on from if there are none, or none of them can be read; beside some
+    only what the job has claimed and not replaced yet."""
     outcome: JobOutcome | None = None
     """How an earlier JobMaster has ended the job already; None: it has not, as far as is known."""
     refusal: str | None = None

@@ -52,7 +52,7 @@ from runtime.checkpoint.messages import (
     SweepOrphans,
 )
 from runtime.checkpoint.outcome import JobOutcome
-from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
+from runtime.checkpoint.settings import CheckpointSettings, ClaimMode, RestoreSettings
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import default_file_system
 from runtime.common import options
@@ -425,18 +425,16 @@ class StorageWorker:
         is_asked = self._settings.is_enabled or self._home.is_asked_always
         pointers = self._opened().retained() if is_asked else []
         retained, damage = self._read(pointers)
-        if pointers and not retained:
+        restore = self._settings.restore
+        initial = self._load_unreplaced(restore) if pointers else self._load_initial(restore)
+        if pointers and not retained and initial is None:
             why = list(damage.values())[-1]
             return Submitted(refusal=f"none of the job's {len(pointers)} checkpoints can be read: {why}")
         # their files are swept when an attempt begins: no later JobMaster must look for them
         self._unforgotten.update(damage)
         self._keeps = bool(retained)
         self._directories.update(checkpoint.location for checkpoint in retained if checkpoint.is_owned)
-        restore = self._settings.restore
-        if retained or restore is None:
-            return Submitted(tuple(retained))
-        metadata = self._load(restore.path)
-        return Submitted(initial=CompletedCheckpoint(metadata, restore.claim_mode is ClaimMode.CLAIM))
+        return Submitted(tuple(retained), initial)
 
     def _read(self, pointers: Sequence[CheckpointPointer]) -> tuple[list[CompletedCheckpoint], dict[CheckpointId, str]]:
         """Checkpoints that can be read, oldest first, and what is wrong with the others.
@@ -467,16 +465,27 @@ class StorageWorker:
     def _is_present(self, location: str) -> bool:
         return self._home.files.file_system.exists(location)
 
-    def _load(self, path: str) -> CheckpointMetadata:
+    def _load_initial(self, restore: RestoreSettings | None) -> CompletedCheckpoint | None:
         """What the user has named; what an earlier JobMaster may have seen there can only be away."""
-        files = self._home.files
+        if restore is None:
+            return None
+        files, path = self._home.files, restore.path
         try:
-            return files.load(path)
+            return _restored(files.load(path), restore)
         except NotASnapshotError as error:
             directory = files.directory_of(path)
             if self._is_taken_over and not files.file_system.exists(directory):
                 raise StorageAwayError(directory) from error
             raise
+
+    def _load_unreplaced(self, restore: RestoreSettings | None) -> CompletedCheckpoint | None:
+        """What the job has claimed, if its own checkpoints have not taken its place: they may refer to its files."""
+        if restore is None or restore.claim_mode is ClaimMode.NO_CLAIM:
+            return None
+        try:
+            return _restored(self._home.files.load(restore.path), restore)
+        except (CheckpointStorageError, DamagedSnapshotError):
+            return None
 
     def _remove_job_directory(self) -> None:
         if self._home.root is None:
@@ -511,6 +520,11 @@ class StorageWorker:
             return False
         log = FileCompletedStore(self._home.root, self._job_id, epoch, files, "")
         return log.last_entry().leader_epoch > epoch
+
+
+def _restored(metadata: CheckpointMetadata, restore: RestoreSettings) -> CompletedCheckpoint:
+    is_claimed = restore.claim_mode is ClaimMode.CLAIM
+    return CompletedCheckpoint(metadata, is_owned=is_claimed, is_claimed=is_claimed)
 
 
 def _described(error: Exception) -> str:

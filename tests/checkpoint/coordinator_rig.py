@@ -216,7 +216,7 @@ class Rig:
         return [a.checkpoint_id for a in self.actions if isinstance(a, SnapshotSources)]
 
 
-def completed(checkpoint_id: int, rig: Rig, *, is_owned: bool = True) -> CompletedCheckpoint:
+def completed(checkpoint_id: int, rig: Rig, *, is_owned: bool = True, is_claimed: bool = False) -> CompletedCheckpoint:
     """What an earlier run has left: a checkpoint with one file."""
     other = Rig(CheckpointSettings(interval_ms=1_000, is_incremental=True), written=1_000)
     other.start()
@@ -225,4 +225,11 @@ def completed(checkpoint_id: int, rig: Rig, *, is_owned: bool = True) -> Complet
     metadata = other.pointers[CheckpointId(checkpoint_id)]
     rig.files |= {f.uri for f in metadata.files()}
     rig.pointers[CheckpointId(checkpoint_id)] = metadata
-    return CompletedCheckpoint(metadata, is_owned)
+    return CompletedCheckpoint(metadata, is_owned, is_claimed)
+
+
+def claimed(rig: Rig) -> CompletedCheckpoint:
+    """What another job has left and this one has claimed: no store of its checkpoints knows of it."""
+    checkpoint = completed(1, rig, is_claimed=True)
+    rig.pointers.clear()
+    return checkpoint

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from runtime.checkpoint.coordinator import Stage
+from runtime.checkpoint.completed_store import CompletedCheckpoint
+from runtime.checkpoint.coordinator import CheckpointCoordinator, Stage
 from runtime.checkpoint.handles import CheckpointMetrics
 from runtime.checkpoint.messages import (
     Acknowledged,
@@ -31,7 +32,7 @@ from runtime.checkpoint.settings import CheckpointSettings, Retention
 from runtime.checkpoint.statistics import CheckpointStatus
 from runtime.core.checkpoint_options import AfterSnapshot, Alignment, SnapshotKind
 from runtime.core.ids import Attempt, CheckpointId
-from tests.checkpoint.coordinator_rig import GRAPH, ROOT, TASKS, WALL_MS, Rig, completed
+from tests.checkpoint.coordinator_rig import GRAPH, ROOT, TASKS, WALL_MS, Rig, claimed, completed
 
 SETTINGS = CheckpointSettings(interval_ms=1_000)
 JOB = GRAPH.job_id
@@ -525,12 +526,96 @@ def test_a_new_leader_goes_on_from_what_is_retained_and_numbers_on() -> None:
     assert len(rig.files) == len(TASKS)
 
 
-def test_a_claimed_snapshot_is_deleted_when_a_checkpoint_takes_its_place() -> None:
-    rig = Rig(replace(SETTINGS, is_incremental=True))
-    rig.coordinator.recover([], completed(1, rig))
+def claimed_and_running(rig: Rig) -> CompletedCheckpoint:
+    """A job that goes on from what it has claimed."""
+    point = claimed(rig)
+    rig.coordinator.recover([], point)
     rig.start()
-    rig.complete_checkpoint()
+    return point
+
+
+CLAIMING = replace(SETTINGS, is_incremental=True, num_retained=2)
+
+
+@pytest.mark.parametrize("num_retained", [1, 2])
+def test_a_claimed_snapshot_is_deleted_when_checkpoints_have_taken_its_place(num_retained: int) -> None:
+    rig = Rig(replace(CLAIMING, num_retained=num_retained))
+    theirs = set(claimed_and_running(rig).metadata.files())
+    before = set(rig.files)
+    for _ in range(num_retained):
+        assert before <= rig.files
+        rig.complete_checkpoint()
     assert not any("chk-1-" in file for file in rig.files)
+    # what newer ones refer to stays
+    needed = {file for metadata in rig.pointers.values() for file in metadata.files()}
+    assert theirs & needed
+    assert {file.uri for file in needed} <= rig.files
+
+
+@pytest.mark.parametrize("retention", list(Retention))
+@pytest.mark.parametrize("outcome", list(JobOutcome))
+@pytest.mark.parametrize("num_own", [0, 1])
+def test_it_stays_whole_if_the_job_ends_before_that(retention: Retention, outcome: JobOutcome, num_own: int) -> None:
+    rig = Rig(replace(CLAIMING, retention=retention))
+    claimed_and_running(rig)
+    before = set(rig.files)
+    for _ in range(num_own):
+        rig.complete_checkpoint()
+    rig.fail_attempt()
+    rig.do(JobEnded(outcome))
+    assert before <= rig.files
+    assert bool(rig.pointers) is bool(rig.files - before) is bool(num_own and retention.keeps(outcome))
+
+
+def test_it_stays_although_a_checkpoint_is_stored_after_the_end_which_is_not_kept() -> None:
+    rig = Rig(replace(CLAIMING, num_retained=1))
+    claimed_and_running(rig)
+    before = set(rig.files)
+    rig.advance(1_000)
+    rig.answer_sources(2)
+    rig.acknowledge_all(2)
+    rig.fail_attempt()
+    rig.do(JobEnded(JobOutcome.CANCELED))
+    rig.finish_storing()
+    assert rig.files == before
+    assert rig.pointers == {}
+
+
+def test_it_is_gone_back_to_when_the_first_checkpoint_is_damaged_and_stays_then() -> None:
+    rig = Rig(CLAIMING)
+    point = claimed_and_running(rig)
+    before = set(rig.files)
+    rig.complete_checkpoint()
+    rig.do(DamageFound(CheckpointId(2), "sha256"))
+    assert rig.coordinator.restore_point() == point
+    assert rig.pointers == {}
+    rig.do(JobEnded(JobOutcome.CANCELED))
+    assert before <= rig.files
+
+
+def test_a_new_leader_knows_of_the_claimed_snapshot_whose_files_checkpoints_refer_to() -> None:
+    rig = Rig(CLAIMING)
+    point = claimed_and_running(rig)
+    before = set(rig.files)
+    number = rig.complete_checkpoint()
+    own = CompletedCheckpoint(rig.pointers[CheckpointId(number)])
+    rig.coordinator = CheckpointCoordinator(rig.settings, JOB, ROOT)
+    rig.coordinator.recover([own], point)
+    assert rig.coordinator.restore_point() == own
+    rig.start()
+    rig.fail_attempt()
+    rig.do(JobEnded(JobOutcome.CANCELED))
+    assert rig.files == before
+
+
+def test_what_is_damaged_is_not_forgotten_before_the_end_if_there_is_nothing_else() -> None:
+    rig = running()
+    rig.complete_checkpoint()
+    rig.do(DamageFound(CheckpointId(1), "sha256"))
+    assert sorted(rig.pointers) == [1]
+    rig.fail_attempt()
+    rig.do(JobEnded(JobOutcome.FAILED))
+    assert rig.pointers == {}
 
 
 def test_an_unclaimed_snapshot_stays_and_the_first_checkpoint_refers_to_nothing_of_it() -> None:

@@ -54,10 +54,12 @@ class CoordinatorLife(RuleBasedStateMachine):
         if before == "retained":
             self.rig.coordinator.recover([completed(1, self.rig)])
         elif before != "nothing":
-            checkpoint = completed(1, self.rig, is_owned=before == "claimed")
+            is_claimed = before == "claimed"
+            checkpoint = completed(1, self.rig, is_owned=is_claimed, is_claimed=is_claimed)
             self.rig.coordinator.recover([], checkpoint)
             self.rig.pointers.clear()
-            self.initial = checkpoint.metadata if before == "unclaimed" else None
+            self.initial = None if is_claimed else checkpoint.metadata
+            self.claimed = checkpoint.metadata if is_claimed else None
         self.damaged: set[str] = set()
         self.is_running = False
         self.requests = 0
@@ -74,6 +76,8 @@ class CoordinatorLife(RuleBasedStateMachine):
         self.start()
 
     initial: Any = None
+    claimed: Any = None
+    num_recorded = 0
 
     def do(self, event: Any) -> None:
         self.rig.do(event)
@@ -183,6 +187,7 @@ class CoordinatorLife(RuleBasedStateMachine):
             number = self.rig.storing[0].metadata.checkpoint_id
             if succeeds:
                 self.completed_ids.append(number)
+                self.num_recorded += self.rig.storing[0].is_recorded
             self.rig.finish_storing(succeeds=succeeds)
 
     @rule(ms=st.sampled_from([1, 100, 500, 1_000]))
@@ -260,6 +265,9 @@ class CoordinatorLife(RuleBasedStateMachine):
         theirs = {f.uri for m in rig.savepoints for f in m.files()}
         if self.initial is not None:
             theirs |= {f.uri for f in self.initial.files()}
+        if self.claimed is not None and self.num_recorded < rig.settings.num_retained:
+            # nothing has taken its place
+            theirs |= {f.uri for f in self.claimed.files()}
         assert theirs <= rig.files | self.damaged
         assert rig.files <= theirs | self.damaged
         assert not any(isinstance(a, FailJob) and a.is_fatal for a in rig.actions)

@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
 from runtime.checkpoint.locations import local_path
 from runtime.checkpoint.savepoint_reader import SavepointReader
+from runtime.checkpoint.settings import Retention
+from runtime.common import Types
+from runtime.datastream import StreamExecutionEnvironment
 from runtime.jobmaster.events import AfterSavepoint
 from runtime.jobmaster.job_state import JobState
-from tests.checkpoint.counting_program import ALL_COUNTS, KEYS, Numbers, counting, crash_once, finish, refusal, resumed
+from tests.checkpoint.counting_program import (
+    ALL_COUNTS,
+    KEYS,
+    Build,
+    Count,
+    Numbers,
+    counting,
+    crash_once,
+    finish,
+    first,
+    refusal,
+    resumed,
+    same,
+    stopped,
+)
 from tests.checkpoint.running_jobs import JobClock, RunningJob, checkpoints_in, options_of
 
 BACKENDS = ["hashmap", pytest.param("rocksdb", marks=pytest.mark.slow)]
 RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
+#: what is delivered behind the tenth round, and committed with a checkpoint, comes again from a snapshot before it
+COUNTS_AFTER_TEN_AGAIN = ALL_COUNTS + Counter((key, count) for key in KEYS for count in (11, 12))
 INCREMENTAL = {"execution.checkpointing.incremental": "true"}
 
 
@@ -119,6 +139,96 @@ def test_a_claimed_checkpoint_goes_and_the_files_that_newer_ones_need_stay(backe
         finish(numbers, job)
     # all that both jobs have written is gone, but for the first one's log
     assert all("/completed/" in name for name in files_in(tmp_path / "checkpoints"))
+
+
+def claiming(
+    numbers: Numbers, clock: JobClock, location: str, options: Mapping[str, str] | None = None, build: Build = counting
+) -> RunningJob:
+    """A job that claims a snapshot, not begun yet."""
+    return resumed(numbers, build, location, clock, claims=True, options=options)
+
+
+@pytest.mark.parametrize("retention", [retention.value for retention in Retention])
+def test_a_claimed_savepoint_stays_when_the_job_cannot_start(retention: str, tmp_path: Path) -> None:
+    numbers = Numbers(tmp_path)
+    location, clock = stopped(numbers)
+    [savepoint] = (tmp_path / "savepoints").iterdir()
+    written = files_in(savepoint)
+
+    def as_texts(env: StreamExecutionEnvironment, numbers: Numbers) -> None:
+        counted = numbers.stream(env).key_by(first, Types.STRING()).process(Count(Types.STRING())).uid("counter")
+        numbers.deliver(counted.name("counter").map(same).uid("same"))
+
+    options = {RETENTION: retention, "restart-strategy.type": "none"}
+    assert "string" in refusal(claiming(numbers, clock, location, options, as_texts))
+    assert files_in(savepoint) == written
+    finish(numbers, claiming(numbers, clock, location))
+    assert not savepoint.exists()
+
+
+@pytest.mark.parametrize("retention", [retention.value for retention in Retention])
+def test_it_stays_when_the_job_is_cancelled_before_a_checkpoint_of_its_own(retention: str, tmp_path: Path) -> None:
+    numbers = Numbers(tmp_path)
+    location, clock = stopped(numbers)
+    with claiming(numbers, clock, location, {RETENTION: retention}).start() as job:
+        job.settle()
+        job.cancel()
+    finish(numbers, claiming(numbers, clock, location))
+
+
+def test_it_stays_when_a_job_without_checkpoints_has_finished(tmp_path: Path) -> None:
+    numbers = Numbers(tmp_path)
+    location, clock = stopped(numbers)
+    finish(numbers, claiming(numbers, clock, location, {"execution.checkpointing.interval": "0"}))
+    assert counts_in(Path(local_path(location) or "")) == {10}
+
+
+@pytest.mark.parametrize("is_taken_over", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_claimed_checkpoint_whose_place_is_not_taken_yet_outlives_the_jobs_own(
+    backend: str, is_taken_over: bool, tmp_path: Path
+) -> None:
+    options = {"state.backend.type": backend, RETENTION: "DELETE_ON_CANCELLATION", **INCREMENTAL}
+    numbers, clock = Numbers(tmp_path), JobClock()
+    with begun(numbers, clock, **options | {RETENTION: "RETAIN_ON_CANCELLATION"}) as job:
+        checkpoint_after(job, numbers, 5)
+        retained = checkpoint_after(job, numbers, 10)
+        job.cancel()
+    before = files_in(retained.parent)
+    more = options | {"execution.checkpointing.num-retained": "2"}
+    with claiming(numbers, clock, retained.as_uri(), more).start() as job:
+        newest = checkpoint_after(job, numbers, 12)
+        if is_taken_over:
+            job.driver.abandon()
+            job.run(JobState.CANCELED)
+            with RunningJob(job.graph, clock).start() as successor:
+                successor.settle()
+                successor.cancel()
+        else:
+            job.cancel()
+    assert not newest.exists()
+    assert files_in(retained.parent) == before
+    assert counts_in(retained) == {10}
+    finish(numbers, claiming(numbers, clock, retained.as_uri(), more), COUNTS_AFTER_TEN_AGAIN)
+
+
+def test_a_job_whose_first_checkpoint_is_damaged_goes_back_to_what_it_has_claimed(tmp_path: Path) -> None:
+    numbers = Numbers(tmp_path)
+    location, clock = stopped(numbers)
+    with claiming(numbers, clock, location, {"execution.checkpointing.num-retained": "2"}).start() as job:
+        damage([checkpoint_after(job, numbers, 12)])
+        crash_once()
+        numbers.source.let_through(13 * len(KEYS))
+        job.step_until(lambda: job.driver.status().attempt == 2, "two more attempts")
+        job.start()
+        report = job.driver.status().restored_from
+        assert report is not None
+        assert report.location == location
+        # and takes checkpoints as before
+        assert counts_in(checkpoint_after(job, numbers, 14)) == {14}
+        numbers.source.end()
+        job.run()
+    assert set(numbers.delivered()) == set(ALL_COUNTS)
 
 
 # --- what is kept -----------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from backend.cluster import services
 from backend.cluster.checkpoint_store import JobGivenUpError, SqlCompletedStore, completed_checkpoints
 from backend.cluster.leadership import take_leadership
 from backend.cluster.models import Checkpoint, Job
+from runtime.checkpoint.outcome import JobOutcome
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import CheckpointId
 from tests.cluster.graphs import graph_json
@@ -63,7 +64,17 @@ def test_older_checkpoints_are_forgotten_at_once(job: Job, tmp_path: Path) -> No
 def test_the_last_one_is_forgotten_once_the_jobs_end_is_saved(job: Job, tmp_path: Path) -> None:
     store = store_of(job)
     assert store.complete(completed(tmp_path, job.id, 1))
+    store.end(JobOutcome.FINISHED)
     store.end_is_saved()
+    store.remove([CheckpointId(1)])
+    assert not Checkpoint.objects.exists()
+
+
+def test_a_damaged_one_is_forgotten_while_the_job_goes_on_from_what_it_was_started_from(
+    job: Job, tmp_path: Path
+) -> None:
+    store = store_of(job)
+    assert store.complete(completed(tmp_path, job.id, 1))
     store.remove([CheckpointId(1)])
     assert not Checkpoint.objects.exists()
 
@@ -72,6 +83,7 @@ def test_the_last_one_is_forgotten_once_the_jobs_end_is_saved(job: Job, tmp_path
 def test_the_last_one_stays_if_this_process_ends_first(job: Job, tmp_path: Path) -> None:
     store = store_of(job)
     assert store.complete(completed(tmp_path, job.id, 1))
+    store.end(JobOutcome.FINISHED)
     raised: list[BaseException] = []
 
     def remove() -> None:

@@ -274,7 +274,7 @@ def test_it_stays_although_the_job_has_claimed_it() -> None:
     point = snapshot_of(keyed_job())
     (operator,) = (o for o in point.metadata.operators if o.uid == "window")
     stranger = replace(operator, operator_id=OperatorId("0" * 32), uid="gone", name="Gone")
-    point = replace(point, is_owned=True, metadata=replace(point.metadata, operators=(stranger,)))
+    point = replace(point, is_owned=True, is_claimed=True, metadata=replace(point.metadata, operators=(stranger,)))
     s = Simulation(settings=EVERY_SECOND)
     s.deliver(Submitted(initial=point))
     s.settle()
@@ -283,15 +283,15 @@ def test_it_stays_although_the_job_has_claimed_it() -> None:
     assert s.machine.status().leaves_checkpoints
 
 
-def test_a_job_that_has_gone_on_from_it_deletes_it_when_it_fails() -> None:
+def test_so_it_does_although_the_job_has_run() -> None:
     s = Simulation(settings=EVERY_SECOND)
-    point = replace(snapshot_of(keyed_job()), is_owned=True)
+    point = replace(snapshot_of(keyed_job()), is_owned=True, is_claimed=True)
     s.deliver(Submitted(initial=point))
     s.settle()
     s.fail_task()
     s.settle()
     assert s.machine.state is S.FAILED
-    assert s.deleted == [point.location]
+    assert s.deleted == []
     assert not s.machine.status().leaves_checkpoints
 
 

@@ -272,11 +272,34 @@ def test_a_job_is_started_from_a_savepoint_unless_it_has_checkpoints_of_its_own(
     saved = Rig(tmp_path / "saved").store(7, is_recorded=False)
     settings = replace(SETTINGS, restore=RestoreSettings(saved.options.directory, mode))
     rig = Rig(tmp_path / "own", settings=settings)
-    assert rig.recover().initial == CompletedCheckpoint(saved, is_owned=mode is ClaimMode.CLAIM)
+    claims = mode is ClaimMode.CLAIM
+    initial = CompletedCheckpoint(saved, is_owned=claims, is_claimed=claims)
+    assert rig.recover().initial == initial
     rig.store(8)
     again = Rig(tmp_path / "own", settings=settings, epoch=1).recover()
-    assert again.initial is None
+    # what is claimed is still the job's, and its checkpoints may refer to files of it
+    assert again.initial == (initial if claims else None)
     assert [c.checkpoint_id for c in again.retained] == [8]
+    shutil.rmtree(tmp_path / "saved")
+    replaced = Rig(tmp_path / "own", settings=settings, epoch=2, is_taken_over=True).recover()
+    assert (replaced.initial, replaced.refusal) == (None, None)
+    assert [c.checkpoint_id for c in replaced.retained] == [8]
+
+
+@pytest.mark.parametrize("mode", list(ClaimMode))
+def test_if_its_own_checkpoints_are_damaged_it_goes_on_from_what_it_has_claimed(
+    mode: ClaimMode, tmp_path: Path
+) -> None:
+    saved = Rig(tmp_path / "saved").store(7, is_recorded=False)
+    settings = replace(SETTINGS, restore=RestoreSettings(saved.options.directory, mode))
+    Rig(tmp_path / "own", settings=settings).store(8)
+    damage(tmp_path / "own", 8)
+    again = Rig(tmp_path / "own", settings=settings, epoch=1).recover()
+    assert again.retained == ()
+    if mode is ClaimMode.CLAIM:
+        assert again.initial == CompletedCheckpoint(saved, is_claimed=True)
+    else:
+        assert "none of the job's 1 checkpoints can be read" in (again.refusal or "")
 
 
 def test_a_path_that_is_none_is_a_refusal(tmp_path: Path) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from backend.cluster import bus, services
 from backend.cluster.models import Artifact, Checkpoint, Job, Operation
+from tests.cluster.snapshots import completed
 from tests.dispatcher import rows
 
 pytestmark = pytest.mark.usefixtures("bus_redis")
@@ -94,6 +98,21 @@ def test_what_a_job_was_started_from_is_listed_while_it_is_there(
     points = api.get(f"/api/v1/jobs/{job.id}/restore-points").json()["points"]
     start = {"kind": "start", "location": "file:///before", "checkpoint_id": None, "size": None}
     assert points[has_own:] == ([start | {"timestamp": job.created_at}] if is_listed else [])
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_an_ended_job_had_claimed_is_listed_unless_its_checkpoints_have_taken_its_place(
+    api: APIClient, job: Job, home: Path, is_there: bool
+) -> None:
+    location = completed(home / "savepoints", "d" * 32, 1).location
+    given = {"execution.state-recovery.path": location, "execution.state-recovery.claim-mode": "claim"}
+    job.graph = {**job.graph, "configuration": {**job.graph["configuration"], **given}}
+    job.state, job.state_times = "CANCELED", {"RUNNING": 1}
+    job.save()
+    if not is_there:
+        shutil.rmtree(location.removeprefix("file://"))
+    points = api.get(f"/api/v1/jobs/{job.id}/restore-points").json()["points"]
+    assert [point["location"] for point in points] == ([location] if is_there else [])
 
 
 def test_a_program_is_told_as_it_was_started_but_for_secrets(api: APIClient, job: Job) -> None:
