@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 ANSWERS_TIMEOUT_MS = 5_000
 """How long the end of a job waits for the answers to what was asked of it: a stop and its savepoint are saved together.
-The machine answers at the end itself; this is for one that broke."""
+The machine answers at the end itself; this is for a JobMaster whose end takes long."""
 SQL_RETRY_S = 1.0
 CLOCK_JITTER_MS = 50.0
 """By less than that the two clocks do not drift apart between two readings: it is the time that passes between them."""
@@ -106,7 +106,6 @@ class JobRunner:
         self._locations: dict[Attempt, dict[SlotId, str]] = {}
         #: of this leader, as last observed
         self._failures = 0
-        self._broken: BaseException | None = None
         self._begun = False
         self._abandoned = False
         self._lock = threading.Lock()
@@ -132,7 +131,7 @@ class JobRunner:
         self._driver = JobMasterDriver(graph, create_provider, logs, clock, first_attempt, home)
         self.requests = JobRequests(self._driver, self._slots_for)
         self._provider = providers[0]
-        self._thread = threading.Thread(target=self._run, name=f"job-{job.id[:8]}", daemon=True)
+        self._thread = threading.Thread(target=self._driver.run, name=f"job-{job.id[:8]}", daemon=True)
 
     # --- called by the jobmanager's loop ------------------------------------------------------------------------------
 
@@ -187,16 +186,11 @@ class JobRunner:
         if snapshot.state.is_terminal and not self._may_end():
             return False
         now = self._clock.now_ms()
-        if self._broken is not None:
-            job.state = "FAILED"
-            job.failure = {"message": f"the JobMaster broke: {self._broken!r}", "stacktrace": "", "timestamp": now}
-            job.state_times = job.state_times | {"FAILED": now}
-        else:
-            is_new = snapshot.state is not JobState.CREATED or not self._has_run
-            job.state = snapshot.state.value if is_new else JobState.RESTARTING.value
-            offset_ms = self._wall_offset_ms()
-            entered = {state.value: round(since + offset_ms) for state, since in snapshot.state_since_ms.items()}
-            job.state_times = job.state_times | entered
+        is_new = snapshot.state is not JobState.CREATED or not self._has_run
+        job.state = snapshot.state.value if is_new else JobState.RESTARTING.value
+        offset_ms = self._wall_offset_ms()
+        entered = {state.value: round(since + offset_ms) for state, since in snapshot.state_since_ms.items()}
+        job.state_times = job.state_times | entered
         job.attempt = max(snapshot.attempt, self._first_attempt)
         self._note_parallelism(snapshot.parallelism)
         job.restarts = self._restarts_before + snapshot.restarts
@@ -212,7 +206,7 @@ class JobRunner:
     @property
     def disowns_checkpoints(self) -> bool:
         """Whether the job has ended for a reason that is none to delete what it had."""
-        return self.job.is_terminal and (self._broken is not None or self._driver.status().leaves_checkpoints)
+        return self.job.is_terminal and self._driver.status().leaves_checkpoints
 
     def document(self) -> Document:
         """The live document as of now."""
@@ -245,17 +239,6 @@ class JobRunner:
                 return
             self._begun = True
         self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._driver.run()
-        except Exception as error:
-            logger.exception("the JobMaster of job %s broke", self.job.id)
-            self._broken = error
-            status = self._driver.status()
-            for attempt in {status.attempt, *(task.attempt for task in status.tasks)}:
-                self._provider.release_attempt(attempt)
-            self._provider.close()
 
     def _record_attempt(self, attempt: Attempt) -> bool:
         """Called by the driver: no slot lives, so it may wait for SQL."""
@@ -294,7 +277,7 @@ class JobRunner:
         now_ms = self._clock.monotonic_ms()
         if self._ended_ms is None:
             self._ended_ms = now_ms
-        return not self.requests.is_open or self._broken is not None or now_ms - self._ended_ms > ANSWERS_TIMEOUT_MS
+        return not self.requests.is_open or now_ms - self._ended_ms > ANSWERS_TIMEOUT_MS
 
     def _note_parallelism(self, parallelism: Mapping[VertexId, int]) -> None:
         """A job that was rescaled: whoever leads next starts it as it runs now."""

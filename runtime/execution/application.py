@@ -152,14 +152,12 @@ class JobHandle:
             self.result.set_exception(JobCanceledError(f"job {self._graph.name!r} was interrupted"))
             raise
         except Exception as error:
-            self._outputs.close()
-            broken = JobExecutionError(f"job {self._graph.name!r}: the JobMaster broke: {error!r}")
-            broken.__cause__ = error
-            self.result.set_exception(broken)
-            return
+            # what steps the JobMaster is broken, which takes the job with it
+            self._driver.break_off(error)
         try:
             self.result.set_result(finished(self._driver.status()))
         except JobExecutionError as error:
+            error.__cause__ = self._driver.broken
             self.result.set_exception(error)
 
 

@@ -1,17 +1,21 @@
 """JobMasterDriver: feeds a job's machine with events and performs its actions. All decisions are the machine's.
 
 `step` is called by one thread; `post` and requests by any. Runs on a thread of its own (Spark) or in the loop of a
-MiniCluster. What the storage of checkpoints has to do is done elsewhere, see checkpoint_storage.
+MiniCluster. What the storage of checkpoints has to do is done elsewhere, see storage_worker. An error that nobody has
+foreseen ends the job as FAILED, with the error as its cause: see `break_off`.
 """
 
 from __future__ import annotations
 
+import logging
 import queue
 import random
 import threading
+import traceback
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 
 from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.errors import CheckpointStorageError
@@ -49,7 +53,9 @@ from runtime.jobmaster.restart_strategy import create_restart_strategy
 from runtime.jobmaster.slot_provider import SlotProvider
 from runtime.jobmaster.status import JobStatusSnapshot
 from runtime.jobmaster.storage_worker import CheckpointHome, StorageWorker
-from runtime.task.messages import ClientAck
+from runtime.task.messages import ClientAck, FailureInfo
+
+logger = logging.getLogger(__name__)
 
 #: after the job's end, for the storage to delete what is to be deleted; what is left then is an orphan
 STORAGE_CLOSE_TIMEOUT_MS = 30_000.0
@@ -106,15 +112,23 @@ class JobMasterDriver:
             max_slots,
         )
         is_taken_over = first_attempt > FIRST_ATTEMPT
-        self._storage = StorageWorker(home, settings, graph.job_id, clock, self.post, is_inline, is_taken_over)
+        self._storage = StorageWorker(
+            home, settings, graph.job_id, clock, self.post, is_inline, is_taken_over, self._storage_broke
+        )
         self._provider = create_provider(self.post)
         self._lock = threading.Lock()
         self._begun = self._closed = False
         self._close_at_ms: float | None = None
         self.ended = threading.Event()
+        #: what the JobMaster could not go on behind; None: it is sound
+        self.broken: Exception | None = None
+        #: what the storage's thread ended with, for the driver's thread
+        self._storage_error: Exception | None = None
         self._requests_lock = threading.Lock()
-        #: by request id, guarded by the lock; None: the job has ended, no more are taken
-        self._requests: dict[str, Future[RequestAnswered]] | None = {}
+        #: by request id, guarded by the lock
+        self._requests: dict[str, Future[RequestAnswered]] = {}
+        #: why no more requests are taken, guarded by the lock; None: they are
+        self._refusal: str | None = None
 
     # --- any thread ---------------------------------------------------------------------------------------------------
 
@@ -180,12 +194,13 @@ class JobMasterDriver:
         future.set_running_or_notify_cancel()
         request_id = uuid.uuid4().hex
         with self._requests_lock:
-            if self._requests is not None:
+            refusal = self._refusal
+            if refusal is None:
                 self._requests[request_id] = future
-        if self._requests is None:
-            future.set_exception(JobRequestError("the job has ended"))
-        else:
+        if refusal is None:
             self.post(event(request_id))
+        else:
+            future.set_exception(JobRequestError(refusal))
         return future
 
     def status(self) -> JobStatusSnapshot:
@@ -197,6 +212,70 @@ class JobMasterDriver:
 
     def step(self) -> bool:
         """Handle what has been posted and what is due; returns whether there was anything."""
+        return self._guarded(self._step)
+
+    def run(self) -> None:
+        """Step until the job has ended and nothing of it is left."""
+        self.step()
+        while not self._closed:
+            self._guarded(self._wait)
+            self.step()
+
+    def break_off(self, error: Exception) -> None:
+        """End the job as FAILED: its JobMaster, or what steps it, cannot go on.
+
+        Every request is answered with the error. Nothing that the job had is deleted: another JobMaster may go on from
+        its checkpoints. Called by the thread that steps, or by another once that has ended; again does nothing.
+        """
+        if self._closed:
+            return
+        logger.error("the JobMaster of job %s broke", self._machine.graph.job_id, exc_info=error)
+        self.broken = error
+        message = f"the JobMaster broke: {error!r}"
+        cause = FailureInfo(message, "".join(traceback.format_exception(error)), is_fatal=True)
+        with self._lock:
+            self._machine.break_off(cause, self._clock.monotonic_ms())
+            status = self._machine.status()
+        self._storage.freeze()
+        self._refuse_requests(message)
+        for attempt in sorted({status.attempt, *(task.attempt for task in status.tasks)}):
+            self._quietly(partial(self._provider.release_attempt, attempt))
+        self._close()
+
+    def next_deadline_ms(self) -> float | None:
+        """Monotonic ms at which `step` has something to do even if nothing is posted."""
+        if self._closed:
+            return None
+        deadlines = (self._machine.next_deadline_ms(), self._storage.next_ms(), self._close_at_ms)
+        return min((d for d in deadlines if d is not None), default=None)
+
+    def _wait_ms(self) -> float:
+        deadline = self.next_deadline_ms()
+        if deadline is None:
+            return 60_000.0
+        return max(0.0, deadline - self._clock.monotonic_ms())
+
+    def _guarded(self, work: Callable[[], bool]) -> bool:
+        try:
+            return work()
+        except Exception as error:
+            self.break_off(error)
+            return True
+
+    def _wait(self) -> bool:
+        """Wait for an event, or until something is due, and handle it."""
+        try:
+            event = self._events.get(timeout=self._wait_ms() / 1000.0)
+        except queue.Empty:
+            event = Tick()
+        self._handle(event)
+        return True
+
+    def _step(self) -> bool:
+        if self._closed:
+            return False
+        if self._storage_error is not None:
+            raise self._storage_error
         handled = self._begin()
         while True:
             try:
@@ -212,30 +291,6 @@ class JobMasterDriver:
         if self._machine.state.is_terminal and self._events.empty():
             self._close_when_idle()
         return handled
-
-    def run(self) -> None:
-        """Step until the job has ended and nothing of it is left."""
-        self.step()
-        while not self._closed:
-            try:
-                event = self._events.get(timeout=self._wait_ms() / 1000.0)
-            except queue.Empty:
-                event = Tick()
-            self._handle(event)
-            self.step()
-
-    def next_deadline_ms(self) -> float | None:
-        """Monotonic ms at which `step` has something to do even if nothing is posted."""
-        if self._closed:
-            return None
-        deadlines = (self._machine.next_deadline_ms(), self._storage.next_ms(), self._close_at_ms)
-        return min((d for d in deadlines if d is not None), default=None)
-
-    def _wait_ms(self) -> float:
-        deadline = self.next_deadline_ms()
-        if deadline is None:
-            return 60_000.0
-        return max(0.0, deadline - self._clock.monotonic_ms())
 
     def _begin(self) -> bool:
         """Submit the job, with what it goes on from, before anything else happens to it.
@@ -277,7 +332,7 @@ class JobMasterDriver:
 
     def _answer(self, answer: RequestAnswered) -> None:
         with self._requests_lock:
-            future = self._requests.pop(answer.request_id, None) if self._requests is not None else None
+            future = self._requests.pop(answer.request_id, None)
         if future is None:
             return
         if answer.error is None:
@@ -297,12 +352,30 @@ class JobMasterDriver:
             self._close()
 
     def _close(self) -> None:
+        """End what belongs to the job; what cannot be ended holds up nothing else."""
         self._closed = True
-        self._provider.close()
-        self._storage.close()
-        with self._requests_lock:
-            left, self._requests = self._requests or {}, None
-        for future in left.values():
-            future.set_exception(JobRequestError("the job has ended"))
-        self._outputs.close()
+        self._quietly(self._provider.close)
+        self._quietly(self._storage.close)
+        self._refuse_requests("the job has ended")
+        self._quietly(self._outputs.close)
         self.ended.set()
+
+    def _refuse_requests(self, why: str) -> None:
+        """Answer the requests that are open, and all that follow."""
+        with self._requests_lock:
+            self._refusal = self._refusal or why
+            left, self._requests = self._requests, {}
+        for future in left.values():
+            future.set_exception(JobRequestError(why))
+
+    def _quietly(self, end: Callable[[], None]) -> None:
+        try:
+            end()
+        except Exception:
+            logger.exception("something of job %s is left behind", self._machine.graph.job_id)
+
+    def _storage_broke(self, error: Exception) -> None:
+        """The storage's thread has ended."""
+        self._storage_error = error
+        self.on_post()
+        self.post(Tick())

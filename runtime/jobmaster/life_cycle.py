@@ -140,7 +140,7 @@ class JobMasterMachine:
         #: whether the next attempt is no consequence of a failure
         self._is_planned = False
         self._exceptions = ExceptionHistory()
-        self._submitted = False
+        self._submitted = self._is_broken = False
         #: why it is not known yet what the job goes on from
         self._waiting_for = ""
         #: the current attempt, or the last one; before the first one of no number
@@ -212,6 +212,26 @@ class JobMasterMachine:
             self._follow(self._checkpoints.decisions.popleft())
         return self._actions
 
+    def break_off(self, cause: FailureInfo, now_ms: float) -> None:
+        """The driver cannot go on: a job that has not ended is FAILED at once, wherever it stands.
+
+        Nothing is decided any more, and `handle` is not to be called again.
+
+        Args:
+            cause: why.
+            now_ms: monotonic.
+        """
+        self._tell(f"broken off: {cause.message}")
+        self._exceptions.add(self.attempt, now_ms, cause, is_symptom=False)
+        self._is_broken = True
+        if self.state.is_terminal:
+            return
+        for slot in self._run.execution.slots:
+            self._run.give_up(slot, TaskState.CANCELED)
+        self._regions.clear()
+        self.state, self.phase, self._deadline_ms = JobState.FAILED, Phase.IDLE, None
+        self._state_since_ms[JobState.FAILED] = now_ms
+
     def next_deadline_ms(self) -> float | None:
         """When the next Tick is due; None = not before another event."""
         deadlines = [self._deadline_ms, self._checkpoints.next_deadline_ms(), self._regions.next_deadline_ms()]
@@ -240,7 +260,7 @@ class JobMasterMachine:
             waiting_for="" if self.state.is_terminal else self._waiting_for,
             failures=self._exceptions.count,
             next_attempt_ms=self._next_attempt_ms,
-            leaves_checkpoints=self._checkpoints.are_left_alone,
+            leaves_checkpoints=self._is_broken or self._checkpoints.are_left_alone,
         )
 
     def story(self) -> tuple[str, ...]:

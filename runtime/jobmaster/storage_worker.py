@@ -158,6 +158,7 @@ class StorageWorker:
         post: takes answers, and a Tick when all is done, on the thread that does the work.
         is_inline: whether the driver's loop does the work by calling `step`; else a thread does.
         is_taken_over: whether the job was an earlier JobMaster's: what it was to start from was there once.
+        on_broken: called by the thread, which then ends, with an error that nobody has foreseen.
     """
 
     def __init__(
@@ -169,6 +170,7 @@ class StorageWorker:
         post: Callable[[StorageAnswered | Submitted | RecoveryDelayed | Tick], None],
         is_inline: bool,
         is_taken_over: bool = False,
+        on_broken: Callable[[Exception], None] = lambda _: None,
     ) -> None:
         self._home = home
         self._settings = settings
@@ -177,6 +179,7 @@ class StorageWorker:
         self._post = post
         self._is_inline = is_inline
         self._is_taken_over = is_taken_over
+        self._on_broken = on_broken
         self._condition = threading.Condition()
         #: guarded by the condition; the first one is being performed
         self._actions: deque[StorageAction | _Recover] = deque()
@@ -264,7 +267,11 @@ class StorageWorker:
                     self._condition.wait(None if wait_ms is None else wait_ms / 1000.0)
                 if self._is_closed:
                     return
-            self._perform_first()
+            try:
+                self._perform_first()
+            except Exception as error:
+                self._on_broken(error)
+                return
 
     def _wait_ms(self) -> float | None:
         """How long there is nothing to do; None = until something is put."""

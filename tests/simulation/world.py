@@ -230,6 +230,8 @@ class JobMasterProcess(Process):
         world = self.world
         was_running = self.state is JobState.RUNNING
         self.driver.step()
+        if self.driver.broken is not None:
+            raise self.driver.broken
         self.driver._machine.check_invariants()
         self._tell_failures()
         if self.state is JobState.RUNNING and not was_running:

@@ -1,0 +1,129 @@
+"""JobMasterDriver: whatever breaks a JobMaster ends its job, with the error as the cause, and leaves nobody waiting."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from runtime.checkpoint.messages import StoreCheckpoint
+from runtime.common import Configuration, Types
+from runtime.connectors import PrintSink
+from runtime.core.ids import Attempt, SlotId
+from runtime.datastream import StreamExecutionEnvironment
+from runtime.execution.application import JobHandle, submit
+from runtime.execution.errors import JobExecutionError
+from runtime.jobmaster.actions import JobMasterAction
+from runtime.jobmaster.driver import JobMasterDriver, JobRequestError
+from runtime.jobmaster.events import SlotLost, SlotMessageReceived
+from runtime.jobmaster.job_state import JobState
+from runtime.jobmaster.storage_worker import StorageWorker
+from runtime.task.messages import RegisterSlot
+from tests.execution.jobs import ticks
+from tests.job_runs import record_run
+from tests.support.waiting import wait_until
+
+WAIT_S = 20.0
+ACTIONS = get_args(JobMasterAction)
+
+
+class BrokenError(Exception):
+    """What an action ends with, unforeseen."""
+
+
+def started(directory: Path) -> JobHandle:
+    """A job that prints and takes checkpoints, until it is cancelled."""
+    configuration = Configuration.from_dict(
+        {
+            "execution.target": "mini-cluster",
+            "execution.checkpointing.interval": "20 ms",
+            "execution.checkpointing.dir": directory.as_uri(),
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.delay": "0 s",
+        }
+    )
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.set_parallelism(1)
+    ticks(env, 200.0).map(str, Types.STRING()).sink_to(PrintSink())
+    record_run("mini-cluster")
+    return submit(env.create_job_graph("ticks"))
+
+
+def lead_through_every_action(handle: JobHandle) -> None:
+    """Have the JobMaster do all that it can do; it may break on the way, and nobody waits for it then."""
+    driver = handle._driver
+
+    def has_come(what: Any) -> None:
+        wait_until(lambda: handle.result.done() or what(), WAIT_S, "the job's next step")
+
+    def completed() -> int:
+        return driver.status().checkpoints.counts.completed
+
+    has_come(lambda: completed() >= 3)
+    asked = handle.trigger_checkpoint()
+    has_come(asked.done)
+    # somebody of an attempt that is over, and a process that is lost: it is refused, and killed
+    driver.post(SlotMessageReceived(RegisterSlot(SlotId(0), Attempt(-1), 1, "localhost", "nowhere"), SlotId(0)))
+    driver.post(SlotLost(SlotId(0), Attempt(0), "the test says so"))
+    has_come(lambda: driver.status().restarts == 1 and driver.status().state is JobState.RUNNING)
+    before = completed()
+    has_come(lambda: completed() > before + 1)
+    handle.cancel()
+    has_come(lambda: False)
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.__name__)
+def test_an_action_that_breaks_the_jobmaster_ends_the_job_and_answers_everybody(
+    action: type[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    perform = JobMasterDriver._perform
+    open_requests: list[Future[Any]] = []
+
+    def break_at(driver: JobMasterDriver, given: JobMasterAction) -> None:
+        if isinstance(given, action):
+            open_requests.append(driver.trigger_savepoint((tmp_path / "savepoints").as_uri()))
+            raise BrokenError(action.__name__)
+        perform(driver, given)
+
+    monkeypatch.setattr(JobMasterDriver, "_perform", break_at)
+    handle = started(tmp_path / "checkpoints")
+    lead_through_every_action(handle)
+
+    cause = f"the JobMaster broke: BrokenError('{action.__name__}')"
+    with pytest.raises(JobExecutionError) as raised:
+        handle.wait(WAIT_S)
+    assert isinstance(raised.value.__cause__, BrokenError)
+    status = handle.status()
+    # a job that had ended before is not brought back to fail
+    assert status.state in (JobState.FAILED, JobState.CANCELED)
+    assert (status.state is JobState.FAILED) == (cause in str(raised.value))
+    assert status.exceptions[-1].cause.message == cause
+    assert status.leaves_checkpoints
+    assert all(task.state.is_terminal for task in status.tasks)
+    assert "broke" in caplog.text
+    for request in (*open_requests, handle.stop_with_savepoint(), handle.trigger_checkpoint(), handle.rescale({})):
+        with pytest.raises(JobRequestError, match=action.__name__):
+            request.result(WAIT_S)
+    handle.cancel()
+
+
+def test_a_storage_thread_that_breaks_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_at(worker: StorageWorker, action: StoreCheckpoint) -> None:
+        raise BrokenError("storage")
+
+    monkeypatch.setattr(StorageWorker, "_complete", break_at)
+    # with a thread of its own for the storage, as on Spark
+    monkeypatch.setattr("runtime.execution.mini_cluster.JobMasterDriver", ThreadedDriver)
+    handle = started(tmp_path / "checkpoints")
+    with pytest.raises(JobExecutionError, match="storage"):
+        handle.wait(WAIT_S)
+    assert handle.status().state is JobState.FAILED
+
+
+class ThreadedDriver(JobMasterDriver):
+    """Does the work of the storage in a thread."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named | {"is_inline": False})
