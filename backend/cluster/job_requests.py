@@ -52,7 +52,11 @@ class JobRequests:
 
     def begin(self, operation: Operation) -> None:
         """Have the JobMaster do it."""
-        self._begun[operation.trigger_id] = (operation, self._ask(operation))
+        try:
+            asked = self._ask(operation)
+        except (LookupError, TypeError, ValueError) as error:
+            asked = _refused(f"its parameters cannot be read: {error!r}")
+        self._begun[operation.trigger_id] = (operation, asked)
 
     def answers(self, *, has_ended: bool) -> dict[str, Document]:
         """Results by trigger id, until they are forgotten.

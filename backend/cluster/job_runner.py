@@ -108,6 +108,7 @@ class JobRunner:
         self._failures = 0
         self._begun = False
         self._abandoned = False
+        self._is_cancelled = False
         self._lock = threading.Lock()
         configuration = Configuration.from_dict(dict(graph.configuration))
         providers: list[ClusterSlotProvider] = []
@@ -140,11 +141,18 @@ class JobRunner:
         self._provider.reserve(self._first_attempt, ExecutionGraph(self._graph, self._first_attempt).regions)
 
     def cancel(self) -> None:
-        """Stop the job; again does no harm."""
+        """Stop the job; again does nothing."""
+        if self._is_cancelled:
+            return
+        self._is_cancelled = True
+        logger.info("job %s is cancelled", self.job.id)
         self._driver.cancel()
-        # one that waits for slots begins only to be cancelled at once
-        self._resources.withdraw(self.job.id)
-        self._begin()
+        self._begin_without_slots()
+
+    def fail(self, error: Exception) -> None:
+        """End the job: something around its JobMaster is broken."""
+        self._driver.fail(error)
+        self._begin_without_slots()
 
     def carry_out(self, operation: Operation) -> None:
         """Begin what a user asked for; `requests` has the answer later."""
@@ -179,9 +187,9 @@ class JobRunner:
     def observe(self) -> bool:
         """Bring the row up to date with the machine; returns whether anything but numbers has changed."""
         job = self.job
-        before = (job.state, job.attempt, job.restarts, job.waiting_for, self._failures)
         if job.is_terminal:
             return False
+        before = (job.state, job.attempt, job.restarts, job.waiting_for, self._failures)
         snapshot = self._driver.status()
         if snapshot.state.is_terminal and not self._may_end():
             return False
@@ -232,6 +240,11 @@ class JobRunner:
         return self._exceptions(self._driver.status())
 
     # --- threads of the job -------------------------------------------------------------------------------------------
+
+    def _begin_without_slots(self) -> None:
+        """One that waits for slots begins only to end at once."""
+        self._resources.withdraw(self.job.id)
+        self._begin()
 
     def _begin(self) -> None:
         with self._lock:

@@ -1,11 +1,11 @@
-"""The leader's SQL: claims, saves and take-overs, every one in a transaction that holds the leader's epoch.
+"""The leader's SQL: take-overs and saves, every one in a transaction that holds the leader's epoch.
 
 Called by the jobmanager's loop only, except `record_attempt`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db.models import F, QuerySet, Value
@@ -16,6 +16,7 @@ from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, JobExceptio
 from backend.cluster.snapshot_users import checkpoint_settings
 from runtime.checkpoint.locations import name_of, parent_of
 from runtime.checkpoint.outcome import JobOutcome
+from runtime.common.config_options import ConfigurationError
 from runtime.core.ids import Attempt
 
 #: what the leader changes of a job; the rest was written by who submitted it
@@ -41,35 +42,27 @@ class JobStore:
         """The leader's."""
         return self._epoch
 
-    def claim_new(self, now: int) -> list[Job]:
-        """Take the jobs that nobody has taken, oldest first; they are CREATED then."""
-        candidates = Job.objects.filter(state="INITIALIZING").order_by("created_at").values_list("id", flat=True)
-        claimed = []
-        for job_id in list(candidates):
-            with self._leadership.fenced():
-                job = Job.objects.filter(id=job_id, state="INITIALIZING").first()
-                if job is None:
-                    continue
-                job.state_times = job.state_times | {"CREATED": now}
-                job.state, job.leader_epoch, job.waiting_for = "CREATED", self._epoch, ""
-                taken = Job.objects.filter(id=job_id, state="INITIALIZING").update(
-                    state=job.state, state_times=job.state_times, leader_epoch=self._epoch, waiting_for=""
-                )
-            if taken == 1:
-                claimed.append(job)
-        return claimed
+    def without_runner(self, running: Iterable[str]) -> list[Job]:
+        """Jobs that have not ended and that nobody runs, oldest first: new ones, and those that were taken before.
 
-    def orphans(self) -> list[Job]:
-        """Jobs that an earlier leader had taken and that have not ended, oldest first; they are this leader's now."""
-        with self._leadership.fenced():
-            rows = Job.objects.filter(leader_epoch__gt=0, leader_epoch__lt=self._epoch).exclude(
-                state__in=TERMINAL_STATES
-            )
-            jobs = list(rows.order_by("created_at"))
-            rows.update(leader_epoch=self._epoch)
-        for job in jobs:
-            job.leader_epoch = self._epoch
-        return jobs
+        Args:
+            running: jobs that this leader runs.
+        """
+        rows = Job.objects.filter(leader_epoch__lte=self._epoch).exclude(state__in=TERMINAL_STATES)
+        return list(rows.exclude(id__in=list(running)).order_by("created_at"))
+
+    def take(self, job: Job, exceptions: Sequence[dict[str, Any]] = ()) -> bool:
+        """Make a job this leader's, about to begin the attempt in its row, of which no later leader uses the number.
+
+        All of it is written at once: whoever does not hear the answer finds in the row whether it was.
+
+        Returns:
+            Whether it is; False: a later leader has it.
+        """
+        if not self.save(job, exceptions):
+            return False
+        job.leader_epoch = self._epoch
+        return True
 
     def record_attempt(self, job_id: str, attempt: Attempt) -> bool:
         """An attempt is about to begin: no later leader will use its number. False if the job is not this leader's.
@@ -124,7 +117,7 @@ class JobStore:
         return [dict(row) for row in rows]
 
     def due_operations(self) -> list[Operation]:
-        """Operations that nobody carries out yet, and those that an earlier leader had begun."""
+        """Operations that are not over, whoever has begun them, oldest first."""
         rows = Operation.objects.exclude(state=Operation.State.COMPLETED).select_related("job").defer("job__graph")
         return list(rows.order_by("created_at"))
 
@@ -143,7 +136,7 @@ class JobStore:
         return [(job_id, sorted(directories)) for job_id, directories in found.items()]
 
     def begin(self, operation: Operation) -> bool:
-        """Take an operation; False if it was taken."""
+        """Note that an operation is under way; False if it is already."""
         with self._leadership.fenced():
             pending = Operation.objects.filter(trigger_id=operation.trigger_id, state=Operation.State.PENDING)
             return pending.update(state=Operation.State.IN_PROGRESS) == 1
@@ -185,7 +178,11 @@ class JobStore:
 
 def _keeps_checkpoints(job: Job) -> bool:
     """Whether the checkpoints of a job that has ended are left to its user."""
-    return checkpoint_settings(job).retention.keeps(JobOutcome(job.state))
+    try:
+        return checkpoint_settings(job).retention.keeps(JobOutcome(job.state))
+    except ConfigurationError:
+        # nobody knows what it wanted
+        return True
 
 
 def _directories(row: Checkpoint) -> list[str]:

@@ -1,5 +1,9 @@
 """JobManager: the leading process. One loop takes jobs and operations from SQL, hears TaskManagers, and tells news.
 
+What is to be done is read off the rows at every poll: jobs that have not ended and have no runner here are run,
+operations that are not over are begun. Nothing is remembered as done that SQL does not say: what fails half-way, or is
+done without being answered, is done at the next poll. One job's error is that job's, never the leader's.
+
 Every job's JobMaster has a thread of its own and goes on whatever this loop waits for: SQL and Redis may be away for a
 while. A jobmanager that is no longer the leader ends.
 """
@@ -11,6 +15,8 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +33,7 @@ from backend.cluster.commands import SendCommand
 from backend.cluster.job_logs import JobLogs, SlotLogWriter, job_log_directory
 from backend.cluster.job_runner import JobRunner
 from backend.cluster.job_store import JobStore
-from backend.cluster.leadership import take_leadership
+from backend.cluster.leadership import LeadershipLostError, take_leadership
 from backend.cluster.leftovers import Leftovers
 from backend.cluster.live_document import newest_failure, planned_document, told_document
 from backend.cluster.models import Job, Operation, TaskManager
@@ -125,12 +131,13 @@ class JobManager:
         if not self._recovered:
             self._recover()
         for event in self._take_events(wait_s):
-            self._on_event(event)
+            with self._alone(f"an event of kind {event.get('type')}"):
+                self._on_event(event)
         self._drop_silent_taskmanagers()
         now = self._clock.monotonic_ms()
         if now >= self._next_poll_ms:
             self._next_poll_ms = now + POLL_MS
-            self._claim()
+            self._run_jobs()
             self._operate()
         self._answer()
         self._observe()
@@ -141,41 +148,91 @@ class JobManager:
             self._next_metrics_ms = now + METRICS_MS
             for runner in self._runners.values():
                 if not runner.job.is_terminal:
-                    self._tell_metrics(runner, bus.METRICS_EXPIRY_S)
+                    with self._of_job(runner):
+                        self._tell_metrics(runner, bus.METRICS_EXPIRY_S)
+
+    @contextmanager
+    def _alone(self, what: str) -> Iterator[None]:
+        """Let what fails here hold up nothing else; it is due again at the next turn."""
+        try:
+            yield
+        except LeadershipLostError:
+            raise
+        except DatabaseError as error:
+            logger.warning("%s waits for the database: %s", what, error)
+            close_old_connections()
+        except Exception:
+            logger.exception("%s cannot be seen to", what)
+
+    @contextmanager
+    def _of_job(self, runner: JobRunner) -> Iterator[None]:
+        """As `_alone`; but what is not the database's is the job's own failure."""
+        with self._alone(f"job {runner.job.id}"):
+            try:
+                yield
+            except (DatabaseError, LeadershipLostError):
+                raise
+            except Exception as error:
+                logger.exception("job %s is given up", runner.job.id)
+                runner.fail(error)
+                self._unsaved.add(runner.job.id)
+                state = runner.job.state if runner.job.is_terminal else "FAILED"
+                self._end_without_run(runner.job, state, f"the jobmanager cannot go on with it: {error!r}")
+                runner.end_is_saved()
+                self._unsaved.discard(runner.job.id)
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """Take over what earlier leaders left behind: their slots lived on their control streams and are gone."""
+        """See what earlier leaders left behind beside jobs."""
         self._store.forget_taskmanagers()
         for job in listed_jobs():
             if job.document:
                 self._entries[job.id] = job_entry(job.document)
-        for job in self._store.orphans():
-            self._take_over(job)
         for job_id, locations in self._store.leftover_checkpoints():
             self._leftovers.delete(job_id, locations)
         self._recovered = True
 
-    def _take_over(self, job: Job) -> None:
+    def _run_jobs(self) -> None:
+        """Run every job that has not ended and has no runner."""
+        for job in self._store.without_runner(self._runners):
+            with self._alone(f"job {job.id}"):
+                try:
+                    if job.leader_epoch == self._store.epoch or self._take(job):
+                        self._run(job)
+                except (DatabaseError, LeadershipLostError):
+                    raise
+                except Exception as error:
+                    logger.exception("job %s cannot be run", job.id)
+                    self._end_without_run(job, "FAILED", f"it cannot be run: {error!r}")
+
+    def _take(self, job: Job) -> bool:
+        """Take a new job, or one of an earlier leader: its slots lived on that one's control streams and are gone.
+
+        Returns:
+            Whether the attempt in its row is to be run; else the job has ended.
+        """
+        if job.state == "INITIALIZING":
+            job.state, job.state_times = "CREATED", job.state_times | {"CREATED": self._clock.now_ms()}
+            return self._store.take(job)
         cancelling = job.operations.filter(kind="cancel").exclude(state=Operation.State.COMPLETED).exists()
         if cancelling or job.state == "CANCELLING":
             self._end_without_run(job, "CANCELED", "")
-            return
-        if "RUNNING" not in job.state_times and not job.exceptions.exists():
-            # it never ran: nothing was lost, and waiting on is no restart
-            self._run(job, Attempt(job.attempt + 1) if job.waiting_for == "" else Attempt(job.attempt))
-            return
+            return False
         cause = "the jobmanager that ran the job ended, and its slots with it"
-        if not self._goes_on(job):
-            why = f"{options.RESTART_STRATEGY.key} is none and it takes no checkpoints"
-            self._end_without_run(job, "FAILED", f"{cause}; {why}, so the job is not restarted")
-            return
-        logger.info("job %s is restarted: %s", job.id, cause)
-        lost = self._failure(job, cause)
-        job.restarts += 1
-        self._store.save(job, [lost])
-        self._run(job, Attempt(job.attempt + 1))
+        lost: list[dict[str, Any]] = []
+        # one that never ran has lost nothing: waiting on is no restart
+        if "RUNNING" in job.state_times or job.exceptions.exists():
+            if not self._goes_on(job):
+                why = f"{options.RESTART_STRATEGY.key} is none and it takes no checkpoints"
+                self._end_without_run(job, "FAILED", f"{cause}; {why}, so the job is not restarted")
+                return False
+            logger.info("job %s is restarted: %s", job.id, cause)
+            lost = [self._failure(job, cause)]
+            job.restarts += 1
+        job.state = "RESTARTING" if "RUNNING" in job.state_times else "CREATED"
+        job.attempt += 1
+        return self._store.take(job, lost)
 
     def _goes_on(self, job: Job) -> bool:
         """Whether a job that ran under an earlier leader is started again.
@@ -191,11 +248,9 @@ class JobManager:
             # `_run` tells what is wrong
             return True
 
-    def _claim(self) -> None:
-        for job in self._store.claim_new(self._clock.now_ms()):
-            self._run(job, Attempt(job.attempt))
-
-    def _run(self, job: Job, first_attempt: Attempt) -> None:
+    def _run(self, job: Job) -> None:
+        """Run the attempt in a job's row: it is this leader's, and nothing of the attempt has begun."""
+        first_attempt = Attempt(job.attempt)
         try:
             storage = cluster_storage()
             graph = replace(_graph_of(job), job_id=JobId(job.id))
@@ -219,13 +274,11 @@ class JobManager:
         except (GraphFormatError, ConfigurationError, RescaleError, CheckpointStorageError) as error:
             self._end_without_run(job, "FAILED", str(error))
             return
-        job.state, job.attempt = "RESTARTING" if "RUNNING" in job.state_times else "CREATED", first_attempt
-        # before anything of the attempt runs: no later leader may use its number
-        self._store.record_attempt(job.id, first_attempt)
         self._runners[job.id] = runner
         self._details[job.id] = CheckpointDetails()
-        runner.start()
         self._unsaved.add(job.id)
+        with self._of_job(runner):
+            runner.start()
         logger.info("job %s (%s) was taken: attempt %d", job.id, job.name, first_attempt)
 
     def _end_without_run(self, job: Job, state: str, cause: str) -> None:
@@ -272,21 +325,28 @@ class JobManager:
 
     def _operate(self) -> None:
         for operation in self._store.due_operations():
-            if operation.kind == Operation.Kind.DISPOSE:
-                self._dispose(operation)
-                continue
-            job_id = str(operation.job_id)
-            runner = self._runners.get(job_id)
-            if runner is None:
-                if operation.job is not None and operation.job.is_terminal:
-                    self._refuse(operation, f"the job is {operation.job.state}", {"state": operation.job.state})
-                # else it is not taken yet: the next turn sees to it
-            elif operation.kind == Operation.Kind.CANCEL:
-                if self._store.begin(operation):
-                    logger.info("job %s is cancelled", job_id)
-                    runner.cancel()
-            elif operation.trigger_id not in runner.requests:
-                self._carry_out(operation, runner)
+            with self._alone(f"operation {operation.trigger_id}"):
+                self._see_to(operation)
+
+    def _see_to(self, operation: Operation) -> None:
+        """Begin an operation whose effect is not recorded, unless it is under way here."""
+        if operation.kind == Operation.Kind.DISPOSE:
+            self._dispose(operation)
+            return
+        runner = self._runners.get(str(operation.job_id))
+        if runner is None:
+            if operation.job is not None and operation.job.is_terminal:
+                self._refuse(operation, f"the job is {operation.job.state}", {"state": operation.job.state})
+            # else it is not taken yet: the next turn sees to it
+        elif operation.kind == Operation.Kind.CANCEL:
+            self._begin(operation)
+            runner.cancel()
+        elif operation.trigger_id not in runner.requests:
+            self._carry_out(operation, runner)
+
+    def _begin(self, operation: Operation) -> None:
+        if operation.state == Operation.State.PENDING:
+            self._store.begin(operation)
 
     def _carry_out(self, operation: Operation, runner: JobRunner) -> None:
         """Begin an operation, or begin it again behind an earlier leader, once the job runs."""
@@ -299,7 +359,7 @@ class JobManager:
                 why = f": {job.waiting_for}" if job.waiting_for else ""
                 self._refuse(operation, f"the job does not run, it is {job.state}{why}")
             return
-        self._store.begin(operation)
+        self._begin(operation)
         logger.info("job %s: %s %s", job.id, operation.kind, operation.parameters)
         runner.carry_out(operation)
 
@@ -321,7 +381,7 @@ class JobManager:
             else:
                 user = job_that_needs(directory)
                 if user is None:
-                    self._store.begin(operation)
+                    self._begin(operation)
                     self._leftovers.dispose(operation.trigger_id, directory)
                 else:
                     answer = {"error": f"job {user} may have to go on from it"}
@@ -333,43 +393,48 @@ class JobManager:
     def _answer(self) -> None:
         """Save how operations ended; those that end with their job are saved with it."""
         for runner in self._runners.values():
-            answers = runner.requests.answers(has_ended=False)
-            if answers and not runner.job.is_terminal:
-                # who has the answer finds what came of it
-                self._publish_job(runner)
-            for trigger_id, result in answers.items():
-                logger.info("job %s: operation %s: %s", runner.job.id, trigger_id, result)
-                self._store.complete(Operation(trigger_id=trigger_id), result, self._clock.now_ms())
-            runner.requests.forget(answers)
+            with self._of_job(runner):
+                answers = runner.requests.answers(has_ended=False)
+                if answers and not runner.job.is_terminal:
+                    # who has the answer finds what came of it
+                    self._publish_job(runner)
+                for trigger_id, result in answers.items():
+                    logger.info("job %s: operation %s: %s", runner.job.id, trigger_id, result)
+                    self._store.complete(Operation(trigger_id=trigger_id), result, self._clock.now_ms())
+                runner.requests.forget(answers)
 
     def _observe(self) -> None:
         """Save every job that has changed; drop those that are over."""
         for job_id, runner in list(self._runners.items()):
-            if runner.observe() or job_id in self._unsaved:
-                self._unsaved.add(job_id)
-                document = runner.document()
-                runner.job.document = document | {
-                    ACCUMULATORS: accumulators_document(runner.tasks()),
-                    DETAILS: all_details(runner.checkpoints()),
-                }
-                answers = runner.requests.answers(has_ended=True) if runner.job.is_terminal else {}
-                disowns = runner.disowns_checkpoints
-                if not self._store.save(runner.job, runner.exceptions(), answers, disowns=disowns):
-                    logger.warning("job %s belongs to a later leader", job_id)
-                runner.requests.forget(answers)
-                if runner.job.is_terminal:
-                    runner.end_is_saved()
-                self._unsaved.discard(job_id)
-                self._entries[job_id] = job_entry(document)
-                self._tell(document, bus.EXPIRY_S if runner.job.is_terminal else None)
-                if runner.job.is_terminal:
-                    self._tell_metrics(runner, bus.EXPIRY_S)
-                    self._tell_checkpoints(runner, bus.EXPIRY_S)
-                logger.info("job %s: %s %s", job_id, runner.job.state, runner.job.waiting_for)
-            if runner.is_over and runner.job.is_terminal:
+            with self._of_job(runner):
+                if runner.observe() or job_id in self._unsaved:
+                    self._save(runner)
+            if runner.is_over and runner.job.is_terminal and job_id not in self._unsaved:
                 del self._runners[job_id]
                 self._published.pop(job_id, None)
                 self._details.pop(job_id, None)
+
+    def _save(self, runner: JobRunner) -> None:
+        job = runner.job
+        self._unsaved.add(job.id)
+        document = runner.document()
+        job.document = document | {
+            ACCUMULATORS: accumulators_document(runner.tasks()),
+            DETAILS: all_details(runner.checkpoints()),
+        }
+        answers = runner.requests.answers(has_ended=True) if job.is_terminal else {}
+        if not self._store.save(job, runner.exceptions(), answers, disowns=runner.disowns_checkpoints):
+            logger.warning("job %s belongs to a later leader", job.id)
+        runner.requests.forget(answers)
+        if job.is_terminal:
+            runner.end_is_saved()
+        self._unsaved.discard(job.id)
+        self._entries[job.id] = job_entry(document)
+        self._tell(document, bus.EXPIRY_S if job.is_terminal else None)
+        if job.is_terminal:
+            self._tell_metrics(runner, bus.EXPIRY_S)
+            self._tell_checkpoints(runner, bus.EXPIRY_S)
+        logger.info("job %s: %s %s", job.id, job.state, job.waiting_for)
 
     # --- TaskManagers -------------------------------------------------------------------------------------------------
 
@@ -427,7 +492,8 @@ class JobManager:
     def _publish(self) -> None:
         for runner in self._runners.values():
             if not runner.job.is_terminal:
-                self._publish_job(runner)
+                with self._of_job(runner):
+                    self._publish_job(runner)
         taskmanagers = [_entry(known, free) for known, free in self.resources.taskmanagers()]
         jobs = sorted(self._entries.values(), key=lambda entry: -entry["start_time"])
         now = self._clock.now_ms()

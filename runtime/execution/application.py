@@ -221,7 +221,6 @@ def submit(
     if target == "spark":
         slots = ExecutionGraph(graph, Attempt(0)).slot_count
         context = acquire_context(configuration, slots)
-
         home = CheckpointHome.of(
             CheckpointSettings.from_configuration(configuration),
             graph.job_id,
@@ -229,7 +228,7 @@ def submit(
         )
 
         def create_provider(post: Callable[[JobMasterEvent], None]) -> SparkSlots:
-            return SparkSlots(context, graph.job_id, configuration, post)
+            return SparkSlots(lambda: acquire_context(configuration, slots), graph.job_id, configuration, post)
 
         driver = JobMasterDriver(
             graph, create_provider, outputs, SYSTEM_CLOCK, home=home, max_slots=context.defaultParallelism

@@ -9,11 +9,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.core.ids import Attempt, JobId, SlotId
+from runtime.execution.errors import ExecutionError
 from runtime.execution.spark_session import is_local
 from runtime.execution.spark_slot import SlotSpec
 from runtime.execution.spark_stages import SparkStages, kill_worker
@@ -25,18 +27,24 @@ from runtime.task.messages import JobMasterMessage, SlotMessage
 
 
 class SparkSlots:
-    """Implements SlotProvider on barrier stages of one SparkContext.
+    """Implements SlotProvider on barrier stages of one SparkContext, and of the next one if that is lost.
 
     Args:
-        context: with room for all slots of the job at once.
+        acquire: gives a context that is sound, with room for all slots of the job at once.
         job_id: names the stages' groups.
         configuration: the job's.
         post: takes events, from any thread.
     """
 
     def __init__(
-        self, context: SparkContext, job_id: JobId, configuration: Configuration, post: Callable[[JobMasterEvent], None]
+        self,
+        acquire: Callable[[], SparkContext],
+        job_id: JobId,
+        configuration: Configuration,
+        post: Callable[[JobMasterEvent], None],
     ) -> None:
+        context = acquire()
+        self._acquire = acquire
         self._stages = SparkStages(context)
         self._job_id = job_id
         self._post = post
@@ -53,17 +61,25 @@ class SparkSlots:
     def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
         self._regions.setdefault(attempt, []).extend(regions)
         for region in regions:
-            spec = SlotSpec(
-                slots=tuple(region.slots),
-                attempt=attempt,
-                control_address=self._control.address,
-                token=self._token,
-                local=self._local,
-                lease_ms=self._lease_ms,
-                window_bytes=self._window_bytes,
-                floating_bytes=self._floating_bytes,
-            )
-            self._stages.start(self._group(attempt, region.index), spec, self._stage_ended(region.index, attempt))
+            try:
+                self._stages.move_to(self._acquire())
+                self._start(attempt, region)
+            except (ExecutionError, Py4JError, OSError) as error:
+                # no session can be had, or it was lost just now: the restart strategy says what is next
+                self._post(StageEnded(region.index, attempt, str(error) or repr(error)))
+
+    def _start(self, attempt: Attempt, region: Region) -> None:
+        spec = SlotSpec(
+            slots=tuple(region.slots),
+            attempt=attempt,
+            control_address=self._control.address,
+            token=self._token,
+            local=self._local,
+            lease_ms=self._lease_ms,
+            window_bytes=self._window_bytes,
+            floating_bytes=self._floating_bytes,
+        )
+        self._stages.start(self._group(attempt, region.index), spec, self._stage_ended(region.index, attempt))
 
     def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
         self._control.send(slot, attempt, message)

@@ -1,4 +1,5 @@
-"""Whether a SparkSession can still run anything. A session that cannot is never mended: its process has to end."""
+"""Whether a SparkSession can still run anything. One that cannot is never mended: an application starts another one, a
+TaskManager ends."""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
 """The one SparkSession of this process: configured so that Spark never retries, never prints, and uses our own Python.
 
 Spark's log goes to a file. The session stays warm between jobs; it is started anew only if a job needs more slots than
-it has. Create it before other threads exist: PySpark forks to start its JVM.
+it has, or if it can run nothing any more: nothing of a job lives in the JVM. Create it before other threads exist where
+you can: PySpark forks to start its JVM.
 """
 
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import shutil
@@ -14,18 +16,23 @@ import socket
 import sys
 import tempfile
 import threading
+import warnings
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 
 import runtime
 from runtime.common.configuration import Configuration
 from runtime.common.options import SPARK_MASTER
 from runtime.execution.errors import JavaMissingError, SparkUnavailableError
+from runtime.execution.session_health import session_defect
+
+logger = logging.getLogger(__name__)
 
 LOCAL_MASTER = re.compile(r"local(?:\[(?P<slots>\d+|\*)(?:,\s*\d+)?\])?")
 MASTER_CONNECT_TIMEOUT_S = 5.0
@@ -86,7 +93,8 @@ def is_local(master: str) -> bool:
 def acquire_context(configuration: Configuration, slots: int) -> SparkContext:
     """The process's SparkContext, with room for `slots` tasks at once.
 
-    A context that the program made itself is used as it is.
+    A context that the program made itself is used as it is, as long as it can run anything; then one of ours takes its
+    place, on the same master.
 
     Raises:
         JavaMissingError: no Java was found.
@@ -94,19 +102,56 @@ def acquire_context(configuration: Configuration, slots: int) -> SparkContext:
     """
     global _context, _slots
     with _lock:
-        foreign = SparkContext._active_spark_context
-        if foreign is not None and foreign is not _context:
-            return foreign
-        if _context is not None and foreign is None:
-            _context = None
-        if _context is not None and slots <= _slots:
-            return _context
-        if _context is not None:
-            _context.stop()
-            _context = None
-        master = configuration.get(SPARK_MASTER) or f"local[{_with_room(slots)},1]"
+        active = SparkContext._active_spark_context
+        master = configuration.get(SPARK_MASTER)
+        if active is not None and (defect := session_defect(active)) is not None:
+            logger.warning("Spark is started again: %s", defect)
+            if active is not _context:
+                master = active.master
+            slots = max(slots, _slots)
+            _forget(active)
+            active = None
+        if active is not None and active is not _context:
+            return active
+        if active is not None and slots <= _slots:
+            return active
+        if active is not None:
+            active.stop()
+        _context = None
+        _forget_dead_jvm()
+        master = master or f"local[{_with_room(slots)},1]"
         _context, _slots = _start(master, configuration, slots), _capacity(master, slots)
         return _context
+
+
+def _forget(context: SparkContext) -> None:
+    """Stop a context, as far as there is anything left to stop."""
+    with warnings.catch_warnings(), suppress(Exception):
+        # that a dead JVM was not stopped in good order is no news
+        warnings.simplefilter("ignore")
+        context.stop()
+    SparkContext._active_spark_context = None
+
+
+def _forget_dead_jvm() -> None:
+    """Have PySpark start a JVM anew: it knows one per process, and takes that for alive."""
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    process = getattr(gateway, "proc", None)
+    if process is None or process.poll() is None:
+        try:
+            gateway.jvm.java.lang.System.nanoTime()
+            return
+        except (Py4JError, OSError):
+            if process is not None:
+                process.kill()
+    if process is not None:
+        process.wait()
+        process.stdin.close()
+    with suppress(Exception):
+        gateway.close()
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 def _with_room(slots: int) -> int:
@@ -156,7 +201,7 @@ def _stop() -> None:
     global _context
     context, _context = _context, None
     if context is not None:
-        context.stop()
+        _forget(context)
 
 
 def _check_java() -> None:

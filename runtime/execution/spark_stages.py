@@ -39,6 +39,10 @@ class SparkStages:
         self._lock = threading.Lock()
         self._groups: dict[str, list[threading.Thread]] = {}
 
+    def move_to(self, context: SparkContext) -> None:
+        """Start stages in another context from now on: the one before can run nothing any more."""
+        self._context = context
+
     def start(self, group: str, spec: SlotSpec, on_end: Callable[[str | None], None]) -> None:
         """Start a stage with one slot per partition.
 

@@ -113,7 +113,7 @@ class JobMasterDriver:
         )
         is_taken_over = first_attempt > FIRST_ATTEMPT
         self._storage = StorageWorker(
-            home, settings, graph.job_id, clock, self.post, is_inline, is_taken_over, self._storage_broke
+            home, settings, graph.job_id, clock, self.post, is_inline, is_taken_over, self.fail
         )
         self._provider = create_provider(self.post)
         self._lock = threading.Lock()
@@ -122,8 +122,8 @@ class JobMasterDriver:
         self.ended = threading.Event()
         #: what the JobMaster could not go on behind; None: it is sound
         self.broken: Exception | None = None
-        #: what the storage's thread ended with, for the driver's thread
-        self._storage_error: Exception | None = None
+        #: what another thread ended with, for the driver's
+        self._failure: Exception | None = None
         self._requests_lock = threading.Lock()
         #: by request id, guarded by the lock
         self._requests: dict[str, Future[RequestAnswered]] = {}
@@ -145,6 +145,11 @@ class JobMasterDriver:
         """Ask the job to stop here, because another JobMaster will go on with it: its checkpoints stay."""
         self._storage.freeze()
         self.cancel()
+
+    def fail(self, error: Exception) -> None:
+        """End the job at the driver's next step, see `break_off`: something that it needs is broken."""
+        self._failure = error
+        self.post(Tick())
 
     def trigger_savepoint(
         self,
@@ -274,8 +279,8 @@ class JobMasterDriver:
     def _step(self) -> bool:
         if self._closed:
             return False
-        if self._storage_error is not None:
-            raise self._storage_error
+        if self._failure is not None:
+            raise self._failure
         handled = self._begin()
         while True:
             try:
@@ -373,9 +378,3 @@ class JobMasterDriver:
             end()
         except Exception:
             logger.exception("something of job %s is left behind", self._machine.graph.job_id)
-
-    def _storage_broke(self, error: Exception) -> None:
-        """The storage's thread has ended."""
-        self._storage_error = error
-        self.on_post()
-        self.post(Tick())

@@ -149,9 +149,7 @@ def _kill_jvm(run: ChaosRun) -> Injected:
         with suppress(psutil.NoSuchProcess):
             if child.name() == "java":
                 _signal(child.pid, signal.SIGKILL)
-    run.wait_ended(60, "the end of a program without its JVM")
-    run.wait_nothing_runs()
-    return _start_again(run, since)
+    return Injected(since)
 
 
 def _cancel_program(run: ChaosRun) -> Injected:
@@ -469,7 +467,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("kill -9 of all workers", "F2", _kill_all_workers, weight=2),
     Fault("a worker is frozen and thaws", "F3", _freeze_worker, weight=2),
     Fault("kill -9 of pyspark.daemon", "F4", _kill_daemon),
-    Fault("kill -9 of the JVM, started again", "F5", _kill_jvm),
+    Fault("kill -9 of the JVM", "F5", _kill_jvm),
     Fault("stopped with a savepoint, started again", "F7", _stop_program),
     Fault("kill -9 of the program, started again", "F8", _kill_program, weight=2),
     Fault("the JobMaster is frozen and thaws", "F9", _freeze_program),

@@ -7,11 +7,13 @@ import random
 import signal
 import statistics
 
+import psutil
 import pytest
 
 import runtime.execution.continuous as continuous
 from benchmarks.recovery import DEFAULTS, NO_DELAY, measure, quantile, table
 from runtime.execution.spark_stages import SparkStages
+from runtime.jobmaster.driver import JobRequestError
 from runtime.jobmaster.job_state import JobState
 from tests.chaos.in_process import ProvingJob
 from tests.execution.conftest import alive
@@ -137,3 +139,35 @@ def test_state_is_the_same_when_a_running_job_is_rescaled(job: ProvingJob, backe
         assert set(job.status.parallelism.values()) == {parallelism}
         job.check_state()
     job.assert_exact(job.stop())
+
+
+def kill_jvm() -> None:
+    """kill -9 of this process's JVM."""
+    [jvm] = [p for p in psutil.Process().children() if p.name() == "java"]
+    jvm.kill()
+
+
+def test_a_jvm_that_dies_is_replaced_and_the_job_goes_on_from_its_newest_checkpoint(job: ProvingJob) -> None:
+    job.start()
+    job.wait_checkpoints()
+    pids = job.workers
+    kill_jvm()
+    job.wait_attempt(1)
+    job.wait_checkpoints(2)
+    wait_until(lambda: not alive(pids), 10, "the end of the processes behind the dead JVM")
+    # and once more: the second JVM is no other than the first
+    kill_jvm()
+    job.wait_attempt(2)
+    job.wait_checkpoints()
+    job.assert_exact(job.stop())
+    assert job.status.checkpoints.counts.restored == 2
+
+
+def test_a_jvm_that_dies_ends_a_job_that_is_not_restarted(job: ProvingJob) -> None:
+    job.start(restart_strategy__type="none")
+    job.wait_checkpoints()
+    kill_jvm()
+    wait_until(lambda: job.status.state is JobState.FAILED, 20, "the job's end")
+    assert job.client is not None
+    with pytest.raises(JobRequestError):
+        job.client.stop_with_savepoint(False).result(10)

@@ -180,7 +180,8 @@ def test_a_new_leader_lets_a_job_that_never_ran_wait_on(lead: Any) -> None:
     first, job = lead(), submit(2)
     turn(first, job)
     row = turn(lead(), job)
-    assert (row.state, row.attempt, row.restarts, row.exceptions.count()) == ("CREATED", 0, 0, 0)
+    # its number may be that of slots which were granted and not told of: it is not used again
+    assert (row.state, row.attempt, row.restarts, row.exceptions.count()) == ("CREATED", 1, 0, 0)
 
 
 def test_a_new_leader_carries_out_a_cancellation_that_an_older_one_began(lead: Any) -> None:

@@ -17,6 +17,12 @@ def submitted() -> Job:
     return services.submit_job(graph_json(), None, [], {}, None)
 
 
+def taken(store: JobStore) -> list[str]:
+    """Ids of the jobs without a runner, which are the store's leader's afterwards."""
+    jobs = store.without_runner(())
+    return [job.id for job in jobs if store.take(job)]
+
+
 def test_every_leader_gets_a_higher_epoch() -> None:
     assert [take_leadership(name, 1).epoch for name in ("a", "b", "c")] == [1, 2, 3]
     assert LeaderEpoch.objects.get().holder == "c"
@@ -24,33 +30,34 @@ def test_every_leader_gets_a_higher_epoch() -> None:
 
 def test_a_replaced_leader_can_neither_claim_nor_save(live_redis: str) -> None:
     old = JobStore(take_leadership("old", 1))
-    submitted()
-    [job] = old.claim_new(5)
-    submitted()
+    job = submitted()
+    assert taken(old) == [job.id]
+    other = submitted()
     new = JobStore(take_leadership("new", 2))
     job.state = "RUNNING"
     with pytest.raises(LeadershipLostError, match="new leads with epoch 2"):
         old.save(job, [])
     with pytest.raises(LeadershipLostError):
-        old.claim_new(6)
-    assert Job.objects.get(id=job.id).state == "CREATED"
-    assert [orphan.id for orphan in new.orphans()] == [job.id]
-    assert len(new.claim_new(7)) == 1
+        taken(old)
+    assert Job.objects.get(id=job.id).state == "INITIALIZING"
+    assert taken(new) == [job.id, other.id]
+    assert old.without_runner(()) == []
 
 
-def test_a_job_is_claimed_once(live_redis: str) -> None:
+def test_a_job_that_nobody_runs_is_found_until_somebody_does(live_redis: str) -> None:
     store = JobStore(take_leadership("a", 1))
     job = submitted()
-    assert [claimed.id for claimed in store.claim_new(9)] == [job.id]
-    assert store.claim_new(10) == []
-    row = Job.objects.get(id=job.id)
-    assert (row.state, row.leader_epoch, row.state_times["CREATED"]) == ("CREATED", 1, 9)
+    for _ in range(2):
+        assert taken(store) == [job.id]
+    assert Job.objects.get(id=job.id).leader_epoch == 1
+    assert store.without_runner([job.id]) == []
+    Job.objects.filter(id=job.id).update(state="FAILED")
+    assert store.without_runner(()) == []
 
 
 def test_a_failure_is_written_once_per_attempt(live_redis: str) -> None:
     store = JobStore(take_leadership("a", 1))
-    submitted()
-    [job] = store.claim_new(1)
+    job = submitted()
     entry = {
         "timestamp": 5,
         "name": "ValueError",

@@ -1,0 +1,59 @@
+"""A database that fails at one call: a statement or a COMMIT, before it is carried out or after, the answer lost."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import OperationalError, connection
+
+
+class Loss(enum.Enum):
+    """What becomes of the call."""
+
+    REQUEST = "it is not carried out"
+    ANSWER = "it is carried out, and nobody hears so"
+
+
+@dataclass
+class FailingDatabase:
+    """Fails once.
+
+    Args:
+        nth: the call that fails; from 1.
+        loss: how.
+    """
+
+    nth: int
+    loss: Loss
+    calls: int = 0
+    failed: str = ""
+    """The call that has failed; empty: none yet."""
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Count the calls of this thread, while the block lasts."""
+        commit = connection._commit
+
+        def execute(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+            return self._call(sql, lambda: execute(sql, params, many, context))
+
+        connection._commit = lambda: self._call("COMMIT", commit)
+        try:
+            with connection.execute_wrapper(execute):
+                yield
+        finally:
+            del connection._commit
+
+    def _call(self, what: str, carry_out: Callable[[], Any]) -> Any:
+        self.calls += 1
+        if self.calls != self.nth:
+            return carry_out()
+        self.failed = what
+        # a transaction that has begun ends with its connection, which this one outlives
+        if self.loss is Loss.ANSWER and not what.startswith("BEGIN"):
+            carry_out()
+        raise OperationalError(f"the connection is lost: {what}")
