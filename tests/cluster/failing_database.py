@@ -36,17 +36,19 @@ class FailingDatabase:
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Count the calls of this thread, while the block lasts."""
-        commit = connection._commit
+        # Django's own COMMIT is no statement that a wrapper sees
+        database: Any = connection
+        commit = database._commit
 
         def execute(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
             return self._call(sql, lambda: execute(sql, params, many, context))
 
-        connection._commit = lambda: self._call("COMMIT", commit)
+        database._commit = lambda: self._call("COMMIT", commit)
         try:
-            with connection.execute_wrapper(execute):
+            with database.execute_wrapper(execute):
                 yield
         finally:
-            del connection._commit
+            del database._commit
 
     def _call(self, what: str, carry_out: Callable[[], Any]) -> Any:
         self.calls += 1

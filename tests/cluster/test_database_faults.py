@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,7 @@ def test_whichever_call_fails_every_job_has_one_runner_and_every_operation_its_e
             for _ in range(3):
                 turn(manager)
         what = f"call {nth}, {loss.value}: {database.failed}"
-        wait_until(lambda manager=manager, jobs=jobs: is_as_expected(manager, jobs), RECOVERY_S, what)
+        wait_until(partial(is_as_expected, manager, jobs), RECOVERY_S, what)
         assert Job.objects.get(id=jobs["restarted"].id).exceptions.count() == 1, what
         if not database.failed:
             assert nth > 50
