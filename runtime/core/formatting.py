@@ -29,7 +29,7 @@ from runtime.common.typeinfo import (
 )
 from runtime.common.types import Row
 
-__all__ = ["flink_formatter", "to_flink_string"]
+__all__ = ["flink_formatter", "java_double", "to_flink_string"]
 
 Formatter = Callable[[Any], str]
 
@@ -89,7 +89,7 @@ def _signed(value: Any) -> Any:
     return [byte - 256 if byte > 127 else byte for byte in value] if isinstance(value, bytes) else value
 
 
-def _java_double(value: float) -> str:
+def java_double(value: float) -> str:
     """Shortest digits that give the value back; plain from 1E-3 to 1E7, else with an exponent."""
     return _java_floating(value, repr(value))
 
@@ -103,7 +103,11 @@ def _java_floating(value: float, shortest: str) -> str:
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    sign, digit_tuple, exponent = decimal.Decimal(shortest).as_tuple()
+    written = decimal.Decimal(shortest)
+    if len(written.normalize().as_tuple().digits) == 1:
+        # Java writes two digits at least, the nearest ones: 4.9E-324
+        written = decimal.Decimal(f"{value:.1e}")
+    sign, digit_tuple, exponent = written.as_tuple()
     assert isinstance(exponent, int)
     minus = "-" if sign else ""
     digits = "".join(map(str, digit_tuple)).lstrip("0")
@@ -144,7 +148,7 @@ def _instant(value: Instant) -> str:
 _BASIC: dict[BasicType, Formatter] = {
     **dict.fromkeys(BasicType, str),
     BasicType.BOOLEAN: _java_boolean,
-    BasicType.DOUBLE: _java_double,
+    BasicType.DOUBLE: java_double,
     BasicType.FLOAT: _java_float,
     BasicType.BIG_DEC: str,
     BasicType.INSTANT: _instant,

@@ -10,8 +10,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-import numpy as np
-
 from runtime.common.exclusions import refuse_attribute
 from runtime.common.execution_config import ExecutionConfig
 from runtime.common.typeinfo import TupleTypeInfo, TypeInformation, Types
@@ -19,6 +17,7 @@ from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors.collect_sink import CollectSink
 from runtime.connectors.print_sink import PrintSink
 from runtime.core.column_keys import ColumnKeys
+from runtime.core.shortest_floats import with_shortest_floats
 from runtime.datastream.broadcast_stream import BroadcastStream
 from runtime.datastream.columnar import (
     aggregated,
@@ -33,6 +32,7 @@ from runtime.datastream.connected_streams import BroadcastConnectedStream, Conne
 from runtime.datastream.iterator import CloseableIterator
 from runtime.datastream.joined_streams import CoGroupedStreams, IntervalJoin, JoinedStreams, TemporalJoin
 from runtime.datastream.key_selectors import coerced_selector
+from runtime.datastream.keyed_records import WithKey, type_with_key
 from runtime.datastream.slot_sharing_group import SlotSharingGroup
 from runtime.datastream.transformation import Port
 from runtime.datastream.windowed_stream import AllWindowedStream, WindowedStream
@@ -425,8 +425,7 @@ class DataStream:
         collect_id = uuid.uuid4().hex
         self._sink("Collect", CollectSink(collect_id))
         client = self._env.execute_async(job_execution_name, collect_ids=(collect_id,))
-        convert = _shortest_float if self._type_info == Types.FLOAT() else None
-        iterator = CloseableIterator(client, client.handle.collected(collect_id), convert)
+        iterator = CloseableIterator(client, client.handle.collected(collect_id), with_shortest_floats(self._type_info))
         if limit is None:
             return iterator
         with iterator as records:
@@ -730,6 +729,13 @@ class KeyedStream(DataStream):
         self._check_keyed("window_join", other_stream)
         return window_joined(self, other_stream, window_assigner, how, suffix, with_window)
 
+    def execute_and_collect(self, job_execution_name: str | None = None, limit: int | None = None) -> Any:
+        """As `DataStream.execute_and_collect`; of each record comes Row(key, record), as in PyFlink."""
+        record_type = type_with_key(self.key_selector, self._type_info)
+        factory = MapOperatorFactory(WithKey(self.key_selector), record_type)
+        with_keys = self._transform("Map", factory, record_type, is_stateful=False)
+        return with_keys.execute_and_collect(job_execution_name, limit)
+
     def cache(self) -> CachedDataStream:
         """As `DataStream.cache`; what is kept is not keyed."""
         return self._origin.cache()
@@ -780,8 +786,3 @@ def _group_name(group: str | SlotSharingGroup) -> str:
 
 def _any_record(_: Any) -> bool:
     return True
-
-
-def _shortest_float(value: Any) -> Any:
-    """1.1 for the float32 that is nearest to it: Flink hands a FLOAT to the program as Java writes it."""
-    return value if value is None else float(str(np.float32(value)))

@@ -129,6 +129,25 @@ def test_round_trip_of_nulls_unicode_dates_and_decimals(kind: str, tmp_path: Pat
     assert rows == ROWS
 
 
+@pytest.mark.parametrize("kind", ["ndjson", "csv"])
+def test_a_float_is_written_with_the_fewest_digits(kind: str, tmp_path: Path) -> None:
+    sink: Any = {"ndjson": FileSink.for_ndjson, "csv": FileSink.for_csv}[kind](tmp_path)
+    row_type = RowTypeInfo([Types.FLOAT(), Types.DOUBLE()], ["f", "d"])
+    coerce = row_type.coercer()
+    assert coerce is not None
+    rig = SinkRig(sink.build(), row_type)
+    rig.write(*map(coerce, [(3e38, 1.1), (1.1, None), (None, 0.1)]))
+    rig.finish()
+    (file,) = visible(tmp_path)
+    assert (
+        file.read_text().splitlines()
+        == {
+            "ndjson": ['{"f":3e+38,"d":1.1}', '{"f":1.1,"d":null}', '{"f":null,"d":0.1}'],
+            "csv": ['"f","d"', "3e+38,1.1", "1.1,", ",0.1"],
+        }[kind]
+    )
+
+
 def test_ndjson_of_values_without_a_type(tmp_path: Path) -> None:
     rig = SinkRig(FileSink.for_ndjson(tmp_path).build())
     instant = Instant.of_epoch_milli(1)

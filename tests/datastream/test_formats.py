@@ -142,6 +142,14 @@ def test_a_row_becomes_a_line_of_csv_and_comes_back() -> None:
     assert reader.get_produced_type() == LINE
 
 
+def test_floats_are_written_as_java_writes_them() -> None:
+    row_type = Types.ROW_NAMED(["f", "d", "l"], [Types.FLOAT(), Types.DOUBLE(), Types.LIST(Types.FLOAT())])
+    row = (3e38, 1e300, [1.1, 0.1])
+    assert CsvRowSerializationSchema.Builder(row_type).build().serialize(row) == b"3.0E38,1.0E300,1.1;0.1\n"
+    json_schema = JsonRowSerializationSchema.builder().with_type_info(row_type).build()
+    assert json_schema.serialize(row) == b'{"f":3.0E38,"d":1.0E300,"l":[1.1,0.1]}'
+
+
 def test_every_part_of_how_csv_is_written_can_be_chosen() -> None:
     writer = (
         CsvRowSerializationSchema.Builder(LINE)

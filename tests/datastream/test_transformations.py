@@ -216,6 +216,21 @@ def test_an_output_type_converts_and_refuses_what_it_cannot_hold() -> None:
     assert [(row.n, row["text"]) for row in values_of(rows)] == [(1, "1"), (43878, "43878")]
 
 
+def test_the_records_of_a_keyed_stream_are_collected_with_their_keys() -> None:
+    numbers = environment(1).from_collection([3, 1, 2], Types.INT())
+    odd = numbers.key_by(lambda value: value % 2, Types.INT())
+    assert values_of(odd) == [Row(f0=1, f1=3), Row(f0=1, f1=1), Row(f0=0, f1=2)]
+    assert odd.execute_and_collect(limit=1) == [Row(f0=1, f1=3)]
+    untyped = environment(1).from_collection([("a", 1)]).key_by(lambda pair: pair[0])
+    assert values_of(untyped) == [Row(f0="a", f1=("a", 1))]
+
+
+def test_floats_are_collected_with_the_fewest_digits_wherever_they_are() -> None:
+    numbers = environment(1).from_collection([1], Types.INT())
+    row_type = Types.ROW([Types.FLOAT(), Types.MAP(Types.STRING(), Types.LIST(Types.FLOAT()))])
+    assert values_of(numbers.map(lambda _: (1.1, {"a": [3e38]}), row_type)) == [Row(f0=1.1, f1={"a": [3e38]})]
+
+
 def test_records_keep_their_order_through_a_chain_and_through_a_keyed_exchange() -> None:
     numbers = environment(3).from_collection(list(range(20_000)), Types.INT())
     keyed = numbers.map(lambda value: value, Types.INT()).set_parallelism(1).key_by(lambda value: value % 7)

@@ -26,6 +26,7 @@ from runtime.common.types import Row
 from runtime.core.arrow import arrow_schema, has_columns, to_arrow
 from runtime.core.batch import RecordBatch
 from runtime.core.formatting import flink_formatter
+from runtime.core.shortest_floats import shortest_doubles, with_shortest_floats
 from runtime.operators.sink import SinkError
 
 
@@ -133,6 +134,9 @@ class NdjsonWriterFormat(RowWriterFormat):
 
     def render(self, batch: RecordBatch, input_type: TypeInformation | None) -> bytes:
         values = batch.values()
+        shorten = with_shortest_floats(input_type)
+        if shorten is not None:
+            values = list(map(shorten, values))
         encode = _ENCODER.encode
         rows = iter(values)
         try:
@@ -214,6 +218,17 @@ def _columns(batch: RecordBatch, input_type: TypeInformation | None) -> pa.Recor
         raise SinkError(f"a record does not fit the type of the sink's input: {error}") from error
 
 
+def _with_shortest_floats(columns: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns with those of FLOAT as DOUBLE of the same text: Arrow would write the digits of the float32."""
+    for index, field in enumerate(columns.schema):
+        if pa.types.is_float32(field.type):
+            column = columns.column(index)
+            doubles = shortest_doubles(column.fill_null(0).to_numpy(zero_copy_only=False))
+            nulls = column.is_null().to_numpy(zero_copy_only=False)
+            columns = columns.set_column(index, field.name, pa.array(doubles, mask=nulls))
+    return columns
+
+
 class CsvWriterFormat(_ColumnFormat, RowWriterFormat):
     """Comma-separated values with a header. Texts are quoted; null is an empty field without quotes.
 
@@ -244,7 +259,8 @@ class CsvWriterFormat(_ColumnFormat, RowWriterFormat):
 
     def render(self, batch: RecordBatch, input_type: TypeInformation | None) -> bytes:
         buffer = io.BytesIO()
-        pa_csv.write_csv(_columns(batch, input_type), buffer, pa_csv.WriteOptions(**self._options))
+        columns = _with_shortest_floats(_columns(batch, input_type))
+        pa_csv.write_csv(columns, buffer, pa_csv.WriteOptions(**self._options))
         return buffer.getvalue()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation, _SequenceTypeInfo
 from runtime.common.types import Row, row_of
+from runtime.core.shortest_floats import with_shortest_floats
 from runtime.datastream.formats.text_values import text_of, text_reader
 
 
@@ -47,6 +48,7 @@ class CsvLines:
         coerce = row_type.coercer()
         assert coerce is not None
         self.coerce = coerce
+        self._shorten = with_shortest_floats(row_type)
         quoting = csv.QUOTE_NONE if dialect.quote is None else csv.QUOTE_MINIMAL
         self._format: dict[str, Any] = {
             "delimiter": dialect.delimiter,
@@ -103,8 +105,10 @@ class CsvLines:
             TypeError: the row does not fit the type, or holds something that has no text.
             OverflowError: a number is beyond its type's range.
         """
-        values = [self._text(index, value) for index, value in enumerate(self.coerce(row))]
-        return self.line(values)
+        row = self.coerce(row)
+        if self._shorten is not None:
+            row = self._shorten(row)
+        return self.line([self._text(index, value) for index, value in enumerate(row)])
 
     def line(self, fields: list[str]) -> str:
         """The line of texts, with its end."""

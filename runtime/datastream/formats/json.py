@@ -21,6 +21,7 @@ from runtime.common.typeinfo import (
     _SequenceTypeInfo,
 )
 from runtime.common.types import Row, row_of
+from runtime.core.shortest_floats import with_shortest_floats
 from runtime.datastream.formats.text_values import text_of, text_reader
 
 Reader = Callable[[Any], Any]
@@ -117,6 +118,7 @@ class JsonRowSerializationSchema(SerializationSchema):
         coerce = type_info.coercer()
         assert coerce is not None
         self._coerce = coerce
+        self._shorten = with_shortest_floats(type_info)
 
     @staticmethod
     def builder() -> JsonRowSerializationSchema.Builder:
@@ -129,7 +131,10 @@ class JsonRowSerializationSchema(SerializationSchema):
             TypeError: it does not fit the type.
             OverflowError: a number is beyond its type's range.
         """
-        return _json_text(self._coerce(value), self._type_info).encode()
+        row = self._coerce(value)
+        if self._shorten is not None:
+            row = self._shorten(row)
+        return _json_text(row, self._type_info).encode()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._type_info,)

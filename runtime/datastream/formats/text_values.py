@@ -22,6 +22,7 @@ from runtime.common.typeinfo import (
     TimeTypeInfo,
     TypeInformation,
 )
+from runtime.core.formatting import java_double
 
 _INTEGERS = (BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG, BasicType.BIG_INT)
 
@@ -60,6 +61,8 @@ def text_reader(type_info: TypeInformation) -> Callable[[str], Any]:
 def text_of(value: Any) -> str:
     """The text of a value that is neither None nor a collection; read again by `text_reader` of its type.
 
+    Floats are written as Java writes a double; a FLOAT has to be made the shortest before.
+
     Raises:
         TypeError: it has none.
     """
@@ -67,7 +70,9 @@ def text_of(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return value
-    if isinstance(value, (int, float)):
+    if isinstance(value, float):
+        return java_double(value)
+    if isinstance(value, int):
         return str(value)
     if isinstance(value, Decimal):
         return format(value, "f")
