@@ -114,7 +114,7 @@ class FakeCluster:
             case "POST", ["v1", "jars", "upload"]:
                 return 200, {"filename": f"/some/where/{sent['filename']}", "status": "success"}
             case "POST", ["v1", "jars", _, "run"]:
-                return 200, {"jobid": sent["jobId"]}
+                return 200, {"jobid": sent.get("jobId", JOB_ID)}
             case "POST", ["v1", "jobs", _, "savepoints" | "stop" | "checkpoints"]:
                 return 202, {"request-id": REQUEST_ID}
             case "PUT", ["v1", "jobs", _, "resource-requirements"]:
