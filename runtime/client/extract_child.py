@@ -70,7 +70,8 @@ def _warnings(graph: StreamGraph) -> list[str]:
     found += [f"{key} has no effect: {reason}" for key, reason in ignored_options(graph.configuration).items()]
     names = stateful_operators_without_uid(graph)
     if names:
-        found.append(f"no uid: {', '.join(names)}. Give them one, or a changed program may not find their state again")
+        advice = "give each a .uid(), or a changed program may not find its state again"
+        found.append(f"no uid: {', '.join(names)}; {advice}")
     return found
 
 

@@ -12,6 +12,9 @@ from runtime.operators.sink import Sink, SinkWriter, WriterContext
 class BlackHoleSink(Sink):
     """Drops records; the operator counts them in the metric numRecordsSend."""
 
+    def keeps_state(self) -> bool:
+        return False
+
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         return _BlackHoleWriter()
 

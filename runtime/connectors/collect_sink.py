@@ -27,6 +27,9 @@ class CollectSink(Sink):
     def __init__(self, collect_id: str) -> None:
         self.collect_id = collect_id
 
+    def keeps_state(self) -> bool:
+        return False
+
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         return _CollectWriter(f"collect:{self.collect_id}", context.client)
 

@@ -102,6 +102,9 @@ class PostgresSink(Sink):
             return TransactionWriter(self._target, row_type, context)
         return _TableWriter(self, row_type)
 
+    def keeps_state(self) -> bool:
+        return self._is_transactional
+
     def create_committer(self) -> Committer | None:
         return TransactionCommitter(self._target) if self._is_transactional else None
 

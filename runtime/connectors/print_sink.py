@@ -27,6 +27,9 @@ class PrintSink(Sink):
     def __init__(self, identifier: str | None = None) -> None:
         self.identifier = identifier
 
+    def keeps_state(self) -> bool:
+        return False
+
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         prefix = line_prefix(self.identifier, context.subtask_index, context.parallelism)
         return _PrintWriter(prefix, context.input_type, context.client)

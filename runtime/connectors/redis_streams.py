@@ -326,6 +326,9 @@ class RedisStreamSink(Sink):
         self._field = value_field
         self._max_length = max_length
 
+    def keeps_state(self) -> bool:
+        return False
+
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         stream = self._streams[context.subtask_index % len(self._streams)]
         encoder = MessageEncoder(self._format, context.input_type)

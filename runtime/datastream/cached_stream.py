@@ -133,6 +133,9 @@ class _CacheSink(Sink):
     def __init__(self, collect_id: str) -> None:
         self._channel = f"collect:{collect_id}"
 
+    def keeps_state(self) -> bool:
+        return False
+
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         return _CacheWriter(self._channel, context.client)
 

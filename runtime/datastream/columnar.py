@@ -46,9 +46,7 @@ def projected(stream: DataStream, name: str, projection: Projection) -> DataStre
     """The stream of a projection's columns."""
     factory = ProjectOperatorFactory(projection)
     described = ", ".join(f"{text} AS {column}" for column, text in projection.columns)
-    return stream.transform(name, factory, factory.output_type, is_stateful=False).set_description(
-        f"{name}({described})"
-    )
+    return stream.transform(name, factory, factory.output_type, is_stateful=False).described_as(f"{name}({described})")
 
 
 def filtered(stream: DataStream, condition: str) -> DataStream:
@@ -58,7 +56,7 @@ def filtered(stream: DataStream, condition: str) -> DataStream:
         raise TypeError("where() needs a stream of a declared type: give it an output_type such as Types.ROW_NAMED")
     factory = WhereOperatorFactory(condition, type_info)
     filtered_stream = stream.transform("Where", factory, type_info, is_stateful=False)
-    return filtered_stream.set_description(f"Where({condition})")
+    return filtered_stream.described_as(f"Where({condition})")
 
 
 def column_keys(stream: KeyedStream, what: str) -> ColumnKeys:
@@ -80,7 +78,7 @@ def unnested(stream: DataStream, column: str, alias: str) -> DataStream:
         raise TypeError("unnest() needs a stream of a declared type: give it an output_type such as Types.ROW_NAMED")
     factory = UnnestOperatorFactory(type_info, column, alias)
     made = stream.transform("Unnest", factory, factory.output_type, is_stateful=False)
-    return made.set_description(f"Unnest({column} AS {alias})")
+    return made.described_as(f"Unnest({column} AS {alias})")
 
 
 def deduplicated(stream: KeyedStream, keep: Keep) -> DataStream:
@@ -95,7 +93,7 @@ def deduplicated(stream: KeyedStream, keep: Keep) -> DataStream:
         raise TypeError(f"deduplicate() needs records of type Types.ROW_NAMED, not {type_info}")
     factory = DeduplicateOperatorFactory(keys, type_info, keep)
     made = stream.transform("Deduplicate", factory, type_info)
-    return made.set_description(f"Deduplicate({keep}, {', '.join(keys.names)})")
+    return made.described_as(f"Deduplicate({keep}, {', '.join(keys.names)})")
 
 
 def aggregated(stream: KeyedStream, expressions: Sequence[str], named: Mapping[str, str]) -> DataStream:
@@ -110,7 +108,7 @@ def aggregated(stream: KeyedStream, expressions: Sequence[str], named: Mapping[s
     factory = RunningAggregateOperatorFactory(spec)
     description = ", ".join(f"{text} AS {column}" for column, text in spec.columns)
     made = stream.transform("Aggregate", factory, factory.output_type)
-    return made.set_description(f"Aggregate({', '.join(keys.names)}, {description})")
+    return made.described_as(f"Aggregate({', '.join(keys.names)}, {description})")
 
 
 def aggregated_windows(
@@ -144,14 +142,14 @@ def aggregated_windows(
             stream = _locally_aggregated(stream, LocalSessionOperatorFactory(sessions), description)
             sessions = replace(sessions, takes_partials=True)
         factory = SessionAggregateOperatorFactory(sessions)
-        return stream.transform(name, factory, factory.output_type).set_description(description)
+        return stream.transform(name, factory, factory.output_type).described_as(description)
     spec = WindowAggregateSpec(aggregates, panes, allowed_lateness_ms, late_data_tag)
     if _has_two_phases(stream, spec):
         stream = _locally_aggregated(stream, LocalAggregateOperatorFactory(spec), description)
         spec = replace(spec, takes_partials=True)
     window_factory = WindowAggregateOperatorFactory(spec)
     aggregated = stream.transform(name, window_factory, window_factory.output_type)
-    return aggregated.set_description(description)
+    return aggregated.described_as(description)
 
 
 def best_rows(
@@ -167,7 +165,7 @@ def best_rows(
     keys = column_keys(stream, "top_n")
     factory = TopNOperatorFactory(top_n_spec(stream.get_type(), keys.names, n, by, descending, rank))
     made = stream.transform("TopN", factory, factory.output_type)
-    return made.set_description(f"TopN({n}, {', '.join(keys.names)}, by {by}, descending={descending})")
+    return made.described_as(f"TopN({n}, {', '.join(keys.names)}, by {by}, descending={descending})")
 
 
 def best_rows_of_windows(
@@ -191,7 +189,7 @@ def best_rows_of_windows(
     windows = WindowAggregateSpec(spec, _panes_of(assigner, "top_n"), allowed_lateness_ms, late_data_tag)
     factory = WindowAggregateOperatorFactory(windows)
     made = stream.transform(f"{type(assigner).__name__}TopN", factory, factory.output_type)
-    return made.set_description(f"WindowTopN({n}, {assigner}, {', '.join(keys.names)}, by {by})")
+    return made.described_as(f"WindowTopN({n}, {assigner}, {', '.join(keys.names)}, by {by})")
 
 
 def interval_joined(
@@ -211,7 +209,7 @@ def interval_joined(
     spec = ColumnIntervalJoinSpec(_sides(left, right, "columns", suffix), lower_ms, upper_ms, late_tags)
     factory = ColumnIntervalJoinOperatorFactory(spec)
     made = left.transform_two(right, "Interval Join", factory, factory.output_type)
-    return made.set_description(f"IntervalJoin({', '.join(spec.sides.keys[0])}, {lower_ms} ms to {upper_ms} ms)")
+    return made.described_as(f"IntervalJoin({', '.join(spec.sides.keys[0])}, {lower_ms} ms to {upper_ms} ms)")
 
 
 def window_joined(
@@ -234,7 +232,7 @@ def window_joined(
     united = alike[0].union(alike[1]).key_by_columns(*spec.key_columns)
     factory = WindowAggregateOperatorFactory(WindowAggregateSpec(spec, panes))
     made = united.transform("Window Join", factory, factory.output_type)
-    return made.set_description(f"WindowJoin({how}, {assigner}, {', '.join(spec.sides.keys[0])})")
+    return made.described_as(f"WindowJoin({how}, {assigner}, {', '.join(spec.sides.keys[0])})")
 
 
 def _sides(left: KeyedStream, right: KeyedStream, what: str, suffix: str) -> JoinSides:
@@ -268,5 +266,5 @@ def _locally_aggregated(
 ) -> KeyedStream:
     """The keyed stream of partial aggregates, made in the tasks that make the records."""
     partials = stream.origin.transform_here("LocalWindowAggregate", factory, factory.output_type)
-    partials.set_description(f"Local{description}")
+    partials.described_as(f"Local{description}")
     return partials.key_by_columns(*column_keys(stream, "aggregate_columns").names)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.common.typeinfo import TypeInformation
 from runtime.operators.broadcast_operators import BroadcastProcessOperatorFactory
+from runtime.operators.checkpointed_function import CheckpointedFunction
 from runtime.operators.co_operators import CoProcessOperatorFactory
 from runtime.operators.two_input_functions import (
     BroadcastProcessFunction,
@@ -81,7 +82,8 @@ class ConnectedStreams:
     def _add(self, name: str, func: Any, output_type: TypeInformation | None) -> DataStream:
         keys = (self.stream1.key_selector, self.stream2.key_selector) if self._is_keyed() else None
         factory = CoProcessOperatorFactory(func, output_type, keys)
-        return self.stream1.transform_two(self.stream2, name, factory, output_type, is_stateful=True)
+        is_stateful = self._is_keyed() or isinstance(func, CheckpointedFunction)
+        return self.stream1.transform_two(self.stream2, name, factory, output_type, is_stateful=is_stateful)
 
 
 class BroadcastConnectedStream:

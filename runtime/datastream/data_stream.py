@@ -38,6 +38,7 @@ from runtime.datastream.transformation import Port
 from runtime.datastream.windowed_stream import AllWindowedStream, WindowedStream
 from runtime.graph.partitioning import Partitioning
 from runtime.graph.stream_graph import ChainingStrategy, StreamNode
+from runtime.operators.checkpointed_function import CheckpointedFunction
 from runtime.operators.columnar.expressions import extension, selection
 from runtime.operators.functions import (
     FilterFunction,
@@ -93,7 +94,8 @@ class DataStream:
 
     def name(self, name: str) -> DataStream:
         """Name the operator, for plans, metrics and messages."""
-        self._node().name = name
+        node = self._node()
+        node.name, node.is_named = name, True
         return self
 
     def uid(self, uid: str) -> DataStream:
@@ -102,6 +104,7 @@ class DataStream:
         return self
 
     def set_description(self, description: str) -> DataStream:
+        """Say in plans what the operator does, in place of its name."""
         self._node().description = description
         return self
 
@@ -166,17 +169,20 @@ class DataStream:
 
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
         """One record from each."""
-        return self._transform("Map", MapOperatorFactory(func, output_type), output_type)
+        factory = MapOperatorFactory(func, output_type)
+        return self._transform("Map", factory, output_type, is_stateful=isinstance(func, CheckpointedFunction))
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
         """Any number of records from each: the function returns or yields them."""
-        return self._transform("FlatMap", FlatMapOperatorFactory(func, output_type), output_type)
+        factory = FlatMapOperatorFactory(func, output_type)
+        return self._transform("FlatMap", factory, output_type, is_stateful=isinstance(func, CheckpointedFunction))
 
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
         """Keep the records for which the function is true."""
-        return self._transform("Filter", FilterOperatorFactory(func, self._type_info), self._type_info)
+        factory = FilterOperatorFactory(func, self._type_info)
+        return self._transform("Filter", factory, self._type_info, is_stateful=isinstance(func, CheckpointedFunction))
 
     def project(self, *field_indexes: int) -> DataStream:
         """Some fields of each tuple, in the order given.
@@ -210,12 +216,14 @@ class DataStream:
         Raises:
             TypeError: `func` is no ProcessFunction.
         """
-        return self._transform("Process", ProcessOperatorFactory(func, output_type), output_type)
+        factory = ProcessOperatorFactory(func, output_type)
+        return self._transform("Process", factory, output_type, is_stateful=isinstance(func, CheckpointedFunction))
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         """Give the records event times, and the stream its watermarks."""
         factory = TimestampsAndWatermarksOperatorFactory(watermark_strategy, self._type_info)
-        return self._transform("Timestamps/Watermarks", factory, self._type_info, is_stateful=True)
+        # its watermark is no state: the next records make it anew
+        return self._transform("Timestamps/Watermarks", factory, self._type_info)
 
     def union(self, *streams: DataStream) -> DataStream:
         """This stream and others of the same type, mixed in no order.
@@ -440,6 +448,11 @@ class DataStream:
         """Add an operator with this stream as its input."""
         return self._transform(name, factory, output_type, is_stateful=is_stateful)
 
+    def described_as(self, description: str) -> DataStream:
+        """What plans say of the operator unless the user describes it."""
+        self._node().default_description = description
+        return self
+
     def is_made_here(self) -> bool:
         """Whether one operator's tasks have the records, not dealt out anew: another operator can be chained to it."""
         return len(self._ports) == 1 and self._ports[0].partitioning is None
@@ -506,7 +519,9 @@ class DataStream:
 
     def _sink(self, name: str, sink: Sink) -> DataStreamSink:
         factory = SinkOperatorFactory(sink, self._type_info)
-        node = self._env.add_operator(name, factory, None, [(0, self._ports)], is_sink=True, is_stateful=True)
+        node = self._env.add_operator(
+            name, factory, None, [(0, self._ports)], is_sink=True, is_stateful=sink.keeps_state()
+        )
         return DataStreamSink(node)
 
     if not TYPE_CHECKING:
@@ -522,7 +537,7 @@ class DataStreamSink:
         self._node = node
 
     def name(self, name: str) -> DataStreamSink:
-        self._node.name = name
+        self._node.name, self._node.is_named = name, True
         return self
 
     def uid(self, uid: str) -> DataStreamSink:
@@ -589,19 +604,19 @@ class KeyedStream(DataStream):
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
         """One record from each; a MapFunction may use keyed state."""
         factory = MapOperatorFactory(func, output_type, self.key_selector)
-        return self._transform("Map", factory, output_type, is_stateful=isinstance(func, MapFunction))
+        return self._transform("Map", factory, output_type, is_stateful=_may_keep_state(func, MapFunction))
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
         """Any number of records from each; a FlatMapFunction may use keyed state."""
         factory = FlatMapOperatorFactory(func, output_type, self.key_selector)
-        return self._transform("FlatMap", factory, output_type, is_stateful=isinstance(func, FlatMapFunction))
+        return self._transform("FlatMap", factory, output_type, is_stateful=_may_keep_state(func, FlatMapFunction))
 
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
         """Keep the records for which the function is true; a FilterFunction may use keyed state."""
         factory = FilterOperatorFactory(func, self._type_info, self.key_selector)
-        return self._transform("Filter", factory, self._type_info, is_stateful=isinstance(func, FilterFunction))
+        return self._transform("Filter", factory, self._type_info, is_stateful=_may_keep_state(func, FilterFunction))
 
     def process(
         self,
@@ -773,6 +788,11 @@ class KeyedStream(DataStream):
     def _reduced(self, name: str, function: Any) -> DataStream:
         factory = ReduceOperatorFactory(function, self.key_selector, self._type_info)
         return self._transform(name, factory, self._type_info, is_stateful=True)
+
+
+def _may_keep_state(func: Any, rich_function: type) -> bool:
+    """Whether a function on a keyed stream can use state: a plain callable has no runtime context to ask for it."""
+    return isinstance(func, (rich_function, CheckpointedFunction))
 
 
 def _check_positive(what: str, value: int) -> None:

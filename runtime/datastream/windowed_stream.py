@@ -239,7 +239,7 @@ class WindowedStream:
         stream = self._stream.transform_window(
             type(self._assigner).__name__, factory, output_type, parallelism=self._parallelism
         )
-        return stream.set_description(self._description(function, window_function))
+        return stream.described_as(self._description(function, window_function))
 
     def _description(self, function: Any, window_function: Any) -> str:
         """As PyFlink describes the operator in plans."""

@@ -139,7 +139,7 @@ class _Chainer:
             operator_id=operator_id_of(self._uids[node_id]),
             uid=self._uids[node_id],
             name=node.display_name,
-            description=node.description or node.display_name,
+            description=node.plan_text,
             factory=pickle_user_code(node.factory, node.display_name, "the operator"),
             output_type=node.output_type,
             key_type=self._key_type(node_id),

@@ -36,7 +36,7 @@ def _stream_node(graph: StreamGraph, node_id: int) -> dict[str, Any]:
         "id": node_id,
         "type": node.display_name,
         "pact": "Data Source" if node.is_source else "Data Sink" if node.is_sink else "Operator",
-        "contents": node.description or node.display_name,
+        "contents": node.plan_text,
         "parallelism": node.parallelism,
     }
     if not node.is_source:

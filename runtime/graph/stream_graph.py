@@ -37,6 +37,11 @@ class StreamNode:
     max_parallelism: int | None = None
     uid: str | None = None
     description: str | None = None
+    """The user's own words for plans; see `plan_text`."""
+    default_description: str | None = None
+    """What the operator does, in the words of the API that has added it."""
+    is_named: bool = False
+    """Whether the name is the user's own."""
     slot_sharing_group: str | None = None
     """None = inherited: the inputs' group if they agree, else "default"."""
     chaining_strategy: ChainingStrategy = ChainingStrategy.ALWAYS
@@ -50,6 +55,15 @@ class StreamNode:
         """The name that plans, tasks and errors show: "Source: x" and "Sink: x" at the ends, as Flink prints them."""
         prefix = "Source: " if self.is_source else "Sink: " if self.is_sink else ""
         return self.name if self.name.startswith(prefix) else prefix + self.name
+
+    @property
+    def plan_text(self) -> str:
+        """What plans show: the user's description, else what the operator does, under the name that the user gave."""
+        if self.description:
+            return self.description
+        if not self.default_description:
+            return self.display_name
+        return f"{self.display_name}: {self.default_description}" if self.is_named else self.default_description
 
 
 @dataclass(slots=True)

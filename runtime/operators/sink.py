@@ -150,6 +150,11 @@ class Sink(ABC):
             SinkError: the target cannot be written to; the message says what and where.
         """
 
+    def keeps_state(self) -> bool:
+        """Whether snapshots hold something of this sink, so that its operator needs a uid. A sink whose writers keep
+        nothing, and that has no committer, says no."""
+        return True
+
     def create_committer(self) -> Committer | None:
         """None if writing makes visible at once. Called after `create_writer`, in the same process."""
         return None

@@ -128,9 +128,9 @@ def test_window_operators_are_named_as_in_pyflink() -> None:
     stream = keyed.window(SESSIONS).trigger(PurgingTrigger.of(CountTrigger.of(2))).aggregate(Total(), Bounds())
     assert stream.get_name() == "EventTimeSessionWindows"
     node = stream._node()
-    assert node.description == "Window(EventTimeSessionWindows(4000), PurgingTrigger, Total, Bounds)"
+    assert node.plan_text == "Window(EventTimeSessionWindows(4000), PurgingTrigger, Total, Bounds)"
     over_all = keyed.window_all(GlobalWindows.create()).apply(All())
-    assert over_all._node().description == "AllWindow(GlobalWindows(), NeverTrigger, All)"
+    assert over_all._node().plan_text == "AllWindow(GlobalWindows(), NeverTrigger, All)"
 
 
 def test_what_cannot_work_is_refused_at_once() -> None:
