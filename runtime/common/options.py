@@ -391,7 +391,8 @@ CHECKPOINTS_AFTER_TASKS_FINISH: ConfigOption[bool] = (
     .with_deprecated_keys("execution.checkpointing.checkpoints-after-tasks-finish.enabled")
     .default_value(True)
 )
-"""Whether checkpoints go on when some tasks have reached the end of their input."""
+"""Whether checkpoints and savepoints go on when some tasks have reached the end of their input: their operators stay
+open until all tasks have."""
 
 RECOVERY_PATH: ConfigOption[str | None] = (
     ConfigOptions.key("execution.state-recovery.path")

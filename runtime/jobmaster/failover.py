@@ -54,7 +54,7 @@ def decide_restart(
         return RestartDecision(cause, now_ms, is_planned=True, graph=previous)
     if phase is Phase.COMMITTING and not checkpoints.may_commit_again:
         # what is committed is visible: running again would write it twice
-        note = "while output was being committed, some of which is visible; the job is not restarted"
+        note = "while output was being committed, some of which may be visible; the job is not restarted"
         return RestartDecision(_noting(cause, note), None)
     delay_ms = strategy.on_failure(now_ms)
     return RestartDecision(cause, None if delay_ms is None else now_ms + delay_ms)

@@ -198,7 +198,7 @@ class OperatorChain:
             self._finished += 1
         # before END: what a user's close() raises must still fail the task
         if not keep_open:
-            self._close(index for index, operator in enumerate(self.operators) if not operator.commits_at_the_end)
+            self.close_finished()
         self.broadcast(END_OF_INPUT)
         return True
 
@@ -243,6 +243,14 @@ class OperatorChain:
         """Tell every operator that a checkpoint was given up."""
         for operator in self.operators:
             operator.notify_checkpoint_aborted(checkpoint_id)
+
+    def close_finished(self) -> None:
+        """Close every operator that is still open and has nothing to commit.
+
+        Raises:
+            Exception: the first error of a close.
+        """
+        self._close(index for index, operator in enumerate(self.operators) if not operator.commits_at_the_end)
 
     def commit_finished(self) -> None:
         """Make visible what the operators hold back until the whole job has finished."""

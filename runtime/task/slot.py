@@ -72,6 +72,7 @@ from runtime.task.messages import (
     TaskStateChanged,
     TriggerCheckpoint,
 )
+from runtime.task.operator_chain import OperatorChain
 from runtime.task.processing_time import TimerQueue
 from runtime.task.task import Task
 from runtime.task.time_accounting import Activity
@@ -351,7 +352,7 @@ class Slot:
             self.configuration, f"{deploy.job_id[:8]}-{self.attempt}-{self.slot_id}", self.slot_id
         )
         settings = CheckpointSettings.from_configuration(self.configuration)
-        self.keeps_finished_open = settings.is_enabled and settings.after_tasks_finish
+        self.keeps_finished_open = settings.after_tasks_finish
         self.state_compression = "zstd" if self.configuration.get(options.SNAPSHOT_COMPRESSION) else "none"
         self._sources = list(deploy.coordinator_slots)
         try:
@@ -427,13 +428,15 @@ class Slot:
         self._not_made = []
 
     def _commit(self) -> None:
-        for task in self._tasks:
-            try:
-                task.chain.commit_finished()
-            except Exception as error:
-                info = describe_failure(error, task=task.task_id, task_name=task.name, slot=self.slot_id)
-                self._control.send(SlotFailed(self.slot_id, self.attempt, info))
-                return
+        # what a user's close() raises must fail the job before anything becomes visible
+        for step in (OperatorChain.close_finished, OperatorChain.commit_finished):
+            for task in self._tasks:
+                try:
+                    step(task.chain)
+                except Exception as error:
+                    info = describe_failure(error, task=task.task_id, task_name=task.name, slot=self.slot_id)
+                    self._control.send(SlotFailed(self.slot_id, self.attempt, info))
+                    return
         self._control.send(SlotCommitted(self.slot_id, self.attempt))
 
     def _finish_job(self) -> None:

@@ -526,9 +526,8 @@ class Task:
             if self.chain.is_open:
                 self.checkpoints.take_final(barrier)
             else:
-                self._decline(
-                    checkpoint_id, "it had finished, and its state was not kept: checkpointing is not enabled"
-                )
+                option = options.CHECKPOINTS_AFTER_TASKS_FINISH.key
+                self._decline(checkpoint_id, f"it had finished, and its state was not kept: {option} is off")
         elif self.state is not TaskState.RUNNING:
             if not self.state.is_terminal:
                 self._decline(checkpoint_id, "it is not running yet")

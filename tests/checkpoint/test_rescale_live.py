@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from runtime.common import Types
 from runtime.core.ids import VertexId
+from runtime.datastream import StreamExecutionEnvironment
 from runtime.jobmaster.driver import JobRequestError
+from runtime.jobmaster.events import AfterSavepoint
 from runtime.jobmaster.job_state import JobState
+from runtime.task.messages import TaskState
+from tests.checkpoint.counting_program import PAIR, Count, Numbers
 from tests.checkpoint.rescale_program import RULE_VALUES, Conduct, Everything, behave, run_to_the_end
 from tests.checkpoint.running_jobs import JobClock, RunningJob, options_of
 
@@ -137,3 +142,33 @@ def test_what_cannot_be_is_refused_and_the_job_runs_on(tmp_path: Path) -> None:
                     job.result(answer)
         assert job.driver.status().attempt == 0
         run_to_the_end(job, program)
+
+
+def test_a_job_without_checkpoints_whose_subtasks_have_finished_is_rescaled_and_stopped(tmp_path: Path) -> None:
+    numbers = Numbers(tmp_path)
+    options = {**options_of(tmp_path), **NO_COOLDOWN}
+    del options["execution.checkpointing.interval"]
+
+    def build(env: StreamExecutionEnvironment) -> None:
+        env.disable_operator_chaining()
+        counted = numbers.stream(env).map(lambda pair: pair, output_type=PAIR).uid("same")
+        numbers.deliver(counted.key_by(lambda pair: pair[0]).process(Count(Types.LONG())).uid("count"))
+
+    with RunningJob(build, JobClock(), 1, options) as job:
+        job.start()
+        for parallelism in (3, 2):
+            numbers.source.let_through(numbers.half // parallelism)
+            job.settle()
+            job.result(job.driver.rescale({v.vertex_id: parallelism for v in job.graph.vertices}))
+            # one split, so all but one of the source's subtasks have nothing to do
+            job.step_until(lambda: finished(job) == parallelism - 1, "subtasks without a split finish")  # noqa: B023
+        job.answer(job.driver.trigger_checkpoint())
+        job.answer(job.driver.trigger_savepoint())
+        job.answer(job.driver.trigger_savepoint(after=AfterSavepoint.SUSPEND))
+        assert (job.state, job.driver.status().exceptions) == (JobState.FINISHED, ())
+
+
+def finished(job: RunningJob) -> int:
+    """How many subtasks of sources have finished."""
+    tasks = [t for t in job.driver.status().tasks if "numbers" in t.name]
+    return sum(t.state is TaskState.FINISHED for t in tasks)

@@ -185,10 +185,14 @@ def test_a_job_without_checkpoints_can_be_stopped_with_a_savepoint(tmp_path: Pat
     finish(numbers, resumed(numbers, counting, location, clock))
 
 
-def test_a_job_without_checkpoints_does_not_keep_the_state_of_tasks_that_have_finished(tmp_path: Path) -> None:
+def test_the_state_of_tasks_that_have_finished_is_not_kept_where_nobody_wants_it(tmp_path: Path) -> None:
     numbers, clock = Numbers(tmp_path), JobClock()
+    options = {
+        "execution.checkpointing.interval": "0 ms",
+        "execution.checkpointing.checkpoints-after-tasks-finish": "false",
+    }
     # there is one split: the second subtask of the source has nothing to read
-    with begun(numbers, clock, 2, {"execution.checkpointing.interval": "0 ms"}) as job:
+    with begun(numbers, clock, 2, options) as job:
         with pytest.raises(JobRequestError, match="had finished, and its state was not kept"):
             job.result(job.driver.trigger_savepoint(after=AfterSavepoint.SUSPEND))
         finish(numbers, job)

@@ -12,7 +12,7 @@ import pytest
 from runtime.common import Types, WatermarkStrategy
 from runtime.connectors import BlackHoleSink, NumberSequenceSource
 from runtime.core.ids import SlotId
-from runtime.datastream import FlatMapFunction, StreamExecutionEnvironment
+from runtime.datastream import FlatMapFunction, MapFunction, StreamExecutionEnvironment
 from runtime.datastream.connectors.file_system import FileSource, StreamFormat
 from runtime.operators.sink import Committer, Sink, SinkError, SinkWriter, WriterContext
 from runtime.operators.sink_operator import SinkOperator
@@ -175,6 +175,28 @@ def test_a_failing_commit_is_told_instead_of_committed() -> None:
     [failed] = rig.link.all(SlotFailed)
     assert "cannot commit" in failed.failure.message
     assert failed.failure.task_name == "Source: numbers -> Sink: TwoPhaseSink (1/1)"
+    assert not rig.link.all(SlotCommitted)
+    rig.release()
+
+
+def test_what_close_raises_is_told_before_anything_is_committed() -> None:
+    class ClosesBadly(MapFunction):
+        def map(self, value: int) -> int:
+            return value
+
+        def close(self) -> None:
+            raise OSError("the connection was gone")
+
+    env = environment(1)
+    numbers = env.from_source(NumberSequenceSource(1, 5), WatermarkStrategy.no_watermarks(), "numbers")
+    numbers.map(ClosesBadly()).sink_to(TwoPhaseSink())
+    rig = SlotRig(env).start()
+    rig.run()
+    assert rig.states()[-1] is TaskState.FINISHED
+    rig.tell(CommitFinished())
+    [failed] = rig.link.all(SlotFailed)
+    assert "the connection was gone" in failed.failure.message
+    assert not any("committed" in told for told in STORY)
     assert not rig.link.all(SlotCommitted)
     rig.release()
 

@@ -22,6 +22,7 @@ from runtime.operators.sink import Committer, Sink, SinkWriter, WriterContext
 from runtime.operators.sink_operator import SinkOperator
 from runtime.task.messages import (
     AcknowledgeCheckpoint,
+    CommitFinished,
     CoordinatorsSnapshotted,
     DeclineCheckpoint,
     SlotFailed,
@@ -93,8 +94,8 @@ class _Committer(Committer):
         STORY.append(f"committed {sum(committables)}")
 
 
-def program(count: int = 100_000, interval: str = "1 h") -> StreamExecutionEnvironment:
-    env = environment(1, {"execution.checkpointing.interval": interval})
+def program(count: int = 100_000, interval: str = "1 h", **options: str) -> StreamExecutionEnvironment:
+    env = environment(1, {"execution.checkpointing.interval": interval, **options})
     numbers = env.from_source(NumberSequenceSource(1, count), WatermarkStrategy.no_watermarks(), "numbers")
     numbers.rebalance().map(Remembering(), Types.LONG()).uid("map").sink_to(HookedSink()).uid("out")
     return env
@@ -212,15 +213,20 @@ def test_a_commit_that_fails_behind_the_end_is_told_too(tmp_path: Path) -> None:
     rig.release()
 
 
-def test_operators_stay_open_behind_the_end_as_long_as_checkpoints_are_taken(tmp_path: Path) -> None:
-    rig = running(tmp_path, count=100)
+@pytest.mark.parametrize("interval", ["1 s", "0 ms"])
+def test_operators_stay_open_behind_the_end_until_all_tasks_have_ended(tmp_path: Path, interval: str) -> None:
+    rig = running(tmp_path, count=100, interval=interval)
     rig.step_until(rig.all_finished)
     assert "closed" not in STORY
+    rig.tell(CommitFinished())
+    assert STORY.count("closed") == 1
     rig.release()
     assert STORY.count("closed") == 1
 
-    STORY.clear()
-    rig = running(tmp_path, count=100, interval="0 ms")
+
+def test_operators_are_closed_at_their_end_where_no_snapshot_is_taken_behind_it(tmp_path: Path) -> None:
+    after = {"execution.checkpointing.checkpoints-after-tasks-finish": "false"}
+    rig = running(tmp_path, count=100, **after)
     rig.step_until(rig.all_finished)
     assert STORY.count("closed") == 1
     rig.release()

@@ -209,7 +209,7 @@ def test_the_end_of_the_input_runs_through_all_tasks() -> None:
     assert rig.states() == [TaskState.INITIALIZING] * 2 + [TaskState.RUNNING] * 2
     rig.run()
     assert rig.states()[4:] == [TaskState.FINISHED] * 2
-    assert SEEN[-1] == "closed"  # a user's function is closed before its task has finished
+    assert "closed" not in SEEN  # a snapshot may still need what the function holds
     work = rig.task(1).metrics()
     assert work["numRecordsIn"] == work["numRecordsOut"] == 1_000
     assert work["currentInputWatermark"] == MAX_WATERMARK
