@@ -10,12 +10,14 @@ import logging
 import queue
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
 from runtime.core.ids import Attempt, SlotId
+from runtime.jobmaster.status import ExceptionEntry
 
 logger = logging.getLogger(__name__)
 
@@ -110,6 +112,28 @@ class JobLogs:
     def __init__(self, writer: SlotLogWriter, directory: Path) -> None:
         self._writer = writer
         self._directory = directory
+        #: attempt and cause of the failures that are written
+        self._failures: set[tuple[Attempt, str]] = set()
+
+    def note_failures(self, entries: Iterable[ExceptionEntry], offset_ms: float) -> None:
+        """Write failures that are not written yet into the log of the slot that they were in, or of the first one.
+
+        Args:
+            entries: failures of the job, oldest first. What turns out to be the cause of one is written, too.
+            offset_ms: of the wall clock from the entries' monotonic one.
+        """
+        for entry in entries:
+            cause = entry.cause
+            known = (entry.attempt, cause.message)
+            if known in self._failures:
+                continue
+            self._failures.add(known)
+            at = datetime.fromtimestamp((entry.timestamp_ms + offset_ms) / 1000.0, UTC).astimezone()
+            text = f"{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03} ERROR job - attempt {entry.attempt} failed: "
+            text += "\n".join(filter(None, (cause.message, cause.traceback))) + "\n"
+            slot = SlotId(0) if cause.slot is None else cause.slot
+            path = self._directory / log_file_name(entry.attempt, slot, "log")
+            self._writer.put(path, text.encode(), lambda _: None)
 
     def deliver(self, slot: SlotId, attempt: Attempt, channel: str, payload: bytes, acknowledge: Acknowledge) -> None:
         suffix = SUFFIXES.get(channel)

@@ -90,6 +90,7 @@ class JobRunner:
         self.job = job
         self._graph = graph
         self._store = store
+        self._logs = logs
         self._checkpoints = checkpoints
         self._resources = resources
         self._clock = clock
@@ -209,6 +210,7 @@ class JobRunner:
         if job.state == "FAILED" and job.failure is None and entries:
             job.failure = {name: entries[0][name] for name in ("message", "stacktrace", "timestamp")}
         self._failures = snapshot.failures
+        self._logs.note_failures(snapshot.exceptions, self._wall_offset_ms())
         return before != (job.state, job.attempt, job.restarts, job.waiting_for, self._failures)
 
     @property

@@ -208,11 +208,19 @@ def rescale(client: RestClient, options: argparse.Namespace, terminal: Terminal)
     as a sink that is to write one file, keep it.
     """
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
-    vertices = client.live(job_id)["vertices"]
-    wanted = {vertex["id"]: options.parallelism for vertex in _chosen(vertices, options.vertex or [])}
+    chosen = _chosen(client.live(job_id)["vertices"], options.vertex or [])
+    wanted = {vertex["id"]: options.parallelism for vertex in chosen}
     _wait(client, job_id, client.rescale(job_id, wanted), terminal, "Rescaling the job")
+    changed = [
+        {"id": v["id"], "name": v["name"], "from": v["parallelism"], "to": options.parallelism}
+        for v in chosen
+        if v["parallelism"] != options.parallelism
+    ]
+    lines = [f"{change['name']}: {change['from']} → {change['to']}" for change in changed]
     terminal.result(
-        {"jobid": job_id, "parallelism": wanted}, f"Job {job_id} runs with parallelism {options.parallelism}"
+        {"jobid": job_id, "parallelism": wanted, "changed": changed},
+        f"Job {job_id} runs with its new parallelism" if changed else f"Job {job_id} has that parallelism already",
+        *lines,
     )
     return SUCCESS
 

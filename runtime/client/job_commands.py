@@ -13,6 +13,7 @@ from runtime.client.jobs import (
     SCHEDULED_STATES,
     TERMINAL_STATES,
     bytes_text,
+    cause_text,
     count_text,
     duration_text,
     failure_text,
@@ -32,7 +33,7 @@ def add_list(actions: Actions) -> None:
     parser = actions.add_parser(
         "list",
         help="list jobs",
-        description="List the jobs that have not ended, the newest first.",
+        description="List the jobs that have not ended, the newest first. TASKS are those that run or have finished.",
         example="tidemark list --all",
     )
     which = parser.add_mutually_exclusive_group()
@@ -102,7 +103,7 @@ def list_jobs(client: RestClient, options: argparse.Namespace, terminal: Termina
             job["state"],
             time_text(job["start-time"]),
             duration_text(job["duration"]),
-            f"{job['tasks'].get('running', 0)}/{job['tasks']['total']}",
+            f"{job['tasks'].get('running', 0) + job['tasks'].get('finished', 0)}/{job['tasks']['total']}",
         )
         for job in jobs
     ]
@@ -130,6 +131,8 @@ def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
         terminal.line(f"waiting: {document['waiting_for']}")
     if document["state"] == "FAILED":
         terminal.line(f"failed: {failure_text(document)}")
+    elif document.get("failure"):
+        terminal.line(f"{time_text(document['failure']['timestamp'])}  {cause_text(document)}")
     for line in _vertex_table(document["vertices"], terminal.columns):
         terminal.line(line)
     limit = find_bottleneck(document["vertices"])

@@ -107,7 +107,8 @@ def progress_text(document: dict[str, Any]) -> str:
     """How a job stands, in one line: state, duration, records of sources and sinks with their rates."""
     state = document["state"]
     if state not in TERMINAL_STATES and document.get("waiting_for"):
-        return f"{state}: {document['waiting_for']}"
+        parts = [f"{state}: {document['waiting_for']}"]
+        return ", ".join(parts + [restarts_text(document["restarts"])] * bool(document.get("restarts")))
     vertices = document.get("vertices", [])
     parts = [f"{state:<10} {duration_text(document['duration']):>8}"]
     for word, flag, metric in (("read", "is_source", "records_in"), ("written", "is_sink", "records_out")):
@@ -117,7 +118,43 @@ def progress_text(document: dict[str, Any]) -> str:
         parts.append(f"{word} {count_text(total):>11} ({count_text(rate):>7}/s)")
     if document.get("restarts"):
         parts.append(restarts_text(document["restarts"]))
+    parts.extend(filter(None, [next_attempt_text(document)]))
     return "   ".join(parts)
+
+
+def next_attempt_text(document: dict[str, Any]) -> str:
+    """When the next attempt is due, as "next attempt in 8 s"; "" if none waits for its time."""
+    due = document.get("next_attempt_at", -1)
+    return "" if due < 0 else f"next attempt in {max(0.0, due - document['now']) / 1000:.0f} s"
+
+
+def cause_text(document: dict[str, Any]) -> str:
+    """Why a job failed last and what comes of it, in one line; "" if it never has.
+
+    For example "attempt 2 failed: map (1/2): ValueError: bad; 2 restarts, next attempt in 8 s".
+    """
+    failure = document.get("failure")
+    if not failure:
+        return ""
+    task = f"{failure['task_name']}: " if failure["task_name"] else ""
+    message = " ".join(str(failure["message"]).split())
+    after = ", ".join(filter(None, [restarts_text(document["restarts"]), next_attempt_text(document)]))
+    return f"attempt {failure['attempt']} failed: {task}{message}; {after}"
+
+
+class FailureNews:
+    """Tells the newest failure of a job once."""
+
+    def __init__(self) -> None:
+        self._told = 0
+
+    def text(self, document: dict[str, Any]) -> str:
+        """The newest failure if it has not been told and the job goes on; else ""."""
+        failure = document.get("failure")
+        if not failure or failure["timestamp"] <= self._told or document["state"] in TERMINAL_STATES:
+            return ""
+        self._told = failure["timestamp"]
+        return cause_text(document)
 
 
 def failure_text(document: dict[str, Any]) -> str:

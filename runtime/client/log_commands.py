@@ -6,8 +6,8 @@ import argparse
 
 from runtime.client.arguments import Actions, non_negative, with_job
 from runtime.client.errors import ClientError
-from runtime.client.jobs import resolve_job
-from runtime.client.logs import LogChoice, LogFollower, follow_logs
+from runtime.client.jobs import FailureNews, resolve_job
+from runtime.client.logs import LogChoice, LogFollower, follow_logs, tell_failure
 from runtime.client.rest import RestClient
 from runtime.client.terminal import INTERRUPTED, SUCCESS, Terminal
 
@@ -49,6 +49,7 @@ def logs(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
             return SUCCESS
     except KeyboardInterrupt:
         return INTERRUPTED
+    tell_failure(client.live(job_id), FailureNews(), terminal)
     if not found:
         raise ClientError(f"job {job_id} has no such log files (yet)")
     follower.finish()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.client import watch
-from runtime.client.jobs import TERMINAL_STATES
+from runtime.client.jobs import TERMINAL_STATES, FailureNews
 from runtime.client.rest import RestClient, ServerUnreachableError
 from runtime.client.terminal import Terminal
 
@@ -144,6 +144,13 @@ def short_name(name: str) -> str:
     return name.rpartition("/")[2]
 
 
+def tell_failure(document: dict[str, Any], news: FailureNews, terminal: Terminal) -> None:
+    """Say on stderr why a job that goes on has failed, if that is news: its log may be in files of an older attempt."""
+    failed = news.text(document)
+    if failed:
+        terminal.complain(failed)
+
+
 def follow_logs(client: RestClient, job_id: str, follower: LogFollower, terminal: Terminal) -> None:
     """Print logs until the job has ended.
 
@@ -151,11 +158,14 @@ def follow_logs(client: RestClient, job_id: str, follower: LogFollower, terminal
         ServerUnreachableError: nothing answers for 30 s.
     """
     heard_s = terminal.monotonic()
+    news = FailureNews()
     while True:
         try:
             # asked for before the logs: what the job's last moments wrote must not be missed
-            ended = client.live(job_id)["state"] in TERMINAL_STATES
+            document = client.live(job_id)
+            ended = document["state"] in TERMINAL_STATES
             follower.print_new()
+            tell_failure(document, news, terminal)
         except ServerUnreachableError:
             if terminal.monotonic() - heard_s > watch.UNREACHABLE_S:
                 raise

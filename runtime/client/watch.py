@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runtime.client.errors import ClientError
-from runtime.client.jobs import TERMINAL_STATES, duration_text, failure_text, progress_text
+from runtime.client.jobs import TERMINAL_STATES, FailureNews, duration_text, failure_text, progress_text
 from runtime.client.rest import RestClient, ServerUnreachableError
 from runtime.client.terminal import FAILURE, SUCCESS, Terminal
 
@@ -24,6 +24,7 @@ def watch_job(client: RestClient, job_id: str, terminal: Terminal) -> str:
     is_tty = terminal.people.isatty()
     last_state, last_line_s = "", float("-inf")
     heard_s = terminal.monotonic()
+    news = FailureNews()
     while True:
         now_s = terminal.monotonic()
         try:
@@ -35,6 +36,9 @@ def watch_job(client: RestClient, job_id: str, terminal: Terminal) -> str:
             continue
         heard_s = now_s
         state: str = document["state"]
+        failed = news.text(document)
+        if failed:
+            terminal.line(failed)
         if is_tty:
             terminal.status(progress_text(document))
         elif state != last_state or now_s - last_line_s >= LINE_EVERY_S:

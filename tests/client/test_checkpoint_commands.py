@@ -125,6 +125,10 @@ def test_rescale_of_one_vertex(tidemark: Tidemark, cluster: FakeCluster, capsys:
     cluster.operations = [done(location=None)]
     assert tidemark("rescale", JOB_ID, "4", "--vertex", "vertex b") == 0
     assert list(asked(cluster, "PUT")[1]) == ["b" * 32]
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        f"Job {JOB_ID} runs with its new parallelism",
+        "vertex b: 2 → 4",
+    ]
     assert tidemark("rescale", JOB_ID, "4", "--vertex", "vertex") == 1
     assert "names 2 of the job's vertices, which are 'vertex a', 'vertex b'" in capsys.readouterr().err
 

@@ -76,6 +76,40 @@ def test_run_tells_what_the_program_is_warned_of(
     assert "Job has been submitted" in shown.out
 
 
+def test_run_says_why_the_job_is_restarted(
+    tidemark: Tidemark, cluster: FakeCluster, program: str, capsys: Captured
+) -> None:
+    failure = {"timestamp": 2, "name": "ValueError", "message": "boom", "task_name": "map (1/2)", "attempt": 0}
+    fails = {"failure": failure, "now": 1_000}
+    cluster.documents = [
+        document("RESTARTING", next_attempt_at=3_000, **fails),
+        document("RUNNING", restarts=1, **fails),
+        document("FINISHED", restarts=1, **fails),
+    ]
+    assert tidemark("run", program) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == "attempt 0 failed: map (1/2): boom; 0 restarts, next attempt in 2 s"
+    assert sum("boom" in line for line in lines) == 1
+
+
+def test_info_and_logs_say_why_a_job_failed_last(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    failure = {"timestamp": 2, "name": "ValueError", "message": "boom", "task_name": "map (1/2)", "attempt": 3}
+    cluster.documents = [document("RESTARTING", failure=failure, restarts=4, next_attempt_at=61_000, now=1_000)]
+    cluster.logs = {"attempt-3/slot-0.out": "printed\n"}
+    cause = "attempt 3 failed: map (1/2): boom; 4 restarts, next attempt in 60 s"
+    assert tidemark("info", JOB_ID) == 0
+    assert f"  {cause}" in capsys.readouterr().out
+    assert tidemark("logs", JOB_ID) == 0
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("printed\n", f"tidemark: {cause}\n")
+
+
+def test_a_finished_job_has_all_its_tasks(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    cluster.jobs = [overview(state="FINISHED") | {"tasks": {"total": 2, "running": 0, "finished": 2}}]
+    assert tidemark("list", "-a") == 0
+    assert capsys.readouterr().out.splitlines()[1].endswith("2/2")
+
+
 def test_run_fails_when_the_job_does(tidemark: Tidemark, cluster: FakeCluster, program: str, capsys: Captured) -> None:
     failure = {"timestamp": 2, "message": "boom\n  at line 3", "task_name": "map (1/2)"}
     cluster.documents = [document("FAILED", exceptions=[{"timestamp": 1, "message": "older"}, failure])]

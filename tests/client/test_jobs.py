@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from runtime.client.jobs import (
+    FailureNews,
     JobNotFoundError,
     absolute_location,
     bytes_text,
+    cause_text,
     count_text,
     duration_text,
     failure_text,
@@ -52,6 +54,27 @@ def test_progress_says_what_a_job_waits_for_and_how_often_it_was_restarted() -> 
     assert progress_text(document("CREATED", waiting_for="needs 4 slots")) == "CREATED: needs 4 slots"
     assert progress_text(document(restarts=2)).endswith("2 restarts")
     assert progress_text(document("FINISHED", waiting_for="a jobmanager")).startswith("FINISHED")
+
+
+FAILURE = {"timestamp": 7, "name": "ValueError", "message": "bad\n record", "task_name": "map (1/2)", "attempt": 1}
+
+
+def test_a_restarting_job_says_why_how_often_and_when_it_goes_on() -> None:
+    waits = document("RESTARTING", failure=FAILURE, restarts=1, next_attempt_at=9_000, now=1_000)
+    assert cause_text(waits) == "attempt 1 failed: map (1/2): bad record; 1 restart, next attempt in 8 s"
+    assert progress_text(waits).endswith("1 restart   next attempt in 8 s")
+    lacks_slots = document("RESTARTING", failure=FAILURE, restarts=1, next_attempt_at=-1, waiting_for="needs 2 slots")
+    assert progress_text(lacks_slots) == "RESTARTING: needs 2 slots, 1 restart"
+    assert cause_text(document()) == ""
+
+
+def test_a_failure_is_news_once() -> None:
+    news = FailureNews()
+    again = document("RESTARTING", failure=FAILURE | {"timestamp": 8, "attempt": 2}, restarts=2)
+    told = [news.text(d) for d in (document(), document("RESTARTING", failure=FAILURE), document(failure=FAILURE))]
+    assert told == ["", "attempt 1 failed: map (1/2): bad record; 0 restarts", ""]
+    assert news.text(again).startswith("attempt 2 failed")
+    assert FailureNews().text(document("FAILED", failure=FAILURE)) == ""
 
 
 def test_numbers_read_well() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from backend.cluster.job_logs import JobLogs, SlotLogWriter
 from runtime.core.ids import Attempt, SlotId
+from runtime.jobmaster.status import ExceptionEntry
+from runtime.task.messages import FailureInfo
 
 
 def deliver(logs: JobLogs, channel: str, text: str, slot: int = 0, attempt: int = 0) -> int:
@@ -32,6 +34,22 @@ def test_stdout_and_log_of_each_slot_and_attempt_have_a_file_of_their_own(tmp_pa
     writer.close()
     assert (tmp_path / "attempt-0/slot-0.out").read_text() == "one\ntwo\n"
     assert (tmp_path / "attempt-2/slot-1.log").read_text() == "warned\n"
+
+
+def test_failures_stand_in_the_log_of_their_slot_once(tmp_path: Path) -> None:
+    writer = SlotLogWriter()
+    logs = JobLogs(writer, tmp_path)
+    bad = FailureInfo("task map (1/2): ValueError: bad", "Traceback\nValueError: bad", slot=SlotId(1))
+    first = ExceptionEntry(Attempt(0), 250.0, bad, ())
+    symptom = ExceptionEntry(Attempt(3), 900.0, FailureInfo("connection broken"), ())
+    logs.note_failures([first], 1_000_000.0)
+    logs.note_failures([first, symptom], 1_000_000.0)
+    logs.close()
+    writer.close()
+    [line, *trace] = (tmp_path / "attempt-0/slot-1.log").read_text().splitlines()
+    assert line.endswith(",250 ERROR job - attempt 0 failed: task map (1/2): ValueError: bad")
+    assert trace == ["Traceback", "ValueError: bad"]
+    assert "attempt 3 failed: connection broken" in (tmp_path / "attempt-3/slot-0.log").read_text()
 
 
 def test_a_file_over_its_cap_is_moved_aside_once(tmp_path: Path) -> None:

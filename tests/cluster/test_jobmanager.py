@@ -135,7 +135,7 @@ def test_metrics_lie_beside_the_document_and_expire(lead: Any) -> None:
     assert ACCUMULATORS not in services.job_document(job.id)
 
 
-def test_a_taskmanager_that_ends_takes_the_attempt_with_it(lead: Any) -> None:
+def test_a_taskmanager_that_ends_takes_the_attempt_with_it(lead: Any, home: Path) -> None:
     manager, job = lead(), submit(2)
     heartbeat(2)
     turn(manager, job)
@@ -149,6 +149,8 @@ def test_a_taskmanager_that_ends_takes_the_attempt_with_it(lead: Any) -> None:
     assert "the JVM ended with -9" in row.failure["message"]
     assert TaskManager.objects.get().state == TaskManager.State.GONE
     assert row.exceptions.get().attempt == 0
+    log = home / "logs" / "jobs" / job.id / "attempt-0" / "slot-0.log"
+    wait_until(lambda: log.exists() and "the JVM ended with -9" in log.read_text(), 5, "the cause in the job's log")
 
 
 def test_a_new_leader_fails_a_job_without_restart_strategy(lead: Any) -> None:
