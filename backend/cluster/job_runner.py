@@ -104,7 +104,7 @@ class JobRunner:
         self._has_run = "RUNNING" in job.state_times
         #: from the machine's monotonic times to the wall clock's
         self._offset_ms = clock.now_ms() - clock.monotonic_ms()
-        self._locations: dict[Attempt, dict[SlotId, str]] = {}
+        self._places: dict[Attempt, dict[SlotId, Placement]] = {}
         #: of this leader, as last observed
         self._failures = 0
         self._begun = False
@@ -273,10 +273,10 @@ class JobRunner:
     # --- small things -------------------------------------------------------------------------------------------------
 
     def _exceptions(self, snapshot: JobStatusSnapshot) -> list[Document]:
-        self._note_locations(snapshot)
+        self._note_places(snapshot)
         offset_ms = self._wall_offset_ms()
         return [
-            exception_document(e, round(e.timestamp_ms + offset_ms), self._locations.get(e.attempt, {}))
+            exception_document(e, round(e.timestamp_ms + offset_ms), self._places.get(e.attempt, {}))
             for e in reversed(snapshot.exceptions)
         ]
 
@@ -323,12 +323,15 @@ class JobRunner:
         where = self._provider.placements()
         return {s.slot: Placement(where.get(s.slot, ""), s.host, s.pid) for s in snapshot.slots}
 
-    def _note_locations(self, snapshot: JobStatusSnapshot) -> None:
+    def _note_places(self, snapshot: JobStatusSnapshot) -> None:
         """Remember where the slots of each attempt ran: a failure is shown long after they are gone."""
         attempts = {task.slot: task.attempt for task in snapshot.tasks}
+        places = self._placements(snapshot)
         for slot in snapshot.slots:
             if slot.pid is not None:
-                known = self._locations.setdefault(attempts.get(slot.slot, snapshot.attempt), {})
-                known[slot.slot] = f"{slot.host}:{slot.pid}"
-        for attempt in sorted(self._locations)[:-20]:
-            del self._locations[attempt]
+                known = self._places.setdefault(attempts.get(slot.slot, snapshot.attempt), {})
+                # a slot that is given back has no TaskManager any more
+                if slot.slot not in known or places[slot.slot].taskmanager:
+                    known[slot.slot] = places[slot.slot]
+        for attempt in sorted(self._places)[:-20]:
+            del self._places[attempt]

@@ -112,7 +112,17 @@ class JobStore:
 
     def known_exceptions(self, job: Job) -> list[dict[str, Any]]:
         """Failures of earlier attempts, newest first."""
-        names = ("timestamp", "name", "message", "stacktrace", "task_name", "location", "attempt", "suppressed")
+        names = (
+            "timestamp",
+            "name",
+            "message",
+            "stacktrace",
+            "task_name",
+            "location",
+            "taskmanager",
+            "attempt",
+            "suppressed",
+        )
         rows = job.exceptions.order_by("-timestamp").values(*names)[:KEPT_EXCEPTIONS]
         return [dict(row) for row in rows]
 

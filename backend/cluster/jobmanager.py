@@ -319,6 +319,7 @@ class JobManager:
             "stacktrace": message,
             "task_name": "",
             "location": "",
+            "taskmanager": "",
             "attempt": job.attempt,
             "suppressed": [],
         }

@@ -248,16 +248,24 @@ def vertex_metrics(subtasks: Sequence[Document], now: int) -> Document:
     return metrics | _watermark(min(int(special.get(w, w)) for w in watermarks), now)
 
 
-def exception_document(entry: ExceptionEntry, timestamp: int, locations: Mapping[SlotId, str]) -> Document:
-    """A failure as the page and REST show it."""
+def exception_document(entry: ExceptionEntry, timestamp: int, places: Mapping[SlotId, Placement]) -> Document:
+    """A failure as the page and REST show it.
+
+    Args:
+        entry: the failure.
+        timestamp: epoch ms.
+        places: where the slots of its attempt ran.
+    """
     cause = entry.cause
+    place = None if cause.slot is None else places.get(cause.slot)
     return {
         "timestamp": timestamp,
         "name": error_name(cause),
         "message": _by_file_name(cause.message),
         "stacktrace": _by_file_name(cause.traceback or cause.message),
         "task_name": cause.task_name,
-        "location": "" if cause.slot is None else locations.get(cause.slot, ""),
+        "location": "" if place is None else f"{place.host}:{place.pid}",
+        "taskmanager": "" if place is None else place.taskmanager,
         "attempt": entry.attempt,
         "suppressed": [
             {"name": error_name(other), "message": _by_file_name(other.message), "task_name": other.task_name}

@@ -101,6 +101,9 @@ class JobException(models.Model):
     stacktrace = models.TextField(default="")
     task_name = models.TextField(default="")
     location = models.TextField(default="")
+    """host:pid of the slot's process."""
+    taskmanager = models.CharField(max_length=255, default="")
+    """Id of the one that offered the slot; "" if it is not known."""
     attempt = models.IntegerField()
     suppressed = models.JSONField(default=list)
     """[{"name", "message", "task_name"}]."""

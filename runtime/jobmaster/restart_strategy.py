@@ -131,10 +131,7 @@ def create_restart_strategy(configuration: Configuration, random: Callable[[], f
     Raises:
         ConfigurationError: unknown type, or a value that cannot be read.
     """
-    kind = configuration.get(options.RESTART_STRATEGY)
-    if kind is None:
-        kind = "exponential-delay" if CheckpointSettings.from_configuration(configuration).is_enabled else "none"
-    match kind.replace("-", ""):
+    match _kind(configuration):
         case "fixeddelay":
             return FixedDelay(
                 configuration.get(options.RESTART_FIXED_DELAY_ATTEMPTS),
@@ -158,3 +155,60 @@ def create_restart_strategy(configuration: Configuration, random: Callable[[], f
             )
         case _:
             return NoRestart()
+
+
+def describe_restart_strategy(configuration: Configuration) -> str:
+    """Return what `create_restart_strategy` makes of a configuration, in a sentence.
+
+    Raises:
+        ConfigurationError: unknown type, or a value that cannot be read.
+
+    Source: Flink, RestartStrategyDescriptionUtils.
+    """
+    match _kind(configuration):
+        case "fixeddelay":
+            delay = _java_duration(configuration.get(options.RESTART_FIXED_DELAY).to_millis())
+            attempts = configuration.get(options.RESTART_FIXED_DELAY_ATTEMPTS)
+            return f"Restart with fixed delay ({delay}). #{attempts} restart attempts."
+        case "exponentialdelay":
+            initial, largest, reset = (
+                _java_duration(configuration.get(option).to_millis())
+                for option in (
+                    options.RESTART_EXPONENTIAL_INITIAL_BACKOFF,
+                    options.RESTART_EXPONENTIAL_MAX_BACKOFF,
+                    options.RESTART_EXPONENTIAL_RESET_THRESHOLD,
+                )
+            )
+            multiplier = configuration.get(options.RESTART_EXPONENTIAL_MULTIPLIER)
+            jitter = configuration.get(options.RESTART_EXPONENTIAL_JITTER)
+            return (
+                f"Restart with exponential delay: starting at {initial}, increasing by {multiplier:f}, "
+                f"with maximum {largest}. Delay resets after {reset} with jitter {jitter:f}"
+            )
+        case "failurerate":
+            most = configuration.get(options.RESTART_FAILURE_RATE_MAX)
+            interval = _java_duration(configuration.get(options.RESTART_FAILURE_RATE_INTERVAL).to_millis())
+            delay = _java_duration(configuration.get(options.RESTART_FAILURE_RATE_DELAY).to_millis())
+            return (
+                f"Failure rate restart with maximum of {most} failures within interval {interval} "
+                f"and fixed delay {delay}."
+            )
+        case _:
+            return "Restart deactivated."
+
+
+def _kind(configuration: Configuration) -> str:
+    """The type that applies, without its hyphens."""
+    kind = configuration.get(options.RESTART_STRATEGY)
+    if kind is None:
+        kind = "exponential-delay" if CheckpointSettings.from_configuration(configuration).is_enabled else "none"
+    return kind.replace("-", "")
+
+
+def _java_duration(ms: int) -> str:
+    """As Java's Duration prints itself."""
+    hours, rest = divmod(ms, 3_600_000)
+    minutes, rest = divmod(rest, 60_000)
+    seconds = f"{rest / 1000:.3f}".rstrip("0").rstrip(".")
+    parts = [(f"{hours}H", hours), (f"{minutes}M", minutes), (f"{seconds}S", rest)]
+    return "PT" + ("".join(text for text, value in parts if value) or "0S")

@@ -159,10 +159,14 @@ def test_a_region_whose_process_dies_is_restarted_alone(stack: Stack, tmp_path: 
     wait_until(lambda: is_running(stack, "two regions"), 60, "both regions run")
     left, right = sorted(name for name in subtasks())
     before = subtasks()
+    [taskmanager] = {s["taskmanager"] for v in stack.client.live(job)["vertices"] for s in v["subtasks"]}
     os.kill(before[right][1], signal.SIGKILL)
     wait_until(lambda: subtasks()[right][0] == 1 and is_running(stack, "two regions"), 30, "one region runs again")
     assert subtasks()[left] == before[left]
-    assert stack.client.live(job)["attempt"] == 1
+    document = stack.client.live(job)
+    assert document["attempt"] == 1
+    failure = document["exceptions"][0]
+    assert failure["location"].endswith(f":{before[right][1]}") and failure["taskmanager"] == taskmanager
     stack.client.cancel(job)
     wait_until(lambda: stack.client.live(job)["state"] == "CANCELED", 10, "the job's end")
 

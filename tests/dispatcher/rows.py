@@ -122,7 +122,8 @@ def failure_of(job: Job, attempt: int, message: str = "year is missing") -> JobE
         message=message,
         stacktrace=f"Traceback (most recent call last):\nValueError: {message}",
         task_name="window: count -> sink (1/2)",
-        location="localhost",
+        location="localhost:4712",
+        taskmanager=TASKMANAGER,
         attempt=attempt,
         suppressed=[{"name": "SlotLost", "message": "slot 1 was lost", "task_name": "Source: flights (2/2)"}],
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ from backend.accounts.services import create_token
 from backend.cluster.models import Job, Operation, TaskManager
 from tests.accounts.cast import PASSWORD, client_of
 from tests.dispatcher import rows
+
+DATA = Path(__file__).parent / "data"
 
 
 def test_overview_counts_jobs_and_slots(api: APIClient, job: Job, taskmanager: TaskManager) -> None:
@@ -62,8 +66,17 @@ def test_status_plan_and_configuration(api: APIClient, job: Job) -> None:
     plan = api.get(f"/v1/jobs/{job.id}/plan").json()["plan"]
     assert (plan["jid"], len(plan["nodes"])) == (job.id, 2)
     config = api.get(f"/v1/jobs/{job.id}/config").json()["execution-config"]
-    assert (config["job-parallelism"], config["restart-strategy"]) == (2, "none")
+    assert (config["job-parallelism"], config["restart-strategy"]) == (2, "Restart deactivated.")
     assert config["user-config"]["parallelism.default"] == "2"
+
+
+def test_the_restart_strategy_is_the_one_that_applies(api: APIClient, job: Job) -> None:
+    Job.objects.update(configuration={"execution.checkpointing.interval": "10 s"})
+    config = api.get(f"/v1/jobs/{job.id}/config").json()["execution-config"]
+    assert config["restart-strategy"].startswith("Restart with exponential delay")
+    Job.objects.update(configuration={"restart-strategy.type": "of an earlier release"})
+    config = api.get(f"/v1/jobs/{job.id}/config").json()["execution-config"]
+    assert "restart-strategy.type" in config["restart-strategy"]
 
 
 def test_secrets_of_a_configuration_are_hidden(api: APIClient, job: Job) -> None:
@@ -84,17 +97,47 @@ def test_exceptions_come_newest_first_and_say_what_else_broke(api: APIClient, jo
     assert api.get(f"/v1/jobs/{job.id}/exceptions").json()["exceptionHistory"]["truncated"] is False
 
 
+def test_an_exception_names_a_taskmanager_that_can_be_asked_for(
+    api: APIClient, job: Job, taskmanager: TaskManager
+) -> None:
+    rows.failure_of(job, 0)
+    [entry] = api.get(f"/v1/jobs/{job.id}/exceptions").json()["exceptionHistory"]["entries"]
+    assert (entry["taskManagerId"], entry["endpoint"]) == (taskmanager.id, "localhost:4712")
+    assert api.get(f"/v1/taskmanagers/{entry['taskManagerId']}").status_code == 200
+
+
 @pytest.mark.parametrize(
     ("state", "status"), [("FINISHED", "SUCCEEDED"), ("CANCELED", "CANCELED"), ("FAILED", "FAILED")]
 )
 def test_the_result_of_a_job_that_ended(api: APIClient, state: str, status: str) -> None:
     job = rows.ended_job(state)
+    if state == "FAILED":
+        rows.failure_of(job, 0, "no year")
     answer = api.get(f"/v1/jobs/{job.id}/execution-result").json()
     assert answer["status"]["id"] == "COMPLETED"
     result = answer["job-execution-result"]
     assert (result["id"], result["application-status"]) == (job.id, status)
     assert result["net-runtime"] >= 0
-    assert result.get("failure-cause", {}).get("class") == ("ValueError" if state == "FAILED" else None)
+    assert ("failure-cause" in result) == (state == "FAILED")
+
+
+def test_the_cause_of_a_failed_job_is_one_that_java_clients_can_read(api: APIClient) -> None:
+    job = rows.ended_job("FAILED")
+    message = "window failed: 12:30 is no time of the year 2013"
+    Job.objects.update(failure={"message": message, "stacktrace": "Traceback …\nValueError: no year", "timestamp": 1})
+    path = f"/v1/jobs/{job.id}/execution-result"
+    cause = api.get(path).json()["job-execution-result"]["failure-cause"]
+    # no class is known: the text up to a colon is none
+    assert (cause["class"], cause["message"]) == ("tidemark.JobFailed", message)
+    rows.failure_of(job, 0, "no year")
+    cause = api.get(path).json()["job-execution-result"]["failure-cause"]
+    assert cause["class"] == "ValueError" and cause["stack-trace"].endswith("ValueError: no year")
+    serialized = b64decode(cause["serialized-throwable"])
+    # class descriptions, byte for byte as Flink 2.3 writes them
+    assert serialized.startswith((DATA / "serialized_throwable_head.bin").read_bytes())
+    for text in (f"ValueError: {message}", cause["stack-trace"], "ValueError"):
+        data = text.encode()
+        assert b"t" + len(data).to_bytes(2, "big") + data in serialized
 
 
 def test_job_metrics_are_texts(api: APIClient, job: Job) -> None:

@@ -46,9 +46,12 @@ def test_a_failed_savepoint_says_why_to_java_clients_too(api: APIClient, job: Jo
 
 
 def test_a_throwable_takes_every_message() -> None:
-    serialized = b64decode(throwable("ü\0\U0001f6eb" + "é" * 100_000)["serialized-throwable"])
-    assert "ü??éé".encode() in serialized
-    assert len(serialized) < 1 << 16
+    serialized = b64decode(throwable("ü\0\U0001f6eb" + "é" * 200_000)["serialized-throwable"])
+    # the form of Java: NUL in two bytes, what lies outside of the basic plane as two surrogates
+    assert "ü".encode() + b"\xc0\x80\xed\xa0\xbd\xed\xbb\xab" + "éé".encode() in serialized
+    # a length of eight bytes where two are not enough
+    assert b"|\0\0\0\0\0\x03" in serialized
+    assert len(serialized) < 1 << 19
 
 
 def test_one_trigger_id_is_one_savepoint(api: APIClient, job: Job) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,11 +15,13 @@ import pytest
 
 from runtime.client.rest import RequestRefusedError, RestClient
 from runtime.client.server import Server
-from tests.dispatcher.web_server import running_web
+from tests.dispatcher.web_server import WebProcess, running_web
 
 # children are whole Pythons with the engine in them, two at a time
 pytestmark = pytest.mark.timeout(290)
 
+FLINK_LIB = os.environ.get("FLINK_LIB")
+PROBE = Path(__file__).parent / "data" / "JobResultProbe.java"
 PROGRAM = """
 import time
 from runtime.datastream import StreamExecutionEnvironment
@@ -30,9 +34,14 @@ env.execute("program {number}")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebProcess]:
     with running_web(tmp_path_factory.mktemp("home")) as serving:
         yield serving
+
+
+@pytest.fixture
+def server(web: WebProcess) -> Server:
+    return web.server
 
 
 def test_twenty_programs_that_are_submitted_at_once_are_all_accepted(server: Server, tmp_path: Path) -> None:
@@ -68,3 +77,24 @@ def test_flinks_own_run_is_told_how_programs_are_submitted(server: Server) -> No
     finally:
         connection.close()
     assert answer.status == 405 and "tidemark run" in error
+
+
+FAILED_JOB = """
+import django
+django.setup()
+from tests.dispatcher import rows
+job = rows.ended_job("FAILED")
+rows.failure_of(job, 0, "no year")
+print(job.id)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(FLINK_LIB is None, reason="FLINK_LIB names no directory with the jars of Flink 2.3")
+def test_flinks_own_client_learns_why_a_job_failed(server: Server, web: WebProcess) -> None:
+    job_id = web.run_python(FAILED_JOB).strip()
+    address = urlsplit(server.url)
+    command = ("java", "-cp", f"{FLINK_LIB}/*", str(PROBE), str(address.hostname), str(address.port), job_id)
+    headers = {"FLINK_REST_CLIENT_HEADERS": f"Authorization:Bearer {server.token}"}
+    told = subprocess.run(command, env=os.environ | headers, capture_output=True, text=True, timeout=120, check=False)
+    assert told.stdout.splitlines()[:3] == ["FAILED", "ValueError", "ValueError: no year"], told.stderr

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from backend.supervisor.checks import free_port
@@ -19,8 +20,23 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 TOKEN = "a-token-of-the-tests"
 
 
+@dataclass(frozen=True)
+class WebProcess:
+    """One that serves."""
+
+    server: Server
+    environment: dict[str, str]
+
+    def run_python(self, code: str) -> str:
+        """What code prints that runs beside it, on its database."""
+        command = (sys.executable, "-c", code)
+        return subprocess.run(
+            command, cwd=ROOT, env=self.environment, check=True, stdout=subprocess.PIPE, text=True, timeout=60
+        ).stdout
+
+
 @contextmanager
-def running_web(home: Path) -> Iterator[Server]:
+def running_web(home: Path) -> Iterator[WebProcess]:
     """Serves with a database of its own until the block ends."""
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"} | {
@@ -38,7 +54,7 @@ def running_web(home: Path) -> Iterator[Server]:
             server = Server(f"http://127.0.0.1:{port}", TOKEN)
             wait_until(lambda: process.poll() is not None or _answers(server), 90, "the web process answers")
             assert process.poll() is None, (home / "web.log").read_text()
-            yield server
+            yield WebProcess(server, environment)
         finally:
             process.kill()
             process.wait()

@@ -15,6 +15,7 @@ from runtime.jobmaster.restart_strategy import (
     NoRestart,
     RestartStrategy,
     create_restart_strategy,
+    describe_restart_strategy,
 )
 
 
@@ -90,3 +91,29 @@ def test_the_machines_options_come_from_the_jobs_configuration() -> None:
     assert options == JobMasterOptions(300_000, 100, 1_000, 60_000)
     with pytest.raises(ConfigurationError, match=r"heartbeat\.timeout"):
         JobMasterOptions.from_configuration(Configuration.from_dict({"heartbeat.timeout": "1 s"}))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"restart-strategy.type": "off"}, "Restart deactivated."),
+        ({"restart-strategy.type": "fixed-delay"}, "Restart with fixed delay (PT1S). #1 restart attempts."),
+        (
+            {"restart-strategy.type": "exponential-delay"},
+            "Restart with exponential delay: starting at PT1S, increasing by 1.500000, with maximum PT1M. "
+            "Delay resets after PT1H with jitter 0.100000",
+        ),
+        (
+            {"restart-strategy.type": "failure-rate", "restart-strategy.failure-rate.delay": "90500 ms"},
+            "Failure rate restart with maximum of 1 failures within interval PT1M and fixed delay PT1M30.5S.",
+        ),
+        ({}, "Restart deactivated."),
+    ],
+)
+def test_strategies_are_described_in_flinks_words(options: dict[str, str], sentence: str) -> None:
+    assert describe_restart_strategy(Configuration.from_dict(options)) == sentence
+
+
+def test_the_default_of_a_job_with_checkpoints_is_described_as_what_it_is() -> None:
+    configuration = Configuration.from_dict({"execution.checkpointing.interval": "1 s"})
+    assert describe_restart_strategy(configuration).startswith("Restart with exponential delay: starting at PT1S")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -27,6 +29,9 @@ from backend.dispatcher.shapes import accumulators
 from backend.dispatcher.shapes import jobs as shapes
 from backend.dispatcher.shapes.metrics import aggregated, job_metrics, listed
 from backend.dispatcher.uploads import NO_JOB_GRAPHS
+from runtime.common.config_options import ConfigurationError
+from runtime.common.configuration import Configuration
+from runtime.jobmaster.restart_strategy import describe_restart_strategy
 
 MAX_OVERVIEW_JOBS = 1000
 """Jobs in an overview, newest first: each costs its live document."""
@@ -104,7 +109,8 @@ class JobPlanView(JobView):
 
 class JobConfigView(JobView):
     def get(self, request: Request, job_id: str) -> Response:
-        return Response(shapes.job_config(self.facts, redacted(self.job.configuration)))
+        configuration = self.job.configuration
+        return Response(shapes.job_config(self.facts, redacted(configuration), _restart_strategy(configuration)))
 
 
 class JobExceptionsView(JobView):
@@ -124,7 +130,8 @@ class JobMetricsView(JobView):
 
 class JobResultView(JobView):
     def get(self, request: Request, job_id: str) -> Response:
-        return Response(shapes.execution_result(self.facts, self.job.failure))
+        newest = services.list_exceptions(self.job).values_list("name", flat=True).first()
+        return Response(shapes.execution_result(self.facts, self.job.failure, newest))
 
 
 class JobAccumulatorsView(JobView):
@@ -190,6 +197,14 @@ def _failure(row: JobException) -> shapes.Failure:
         stacktrace=row.stacktrace,
         task_name=row.task_name,
         location=row.location,
-        taskmanager=row.location,
+        taskmanager=row.taskmanager,
         suppressed=row.suppressed,
     )
+
+
+def _restart_strategy(configuration: Mapping[str, str]) -> str:
+    try:
+        return describe_restart_strategy(Configuration.from_dict(dict(configuration)))
+    except ConfigurationError as error:
+        # of an earlier release; the job itself tells what is wrong
+        return str(error)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from backend.dispatcher.shapes.throwables import JOB_FAILED, throwable
 from backend.dispatcher.shapes.vertices import job_vertex, state_counts
 
 Document = Mapping[str, Any]
@@ -130,14 +131,14 @@ def plan(job: JobFacts) -> dict[str, Any]:
     return {**job.plan, "jid": job.id, "name": job.name}
 
 
-def job_config(job: JobFacts, user_config: Mapping[str, str]) -> dict[str, Any]:
+def job_config(job: JobFacts, user_config: Mapping[str, str], restart_strategy: str) -> dict[str, Any]:
     """/jobs/:jobid/config. `user_config` has its secrets taken out."""
     options = job.configuration
     return {
         "jid": job.id,
         "name": job.name,
         "execution-config": {
-            "restart-strategy": options.get("restart-strategy.type", "none"),
+            "restart-strategy": restart_strategy,
             "job-parallelism": job.parallelism,
             "object-reuse-mode": options.get("pipeline.object-reuse", "false").lower() == "true",
             "user-config": dict(user_config),
@@ -188,8 +189,16 @@ def _exception(
     }
 
 
-def execution_result(job: JobFacts, failure: Mapping[str, Any] | None) -> dict[str, Any]:
-    """/jobs/:jobid/execution-result."""
+def execution_result(
+    job: JobFacts, failure: Mapping[str, Any] | None, error_class: str | None = None
+) -> dict[str, Any]:
+    """/jobs/:jobid/execution-result.
+
+    Args:
+        job: the job.
+        failure: "message" and "stacktrace" of what ended it.
+        error_class: of that error, if it is known.
+    """
     if job.state not in _RESULT:
         return {"status": {"id": "IN_PROGRESS"}}
     result: dict[str, Any] = {
@@ -204,11 +213,8 @@ def execution_result(job: JobFacts, failure: Mapping[str, Any] | None) -> dict[s
     }
     if failure is not None:
         message = str(failure.get("message", ""))
-        result["failure-cause"] = {
-            "class": message.partition(":")[0],
-            "message": message,
-            "stack-trace": str(failure.get("stacktrace") or message),
-        }
+        stack_trace = str(failure.get("stacktrace") or message)
+        result["failure-cause"] = throwable(message, error_class or JOB_FAILED, stack_trace)
     return {"status": {"id": "COMPLETED"}, "job-execution-result": result}
 
 

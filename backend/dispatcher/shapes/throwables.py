@@ -1,38 +1,50 @@
 """Failures as Flink's Java client takes them: it reads nothing but a serialized Java object with the message in it.
 
 The object is an `org.apache.flink.util.SerializedThrowable` with no cause, no stack and no original exception, in the
-form of Java's ObjectOutputStream; what differs from one to the next are three texts. Clients that are not Java's read
-the fields beside it. Source: Flink 2.3, SerializedThrowable and SerializedThrowableSerializer; Java Object
-Serialization Specification, chapter 6.
+form of Java's ObjectOutputStream; what differs from one to the next are three texts: message, stack trace and class.
+Clients that are not Java's read the fields beside it. Source: Flink 2.3, SerializedThrowable and
+SerializedThrowableSerializer; Java Object Serialization Specification, chapter 6.
 """
 
 from __future__ import annotations
 
+import struct
 from base64 import b64encode
 from typing import Any, Final
 
-NAME: Final = "tidemark.OperationFailed"
-"""What stands for the failure's class."""
-MAX_CHARS: Final = 8_000
-"""Of a message. The format's own limit is 64 KiB of each text."""
+OPERATION_FAILED: Final = "tidemark.OperationFailed"
+"""Stands for the class of a failure that has none of its own."""
+JOB_FAILED: Final = "tidemark.JobFailed"
+"""The same for a job's."""
+MAX_CHARS: Final = 100_000
+"""Of a text; a traceback of a recursion is longer, and says nothing more."""
 
-# tags of the stream: TC_OBJECT TC_CLASSDESC, TC_STRING, TC_ARRAY, TC_NULL, TC_ENDBLOCKDATA
-_OBJECT, _STRING, _ARRAY, _NULL, _END = b"sr", b"t", b"ur", b"p", b"x"
+# tags of the stream
+_OBJECT, _STRING, _LONG_STRING, _ARRAY, _NULL, _END = b"sr", b"t", b"|", b"ur", b"p", b"x"
+_MAX_SHORT_BYTES: Final = 0xFFFF
 
 
-def throwable(message: str) -> dict[str, Any]:
-    """A failure with that message."""
-    stack = f"{NAME}: {message}"
+def throwable(message: str, name: str = OPERATION_FAILED, stack_trace: str | None = None) -> dict[str, Any]:
+    """A failure.
+
+    Args:
+        message: what happened.
+        name: class of the error.
+        stack_trace: of the program; None: the message does for it.
+    """
+    message = message[:MAX_CHARS]
+    # Java's begins with the class, where the message does not
+    titled = message if message.startswith(f"{name}: ") or message == name else f"{name}: {message}"
+    trace = (stack_trace or titled)[:MAX_CHARS]
     return {
-        "class": NAME,
+        "class": name,
         "message": message,
-        "stack-trace": stack,
-        "serialized-throwable": b64encode(_serialized(message[:MAX_CHARS])).decode(),
+        "stack-trace": trace,
+        "serialized-throwable": b64encode(_serialized(name, titled, trace)).decode(),
     }
 
 
-def _serialized(message: str) -> bytes:
-    stack = f"{NAME}: {message}"
+def _serialized(name: str, titled: str, trace: str) -> bytes:
     own = (
         _class("org.apache.flink.util.SerializedThrowable", "65169df51fa713f3", 2, 3)
         + b"L"
@@ -74,8 +86,7 @@ def _serialized(message: str) -> bytes:
     )
     throwable_fields = (
         _NULL
-        + _STRING
-        + _utf(stack)
+        + _string(titled)
         + _ARRAY
         + _class("[Ljava.lang.StackTraceElement;", "02462a3c3cfd2239", 2, 0)
         + _END
@@ -87,7 +98,7 @@ def _serialized(message: str) -> bytes:
         + _NULL
         + _END
     )
-    own_fields = _STRING + _utf(f"{stack}\n") + _STRING + _utf(NAME) + _NULL
+    own_fields = _string(trace) + _string(name) + _NULL
     return b"\xac\xed\x00\x05" + _OBJECT + own + parents + throwable_fields + own_fields
 
 
@@ -101,7 +112,20 @@ def _class(name: str, serial_version: str, flags: int, fields: int) -> bytes:
 
 
 def _utf(text: str) -> bytes:
-    # Java writes NUL and what lies outside of the basic plane in a way of its own
-    plain = "".join(c if "\0" < c <= "\uffff" and not "\ud800" <= c <= "\udfff" else "?" for c in text)
-    data = plain.encode()
+    data = _modified_utf8(text)
     return len(data).to_bytes(2, "big") + data
+
+
+def _string(text: str) -> bytes:
+    """A String object: one whose length two bytes cannot say is written with eight."""
+    data = _modified_utf8(text)
+    if len(data) <= _MAX_SHORT_BYTES:
+        return _STRING + len(data).to_bytes(2, "big") + data
+    return _LONG_STRING + len(data).to_bytes(8, "big") + data
+
+
+def _modified_utf8(text: str) -> bytes:
+    """Java's own: NUL takes two bytes, and what lies outside of the basic plane is written as its two surrogates."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    plain = "".join(map(chr, struct.unpack(f">{len(units) // 2}H", units)))
+    return plain.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
