@@ -34,7 +34,8 @@ def main() -> None:
         lambda bid, _: int(bid["second"]) * 1_000
     )
     rows = [Row(auction=a, bidder=b, price=p, second=s) for a, b, p, s in BIDS]
-    bids = env.from_collection(rows, BID).assign_timestamps_and_watermarks(strategy)
+    # by one subtask: several would take turns and hand bids on out of order
+    bids = env.from_collection(rows, BID).assign_timestamps_and_watermarks(strategy).set_parallelism(1)
     windows = TumblingEventTimeWindows.of(Time.seconds(10))
     (
         bids.key_by_columns("auction")

@@ -35,6 +35,13 @@ GLOBAL_JOB_PARAMETERS: ConfigOption[Mapping[str, str]] = (
 PYTHON_FILES: ConfigOption[str | None] = ConfigOptions.key("python.files").string_type().no_default_value()
 """Python files, packages and archives that the slots import from; paths joined by commas."""
 
+BUNDLE_SIZE: ConfigOption[int] = ConfigOptions.key("python.fn-execution.bundle.size").int_type().default_value(100_000)
+"""How many records functions may be given before timers, watermarks and the next function have their turn. Tasks take
+fewer by themselves, about 20 ms of work; a smaller number makes results leave sooner."""
+
+BUNDLE_TIME_MS: ConfigOption[int] = ConfigOptions.key("python.fn-execution.bundle.time").long_type().default_value(1000)
+"""For how long they may be, in ms; tasks look up after about 20 ms by themselves."""
+
 AUTO_WATERMARK_INTERVAL: ConfigOption[Duration] = (
     ConfigOptions.key("pipeline.auto-watermark-interval")
     .duration_type()
@@ -434,3 +441,5 @@ TMP_DIRECTORIES: ConfigOption[str | None] = (
 )
 """Where slots keep working files, state that is larger than memory among them; several are joined by commas or the
 system's path separator. Not set: the system's directory for temporary files."""
+
+__all__ = [name for name, option in globals().items() if isinstance(option, ConfigOption)]

@@ -48,6 +48,7 @@ from runtime.task.messages import TaskDeployment, TaskState
 from runtime.task.operator_chain import ExitOutput, OperatorChain
 from runtime.task.processing_time import TaskTimers
 from runtime.task.rates import Rates
+from runtime.task.slicing import SliceSize
 from runtime.task.state_writing import operator_snapshots
 from runtime.task.task_checkpoints import (
     CheckpointGivenUp,
@@ -58,18 +59,12 @@ from runtime.task.task_checkpoints import (
 )
 from runtime.task.time_accounting import Activity, TimeAccounting
 
-#: Shorter slices cost more per record, longer ones delay timers, cancellation and barriers.
-SLICE_MS = 20.0
-#: A slice that is too small to be timed says nothing about the speed.
-MEASURABLE_MS = 0.5
-INITIAL_SLICE_ROWS = 256
 #: What one step may put into a channel beyond its window before the next slices are made smaller: a record that becomes
 #: thousands must not fill the memory. Flink's 20 overdraft buffers of 32 KB; below, large batches are cut for nothing.
 OVERDRAFT_BYTES = 640 << 10
 LATE_RECORDS = ".numLateRecordsDropped"
 #: Counters of operators of which there are rates.
 _RATED = (".numRecordsIn", ".numRecordsOut", ".numRecordsSend", LATE_RECORDS)
-MAX_SLICE_ROWS = 1 << 16
 
 
 class SlotServices(CheckpointServices, Protocol):
@@ -162,7 +157,7 @@ class Task:
         )
         head = self.chain.head
         self._source = head if isinstance(head, SourceOperator) else None
-        self._slice_rows = INITIAL_SLICE_ROWS
+        self.slice_size = SliceSize.of(services.configuration)
         #: the batch that is being worked off in slices, and how far it has got
         self._batch: RecordBatch | None = None
         self._batch_gate = 0
@@ -353,7 +348,7 @@ class Task:
         self.time.switch(Activity.BUSY)
         started = self._clock.monotonic_ms()
         before = self.chain.records_out[0].get_count()
-        status = source.emit_next(self._slice_rows)
+        status = source.emit_next(self.slice_size.rows)
         self._adapt_slice(self.chain.records_out[0].get_count() - before, self._clock.monotonic_ms() - started)
         if status is EmitStatus.END_OF_INPUT:
             self._finish()
@@ -389,7 +384,7 @@ class Task:
 
     def _process_slice(self, batch: RecordBatch) -> None:
         start = self._batch_offset
-        stop = min(batch.num_rows, start + self._slice_rows)
+        stop = min(batch.num_rows, start + self.slice_size.rows)
         whole = start == 0 and stop == batch.num_rows
         # move on first: a slice that raises must not be seen again
         if stop == batch.num_rows:
@@ -402,15 +397,9 @@ class Task:
         self._adapt_slice(stop - start, self._clock.monotonic_ms() - started)
 
     def _adapt_slice(self, rows: int, took_ms: float) -> None:
-        if rows == 0:
-            return
-        if took_ms < MEASURABLE_MS:
-            fitting = self._slice_rows * 2
-        else:
-            fitting = min(int(rows * SLICE_MS / took_ms), self._slice_rows * 2)
-        if any(writer.overdraft_bytes > OVERDRAFT_BYTES for writer in self._writers):
-            fitting = rows // 2
-        self._slice_rows = max(1, min(fitting, MAX_SLICE_ROWS))
+        self.slice_size.adapt(rows, took_ms)
+        if rows and any(writer.overdraft_bytes > OVERDRAFT_BYTES for writer in self._writers):
+            self.slice_size.halve(rows)
 
     def _process_event(self, element: GateElement) -> None:
         target = self.chain.head.inputs[self._batch_input]

@@ -62,7 +62,9 @@ class Total(AggregateFunction):
 
 
 def timed(env: StreamExecutionEnvironment) -> DataStream:
-    return env.from_collection(READINGS, READING).assign_timestamps_and_watermarks(row_by_row(60_000))
+    """The readings in their order: times are assigned by one subtask."""
+    readings = env.from_collection(READINGS, READING)
+    return readings.assign_timestamps_and_watermarks(row_by_row(60_000)).set_parallelism(1)
 
 
 @at_each_parallelism

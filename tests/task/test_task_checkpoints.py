@@ -322,9 +322,10 @@ def test_what_was_in_flight_is_dealt_out_by_key_at_another_parallelism(tmp_path:
 def test_the_rest_of_a_batch_is_part_of_the_channel_state(tmp_path: Path) -> None:
     rig = slow_rig(tmp_path)
     task = rig.task(1)
-    task._slice_rows = 10
-    task.step()
-    assert task._batch is not None
+    while task._batch is None:
+        # the first batches are short
+        task.slice_size.rows = 10
+        assert task.step()
     metadata = rig.checkpoint(1, alignment=Alignment.UNALIGNED)
     rig.release()
     OUT.clear()
@@ -338,7 +339,7 @@ def test_an_aligned_checkpoint_goes_on_unaligned_when_its_time_is_up(tmp_path: P
     rig = slow_rig(tmp_path)
     # its own tasks stand still: only barriers and time pass
     for slot in rig.slots.values():
-        slot._tasks[1]._slice_rows = 1
+        slot._tasks[1].slice_size.rows = 1
     rig.trigger(1, aligned_timeout_ms=1_000)
     rig.step()
     assert not rig.is_acknowledged(1)

@@ -1,0 +1,64 @@
+"""The size of slices follows what records cost, from the first one on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from runtime.common import Configuration
+from runtime.task.slicing import MAX_SLICE_ROWS, SLICE_MS, SliceSize
+
+
+def slices_of(size: SliceSize, cost_ms: Callable[[int], float], count: int) -> list[int]:
+    """The sizes of `count` slices, each of which is full; `cost_ms` is of one record by its index."""
+    sizes: list[int] = []
+    for _ in range(count):
+        begin = sum(sizes)
+        sizes.append(size.rows)
+        size.adapt(size.rows, sum(map(cost_ms, range(begin, begin + size.rows))))
+    return sizes
+
+
+@pytest.mark.parametrize("record_ms", [0.01, 0.3, 3.0, 10.0, 21.0, 1000.0])
+def test_no_slice_takes_longer_than_20_ms_or_one_record(record_ms: float) -> None:
+    sizes = slices_of(SliceSize(), lambda _: record_ms, 30)
+    assert sizes[0] == 1
+    assert max(sizes) * record_ms <= max(SLICE_MS, record_ms)
+    assert sizes[-1] >= min(SLICE_MS / record_ms * 0.9, MAX_SLICE_ROWS) or record_ms > SLICE_MS
+
+
+def test_what_cannot_be_timed_is_doubled_up_to_the_most() -> None:
+    assert slices_of(SliceSize(), lambda _: 0.0, 20)[-4:] == [1 << 16] * 4
+    assert slices_of(SliceSize(max_rows=5), lambda _: 0.0, 5) == [1, 2, 4, 5, 5]
+
+
+def test_short_input_does_not_make_slices_longer_than_any_that_was_tried() -> None:
+    size = SliceSize()
+    for _ in range(100):
+        size.adapt(1, 0.4)
+    assert size.rows == 2
+
+
+def test_slices_shrink_when_records_become_slow() -> None:
+    sizes = slices_of(SliceSize(), lambda index: 0.01 if index < 5_000 else 10.0, 30)
+    assert max(sizes) > 1_000
+    assert sizes[-5:] == [2] * 5
+
+
+def test_the_bounds_are_those_of_bundles() -> None:
+    def size(**keys: str) -> SliceSize:
+        prefix = "python.fn-execution.bundle."
+        return SliceSize.of(Configuration.from_dict({prefix + key: value for key, value in keys.items()}))
+
+    assert slices_of(size(size="10"), lambda _: 0.1, 8)[-1] == 10
+    assert slices_of(size(time="5"), lambda _: 0.1, 8)[-1] == pytest.approx(50, abs=1)
+    assert slices_of(size(size="0", time="-1"), lambda _: 0.1, 12)[-1] == pytest.approx(200, abs=1)
+
+
+def test_slices_grow_behind_a_reader_that_gives_a_little_less_than_it_is_asked_for() -> None:
+    size = SliceSize()
+    for _ in range(20):
+        size.adapt(math.ceil(size.rows * 0.9), 0.01)
+    assert size.rows > 10_000
