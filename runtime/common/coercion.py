@@ -21,6 +21,35 @@ from typing import Any, Final
 from runtime.common.time import Instant
 from runtime.common.types import Row, RowKind, row_of
 
+__all__ = [
+    "Coercer",
+    "all_fit",
+    "coerce_big_dec",
+    "coerce_big_int",
+    "coerce_boolean",
+    "coerce_byte",
+    "coerce_bytes",
+    "coerce_char",
+    "coerce_date",
+    "coerce_double",
+    "coerce_float",
+    "coerce_instant",
+    "coerce_int",
+    "coerce_long",
+    "coerce_short",
+    "coerce_string",
+    "coerce_time",
+    "coerce_timestamp",
+    "exact_coercer",
+    "integer_coercer",
+    "list_coercer",
+    "map_coercer",
+    "misfit",
+    "overflow",
+    "row_coercer",
+    "tuple_coercer",
+]
+
 Coercer = Callable[[Any], Any]
 
 _MISFITS: Final = (TypeError, OverflowError)

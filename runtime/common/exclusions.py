@@ -6,8 +6,11 @@ against PyFlink's names. Patterns are `fnmatch` ones over the full PyFlink name;
 
 from __future__ import annotations
 
+import dis
 import fnmatch
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import NoReturn
 
 __all__ = ["EXCLUSIONS", "NotOffered", "refusal_of", "refuse_attribute", "refusing_module"]
@@ -16,7 +19,8 @@ _JAVA = "it wraps a Java object, and there is no JVM in the data plane"
 _JAVA_SERIALIZATION = "it sets up Java's serialization, which no record passes through here"
 _CODER = "it belongs to PyFlink's coders; values are converted by `TypeInformation.coercer`"
 _INNER = "it is a part of PyFlink's window operator, not of a program"
-_JAR = "PyFlink's connector drives a jar; this one comes with a connector of Tidemark's own"
+_JAR = "PyFlink's drives a jar, and Tidemark has no connector of its own for it yet"
+_JDBC = "PyFlink's drives a jar; for PostgreSQL there are runtime.connectors.postgres_sink and postgres_source"
 _INTERPRETER = "slots run the interpreter and the packages of the program: install what it needs there"
 _LEGACY = "it takes a Java object; use from_source() with a Source, sink_to() with a Sink"
 _COMPACTION = "part files stay as they were written"
@@ -100,11 +104,11 @@ EXCLUSIONS: tuple[tuple[str, str], ...] = (
     ("pyflink.datastream.connectors.Pulsar*", _JAR),
     ("pyflink.datastream.connectors.St*Cursor", _JAR),
     ("pyflink.datastream.connectors.RMQ*", _JAR),
-    ("pyflink.datastream.connectors.Jdbc*", _JAR),
+    ("pyflink.datastream.connectors.Jdbc*", _JDBC),
     ("pyflink.datastream.connectors.cassandra*", _JAR),
     ("pyflink.datastream.connectors.dynamic_kafka*", _JAR),
     ("pyflink.datastream.connectors.elasticsearch*", _JAR),
-    ("pyflink.datastream.connectors.jdbc*", _JAR),
+    ("pyflink.datastream.connectors.jdbc*", _JDBC),
     ("pyflink.datastream.connectors.kafka*", _JAR),
     ("pyflink.datastream.connectors.kinesis*", _JAR),
     ("pyflink.datastream.connectors.pulsar*", _JAR),
@@ -137,7 +141,7 @@ def refusal_of(pyflink_name: str) -> str | None:
 
 
 def refuse_attribute(owner: object, name: str) -> NoReturn:
-    """What `__getattr__` of a public class does: refuse with the table's reason, if it has one.
+    """Refuse an attribute, for `__getattr__` of a public class, with the table's reason if it has one.
 
     Raises:
         NotOffered: PyFlink's class or one of its bases has the attribute.
@@ -151,7 +155,11 @@ def refuse_attribute(owner: object, name: str) -> NoReturn:
 
 
 def refusing_module(module: str) -> Callable[[str], NoReturn]:
-    """A module's `__getattr__` that refuses PyFlink's names with the table's reason, also in `from … import …`.
+    """A module's `__getattr__` that refuses PyFlink's names with the table's reason.
+
+    It raises what the reader of the name can deal with: an ImportError in `from … import …`, where Python would put a
+    text of its own in place of an AttributeError's, else a NotOffered, so that `hasattr` and `inspect` go on. One class
+    cannot be both: CPython lays them out differently.
 
     Args:
         module: the module's `__name__`.
@@ -160,7 +168,15 @@ def refusing_module(module: str) -> Callable[[str], NoReturn]:
     def refuse(name: str) -> NoReturn:
         reason = None if name.startswith("__") else refusal_of(f"pyflink{module.removeprefix('runtime')}.{name}")
         if reason is None:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        raise ImportError(f"{module}.{name} is not offered: {reason}")
+            raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+        text = f"{module}.{name} is not offered: {reason}"
+        if _is_import(sys._getframe(1)):
+            raise ImportError(text, name=module)
+        raise NotOffered(text, name=name)
 
     return refuse
+
+
+def _is_import(frame: FrameType) -> bool:
+    """Whether what a frame is executing is `from … import …`."""
+    return frame.f_code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]

@@ -13,10 +13,11 @@ import enum
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runtime.common import coercion
 from runtime.common.coercion import Coercer
+from runtime.common.exclusions import refusing_module
 from runtime.common.time import Instant
 from runtime.common.types import Row
 
@@ -717,3 +718,7 @@ def _parse(text: str, start: int) -> tuple[TypeInformation, int]:
     if word in _SEQUENCES and len(types) == 1:
         return _SEQUENCES[word](*types), end
     raise ValueError(f"not a type: {text!r} (at {start})")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = refusing_module(__name__)

@@ -10,8 +10,9 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from runtime.common.exclusions import refusing_module
 from runtime.common.time import Duration
 
 __all__ = ["TimestampAssigner", "WatermarkAlignment", "WatermarkGenerator", "WatermarkStrategy"]
@@ -146,3 +147,7 @@ class WatermarkStrategy:
         interval = Duration.of_seconds(1) if update_interval is None else update_interval
         alignment = WatermarkAlignment(watermark_group, max_allowed_watermark_drift.to_millis(), interval.to_millis())
         return dataclasses.replace(self, alignment=alignment)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = refusing_module(__name__)

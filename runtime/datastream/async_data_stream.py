@@ -11,6 +11,8 @@ from runtime.datastream.joined_streams import millis_of
 from runtime.operators.async_functions import NO_RETRY_STRATEGY, AsyncFunction, AsyncRetryStrategy
 from runtime.operators.async_operator import AsyncWaitOperatorFactory
 
+__all__ = ["AsyncDataStream"]
+
 
 class AsyncDataStream:
     """Calls that take their time, many of them in flight. All four methods have these arguments and errors.

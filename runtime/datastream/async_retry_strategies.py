@@ -7,3 +7,11 @@ from runtime.operators.async_functions import (
 from runtime.operators.async_functions import FixedDelayRetryStrategy as FixedDelayRetryStrategy
 from runtime.operators.async_functions import NoRetryStrategy as NoRetryStrategy
 from runtime.operators.async_functions import RetryPredicate as RetryPredicate
+
+__all__ = [
+    "NO_RETRY_STRATEGY",
+    "ExponentialBackoffDelayRetryStrategy",
+    "FixedDelayRetryStrategy",
+    "NoRetryStrategy",
+    "RetryPredicate",
+]

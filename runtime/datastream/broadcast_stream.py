@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from runtime.state.descriptors import MapStateDescriptor
 
+__all__ = ["BroadcastStream"]
+
 if TYPE_CHECKING:
     from runtime.datastream.data_stream import DataStream
 

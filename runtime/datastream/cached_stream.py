@@ -33,6 +33,8 @@ from runtime.operators.sink_operator import SinkOperatorFactory
 from runtime.operators.source import ReaderContext, ReadStatus, SourceSplit, SplitReader
 from runtime.operators.source_operator import SourceOperatorFactory
 
+__all__ = ["CachedRecords", "Caches"]
+
 
 @dataclass(frozen=True, slots=True)
 class CachedRecords:

@@ -12,6 +12,8 @@ from runtime.common.time import Duration
 from runtime.datastream.checkpointing_mode import CheckpointingMode
 from runtime.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 
+__all__ = ["MIN_CHECKPOINT_TIME_MS", "CheckpointConfig"]
+
 MIN_CHECKPOINT_TIME_MS = 10
 """Below that, interval and timeout are refused, as in Flink."""
 _ANY_NUMBER = 2**31 - 1

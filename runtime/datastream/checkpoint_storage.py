@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from runtime.common.exclusions import refusing_module
 
+__all__ = [
+    "DEFAULT_WRITE_BUFFER_BYTES",
+    "CheckpointStorage",
+    "FileSystemCheckpointStorage",
+    "JobManagerCheckpointStorage",
+]
+
 DEFAULT_WRITE_BUFFER_BYTES = 4096
 
 

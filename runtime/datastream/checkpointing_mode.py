@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+__all__ = ["CheckpointingMode"]
+
 
 class CheckpointingMode(enum.Enum):
     """How often a record may take effect on state when a job is restored."""

@@ -33,6 +33,21 @@ from runtime.operators.output_tag import OutputTag
 from runtime.operators.windowing.assigners import WindowAssigner
 from runtime.operators.windowing.session_windows import EventTimeSessionWindows
 
+__all__ = [
+    "PHASES",
+    "aggregated",
+    "aggregated_windows",
+    "best_rows",
+    "best_rows_of_windows",
+    "column_keys",
+    "deduplicated",
+    "filtered",
+    "interval_joined",
+    "projected",
+    "unnested",
+    "window_joined",
+]
+
 if TYPE_CHECKING:
     from typing import Any
 

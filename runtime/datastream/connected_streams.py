@@ -22,6 +22,8 @@ from runtime.operators.two_input_functions import (
 )
 from runtime.state.descriptors import MapStateDescriptor
 
+__all__ = ["BroadcastConnectedStream", "ConnectedStreams"]
+
 if TYPE_CHECKING:
     from runtime.datastream.broadcast_stream import BroadcastStream
     from runtime.datastream.data_stream import DataStream

@@ -65,6 +65,8 @@ from runtime.operators.windowing.evictors import CountEvictor
 from runtime.operators.windowing.triggers import CountTrigger, PurgingTrigger
 from runtime.state.descriptors import MapStateDescriptor
 
+__all__ = ["CachedDataStream", "DataStream", "DataStreamError", "DataStreamSink", "KeyedStream", "Partitioner"]
+
 if TYPE_CHECKING:
     from runtime.datastream.stream_execution_environment import StreamExecutionEnvironment
 

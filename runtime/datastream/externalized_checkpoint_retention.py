@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+__all__ = ["ExternalizedCheckpointRetention"]
+
 
 class ExternalizedCheckpointRetention(enum.Enum):
     """What becomes of the last checkpoint of a job that was cancelled."""

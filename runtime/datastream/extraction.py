@@ -11,6 +11,8 @@ from typing import NoReturn, Protocol
 from runtime.common.configuration import Configuration
 from runtime.graph.stream_graph import StreamGraph
 
+__all__ = ["Extraction", "install_extraction", "installed_extraction"]
+
 
 class Extraction(Protocol):
     """Takes the program."""

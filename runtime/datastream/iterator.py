@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from runtime.connectors.collect_sink import decode_collected
 from runtime.execution.errors import JobExecutionError
 
+__all__ = ["CloseableIterator"]
+
 if TYPE_CHECKING:
     from runtime.datastream.job_client import JobClient
     from runtime.jobmaster.client_outputs import CollectedBatches

@@ -14,6 +14,8 @@ from runtime.common.job_status import JobStatus
 from runtime.execution.application import JobHandle
 from runtime.jobmaster.status import JobStatusSnapshot
 
+__all__ = ["JobClient", "execution_result"]
+
 T = TypeVar("T")
 
 

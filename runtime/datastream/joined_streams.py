@@ -26,6 +26,19 @@ from runtime.operators.windowing.assigners import WindowAssigner
 from runtime.operators.windowing.evictors import Evictor
 from runtime.operators.windowing.triggers import Trigger
 
+__all__ = [
+    "CoGroupedStreams",
+    "EqualTo",
+    "IntervalJoin",
+    "IntervalJoined",
+    "JoinedStreams",
+    "TemporalJoin",
+    "Where",
+    "WithWindow",
+    "checked_tag",
+    "millis_of",
+]
+
 if TYPE_CHECKING:
     from typing import Self
 

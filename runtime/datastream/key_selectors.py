@@ -9,6 +9,8 @@ from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch_keys import BatchKeySelector
 from runtime.operators.functions import KeySelector, key_function
 
+__all__ = ["TypedKeySelector", "coerced_selector"]
+
 
 class TypedKeySelector(KeySelector, BatchKeySelector):
     """A selector whose keys are converted to a type; travels as selector and type, since a coercer is a closure."""

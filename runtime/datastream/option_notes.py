@@ -16,6 +16,8 @@ from runtime.common.config_options import ConfigOption
 from runtime.state.rocksdb import options as rocksdb_options
 from runtime.state.rocksdb.options import WITHOUT_EFFECT, without_effect
 
+__all__ = ["former_keys", "ignored_options"]
+
 _ALIKE = 0.8
 """Of the parts in which two keys differ, by `difflib`'s ratio: some letters, not a word."""
 _CANDIDATES = 3

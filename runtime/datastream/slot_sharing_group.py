@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.common.exclusions import refuse_attribute
 
+__all__ = ["MemorySize", "SlotSharingGroup"]
+
 
 @total_ordering
 class MemorySize:

@@ -13,6 +13,8 @@ from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.common.exclusions import refuse_attribute, refusing_module
 
+__all__ = ["EmbeddedRocksDBStateBackend", "HashMapStateBackend", "PredefinedOptions", "StateBackend"]
+
 _PREDEFINED_OPTIONS = "state.backend.rocksdb.predefined-options"
 _LOCAL_DIRECTORIES = "state.backend.rocksdb.localdir"
 _TRANSFER_THREADS = "state.backend.rocksdb.checkpoint.transfer.thread.num"

@@ -44,6 +44,8 @@ from runtime.graph.stream_graph import StreamGraph, StreamNode
 from runtime.operators.source import Source
 from runtime.operators.source_operator import SourceOperatorFactory
 
+__all__ = ["DEFAULT_JOB_NAME", "ENVIRONMENT_PREFIX", "StreamExecutionEnvironment", "configuration_from_environment"]
+
 logger = logging.getLogger(__name__)
 
 DEFAULT_JOB_NAME = "Flink Streaming Job"

@@ -14,6 +14,8 @@ from runtime.graph.partitioning import Partitioning
 from runtime.graph.stream_graph import StreamEdge, StreamNode
 from runtime.operators.output_tag import OutputTag
 
+__all__ = ["Port", "Program"]
+
 
 @dataclass(frozen=True, slots=True)
 class Port:

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 
 from runtime.common.typeinfo import TypeInformation
 
+__all__ = ["ResultTypeQueryable"]
+
 
 class ResultTypeQueryable(ABC):
     """A source or format that tells the type of its records."""

@@ -27,6 +27,8 @@ from runtime.operators.windowing.evictors import Evictor
 from runtime.operators.windowing.factory import WindowOperatorFactory
 from runtime.operators.windowing.triggers import Trigger
 
+__all__ = ["AllWindowedStream", "WindowedStream"]
+
 if TYPE_CHECKING:
     from typing import Self
 

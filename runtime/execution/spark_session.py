@@ -170,6 +170,7 @@ def _capacity(master: str, slots: int) -> int:
 
 def _start(master: str, configuration: Configuration, slots: int) -> SparkContext:
     _check_java()
+    _quieten_py4j()
     if not is_local(master):
         _check_master(master)
     elif _capacity(master, slots) < slots:
@@ -202,6 +203,13 @@ def _stop() -> None:
     context, _context = _context, None
     if context is not None:
         _forget(context)
+
+
+def _quieten_py4j() -> None:
+    """Keep what py4j says of its connections out of the logs of programs that log INFO, unless they ask for it."""
+    py4j = logging.getLogger("py4j")
+    if py4j.level == logging.NOTSET:
+        py4j.setLevel(logging.WARNING)
 
 
 def _check_java() -> None:

@@ -7,3 +7,5 @@ from runtime.metrics.metricbase import Meter as Meter
 from runtime.metrics.metricbase import Metric as Metric
 from runtime.metrics.metricbase import MetricGroup as MetricGroup
 from runtime.metrics.registry import MetricRegistry as MetricRegistry
+
+__all__ = ["Counter", "Distribution", "Gauge", "Meter", "Metric", "MetricGroup", "MetricRegistry"]

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 from runtime.metrics.metricbase import Metric
 
+__all__ = ["QUANTILES", "Histogram"]
+
 QUANTILES = {"median": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p98": 0.98, "p99": 0.99, "p999": 0.999}
 """Flink's names of the quantiles that are reported."""
 

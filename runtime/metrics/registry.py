@@ -8,6 +8,8 @@ from __future__ import annotations
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.metrics.metricbase import Metric, MetricGroup
 
+__all__ = ["MetricRegistry"]
+
 
 class MetricRegistry:
     """Holds metrics by full name; a name that is registered again keeps its first metric.

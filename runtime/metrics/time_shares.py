@@ -10,6 +10,8 @@ from typing import Generic, TypeVar
 
 from runtime.core.clock import Clock
 
+__all__ = ["RATE_WINDOW_MS", "TimeShares"]
+
 S = TypeVar("S", bound=enum.Enum)
 
 #: rates are taken over this span: shorter ones jitter, longer ones hide a change from the dashboard

@@ -12,6 +12,8 @@ from runtime.checkpoint.completed_store import CompletedCheckpoint, MemoryComple
 from runtime.checkpoint.errors import FencedError
 from runtime.core.ids import CheckpointId
 
+__all__ = ["MemoryCheckpointStore"]
+
 
 class MemoryCheckpointStore(MemoryCompletedStore):
     """A store that can be away, and can be taken over.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+__all__ = ["ManualClock"]
+
 
 class ManualClock:
     """A `runtime.core.clock.Clock` whose two times advance together, unless the wall clock jumps.

@@ -17,6 +17,8 @@ import cloudpickle
 from runtime.core.batch import RecordBatch
 from runtime.operators.sink import Committer, Sink, SinkWriter, WriterContext
 
+__all__ = ["CollectingSink", "collected_records"]
+
 _PENDING, _VISIBLE = ".pending", ".records"
 
 

@@ -43,6 +43,27 @@ from runtime.state.redistribution import redistribute
 from runtime.state.snapshot import KeyGroupSnapshot, OperatorSnapshot
 from runtime.testing.clock import ManualClock
 
+__all__ = [
+    "CreateHarness",
+    "CreatedT",
+    "HarnessT",
+    "Mailbox",
+    "ManualProcessingTimeService",
+    "OneInputHarness",
+    "OperatorHarness",
+    "OperatorT",
+    "OutputRecord",
+    "RecordingOutput",
+    "Stage",
+    "StageOutput",
+    "StageT",
+    "assert_same_when_rescaled",
+    "assert_survives_rescaling",
+    "deal",
+    "run_rescaling",
+    "run_stages",
+]
+
 OperatorT = TypeVar("OperatorT", bound=StreamOperator)
 
 

@@ -24,6 +24,17 @@ from runtime.jobmaster.status import JobStatusSnapshot
 from runtime.testing.clock import ManualClock
 from runtime.testing.collecting_sink import CollectingSink, collected_records
 
+__all__ = [
+    "ALL_MODES",
+    "CONTINUOUS_ON_MINI_CLUSTER",
+    "CONTINUOUS_ON_SPARK",
+    "START_MS",
+    "BuildJob",
+    "JobMode",
+    "JobResult",
+    "run_job",
+]
+
 BuildJob = Callable[[StreamExecutionEnvironment], DataStream | Sequence[DataStream] | None]
 """Writes a job into an environment and returns the stream, or streams, to collect; None if there is none."""
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from runtime.checkpoint.file_system import PIECE_BYTES, DirectoryEntry
 from runtime.checkpoint.locations import name_of, parent_of
 
+__all__ = ["MemoryFileSystem", "no_fault"]
+
 
 def no_fault(operation: str, uri: str) -> None:
     """Everything works."""

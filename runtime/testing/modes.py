@@ -12,6 +12,8 @@ from typing import Any
 
 from runtime.testing.jobs import ALL_MODES, BuildJob, JobMode, run_job
 
+__all__ = ["assert_same_result_in_all_modes", "canonical_text", "describe_difference"]
+
 _SHOWN = 10
 """How many records a message shows of each kind of difference."""
 

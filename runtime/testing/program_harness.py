@@ -35,6 +35,15 @@ from runtime.testing.two_input_harness import (
     assert_two_inputs_survive_rescaling,
 )
 
+__all__ = [
+    "BuildStep",
+    "BuildTwoInputStep",
+    "assert_program_survives_rescaling",
+    "assert_two_input_program_survives_rescaling",
+    "harness_of",
+    "two_input_harness_of",
+]
+
 BuildStep = Callable[[DataStream], Any]
 """Adds one operator to a stream and returns the stream behind it."""
 BuildTwoInputStep = Callable[[DataStream, DataStream], Any]

@@ -13,6 +13,8 @@ from typing import Protocol
 
 from runtime.operators.source import SourceError
 
+__all__ = ["MarksInDirectory", "MarksInProcess", "ScriptMarks"]
+
 
 class ScriptMarks(Protocol):
     """The memory of one source."""

@@ -31,6 +31,23 @@ from runtime.operators.source import (
 )
 from runtime.testing.script_marks import MarksInDirectory, MarksInProcess, ScriptMarks
 
+__all__ = [
+    "ScriptStep",
+    "ScriptedCheckpoint",
+    "ScriptedCrash",
+    "ScriptedFailure",
+    "ScriptedPause",
+    "ScriptedRecord",
+    "ScriptedSource",
+    "ScriptedWatermark",
+    "crash",
+    "idle",
+    "pause",
+    "record",
+    "until_checkpoint",
+    "watermark",
+]
+
 _FOR_EVER_MS = 3_600_000
 """How long a reader that waits for ever sleeps at a time. It could be anything above a second: nobody wakes it."""
 

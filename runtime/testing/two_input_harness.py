@@ -35,6 +35,15 @@ from runtime.testing.harness import (
     run_rescaling,
 )
 
+__all__ = [
+    "InputTypes",
+    "KeySelectors",
+    "TwoInputHarness",
+    "TwoInputStage",
+    "assert_two_inputs_survive_rescaling",
+    "run_two_input_stages",
+]
+
 KeySelectors = tuple[Any, Any]
 """Of both inputs; None = that input is not keyed."""
 InputTypes = tuple[TypeInformation | None, TypeInformation | None]

@@ -57,6 +57,23 @@ env.execute("doubles")
     assert list((tmp_path / "home" / "logs").glob("spark-*.log"))
 
 
+def test_a_program_that_logs_info_to_its_stdout_sees_nothing_of_sparks_connections(tmp_path: Path) -> None:
+    done = run_text(
+        tmp_path,
+        """
+import logging, sys
+logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(name)s: %(message)s")
+env.from_collection([1], Types.LONG()).print()
+env.execute("one")
+logging.getLogger("program").info("done")
+""",
+    )
+    assert done.exit_code == 0, done.stderr
+    assert "program: done" in done.stdout
+    assert "py4j" not in done.stdout
+    assert "clientserver" not in done.stdout
+
+
 def test_a_failing_function_is_named_with_its_record_and_line(tmp_path: Path) -> None:
     done = run_text(
         tmp_path,

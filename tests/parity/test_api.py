@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import pkgutil
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("runtime.common", "runtime.datastream", "runtime.metrics", "runtime.testing")
@@ -49,6 +51,37 @@ def test_every_public_class_is_there_and_says_what_it_is_for() -> None:
         if inspect.isclass(found) and not inspect.getdoc(found):
             undocumented.append(line)
     assert undocumented == []
+
+
+def test_star_imports_bring_the_public_names_and_no_modules() -> None:
+    wrong = []
+    for package in PACKAGES:
+        public = public_names(package)
+        for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+            if not found.name.rpartition(".")[2].startswith("_"):
+                wrong += _wrong_exports(found.name, public)
+        wrong += _wrong_exports(package, public)
+    assert wrong == []
+
+
+def _wrong_exports(module: str, public: list[str]) -> list[str]:
+    names: dict[str, object] = {}
+    exec(f"from {module} import *", names)
+    del names["__builtins__"]
+    declared = getattr(importlib.import_module(module), "__all__", None)
+    if declared is None:
+        return [f"{module} has no __all__"]
+    wrong = [f"{module}.{name} is a module" for name, value in names.items() if inspect.ismodule(value)]
+    if hasattr(importlib.import_module(module), "__path__"):
+        own = {name.rpartition(".")[2] for name in public if name.rpartition(".")[0] == module}
+        wrong += [f"{module}.{name} is not in __all__" for name in sorted(own - set(declared))]
+    return wrong
+
+
+def test_a_star_import_leaves_the_modules_of_a_program_alone() -> None:
+    names: dict[str, Any] = {}
+    exec("import time\nfrom runtime.common import *\nfrom runtime.datastream import *\nnow = time.time()", names)
+    assert names["now"] > 0
 
 
 if __name__ == "__main__":

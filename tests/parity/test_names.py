@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import fnmatch
 import importlib
+import importlib.util
+import inspect
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,8 +93,8 @@ def test_an_excluded_method_is_refused_with_its_reason() -> None:
 @pytest.mark.parametrize(
     ("module", "name", "reason"),
     [
-        ("runtime.datastream.connectors.kafka", "KafkaSource", "comes with a connector of Tidemark's own"),
-        ("runtime.datastream.connectors", "KafkaSource", "comes with a connector of Tidemark's own"),
+        ("runtime.datastream.connectors.kafka", "KafkaSource", "no connector of its own for it yet"),
+        ("runtime.datastream.connectors", "KafkaSource", "no connector of its own for it yet"),
         ("runtime.datastream.formats.orc", "OrcBulkWriters", "no ORC format"),
         ("runtime.datastream.functions", "SinkFunction", "use from_source"),
         ("runtime.common", "InputDependencyConstraint", "ignores it"),
@@ -101,3 +103,27 @@ def test_an_excluded_method_is_refused_with_its_reason() -> None:
 def test_an_excluded_class_is_refused_with_its_reason(module: str, name: str, reason: str) -> None:
     with pytest.raises(ImportError, match=reason):
         exec(f"from {module} import {name}", {})
+
+
+@pytest.mark.parametrize("name", ["kafka", "pulsar", "rabbitmq", "kinesis", "cassandra", "elasticsearch"])
+def test_what_has_no_connector_is_not_promised_one(name: str) -> None:
+    assert refusal_of(f"pyflink.datastream.connectors.{name}.Source") == (
+        "PyFlink's drives a jar, and Tidemark has no connector of its own for it yet"
+    )
+
+
+@pytest.mark.parametrize("module", sorted(NAMES))
+def test_modules_can_be_looked_at_though_they_refuse_names(module: str) -> None:
+    excluded = [
+        name for name, of, path in all_names() if of == module and path and "." not in path and refusal_of(name)
+    ]
+    if refusal_of(module) and importlib.util.find_spec("runtime" + module.removeprefix("pyflink")) is None:
+        return
+    found = importlib.import_module("runtime" + module.removeprefix("pyflink"))
+    for name in (full.rpartition(".")[2] for full in excluded):
+        assert not hasattr(found, name)
+        assert getattr(found, name, None) is None
+        with pytest.raises(NotOffered, match="is not offered"):
+            getattr(found, name)
+    assert inspect.getmembers(found)
+    assert inspect.getdoc(found)

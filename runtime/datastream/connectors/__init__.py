@@ -17,5 +17,21 @@ from runtime.datastream.connectors.file_system import RollingPolicy as RollingPo
 from runtime.datastream.connectors.file_system import StreamFormat as StreamFormat
 from runtime.datastream.connectors.number_seq import NumberSequenceSource as NumberSequenceSource
 
+__all__ = [
+    "BucketAssigner",
+    "DefaultRollingPolicy",
+    "DeliveryGuarantee",
+    "FileSink",
+    "FileSource",
+    "FileSourceBuilder",
+    "NumberSequenceSource",
+    "OnCheckpointRollingPolicy",
+    "OutputFileConfig",
+    "RollingPolicy",
+    "Sink",
+    "Source",
+    "StreamFormat",
+]
+
 if not TYPE_CHECKING:
     __getattr__ = _exclusions.refusing_module(__name__)

@@ -31,5 +31,30 @@ from runtime.operators.source import SplitReader as SplitReader
 from runtime.operators.two_phase_commit import TwoPhaseCommitFunction as TwoPhaseCommitFunction
 from runtime.operators.two_phase_commit import TwoPhaseCommitSink as TwoPhaseCommitSink
 
+__all__ = [
+    "Boundedness",
+    "CommitTally",
+    "Committer",
+    "DeliveryGuarantee",
+    "NoSplit",
+    "ReadStatus",
+    "ReaderContext",
+    "RecordBatch",
+    "Sink",
+    "SinkError",
+    "SinkSetupError",
+    "SinkWriter",
+    "Source",
+    "SourceError",
+    "SourceSplit",
+    "SplitEnumerator",
+    "SplitQueue",
+    "SplitReader",
+    "Sweeper",
+    "TwoPhaseCommitFunction",
+    "TwoPhaseCommitSink",
+    "WriterContext",
+]
+
 if not TYPE_CHECKING:
     __getattr__ = refusing_module(__name__)

@@ -2,4 +2,6 @@
 
 from runtime.common.exclusions import refusing_module
 
+__all__: list[str] = []
+
 __getattr__ = refusing_module(__name__)

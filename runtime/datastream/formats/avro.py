@@ -24,6 +24,15 @@ from runtime.connectors.formats.avro_messages import AvroMessageSchema
 from runtime.connectors.formats.avro_types import AvroTypes
 from runtime.datastream.formats.parquet import check_fits
 
+__all__ = [
+    "AvroBulkWriterFactory",
+    "AvroBulkWriters",
+    "AvroRowDeserializationSchema",
+    "AvroRowSerializationSchema",
+    "AvroSchema",
+    "GenericRecordAvroTypeInfo",
+]
+
 
 class AvroSchema:
     """The schema of records. Made by `parse_string` or `parse_file`."""

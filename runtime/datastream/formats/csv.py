@@ -26,6 +26,16 @@ from runtime.datastream.formats.parquet import check_fits, checked_row_type
 from runtime.operators.sink import SinkError
 from runtime.operators.source import SourceError
 
+__all__ = [
+    "CsvBulkWriterFactory",
+    "CsvBulkWriters",
+    "CsvReaderFormat",
+    "CsvRowDeserializationSchema",
+    "CsvRowSerializationSchema",
+    "CsvSchema",
+    "CsvSchemaBuilder",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class CsvSchema:

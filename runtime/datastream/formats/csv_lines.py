@@ -15,6 +15,8 @@ from runtime.common.types import Row, row_of
 from runtime.core.shortest_floats import with_shortest_floats
 from runtime.datastream.formats.text_values import text_of, text_reader
 
+__all__ = ["CsvDialect", "CsvLines"]
+
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:

@@ -24,6 +24,8 @@ from runtime.common.types import Row, row_of
 from runtime.core.shortest_floats import with_shortest_floats
 from runtime.datastream.formats.text_values import text_of, text_reader
 
+__all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema", "Reader", "type_of_json_schema"]
+
 Reader = Callable[[Any], Any]
 
 

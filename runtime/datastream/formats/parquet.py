@@ -15,6 +15,14 @@ from runtime.connectors.files.parquet import ParquetFormat
 from runtime.connectors.files.writer_formats import FormatWriter, ParquetWriterFormat
 from runtime.operators.sink import SinkError
 
+__all__ = [
+    "ParquetBulkWriterFactory",
+    "ParquetBulkWriters",
+    "ParquetColumnarRowInputFormat",
+    "check_fits",
+    "checked_row_type",
+]
+
 
 class ParquetColumnarRowInputFormat(ParquetFormat):
     """Reads columns of Parquet files; for `FileSource.for_bulk_file_format`.
