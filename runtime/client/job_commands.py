@@ -20,6 +20,7 @@ from runtime.client.jobs import (
     resolve_job,
     restarts_text,
     slots_of,
+    stale_text,
     time_text,
 )
 from runtime.client.rest import RestClient
@@ -110,7 +111,14 @@ def list_jobs(client: RestClient, options: argparse.Namespace, terminal: Termina
     # a part of the name tells more than the second half of an id, of which the beginning will do
     lines = table(rows, right={4, 5}, columns=terminal.columns, shrink=((1, 24), (0, 9), (1, 8)))
     terminal.result(jobs, *(lines if jobs else [none]))
+    _warn_if_stale(client.cluster(), terminal)
     return SUCCESS
+
+
+def _warn_if_stale(document: dict[str, Any], terminal: Terminal) -> None:
+    stale = stale_text(document)
+    if stale:
+        terminal.complain(f"{stale} What is shown may be out of date.")
 
 
 def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
@@ -118,6 +126,7 @@ def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
     pids."""
     document = client.live(resolve_job(options.job, client.jobs())["jid"])
     slots = slots_of(document)
+    _warn_if_stale(document, terminal)
     if options.json:
         terminal.result(document | {"slots": slots})
         return SUCCESS

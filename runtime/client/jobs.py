@@ -166,3 +166,12 @@ def failure_text(document: dict[str, Any]) -> str:
     message = "\n".join(line.rstrip() for line in str(latest["message"]).strip().splitlines())
     task = latest.get("task_name")
     return f"{task}: {message}" if task else message
+
+
+def stale_text(document: dict[str, Any]) -> str:
+    """Why a document may not be true any more, with its age, in a sentence; "" while it is fresh.
+
+    Args:
+        document: of a job or of the cluster, as REST gives it.
+    """
+    return str(document.get("freshness", {}).get("reason", ""))

@@ -223,6 +223,10 @@ class RestClient:
         """The job's live document."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/live")
 
+    def cluster(self) -> dict[str, Any]:
+        """The cluster's live document."""
+        return self._call("GET", "/api/v1/cluster")
+
     def operation(self, job_id: str, request_id: str) -> dict[str, Any]:
         """What has become of a request: state, and once it is COMPLETED, result."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/operations/{request_id}")

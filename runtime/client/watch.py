@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from runtime.client.errors import ClientError
-from runtime.client.jobs import TERMINAL_STATES, FailureNews, duration_text, failure_text, progress_text
+from runtime.client.jobs import TERMINAL_STATES, FailureNews, duration_text, failure_text, progress_text, stale_text
 from runtime.client.rest import RestClient, ServerUnreachableError
 from runtime.client.terminal import FAILURE, SUCCESS, Terminal
 
@@ -21,30 +23,20 @@ def watch_job(client: RestClient, job_id: str, terminal: Terminal) -> str:
     Raises:
         ServerUnreachableError: nothing answers for 30 s.
     """
-    is_tty = terminal.people.isatty()
-    last_state, last_line_s = "", float("-inf")
+    progress = _Progress(terminal)
     heard_s = terminal.monotonic()
-    news = FailureNews()
     while True:
-        now_s = terminal.monotonic()
         try:
             document = client.live(job_id)
-        except ServerUnreachableError:
-            if now_s - heard_s > UNREACHABLE_S:
+        except ServerUnreachableError as error:
+            if terminal.monotonic() - heard_s > UNREACHABLE_S:
                 raise
+            progress.lost(error)
             terminal.sleep(POLL_S)
             continue
-        heard_s = now_s
+        heard_s = terminal.monotonic()
+        progress.show(document)
         state: str = document["state"]
-        failed = news.text(document)
-        if failed:
-            terminal.line(failed)
-        if is_tty:
-            terminal.status(progress_text(document))
-        elif state != last_state or now_s - last_line_s >= LINE_EVERY_S:
-            terminal.line(progress_text(document))
-            last_line_s = now_s
-        last_state = state
         if state in TERMINAL_STATES:
             terminal.close_line()
             if state == "FAILED":
@@ -53,6 +45,44 @@ def watch_job(client: RestClient, job_id: str, terminal: Terminal) -> str:
                 terminal.line(f"Job {job_id} is {state} after {duration_text(document['duration'])}")
             return state
         terminal.sleep(POLL_S)
+
+
+class _Progress:
+    """A job's progress: one line that changes on a terminal, else a line when there is something new, or now and then.
+
+    Args:
+        terminal: to print on.
+    """
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._news = FailureNews()
+        self._told: tuple[str, bool] | None = None
+        self._line_s = float("-inf")
+        self._is_lost = False
+
+    def show(self, document: dict[str, Any]) -> None:
+        """Show how the job stands, as far as the server knows."""
+        self._is_lost = False
+        failed = self._news.text(document)
+        if failed:
+            self._terminal.line(failed)
+        stale = stale_text(document)
+        text = f"{stale} Last known: {progress_text(document)}" if stale else progress_text(document)
+        # not the reason itself, in which the age grows with every answer
+        told, now_s = (document["state"], bool(stale)), self._terminal.monotonic()
+        if self._terminal.people.isatty():
+            self._terminal.status(text)
+        elif told != self._told or now_s - self._line_s >= LINE_EVERY_S:
+            self._terminal.line(text)
+            self._line_s = now_s
+        self._told = told
+
+    def lost(self, error: ServerUnreachableError) -> None:
+        """Say once that the server does not answer."""
+        if not self._is_lost:
+            self._terminal.complain(f"{error}; trying again for {UNREACHABLE_S:.0f} s")
+        self._is_lost = True
 
 
 def wait_cancelled(client: RestClient, job_id: str, terminal: Terminal, **fields: str) -> int:

@@ -56,8 +56,14 @@ def document(state: str = "RUNNING", **fields: Any) -> dict[str, Any]:
         "waiting_for": "",
         "vertices": [vertex],
         "exceptions": [],
+        "freshness": freshness(),
     }
     return base | fields
+
+
+def freshness(reason: str = "", age_ms: int = 400) -> dict[str, Any]:
+    """How old a document is."""
+    return {"age_ms": age_ms, "source": "live", "is_stale": bool(reason), "reason": reason}
 
 
 def overview(jid: str = JOB_ID, name: str = "three numbers", state: str = "RUNNING", start: int = 0) -> dict[str, Any]:
@@ -73,6 +79,8 @@ class FakeCluster:
     jobs: list[dict[str, Any]] = field(default_factory=lambda: [overview()])
     documents: list[dict[str, Any]] = field(default_factory=lambda: [document("FINISHED")])
     """Answers of /live one after the other; the last one stays."""
+    cluster: dict[str, Any] = field(default_factory=lambda: {"freshness": freshness()})
+    """The cluster's live document."""
     logs: dict[str, str] = field(default_factory=dict)
     """name (attempt-n/slot-k.kind) → text."""
     answers: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
@@ -109,6 +117,8 @@ class FakeCluster:
         if f"{method} {parts.path}" in self.answers:
             return self.answers[f"{method} {parts.path}"]
         match method, parts.path.strip("/").split("/"):
+            case "GET", ["api", "v1", "cluster"]:
+                return 200, self.cluster
             case "GET", ["v1", "jobs", "overview"]:
                 return 200, {"jobs": self.jobs}
             case "POST", ["v1", "jars", "upload"]:

@@ -15,7 +15,7 @@ import pytest
 
 from runtime import __version__
 from runtime.client import cli
-from tests.client.fake_cluster import JOB_ID, TOKEN, FakeCluster, document, overview
+from tests.client.fake_cluster import JOB_ID, TOKEN, FakeCluster, document, freshness, overview
 
 Tidemark = Callable[..., int]
 Captured = pytest.CaptureFixture[str]
@@ -403,6 +403,36 @@ def test_cancel_of_a_job_that_has_ended_is_refused(tidemark: Tidemark, cluster: 
     cluster.answers[f"PATCH /v1/jobs/{JOB_ID}"] = (409, {"errors": [{"code": "ended", "message": "it has ended"}]})
     assert tidemark("cancel", JOB_ID) == 1
     assert capsys.readouterr().err == "tidemark: it has ended\n"
+
+
+# --- what is out of date ----------------------------------------------------------------------------------------------
+
+SILENT = "The jobmanager has not been heard of for 12 s."
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["list", "--json"], ["info", JOB_ID], ["info", "--json", JOB_ID]])
+def test_what_is_out_of_date_is_said_to_be(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured, arguments: list[str]
+) -> None:
+    assert tidemark(*arguments) == 0
+    assert capsys.readouterr().err == ""
+    cluster.cluster = {"freshness": freshness(SILENT)}
+    cluster.documents = [document(freshness=freshness(SILENT))]
+    assert tidemark(*arguments) == 0
+    shown = capsys.readouterr()
+    assert shown.err == f"tidemark: {SILENT} What is shown may be out of date.\n"
+    assert JOB_ID in shown.out
+
+
+def test_run_says_at_once_that_the_jobmanager_is_silent_and_when_it_is_back(
+    tidemark: Tidemark, cluster: FakeCluster, program: str, capsys: Captured
+) -> None:
+    silent = [document(freshness=freshness(SILENT.replace("12", str(age)))) for age in (4, 5, 6)]
+    cluster.documents = [document(), *silent, document(), document("FINISHED")]
+    assert tidemark("run", program) == 0
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert [line.split()[0] for line in lines] == ["RUNNING", "The", "RUNNING", "FINISHED", "Job"]
+    assert lines[1].startswith(f"{SILENT.replace('12', '4')} Last known: RUNNING")
 
 
 # --- logs -------------------------------------------------------------------------------------------------------------
