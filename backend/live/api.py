@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from backend.accounts.views import ProductView
+from backend.accounts.views import ProductView, is_clean_text
 from backend.cluster import services
 from backend.cluster.task_metrics import Value, flink_metrics
-from backend.live.logs import DEFAULT_LIMIT_BYTES, MAX_LIMIT_BYTES, find_log, list_logs, read_page
+from backend.live.log_lines import DEFAULT_MATCHES, MAX_MATCHES, MAX_QUERY_CHARS, search
+from backend.live.logs import DEFAULT_LIMIT_BYTES, MAX_LIMIT_BYTES, LogFile, find_log, list_logs, read_page
 
 _ID = re.compile(r"[0-9a-f]{32}")
 MAX_SAFE_INTEGER = 2**53 - 1
@@ -67,22 +70,71 @@ class LogView(ProductView):
         check_job(job_id)
         offset = _number(request, "offset", 0, -(2**50), 2**50)
         limit = _number(request, "limit", DEFAULT_LIMIT_BYTES, 4, MAX_LIMIT_BYTES)
-        file = find_log(job_id, name)
-        if file is None:
-            raise exceptions.NotFound(f"Job {job_id} has no log file {name[:100]!r}.")
-        try:
+        file = _file(job_id, name)
+        with _unless_rotated(file):
             page = read_page(file, offset, limit)
-        except FileNotFoundError as error:
-            raise exceptions.NotFound(f"{name} was rotated away.") from error
         return Response(
             {
                 "name": name,
                 "offset": page.offset,
                 "next_offset": page.next_offset,
                 "size": page.size,
+                "first_line": page.first_line,
+                "lines": page.lines,
                 "text": page.text,
             }
         )
+
+
+class LogSearchView(ProductView):
+    """Lines of a whole file, of which a page has loaded an end only."""
+
+    def get(self, request: Request, job_id: str) -> Response:
+        check_job(job_id)
+        query = request.query_params.get("query", "")
+        if not 0 < len(query) <= MAX_QUERY_CHARS or not is_clean_text(query) or "\n" in query:
+            raise exceptions.ValidationError(
+                {"query": f"Must be a text of one line, up to {MAX_QUERY_CHARS} characters."}
+            )
+        start = _number(request, "from", 0, 0, 2**50)
+        limit = _number(request, "limit", DEFAULT_MATCHES, 1, MAX_MATCHES)
+        file = _file(job_id, request.query_params.get("name", ""))
+        with _unless_rotated(file):
+            found = search(
+                file.path,
+                query,
+                is_case_sensitive=request.query_params.get("case") == "true",
+                start=start,
+                limit=limit,
+            )
+            whole = read_page(file, 0, 4)
+        matches = [{"line": m.line, "offset": m.offset, "text": m.text} for m in found.matches]
+        return Response(
+            {
+                "name": file.name,
+                "query": query,
+                "size": whole.size,
+                "lines": whole.lines,
+                "matches": matches,
+                "searched_to": found.searched_to,
+                "is_complete": found.is_complete,
+            }
+        )
+
+
+def _file(job_id: str, name: str) -> LogFile:
+    file = find_log(job_id, name)
+    if file is None:
+        raise exceptions.NotFound(f"Job {job_id} has no log file {name[:100]!r}.")
+    return file
+
+
+@contextmanager
+def _unless_rotated(file: LogFile) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise exceptions.NotFound(f"{file.name} was rotated away.") from error
 
 
 class NoSuchRoute(ProductView):

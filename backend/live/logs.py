@@ -9,8 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from django.conf import settings
+
+from backend.live.log_lines import line_at
 
 DEFAULT_LIMIT_BYTES = 64 << 10
 MAX_LIMIT_BYTES = 1 << 20
@@ -40,6 +43,10 @@ class Page:
     next_offset: int
     size: int
     text: str
+    first_line: int
+    """Number of the line that the text begins in; the file's first is 1."""
+    lines: int
+    """Of the whole file; a last one without its end counts."""
 
 
 def list_logs(job_id: str) -> list[LogFile]:
@@ -78,11 +85,18 @@ def read_page(file: LogFile, offset: int, limit: int) -> Page:
         start = max(0, size + offset) if from_end else (0 if offset > size else offset)
         stream.seek(start)
         data = stream.read(limit)
-    if from_end and start > 0:
-        cut = data.find(b"\n") + 1 or _first_character(data)
-        start, data = start + cut, data[cut:]
-    data = data[: _end_of_characters(data)]
-    return Page(start, start + len(data), size, data.decode(errors="replace"))
+        if from_end and start > 0:
+            cut = data.find(b"\n") + 1 or _first_character(data)
+            start, data = start + cut, data[cut:]
+        data = data[: _end_of_characters(data)]
+        first_line = line_at(stream, start)
+        lines = line_at(stream, size) - (size == 0 or _byte_before(stream, size) == b"\n")
+    return Page(start, start + len(data), size, data.decode(errors="replace"), first_line, lines)
+
+
+def _byte_before(stream: BinaryIO, offset: int) -> bytes:
+    stream.seek(offset - 1)
+    return stream.read(1)
 
 
 def _first_character(data: bytes) -> int:

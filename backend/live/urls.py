@@ -19,6 +19,7 @@ urlpatterns = [
     path("api/v1/jobs/<str:job_id>/operations", job_api.OperationsView.as_view()),
     path("api/v1/jobs/<str:job_id>/operations/<str:trigger_id>", job_api.OperationView.as_view()),
     path("api/v1/jobs/<str:job_id>/restore-points", job_api.RestorePointsView.as_view()),
+    path("api/v1/jobs/<str:job_id>/log-search", api.LogSearchView.as_view()),
     path("api/v1/jobs/<str:job_id>/logs", api.LogsView.as_view()),
     path("api/v1/jobs/<str:job_id>/logs/<path:name>", api.LogView.as_view()),
     path("api/<path:path>", api.NoSuchRoute.as_view()),

@@ -146,7 +146,15 @@ def test_a_job_without_logs_has_an_empty_list(api: APIClient, job: Job, home: Pa
 def test_a_log_is_read_page_by_page(api: APIClient, job: Job, logs: Path, separator: str) -> None:
     path = f"/api/v1/jobs/{job.id}/logs/attempt-1{separator}slot-0.out"
     first = api.get(f"{path}?limit=4").json()
-    assert first == {"name": "attempt-1/slot-0.out", "offset": 0, "next_offset": 4, "size": 10, "text": "atte"}
+    assert first == {
+        "name": "attempt-1/slot-0.out",
+        "offset": 0,
+        "next_offset": 4,
+        "size": 10,
+        "first_line": 1,
+        "lines": 1,
+        "text": "atte",
+    }
     rest = api.get(f"{path}?offset=4").json()
     assert (rest["text"], rest["next_offset"]) == ("mpt 1\n", 10)
     assert api.get(f"{path}?offset=10").json()["text"] == ""
@@ -161,6 +169,44 @@ def test_a_log_is_read_from_its_end_by_whole_lines(api: APIClient, job: Job, log
 def test_a_log_that_was_rotated_is_read_from_its_begin(api: APIClient, job: Job, logs: Path) -> None:
     answer = api.get(f"/api/v1/jobs/{job.id}/logs/attempt-0/slot-0.out?offset=5000").json()
     assert (answer["offset"], answer["text"]) == (0, "attempt 0\n")
+
+
+def test_the_tail_of_a_log_says_which_lines_it_has(api: APIClient, job: Job, logs: Path) -> None:
+    path = f"/api/v1/jobs/{job.id}/logs/attempt-0/slot-0.out"
+    for text, lines in (("one\ntwo\nthree\n", 3), ("one\ntwo\nthree", 3), ("", 0)):
+        (logs / "attempt-0" / "slot-0.out").write_text(text)
+        answer = api.get(f"{path}?offset=-7").json()
+        assert answer["lines"] == lines
+        assert (answer["text"].strip(), answer["first_line"]) == (("three", 3) if text else ("", 1))
+
+
+def test_a_search_looks_at_the_whole_file(api: APIClient, job: Job, logs: Path) -> None:
+    (logs / "attempt-0" / "slot-0.out").write_text("first line\nsecond\nlast line")
+    path = f"/api/v1/jobs/{job.id}/log-search?name=attempt-0/slot-0.out&query=LINE"
+    assert api.get(path).json() == {
+        "name": "attempt-0/slot-0.out",
+        "query": "LINE",
+        "size": 27,
+        "lines": 3,
+        "matches": [{"line": 1, "offset": 0, "text": "first line"}, {"line": 3, "offset": 18, "text": "last line"}],
+        "searched_to": 27,
+        "is_complete": True,
+    }
+    first = api.get(f"{path}&limit=1").json()
+    assert (len(first["matches"]), first["searched_to"], first["is_complete"]) == (1, 18, False)
+    assert [m["line"] for m in api.get(f"{path}&from={first['searched_to']}").json()["matches"]] == [3]
+    assert api.get(f"{path}&case=true").json()["matches"] == []
+
+
+@pytest.mark.parametrize("query", ["", "a%0Ab", "x" * 600, "a%00"])
+def test_a_search_for_no_proper_text_is_refused(api: APIClient, job: Job, logs: Path, query: str) -> None:
+    answer = api.get(f"/api/v1/jobs/{job.id}/log-search?name=attempt-0/slot-0.out&query={query}")
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "query")
+
+
+def test_a_search_reads_listed_files_only(api: APIClient, job: Job, logs: Path) -> None:
+    for name in ("attempt-1/secrets.txt", "../../../admin-token", "attempt-1/slot-7.log", ""):
+        assert api.get(f"/api/v1/jobs/{job.id}/log-search?query=canary&name={name}").status_code == 404
 
 
 @pytest.mark.parametrize("limit", [4, 5, 6, 7])

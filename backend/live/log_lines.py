@@ -1,0 +1,166 @@
+"""Lines of log files: their numbers, and those that have a text in them. Blocking; any thread.
+
+Log files only grow, so that the lines before an offset are counted once and remembered per file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+MAX_MATCHES: Final = 1000
+DEFAULT_MATCHES: Final = 200
+MAX_QUERY_CHARS: Final = 500
+MAX_TEXT_CHARS: Final = 500
+"""Of a line that is shown."""
+MAX_LINE_BYTES: Final = 1 << 20
+"""Of a line that is searched as one; the rest of a longer one counts as a line of its own for that."""
+SEARCH_S: Final = 2.0
+"""After so long a search stops and says how far it came; the next request goes on from there."""
+_BLOCK_BYTES: Final = 1 << 20
+_HEAD_BYTES: Final = 512
+_MAX_COUNTED_FILES: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A line with the text in it."""
+
+    line: int
+    """Number, from 1."""
+    offset: int
+    """Of its first byte."""
+    text: str
+    """Without its end, at most 500 characters around the first place of the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search came upon."""
+
+    matches: list[Match]
+    searched_to: int
+    """All lines that begin before this byte have been looked at."""
+    is_complete: bool
+    """Whether that is the whole file."""
+
+
+@dataclass(slots=True)
+class _Counted:
+    """What is known of one file."""
+
+    head: bytes
+    """Its first bytes: another file that has got its inode begins differently."""
+    ends: list[int]
+    """Ends of lines before byte 0, 1 MiB, 2 MiB, ..."""
+
+
+class _LineCounts:
+    """Counts lines of files, and remembers that for those that were asked for lately. Any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        #: by device and inode; used least recently first
+        self._files: OrderedDict[tuple[int, int], _Counted] = OrderedDict()
+
+    def before(self, stream: BinaryIO, offset: int) -> int:
+        """How many lines end before that byte."""
+        status = os.fstat(stream.fileno())
+        key = (status.st_dev, status.st_ino)
+        stream.seek(0)
+        head = stream.read(_HEAD_BYTES)
+        with self._lock:
+            known = self._files.get(key)
+            if known is None or not head.startswith(known.head) or len(known.ends) > status.st_size // _BLOCK_BYTES + 1:
+                known = self._files[key] = _Counted(head, [0])
+            self._files.move_to_end(key)
+            if len(self._files) > _MAX_COUNTED_FILES:
+                self._files.popitem(last=False)
+            ends = known.ends
+            while len(ends) <= offset // _BLOCK_BYTES:
+                stream.seek((len(ends) - 1) * _BLOCK_BYTES)
+                ends.append(ends[-1] + stream.read(_BLOCK_BYTES).count(b"\n"))
+            block = offset // _BLOCK_BYTES
+            stream.seek(block * _BLOCK_BYTES)
+            return ends[block] + stream.read(offset - block * _BLOCK_BYTES).count(b"\n")
+
+
+_counts = _LineCounts()
+
+
+def line_at(stream: BinaryIO, offset: int) -> int:
+    """The number of the line that the byte at `offset` is in; the first is 1."""
+    return _counts.before(stream, offset) + 1
+
+
+def search(
+    path: Path,
+    query: str,
+    *,
+    is_case_sensitive: bool = False,
+    start: int = 0,
+    limit: int = DEFAULT_MATCHES,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Found:
+    """Find the lines that have a text in them.
+
+    Args:
+        path: the file.
+        query: the text, literally, within one line.
+        is_case_sensitive: whether "Error" is another text than "error".
+        start: byte that the first line to look at begins with.
+        limit: matches at most.
+        monotonic: seconds.
+    """
+    # of bytes, re knows the case of ASCII's letters only
+    texts = [query] if is_case_sensitive else [query, query.lower(), query.upper()]
+    pattern = re.compile(
+        b"|".join(re.escape(text.encode()) for text in texts), 0 if is_case_sensitive else re.IGNORECASE
+    )
+    deadline = monotonic() + SEARCH_S
+    matches: list[Match] = []
+    with path.open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        at = min(start, size)
+        line = line_at(stream, at)
+        stream.seek(at)
+        while at < size:
+            # whole lines only, so that a text is not cut in two; what is written while this reads is not looked at
+            block = stream.read(min(_BLOCK_BYTES, size - at))
+            if at + len(block) < size and not block.endswith(b"\n"):
+                block += stream.readline(MAX_LINE_BYTES)
+            starts = [0, *(found.end() for found in re.finditer(b"\n", block))]
+            reached = -1
+            for found in pattern.finditer(block):
+                index = bisect_right(starts, found.start()) - 1
+                if index <= reached:
+                    continue
+                if len(matches) == limit:
+                    return Found(matches, at + starts[index], False)
+                reached = index
+                end = starts[index + 1] if index + 1 < len(starts) else len(block)
+                text = _shown(block[starts[index] : end], found.start() - starts[index])
+                matches.append(Match(line + index, at + starts[index], text))
+            at += len(block)
+            line += len(starts) - 1
+            if at < size and monotonic() > deadline:
+                return Found(matches, at, False)
+    return Found(matches, size, True)
+
+
+def _shown(line: bytes, place: int) -> str:
+    """The line, or the part of a long one that has the match in it."""
+    text = line.rstrip(b"\r\n").decode(errors="replace")
+    if len(text) <= MAX_TEXT_CHARS:
+        return text
+    before = len(line[:place].decode(errors="replace"))
+    begin = max(0, min(before - MAX_TEXT_CHARS // 4, len(text) - MAX_TEXT_CHARS))
+    return text[begin : begin + MAX_TEXT_CHARS]
