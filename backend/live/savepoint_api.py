@@ -1,0 +1,118 @@
+"""All savepoints that jobs of this cluster have taken: where they are, whether they still are, and who uses them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from backend.accounts.views import ProductView
+from backend.cluster.checkpoint_home import cluster_storage
+from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, Operation
+from backend.cluster.snapshot_users import job_that_needs
+from backend.live.job_api import SNAPSHOTS
+from runtime.checkpoint.errors import CheckpointStorageError, NewerSnapshotError, NotASnapshotError
+from runtime.checkpoint.snapshot_files import SnapshotFiles
+from runtime.common import options
+from runtime.state.handles import DamagedSnapshotError
+
+MAX_SAVEPOINTS: Final = 200
+"""That are listed, newest first."""
+LOOK_S: Final = 3.0
+"""How long the storage is looked at; of savepoints beyond that it is not known whether they are still there."""
+
+logger = logging.getLogger(__name__)
+
+
+class SavepointsView(ProductView):
+    def get(self, request: Request) -> Response:
+        done = Operation.objects.filter(kind__in=SNAPSHOTS, state=Operation.State.COMPLETED, result__has_key="location")
+        rows = done.select_related("requested_by").order_by("-finished_at")[:MAX_SAVEPOINTS]
+        operations = [row for row in rows if (row.result or {}).get("location")]
+        jobs = Job.objects.only("id", "name", "state").in_bulk([str(row.job_id) for row in operations])
+        files = cluster_storage().files()
+        users = _users(files)
+        kept = _kept_by_jobs([row.result["location"] for row in operations if row.result])
+        deadline = time.monotonic() + LOOK_S
+        listed = []
+        for row in operations:
+            location = (row.result or {})["location"]
+            storage = _look(files, location) if time.monotonic() < deadline else _UNKNOWN
+            used_by = users[location]
+            is_used = location in kept or any(user["job_state"] not in TERMINAL_STATES for user in used_by)
+            listed.append(
+                _taken(row, jobs[str(row.job_id)])
+                | {
+                    "exists": storage.exists,
+                    "size": storage.size,
+                    "used_by": used_by,
+                    "needed_by": job_that_needs(location) if is_used else None,
+                }
+            )
+        return Response({"savepoints": listed})
+
+
+class _Storage(NamedTuple):
+    """What the storage says of a savepoint."""
+
+    exists: bool | None
+    size: int | None
+    """Bytes of all files that it refers to."""
+
+
+_UNKNOWN: Final = _Storage(None, None)
+
+
+def _taken(row: Operation, job: Job) -> dict[str, Any]:
+    result: Mapping[str, Any] = row.result or {}
+    return {
+        "location": result["location"],
+        "checkpoint_id": result.get("checkpoint_id"),
+        "kind": row.kind,
+        "format": row.parameters.get("format", "CANONICAL"),
+        "created_at": row.finished_at,
+        "requested_by": None if row.requested_by is None else row.requested_by.get_username(),
+        "job_id": job.id,
+        "job_name": job.name,
+        "job_state": job.state,
+    }
+
+
+def _look(files: SnapshotFiles, location: str) -> _Storage:
+    try:
+        metadata = files.load(location)
+    except DamagedSnapshotError:
+        return _Storage(True, None)
+    except (NotASnapshotError, NewerSnapshotError) as error:
+        return _Storage(isinstance(error, NewerSnapshotError), None)
+    except (CheckpointStorageError, OSError) as error:
+        logger.warning("savepoint %s cannot be looked at: %s", location, error)
+        return _UNKNOWN
+    return _Storage(True, sum(file.size for file in metadata.files()))
+
+
+def _users(files: SnapshotFiles) -> Mapping[str, list[dict[str, Any]]]:
+    """Jobs by the snapshot that they were started from, newest first."""
+    users: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    started = Job.objects.filter(configuration__has_key=options.RECOVERY_PATH.key).order_by("-created_at")
+    for job in started.only("id", "name", "state", "configuration"):
+        try:
+            directory = files.directory_of(job.configuration[options.RECOVERY_PATH.key])
+        except CheckpointStorageError:
+            continue
+        mode = job.configuration.get(options.RECOVERY_CLAIM_MODE.key, "no_claim")
+        users[directory].append(
+            {"job_id": job.id, "job_name": job.name, "job_state": job.state, "claim_mode": mode.upper()}
+        )
+    return users
+
+
+def _kept_by_jobs(locations: Sequence[str]) -> Iterable[str]:
+    """Those that a job which has not ended goes back to as to a checkpoint of its own."""
+    own = Checkpoint.objects.filter(location__in=locations).exclude(job__state__in=TERMINAL_STATES)
+    return set(own.values_list("location", flat=True))

@@ -1,0 +1,94 @@
+"""/api/v1/savepoints."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from rest_framework.test import APIClient
+
+from backend.cluster import services
+from backend.cluster.models import Job, Operation
+from runtime.common import options
+from tests.cluster.snapshots import completed
+from tests.dispatcher import rows
+
+pytestmark = pytest.mark.usefixtures("bus_redis")
+
+
+@pytest.fixture
+def job(home: Path, db: None) -> Job:
+    return rows.running_job()
+
+
+def taken(job: Job, home: Path, number: int, user: User | None = None, **parameters: Any) -> str:
+    """A savepoint of the job with its files; its location."""
+    location = completed(home / "savepoints", job.id, number).location
+    Operation.objects.create(
+        job=job,
+        kind=Operation.Kind.SAVEPOINT,
+        parameters=parameters,
+        state=Operation.State.COMPLETED,
+        created_at=0,
+        finished_at=number,
+        result={"location": location, "checkpoint_id": number},
+        requested_by=user,
+    )
+    return location
+
+
+def started_from(location: str, mode: str, state: str = "RUNNING") -> Job:
+    """A job that was submitted to go on from there."""
+    restore = {options.RECOVERY_PATH.key: location, options.RECOVERY_CLAIM_MODE.key: mode}
+    job = rows.running_job("next")
+    graph = job.graph | {"configuration": job.graph["configuration"] | restore}
+    Job.objects.filter(id=job.id).update(state=state, configuration=restore, graph=graph)
+    return job
+
+
+def test_savepoints_of_all_jobs_are_listed_newest_first(api: APIClient, job: Job, home: Path, oscar: User) -> None:
+    assert api.get("/api/v1/savepoints").json() == {"savepoints": []}
+    first = taken(job, home, 1, oscar, format="NATIVE")
+    second = taken(rows.ended_job("FINISHED", "ended"), home, 2)
+    failed = services.request_operation(job, Operation.Kind.SAVEPOINT, {}, None)
+    Operation.objects.filter(trigger_id=failed.trigger_id).update(state="COMPLETED", result={"error": "no"})
+    newest, oldest = api.get("/api/v1/savepoints").json()["savepoints"]
+    assert (newest["location"], newest["job_name"], newest["job_state"]) == (second, "ended", "FINISHED")
+    assert newest["format"] == "CANONICAL" and newest["requested_by"] is None
+    assert oldest == {
+        "location": first,
+        "checkpoint_id": 1,
+        "kind": "savepoint",
+        "format": "NATIVE",
+        "created_at": 1,
+        "requested_by": "oscar",
+        "job_id": job.id,
+        "job_name": "flights",
+        "job_state": "RUNNING",
+        "exists": True,
+        "size": 0,
+        "used_by": [],
+        "needed_by": None,
+    }
+
+
+def test_a_savepoint_whose_files_are_gone_says_so(api: APIClient, job: Job, home: Path) -> None:
+    location = taken(job, home, 1)
+    shutil.rmtree(location.removeprefix("file://"))
+    [listed] = api.get("/api/v1/savepoints").json()["savepoints"]
+    assert (listed["exists"], listed["size"]) == (False, None)
+
+
+def test_a_savepoint_names_the_jobs_that_were_started_from_it(api: APIClient, job: Job, home: Path) -> None:
+    location = taken(job, home, 1)
+    ended = started_from(location, "no_claim", "FAILED")
+    [listed] = api.get("/api/v1/savepoints").json()["savepoints"]
+    assert [user["job_id"] for user in listed["used_by"]] == [ended.id] and listed["needed_by"] is None
+    claiming = started_from(location, "claim")
+    [listed] = api.get("/api/v1/savepoints").json()["savepoints"]
+    user = next(user for user in listed["used_by"] if user["job_id"] == claiming.id)
+    assert user == {"job_id": claiming.id, "job_name": "next", "job_state": "RUNNING", "claim_mode": "CLAIM"}
+    assert listed["needed_by"] == claiming.id
