@@ -24,7 +24,7 @@ from backend.dispatcher.api.base import check_id, whole_number
 from backend.dispatcher.errors import BadRequest
 from backend.dispatcher.planning_queue import PlanningQueue, QueueFullError
 from runtime.checkpoint.errors import CheckpointStorageError
-from runtime.client.errors import ExtractionError
+from runtime.client.errors import OUTPUT_HEADING, ExtractionError
 from runtime.client.extract import ExtractedJob, extract_job_graph
 from runtime.common import options
 from runtime.state.handles import DamagedSnapshotError
@@ -38,8 +38,6 @@ EXTRACTION_TIMEOUT_S = 60.0
 MAX_PARALLELISM = 32768
 MAX_ARGUMENTS = 1000
 
-OUTPUT_HEADING = "Output of the program:"
-"""First line of the error that holds what a program printed before it failed."""
 CLAIM_MODES = ("NO_CLAIM", "CLAIM")
 
 logger = logging.getLogger(__name__)

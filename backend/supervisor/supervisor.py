@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from backend.config import environment
 from backend.supervisor.checks import StartProblem, check_java, check_port, lock_home, prepare_home
 from backend.supervisor.process import ManagedProcess
 from backend.supervisor.redis_server import configure_redis
+from runtime.client.server import HOME_NAME
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEMO = ROOT / "examples" / "flights_live.py"
@@ -30,6 +32,13 @@ BEAT_S = 0.2
 STOP_TIMEOUT_S = 7.0
 READY_TIMEOUT_S = 120.0
 CHILD_TIMEOUT_S = 90.0
+
+
+def home_hint(home: Path, directory: Path) -> str:
+    """What a second terminal needs so that `tidemark` finds the cluster; "" if it does by itself."""
+    if home.resolve() == (directory / HOME_NAME).resolve():
+        return ""
+    return f"In a second terminal, before tidemark: export TIDEMARK_HOME={shlex.quote(str(home.resolve()))}"
 
 
 class _Stopped(Exception):
@@ -105,6 +114,9 @@ class Supervisor:
         )["login"]
         self._say(f"ready; Ctrl-C ends everything, logs are in {self._home / 'logs'}")
         print(f"\n  Open {self._url}{login}\n  (it logs you in once, within ten minutes)\n", flush=True)
+        hint = home_hint(self._home, Path.cwd())
+        if hint:
+            print(f"  {hint}\n", flush=True)
 
     def _web(self) -> Sequence[str]:
         options = "--no-access-log --no-server-header --lifespan off --ws-max-size 65536 --timeout-graceful-shutdown 2"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+OUTPUT_HEADING = "Output of the program:"
+"""The first line of the text, among the errors of a refused program, that tells what it has printed."""
+
 
 class ClientError(Exception):
     """Base of this package's errors; the message is one line for the user."""

@@ -10,7 +10,7 @@ import os
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from runtime.client.errors import ClientError
 
@@ -127,7 +127,11 @@ def _archive_members(path: Path) -> Iterator[tuple[str, bytes]]:
 
 def _archive(members: dict[str, bytes]) -> bytes:
     content = io.BytesIO()
+    # a package without __init__.py is found in a zip only if its directory has an entry
+    folders = {f"{folder}/" for name in members for folder in PurePosixPath(name).parents if folder.name}
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(folders):
+            archive.writestr(zipfile.ZipInfo(name, _TIMESTAMP), b"")
         for name, data in sorted(members.items()):
             archive.writestr(zipfile.ZipInfo(name, _TIMESTAMP), data, zipfile.ZIP_DEFLATED)
     return content.getvalue()

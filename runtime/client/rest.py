@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from runtime.client.errors import ClientError
-from runtime.client.server import Server
+from runtime.client.errors import OUTPUT_HEADING, ClientError
+from runtime.client.server import TOKEN_HINT, Server
 
 TIMEOUT_S = 10.0
 SUBMIT_TIMEOUT_S = 300.0
@@ -37,12 +37,14 @@ class RequestRefusedError(ClientError):
     Attributes:
         status: HTTP's.
         retry_after_s: when the server wants to be asked again; None: it does not say.
+        output: what a program that defines no job has printed.
     """
 
-    def __init__(self, status: int, message: str, retry_after_s: float | None = None) -> None:
+    def __init__(self, status: int, message: str, retry_after_s: float | None = None, output: str = "") -> None:
         super().__init__(message)
         self.status = status
         self.retry_after_s = retry_after_s
+        self.output = output
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +151,11 @@ class RestClient:
         warn: Callable[[str], object] = lambda _: None,
         *,
         job_id: str | None = None,
+        printed: Callable[[str], object] = lambda _: None,
     ) -> str:
         """Start an uploaded program; returns the job's id.
 
-        `warn` is told what may surprise its user. With a `job_id`, of 32 hex digits, that is the job's id: sent again,
+        `warn` is told what may surprise its user, `printed` what the program has printed until then. With a `job_id`, of 32 hex digits, that is the job's id: sent again,
         the request does not start another job.
         """
         request = {
@@ -170,6 +173,7 @@ class RestClient:
             }
         body = json.dumps({key: value for key, value in request.items() if value is not None}).encode()
         answer = self._submit(f"/v1/jars/{quote(program_id, safe='')}/run", body, "application/json")
+        printed(str(answer.get("output", "")))
         for warning in answer.get("warnings", ()):
             warn(str(warning))
         return str(answer["jobid"])
@@ -274,12 +278,14 @@ class RestClient:
                 answer = json.loads(response.read() or b"{}")
         except urllib.error.HTTPError as error:
             with error:
-                message = self._refusal(error.code, error.read())
-                raise RequestRefusedError(error.code, message, _seconds(error.headers.get("Retry-After"))) from None
+                body = error.read()
+                message = self._refusal(error.code, body)
+                wait_s = _seconds(error.headers.get("Retry-After"))
+                raise RequestRefusedError(error.code, message, wait_s, _output(body)) from None
         except (OSError, HTTPException) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-            raise ServerUnreachableError(f"no server answers at {self.server.url}: {text}") from None
+            raise ServerUnreachableError(f"no server answers at {self.server.url}: {text}{self._home_hint()}") from None
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
@@ -288,15 +294,31 @@ class RestClient:
 
     def _refusal(self, status: int, body: bytes) -> str:
         if status == 401:
-            return f"{self.server.url} refuses the token: set TIDEMARK_TOKEN"
-        try:
-            errors = json.loads(body)["errors"]
-            texts = [error["message"] if isinstance(error, dict) else str(error) for error in errors]
-        except (ValueError, KeyError, TypeError):
-            texts = []
-        # a traceback may follow the message's first line; -v of no command shows it, the page does
+            return f"{self.server.url} refuses the token: {TOKEN_HINT}"
+        texts = _errors(body)
+        # a traceback may follow the message's first line; the page shows it
         lines = [line.strip() for text in texts for line in text.splitlines() if line.strip()]
         return lines[0] if lines else f"{self.server.url} answers with HTTP status {status}"
+
+    def _home_hint(self) -> str:
+        if self.server.home is None:
+            return ""
+        return f" (the address is that of {self.server.home}; is `make run` still running, and is this its home?)"
+
+
+def _errors(body: bytes) -> list[str]:
+    """The texts of a refusal."""
+    try:
+        errors = json.loads(body)["errors"]
+        return [error["message"] if isinstance(error, dict) else str(error) for error in errors]
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
+def _output(body: bytes) -> str:
+    """What a refused program has printed."""
+    heading = f"{OUTPUT_HEADING}\n"
+    return next((text.removeprefix(heading) for text in _errors(body) if text.startswith(heading)), "")
 
 
 def _seconds(text: str | None) -> float | None:

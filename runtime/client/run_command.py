@@ -10,7 +10,7 @@ from runtime.client.arguments import Actions, positive, with_json
 from runtime.client.errors import ClientError
 from runtime.client.jobs import absolute_location
 from runtime.client.program_files import read_program
-from runtime.client.rest import RestClient, RestoreRequest
+from runtime.client.rest import RequestRefusedError, RestClient, RestoreRequest
 from runtime.client.submission import Submission, cancel_quietly
 from runtime.client.terminal import FAILURE, INTERRUPTED, SUCCESS, Terminal
 from runtime.client.watch import watch_job
@@ -84,6 +84,7 @@ def run(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> 
     path = absolute_location(options.from_savepoint)
     restore = None if path is None else RestoreRequest(path, options.allow_non_restored_state, options.claim_mode)
     warnings: list[str] = []
+    output: list[str] = []
 
     def send(job_id: str) -> None:
         client.run(
@@ -95,6 +96,7 @@ def run(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> 
             restore,
             warnings.append,
             job_id=job_id,
+            printed=output.append,
         )
 
     submission = Submission(client, send, terminal)
@@ -102,9 +104,19 @@ def run(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> 
         program_id = client.upload_content(program.name, program.content)
         submission.start()
         submission.wait()
+        _show_output("".join(output), terminal)
         return _started(client, submission.job_id, warnings, options, terminal)
+    except RequestRefusedError as refused:
+        _show_output(refused.output, terminal)
+        raise
     except KeyboardInterrupt:
         return submission.give_up()
+
+
+def _show_output(output: str, terminal: Terminal) -> None:
+    """Show what the program has printed on its way to execute()."""
+    for line in output.splitlines():
+        terminal.line(line)
 
 
 def _started(

@@ -16,6 +16,7 @@ from runtime.client.errors import ClientError
 URL_FILE = "url"
 TOKEN_FILE = "admin-token"
 HOME_NAME = ".tidemark"
+TOKEN_HINT = "set TIDEMARK_TOKEN, or TIDEMARK_HOME to the home of its cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class Server:
     url: str
     """Without a slash at the end."""
     token: str
+    home: Path | None = None
+    """Where the address was found; None: it was given."""
 
 
 class NoServerError(ClientError):
@@ -45,10 +48,7 @@ def find_server(environment: Mapping[str, str], directory: Path) -> Server:
     given = environment.get("TIDEMARK_URL", "").rstrip("/")
     url = given or (at_home.url if at_home else "")
     if not url:
-        raise NoServerError(
-            f"no server: neither TIDEMARK_URL nor a running cluster's {HOME_NAME} here or above; "
-            "start one with `make run` or set TIDEMARK_URL and TIDEMARK_TOKEN"
-        )
+        raise NoServerError(_no_server(environment.get("TIDEMARK_HOME"), directory))
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise NoServerError(f"TIDEMARK_URL must read http://host:port or https://host, not {url!r}")
@@ -56,8 +56,19 @@ def find_server(environment: Mapping[str, str], directory: Path) -> Server:
     if not token and at_home is not None and at_home.url == url:
         token = at_home.token
     if not token:
-        raise NoServerError(f"no token for {url}: set TIDEMARK_TOKEN")
-    return Server(url, token)
+        raise NoServerError(f"no token for {url}: {TOKEN_HINT}")
+    return Server(url, token, at_home.home if at_home is not None and at_home.url == url else None)
+
+
+def _no_server(named_home: str | None, directory: Path) -> str:
+    if named_home:
+        found = f"no cluster is running whose home is TIDEMARK_HOME, {directory / named_home}"
+        return f"{found}: start it with `make run`, or name the home of the one that is running"
+    return (
+        f"no cluster found: no {HOME_NAME} here or above is the home of a running one. Start one with `make run`; if one "
+        "runs with a TIDEMARK_HOME of its own, set the same here; if one runs elsewhere, set TIDEMARK_URL and "
+        "TIDEMARK_TOKEN"
+    )
 
 
 def _at_home(environment: Mapping[str, str], directory: Path) -> Server | None:
@@ -66,7 +77,7 @@ def _at_home(environment: Mapping[str, str], directory: Path) -> Server | None:
     for home in homes:
         url = _read(home / URL_FILE)
         if url:
-            return Server(url.rstrip("/"), _read(home / TOKEN_FILE))
+            return Server(url.rstrip("/"), _read(home / TOKEN_FILE), home)
     return None
 
 

@@ -110,6 +110,20 @@ def test_a_finished_job_has_all_its_tasks(tidemark: Tidemark, cluster: FakeClust
     assert capsys.readouterr().out.splitlines()[1].endswith("2/2")
 
 
+def test_run_shows_what_the_program_has_printed(
+    tidemark: Tidemark, cluster: FakeCluster, program: str, capsys: Captured
+) -> None:
+    route = "POST /v1/jars/my%20job.py/run"
+    cluster.answers[route] = 200, {"jobid": JOB_ID, "warnings": [], "output": "reading config\n3 topics\n"}
+    assert tidemark("run", "-d", program) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == ["reading config", "3 topics"]
+    refusal = ["my job.py, line 3: NameError", "Traceback …", "Output of the program:\nreading config\n"]
+    cluster.answers[route] = 400, {"errors": refusal}
+    assert tidemark("run", "-d", program) == 1
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("reading config\n", "tidemark: my job.py, line 3: NameError\n")
+
+
 def test_run_fails_when_the_job_does(tidemark: Tidemark, cluster: FakeCluster, program: str, capsys: Captured) -> None:
     failure = {"timestamp": 2, "message": "boom\n  at line 3", "task_name": "map (1/2)"}
     cluster.documents = [document("FAILED", exceptions=[{"timestamp": 1, "message": "older"}, failure])]
@@ -334,6 +348,22 @@ def test_a_server_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("TIDEMARK_TOKEN", TOKEN)
     assert cli.main(["list"]) == 1
     assert capsys.readouterr().err == f"tidemark: no server answers at {gone.url}: Connection refused\n"
+
+
+def test_a_cluster_of_this_home_that_has_ended_is_told_with_the_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    with FakeCluster().serving() as gone:
+        pass
+    (tmp_path / ".tidemark").mkdir()
+    (tmp_path / ".tidemark" / "url").write_text(gone.url)
+    (tmp_path / ".tidemark" / "admin-token").write_text(TOKEN)
+    monkeypatch.chdir(tmp_path)
+    for variable in ("TIDEMARK_URL", "TIDEMARK_TOKEN", "TIDEMARK_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    assert cli.main(["list"]) == 1
+    hint = f"the address is that of {tmp_path}/.tidemark; is `make run` still running, and is this its home?"
+    assert capsys.readouterr().err == f"tidemark: no server answers at {gone.url}: Connection refused ({hint})\n"
 
 
 def test_a_token_does_not_follow_redirects(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:

@@ -20,7 +20,7 @@ def test_a_home_is_found_from_below(tmp_path: Path) -> None:
     home(tmp_path / ".tidemark")
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
-    assert find_server({}, below) == Server("http://127.0.0.1:8000", "secret")
+    assert find_server({}, below) == Server("http://127.0.0.1:8000", "secret", tmp_path / ".tidemark")
 
 
 def test_a_home_without_a_running_server_does_not_hide_one_above(tmp_path: Path) -> None:
@@ -57,5 +57,13 @@ def test_an_address_must_be_one(tmp_path: Path, url: str) -> None:
 
 
 def test_without_any_server_it_says_how_to_get_one(tmp_path: Path) -> None:
-    with pytest.raises(NoServerError, match="make run"):
+    with pytest.raises(
+        NoServerError, match="`make run`; if one runs with a TIDEMARK_HOME of its own, set the same here"
+    ):
         find_server({}, tmp_path)
+
+
+def test_a_named_home_without_a_cluster_is_told(tmp_path: Path) -> None:
+    home(tmp_path / ".tidemark")
+    with pytest.raises(NoServerError, match=f"TIDEMARK_HOME, {tmp_path}/elsewhere: start it with `make run`, or name"):
+        find_server({"TIDEMARK_HOME": "elsewhere"}, tmp_path)
