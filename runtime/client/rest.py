@@ -155,8 +155,8 @@ class RestClient:
     ) -> str:
         """Start an uploaded program; returns the job's id.
 
-        `warn` is told what may surprise its user, `printed` what the program has printed until then. With a `job_id`, of 32 hex digits, that is the job's id: sent again,
-        the request does not start another job.
+        `warn` is told what may surprise its user, `printed` what the program has printed until then. With a `job_id`,
+        of 32 hex digits, that is the job's id: sent again, the request does not start another job.
         """
         request = {
             "entryClass": entry,

@@ -65,9 +65,9 @@ def _no_server(named_home: str | None, directory: Path) -> str:
         found = f"no cluster is running whose home is TIDEMARK_HOME, {directory / named_home}"
         return f"{found}: start it with `make run`, or name the home of the one that is running"
     return (
-        f"no cluster found: no {HOME_NAME} here or above is the home of a running one. Start one with `make run`; if one "
-        "runs with a TIDEMARK_HOME of its own, set the same here; if one runs elsewhere, set TIDEMARK_URL and "
-        "TIDEMARK_TOKEN"
+        f"no cluster found: no {HOME_NAME} here or above is the home of a running one. Start one with `make run`; "
+        "if one runs with a TIDEMARK_HOME of its own, set the same here; if one runs elsewhere, set TIDEMARK_URL "
+        "and TIDEMARK_TOKEN"
     )
 
 
