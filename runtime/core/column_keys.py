@@ -45,7 +45,7 @@ class ColumnKeys:
         record_type: type of the records.
 
     Raises:
-        ValueError: no field is named, or one that the records do not have.
+        ValueError: no field is named, or one twice, or one that the records do not have.
         TypeError: the records have no fields.
     """
 
@@ -61,6 +61,8 @@ class ColumnKeys:
         for name in names:
             if name not in known:
                 raise ValueError(f"there is no column {name!r} to key by; the records have {', '.join(known)}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"a key has each column once, not {', '.join(names)}")
         self.names = tuple(names)
         self.positions = tuple(known.index(name) for name in names)
         self.types = tuple(record_type.field_types[position] for position in self.positions)

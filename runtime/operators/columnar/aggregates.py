@@ -25,6 +25,7 @@ from runtime.operators.columnar.expressions import (
     Token,
     check_row_wise,
     column_of,
+    columns_looked_at,
     evaluated,
     first_line,
     name_of,
@@ -140,8 +141,8 @@ class AggregatePlan:
         outer = [Named(name, self._taken_apart(name, text)) for name, text in spec.columns]
         self.needs_order = any(partial.merge in BY_ORDER for partial in self.partials)
         self._computed = [parse(text).alias(name) for name, text in self._arguments.values() if name != name_of(text)]
-        roots = [root for _, text in self._arguments.values() for root in parse(text).meta.root_names()]
-        self.input_columns = list(dict.fromkeys([*self.keys, *roots]))
+        looked_at = columns_looked_at(parse(text) for _, text in self._arguments.values())
+        self.input_columns = list(dict.fromkeys([*self.keys, *looked_at]))
         self._row_columns = list(dict.fromkeys([*self.keys, *(name for name, _ in self._arguments.values())]))
         for name in (*self.input_columns, *(name for name, _ in spec.columns)):
             if name.startswith(RESERVED) or (name in self.keys and name in spec.context_columns):

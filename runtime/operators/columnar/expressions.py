@@ -160,6 +160,11 @@ def parse(text: str) -> pl.Expr:
         raise ColumnExpressionError(text, first_line(error)) from None
 
 
+def columns_looked_at(expressions: Iterable[pl.Expr]) -> list[str]:
+    """The columns that expressions name, each once, in the order of first mention."""
+    return list(dict.fromkeys(name for expression in expressions for name in expression.meta.root_names()))
+
+
 def evaluated(frame: pl.DataFrame, expressions: Iterable[Named]) -> pl.DataFrame:
     """The columns that the expressions make of an empty frame; for its schema.
 

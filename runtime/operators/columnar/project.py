@@ -18,7 +18,7 @@ from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.elements import Watermark
 from runtime.network.columnar import marks_between
-from runtime.operators.columnar.expressions import Projection, checked_condition, parse
+from runtime.operators.columnar.expressions import Projection, checked_condition, columns_looked_at, parse
 from runtime.operators.columnar.frames import FrameReader, batch_of, has_views, row_kinds, with_kinds
 from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OneInputOperator
@@ -39,9 +39,8 @@ class ProjectOperator(OneInputOperator):
         #: columns of the input, in order, if the projection only picks and renames them: then no frame is made
         self._picked = [sources[name] for name in self._names] if len(sources) == len(self._names) else None
         self._expressions = projection.expressions()
-        looked_at = {name for expression in self._expressions for name in expression.meta.root_names()}
-        #: the columns that the expressions look at; none, if all are constants
-        self._looks_at = [name for name in self._reader.schema if name in looked_at]
+        #: none, if all are constants
+        self._looks_at = columns_looked_at(self._expressions)
 
     def process_batch(self, batch: RecordBatch) -> None:
         if batch.num_rows == 0:
@@ -75,8 +74,8 @@ class WhereOperator(OneInputOperator):
         self._type_info = type_info
         self._condition = condition
         self._keep = parse(condition).alias("keep")
-        #: the columns that the condition looks at: only of these a frame is made
-        self._looks_at = self._keep.meta.root_names()
+        #: only of these a frame is made
+        self._looks_at = columns_looked_at([self._keep])
         #: the latest Arrow schema that was seen, and whether Arrow can pick rows of such columns
         self._seen: pa.Schema | None = None
         self._is_picked_by_arrow = True
