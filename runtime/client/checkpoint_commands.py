@@ -11,7 +11,16 @@ import importlib
 from typing import Any
 
 from runtime.client import watch
-from runtime.client.arguments import Actions, LocalCommand, positive, with_format, with_job, with_json, with_wide
+from runtime.client.arguments import (
+    JOB_HELP,
+    Actions,
+    LocalCommand,
+    positive,
+    with_format,
+    with_job,
+    with_json,
+    with_wide,
+)
 from runtime.client.errors import ClientError
 from runtime.client.jobs import absolute_location, bytes_text, count_text, resolve_job, time_text
 from runtime.client.rest import RestClient, ServerUnreachableError
@@ -73,7 +82,6 @@ def add_checkpoints(actions: Actions) -> None:
         )
     )
     with_json(many, "print the statistics as JSON, in Flink's shape")
-    with_wide(many)
     many.set_defaults(command=checkpoints)
 
 
@@ -124,6 +132,17 @@ def add_savepoint(actions: Actions) -> None:
     take.add_argument("--detached", action="store_true", help="return at once, do not wait for the savepoint")
     with_json(take)
     take.set_defaults(command=savepoint)
+    listing = on_savepoint.add_parser(
+        "list",
+        help="list the savepoints that the cluster has taken",
+        description="List the savepoints that the cluster has taken and nobody has deleted, the newest first.",
+        example='tidemark savepoint list "flights live"',
+    )
+    listing.add_argument("job", nargs="?", metavar="JOB", help=f"only those of this job: {JOB_HELP}")
+    listing.add_argument("-a", "--all", action="store_true", help="also those whose files are gone")
+    with_json(listing, "print the savepoints as JSON")
+    with_wide(listing)
+    listing.set_defaults(command=list_savepoints)
     inspect = on_savepoint.add_parser(
         "inspect",
         help="verify a savepoint and show what state it holds",
@@ -189,6 +208,33 @@ def cancel(client: RestClient, options: argparse.Namespace, terminal: Terminal) 
     result = _wait(client, job_id, request_id, terminal, "Taking a savepoint")
     terminal.line(f"Savepoint completed. Path: {result['location']}")
     return wait_cancelled(client, job_id, terminal, location=result["location"])
+
+
+def list_savepoints(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
+    """A table of savepoints, newest first: when each was taken, of which job, who needs it."""
+    job_id = None if options.job is None else resolve_job(options.job, client.jobs())["jid"]
+    found = [
+        savepoint
+        for savepoint in client.savepoints()
+        if job_id in (None, savepoint["job_id"]) and (options.all or savepoint["exists"] is not False)
+    ]
+    rows = [("TAKEN", "JOB", "NAME", "FORMAT", "SIZE", "NEEDED BY", "PATH")]
+    rows += [
+        (
+            time_text(savepoint["created_at"]),
+            savepoint["job_id"][:8],
+            savepoint["job_name"],
+            savepoint["format"],
+            bytes_text(savepoint["size"]),
+            (savepoint["needed_by"] or "–")[:8],
+            savepoint["location"] if savepoint["exists"] is not False else f"gone: {savepoint['location']}",
+        )
+        for savepoint in found
+    ]
+    # a path is not cut: the other commands take it whole
+    lines = table(rows, right={4}, columns=terminal.columns, shrink=((2, 8),))
+    terminal.result(found, *(lines if found else ["There are no such savepoints."]))
+    return SUCCESS
 
 
 def checkpoint(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
@@ -275,7 +321,7 @@ def checkpoints(client: RestClient, options: argparse.Namespace, terminal: Termi
         for entry in document["history"]
     ]
     if len(rows) > 1:
-        for line in ["", *table(rows, right={0, 4, 5, 6, 7}, columns=terminal.columns, shrink=((8, 24),))]:
+        for line in ["", *table(rows, right={0, 4, 5, 6, 7})]:
             terminal.line(line)
     return SUCCESS
 

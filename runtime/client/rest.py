@@ -231,6 +231,11 @@ class RestClient:
         """The cluster's live document."""
         return self._call("GET", "/api/v1/cluster")
 
+    def savepoints(self) -> list[dict[str, Any]]:
+        """The savepoints that the cluster has taken, newest first, with who uses them."""
+        found: list[dict[str, Any]] = self._call("GET", "/api/v1/savepoints")["savepoints"]
+        return found
+
     def operation(self, job_id: str, request_id: str) -> dict[str, Any]:
         """What has become of a request: state, and once it is COMPLETED, result."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/operations/{request_id}")

@@ -87,6 +87,8 @@ class FakeCluster:
     """method and path → status and body."""
     operations: list[dict[str, Any]] = field(default_factory=list)
     """Answers about what was asked of a job, one after the other; the last one stays."""
+    savepoints: list[dict[str, Any]] = field(default_factory=list)
+    """Of /api/v1/savepoints."""
     checkpoints: dict[str, Any] = field(default_factory=dict)
     """/jobs/:jobid/checkpoints."""
     busy: list[int] = field(default_factory=list)
@@ -119,6 +121,8 @@ class FakeCluster:
         match method, parts.path.strip("/").split("/"):
             case "GET", ["api", "v1", "cluster"]:
                 return 200, self.cluster
+            case "GET", ["api", "v1", "savepoints"]:
+                return 200, {"savepoints": self.savepoints}
             case "GET", ["v1", "jobs", "overview"]:
                 return 200, {"jobs": self.jobs}
             case "POST", ["v1", "jars", "upload"]:

@@ -172,3 +172,77 @@ def test_run_starts_from_a_savepoint(tidemark: Tidemark, cluster: FakeCluster, t
     assert tidemark("run", "-d", "-s", "/sp", "-n", "--claim-mode", "claim", str(program)) == 0
     body = next(body for _, path, body in cluster.calls if path.endswith("/run"))
     assert (body["savepointPath"], body["allowNonRestoredState"], body["claimMode"]) == ("/sp", True, "CLAIM")
+
+
+# --- savepoint list ---------------------------------------------------------------------------------------------------
+
+OTHER_ID = "cd" * 16
+
+
+def saved(job_id: str = JOB_ID, **fields: Any) -> dict[str, Any]:
+    return {
+        "location": f"file:///sp/{job_id[:4]}",
+        "job_id": job_id,
+        "job_name": "three numbers",
+        "job_state": "RUNNING",
+        "created_at": 1_700_000_000_000,
+        "size": 2048,
+        "kind": "savepoint",
+        "format": "CANONICAL",
+        "checkpoint_id": 3,
+        "requested_by": "alice",
+        "exists": True,
+        "used_by": [],
+        "needed_by": None,
+    } | fields
+
+
+def test_savepoint_list_shows_those_that_are_there(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    unsure = saved("12" * 16, exists=None, size=None, location="s3://bucket/sp")
+    gone = saved("34" * 16, exists=False)
+    cluster.savepoints = [saved(needed_by=OTHER_ID), unsure, gone]
+    assert tidemark("savepoint", "list") == 0
+    header, first, second = capsys.readouterr().out.splitlines()
+    assert header.split() == ["TAKEN", "JOB", "NAME", "FORMAT", "SIZE", "NEEDED", "BY", "PATH"]
+    assert first.split()[2:] == [
+        "abababab",
+        "three",
+        "numbers",
+        "CANONICAL",
+        "2.0",
+        "KiB",
+        "cdcdcdcd",
+        "file:///sp/abab",
+    ]
+    assert second.split()[2:] == ["12121212", "three", "numbers", "CANONICAL", "–", "–", "s3://bucket/sp"]
+    assert tidemark("savepoint", "list", "--all") == 0
+    assert capsys.readouterr().out.splitlines()[3].endswith("gone: file:///sp/3434")
+
+
+def test_savepoint_list_can_be_that_of_one_job(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    cluster.savepoints = [saved(OTHER_ID)]
+    assert tidemark("savepoint", "list", "three numbers") == 0
+    assert capsys.readouterr().out == "There are no such savepoints.\n"
+    cluster.savepoints.append(saved())
+    assert tidemark("savepoint", "list", "three numbers", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == [saved()]
+
+
+@pytest.mark.parametrize(
+    ("words", "result"),
+    [
+        (["savepoint", JOB_ID], {"jobid": JOB_ID, "location": "file:///sp", "checkpoint_id": 3}),
+        (["stop", JOB_ID], {"jobid": JOB_ID, "location": "file:///sp", "checkpoint_id": 3}),
+        (["checkpoint", JOB_ID], {"jobid": JOB_ID, "location": "file:///sp", "checkpoint_id": 3}),
+        (["cancel", "-s", JOB_ID], {"jobid": JOB_ID, "state": "CANCELED", "location": "file:///sp"}),
+        (["savepoint", JOB_ID, "--detached"], {"jobid": JOB_ID, "request-id": REQUEST_ID}),
+        (["cancel", "-d", JOB_ID], {"jobid": JOB_ID}),
+    ],
+)
+def test_scripts_get_one_json_document(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured, words: list[str], result: dict[str, Any]
+) -> None:
+    cluster.operations = [done(location="file:///sp", checkpoint_id=3)]
+    cluster.documents = [document("CANCELED")]
+    assert tidemark(*words, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == result

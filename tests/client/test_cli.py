@@ -541,7 +541,7 @@ def test_without_a_command_there_is_help(capsys: Captured) -> None:
 
 
 COMMANDS = ["new", "run", "list", "info", "logs", "cancel", "stop", "checkpoint", "checkpoints", "rescale"]
-ACTIONS = ["take", "inspect", "dispose"]
+ACTIONS = ["take", "list", "inspect", "dispose"]
 
 
 @pytest.mark.parametrize(
