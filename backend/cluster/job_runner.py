@@ -110,6 +110,8 @@ class JobRunner:
         self._begun = False
         self._abandoned = False
         self._is_cancelled = False
+        #: why an attempt does not begin; written by the driver's thread
+        self._database_trouble = ""
         self._lock = threading.Lock()
         configuration = Configuration.from_dict(dict(graph.configuration))
         providers: list[ClusterSlotProvider] = []
@@ -190,7 +192,7 @@ class JobRunner:
         job = self.job
         if job.is_terminal:
             return False
-        before = (job.state, job.attempt, job.restarts, job.waiting_for, self._failures)
+        before = self._told()
         snapshot = self._driver.status()
         if snapshot.state.is_terminal and not self._may_end():
             return False
@@ -203,7 +205,7 @@ class JobRunner:
         job.attempt = max(snapshot.attempt, self._first_attempt)
         self._note_parallelism(snapshot.parallelism)
         job.restarts = self._restarts_before + snapshot.restarts
-        job.waiting_for = "" if job.is_terminal else self._resources.shortage(job.id) or snapshot.waiting_for
+        job.waiting_for = "" if job.is_terminal else self._waiting_for(snapshot)
         if job.state in TERMINAL_STATES:
             job.ended_at = now
         entries = self.exceptions()
@@ -211,7 +213,7 @@ class JobRunner:
             job.failure = {name: entries[0][name] for name in ("message", "stacktrace", "timestamp")}
         self._failures = snapshot.failures
         self._logs.note_failures(snapshot.exceptions, self._wall_offset_ms())
-        return before != (job.state, job.attempt, job.restarts, job.waiting_for, self._failures)
+        return before != self._told()
 
     @property
     def disowns_checkpoints(self) -> bool:
@@ -259,15 +261,19 @@ class JobRunner:
         """Called by the driver: no slot lives, so it may wait for SQL."""
         if attempt <= self._first_attempt:
             return True
-        while not self._attempt_given_up.is_set():
-            try:
-                with brief_connection():
-                    return self._store.record_attempt(self.job.id, attempt)
-            except LeadershipLostError:
-                return False
-            except DatabaseError as error:
-                logger.warning("attempt %d of job %s waits for the database: %s", attempt, self.job.id, error)
-            self._attempt_given_up.wait(SQL_RETRY_S)
+        try:
+            while not self._attempt_given_up.is_set():
+                try:
+                    with brief_connection():
+                        return self._store.record_attempt(self.job.id, attempt)
+                except LeadershipLostError:
+                    return False
+                except DatabaseError as error:
+                    logger.warning("attempt %d of job %s waits for the database: %s", attempt, self.job.id, error)
+                    self._database_trouble = f"the database, to record attempt {attempt}: {error}".strip()
+                self._attempt_given_up.wait(SQL_RETRY_S)
+        finally:
+            self._database_trouble = ""
         return False
 
     # --- small things -------------------------------------------------------------------------------------------------
@@ -293,6 +299,15 @@ class JobRunner:
         if self._ended_ms is None:
             self._ended_ms = now_ms
         return not self.requests.is_open or now_ms - self._ended_ms > ANSWERS_TIMEOUT_MS
+
+    def _told(self) -> tuple[object, ...]:
+        """What is saved whenever it changes; what a job that runs waits for is told, and comes and goes."""
+        job = self.job
+        waiting_for = "" if job.state == JobState.RUNNING.value else job.waiting_for
+        return job.state, job.attempt, job.restarts, waiting_for, self._failures
+
+    def _waiting_for(self, snapshot: JobStatusSnapshot) -> str:
+        return self._resources.shortage(self.job.id) or self._database_trouble or snapshot.waiting_for
 
     def _note_parallelism(self, parallelism: Mapping[VertexId, int]) -> None:
         """A job that was rescaled: whoever leads next starts it as it runs now."""

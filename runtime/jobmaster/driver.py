@@ -211,7 +211,7 @@ class JobMasterDriver:
     def status(self) -> JobStatusSnapshot:
         """The job as it is now; any thread."""
         with self._lock:
-            return self._machine.status()
+            return self._machine.status(self._storage.trouble)
 
     # --- the driver's thread ------------------------------------------------------------------------------------------
 

@@ -63,6 +63,7 @@ from runtime.jobmaster.rescaling import RescaleError, rescaled
 from runtime.jobmaster.restart_strategy import RestartStrategy, create_restart_strategy
 from runtime.jobmaster.slot_registry import SlotRegistry
 from runtime.jobmaster.status import ExceptionHistory, JobStatusSnapshot
+from runtime.jobmaster.waiting import Standing, waiting_for
 from runtime.task.messages import (
     AcknowledgeCheckpoint,
     ClientOutput,
@@ -130,6 +131,10 @@ class JobMasterMachine:
         self.restarts = 0
         self.refused_messages = 0
         self._now_ms = 0.0
+        self._wall_ms = 0
+        self._sources = frozenset(v.vertex_id for v in graph.vertices if not graph.in_edges(v.vertex_id))
+        #: how long user code has not returned, by slot, as last reported
+        self._stalled_ms: dict[SlotId, float] = {}
         self._actions: list[JobMasterAction] = []
         self._story: deque[str] = deque(maxlen=STORY_LENGTH)
         self._restart_strategy = restart_strategy
@@ -174,7 +179,8 @@ class JobMasterMachine:
         self._now_ms = max(self._now_ms, now_ms)
         self._actions = []
         self._run.at(self._now_ms)
-        self._checkpoints.at(self._now_ms, int(now_ms) if wall_ms is None else wall_ms)
+        self._wall_ms = int(now_ms) if wall_ms is None else wall_ms
+        self._checkpoints.at(self._now_ms, self._wall_ms)
         match event:
             case Tick():
                 self._on_tick()
@@ -241,23 +247,43 @@ class JobMasterMachine:
                 deadlines.append(self._slots.next_silence_ms(self.options.heartbeat_timeout_ms))
         return min((d for d in deadlines if d is not None), default=None)
 
-    def status(self) -> JobStatusSnapshot:
-        """How the job stands."""
+    def status(self, storage: str = "") -> JobStatusSnapshot:
+        """How the job stands.
+
+        Args:
+            storage: what the storage of checkpoints has not done yet, and why; empty: all.
+        """
+        tasks = self._run.task_snapshots() if self._has_begun else ()
+        slots = self._run.slot_snapshots() if self._has_begun else ()
+        checkpoints = self._checkpoints.statistics()
+        standing = Standing(
+            state=self.state,
+            phase=self.phase,
+            tasks=tasks,
+            slots=slots,
+            checkpoints=checkpoints,
+            sources=self._sources,
+            wall_ms=self._wall_ms,
+            recovery=self._waiting_for,
+            storage=storage,
+            is_undecided=self._checkpoints.is_undecided,
+            stalled_ms=self._stalled_ms,
+        )
         return JobStatusSnapshot(
             job_id=self.graph.job_id,
             name=self.graph.name,
             state=self.state,
             attempt=self.attempt,
             restarts=self.restarts,
-            tasks=self._run.task_snapshots() if self._has_begun else (),
-            slots=self._run.slot_snapshots() if self._has_begun else (),
+            tasks=tasks,
+            slots=slots,
             exceptions=self._exceptions.entries(),
             state_since_ms=dict(self._state_since_ms),
             refused_messages=self.refused_messages,
-            checkpoints=self._checkpoints.statistics(),
+            checkpoints=checkpoints,
             parallelism={v.vertex_id: v.parallelism for v in self.graph.vertices},
             restored_from=self._checkpoints.report,
-            waiting_for="" if self.state.is_terminal else self._waiting_for,
+            waiting_for=waiting_for(standing),
             failures=self._exceptions.count,
             next_attempt_ms=self._next_attempt_ms,
             leaves_checkpoints=self._is_broken or self._checkpoints.are_left_alone,
@@ -419,6 +445,7 @@ class JobMasterMachine:
         match message:
             case Heartbeat():
                 self._slots.heartbeat(message.slot, self._now_ms)
+                self._stalled_ms[message.slot] = message.stalled_ms
                 for task in self._run.execution.tasks_in(message.slot):
                     if task.task in message.metrics and not task.state.is_terminal:
                         task.metrics = message.metrics[task.task]

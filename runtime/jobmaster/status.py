@@ -85,7 +85,7 @@ class JobStatusSnapshot:
     restored_from: RestoreReport | None = None
     """What the state that the job started from was matched with; None: it started empty."""
     waiting_for: str = ""
-    """Why the first attempt does not begin yet, unless it is for slots; empty when nothing is missing."""
+    """What keeps the job from making progress, see runtime.jobmaster.waiting; empty when nothing does."""
     failures: int = 0
     """All failures there were, `exceptions` has the newest of them."""
     next_attempt_ms: float | None = None

@@ -185,6 +185,8 @@ class StorageWorker:
         self._actions: deque[StorageAction | _Recover] = deque()
         self._is_frozen = self._is_closed = False
         self._thread: threading.Thread | None = None
+        #: what is tried again and again, and why; empty: nothing. Written by whoever does the work, read by any thread
+        self.trouble = ""
         # below: of whoever does the work
         self._store: CompletedCheckpointStore | None = None
         self._metadata_bytes: int | None = None
@@ -311,6 +313,7 @@ class StorageWorker:
         self._done()
 
     def _done(self) -> None:
+        self.trouble = ""
         with self._condition:
             self._actions.popleft()
             is_idle = not self._actions
@@ -334,9 +337,10 @@ class StorageWorker:
             is_complete = False
         except NotASnapshotError as error:
             return NotStored(checkpoint_id, str(error))
-        except Exception:
+        except Exception as error:
             # whether it is recorded decides what the job goes on from: there is no guessing
             logger.warning("checkpoint %s of job %s is not recorded yet", checkpoint_id, self._job_id, exc_info=True)
+            self.trouble = f"checkpoint {checkpoint_id} to be recorded: {_described(error)}"
             self._wait()
             return None
         if not is_complete:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,12 @@ class ProvingJob:
         stack: a running one.
         directory: empty; what the job writes is below it.
         postgres: with an empty table.
+        options: of the job, beside its own.
     """
 
-    def __init__(self, stack: Stack, directory: Path, postgres: PostgresServer) -> None:
+    def __init__(
+        self, stack: Stack, directory: Path, postgres: PostgresServer, options: Mapping[str, str] | None = None
+    ) -> None:
         self.stack = stack
         self._postgres = postgres
         self._table_count = 0
@@ -41,7 +44,9 @@ class ProvingJob:
         self.files = FileWatch(directory / "out")
         config.write(directory / "config.json")
         client = stack.client
-        self.id = client.run(client.upload(PROGRAM), [str(directory / "config.json")], OPTIONS, 2, None)
+        self.id = client.run(
+            client.upload(PROGRAM), [str(directory / "config.json")], OPTIONS | dict(options or {}), 2, None
+        )
 
     def live(self) -> dict[str, Any]:
         return dict(self.stack.client.live(self.id))
@@ -112,13 +117,13 @@ def answers(question: Callable[[], bool]) -> bool:
 
 
 @contextmanager
-def proving_job(stack: Stack, directory: Path) -> Iterator[ProvingJob]:
+def proving_job(stack: Stack, directory: Path, options: Mapping[str, str] | None = None) -> Iterator[ProvingJob]:
     """The job with a PostgreSQL server of its own, which ends with the block; skips the test if there is none."""
     if not PostgresServer.is_installed():
         pytest.skip("PostgreSQL is not installed (apt-get install postgresql)")
     postgres = PostgresServer()
     try:
-        proving = ProvingJob(stack, directory, postgres)
+        proving = ProvingJob(stack, directory, postgres, options)
         try:
             yield proving
         finally:

@@ -331,6 +331,10 @@ class ScheduledStorage:
     def is_idle(self) -> bool:
         return self._worker.is_idle
 
+    @property
+    def trouble(self) -> str:
+        return self._worker.trouble
+
     def put(self, action: object) -> None:
         self._worker.put(action)  # type: ignore[arg-type]
 

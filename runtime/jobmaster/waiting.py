@@ -1,0 +1,155 @@
+"""What a job waits for, in one line for people, from what its JobMaster knows anyway. Pure.
+
+A job that makes progress waits for nothing. Metrics are those of the last heartbeats; none of the texts has a number in
+it that grows with time, so that a document which shows it does not change while nothing happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from runtime.checkpoint.statistics import CheckpointsSnapshot, CheckpointStats, CheckpointStatus
+from runtime.core.ids import SlotId, VertexId
+from runtime.jobmaster.job_state import JobState
+from runtime.jobmaster.phases import DEPLOYED, RUNNING, Phase
+from runtime.jobmaster.slot_registry import SlotStatus
+from runtime.jobmaster.status import SlotSnapshot, TaskSnapshot
+from runtime.task.messages import TaskState
+
+STALLED_MS = 2_000.0
+"""User code that has not returned for so long is worth a word; below ~1 s slow functions would be."""
+LONG_CHECKPOINT_MS = 10_000
+"""A checkpoint that is under way for so long is worth a word: below it most end by themselves."""
+HELD_MS = 500
+"""Of a second; a task that waits for its output for longer is held up."""
+MAX_NAMES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a job stands."""
+
+    state: JobState
+    phase: Phase
+    tasks: Sequence[TaskSnapshot]
+    slots: Sequence[SlotSnapshot]
+    checkpoints: CheckpointsSnapshot
+    sources: frozenset[VertexId]
+    wall_ms: int
+    """Now, as the checkpoints' times."""
+    recovery: str = ""
+    """Why it is not known what the job goes on from."""
+    storage: str = ""
+    """What the storage has not done although it was asked for it, and why."""
+    is_undecided: bool = False
+    """Whether the storage has yet to say which checkpoint is the newest."""
+    stalled_ms: Mapping[SlotId, float] | None = None
+    """How long user code has not returned, by slot, as last reported."""
+
+
+def waiting_for(at: Standing) -> str:
+    """What the job waits for; empty if it makes progress, or has ended."""
+    if at.state.is_terminal:
+        return ""
+    if at.recovery:
+        return at.recovery
+    match at.phase:
+        case Phase.IDLE:
+            return "its restart strategy's delay" if at.state is JobState.RESTARTING else ""
+        case Phase.REQUESTING:
+            return _registrations(at.slots) or at.storage or _undecided(at)
+        case Phase.DEPLOYING:
+            return _tasks(at.tasks, DEPLOYED, "to be made and restored")
+        case Phase.STARTED if at.state is JobState.RUNNING:
+            return _running(at)
+        case Phase.STARTED:
+            return _registrations(at.slots) or _tasks(at.tasks, RUNNING, "to run")
+        case Phase.COMMITTING:
+            return "sinks to commit"
+        case Phase.CANCELLING_TASKS:
+            ended = tuple(state for state in TaskState if state.is_terminal)
+            return _tasks(at.tasks, ended, "to stop")
+        case Phase.LEAVING:
+            return f"{_count(_of(at.slots, SlotStatus.LIVE), 'slot')} to leave"
+
+
+def _running(at: Standing) -> str:
+    """Of a job all of whose tasks run."""
+    return _stalled(at) or at.storage or _long_checkpoint(at) or ("" if _moves(at.tasks) else _still(at))
+
+
+def _undecided(at: Standing) -> str:
+    return "the storage to say which checkpoint is the newest" if at.is_undecided else ""
+
+
+def _stalled(at: Standing) -> str:
+    stalled = {slot for slot, ms in (at.stalled_ms or {}).items() if ms >= STALLED_MS}
+    tasks = [task for task in at.tasks if task.slot in stalled and task.state is TaskState.RUNNING]
+    return f"user code that has not returned, in the slot of {_names(task.name for task in tasks)}" if tasks else ""
+
+
+def _long_checkpoint(at: Standing) -> str:
+    pending = [c for c in at.checkpoints.history if c.status is CheckpointStatus.IN_PROGRESS]
+    late = [c for c in pending if at.wall_ms - c.trigger_timestamp_ms >= LONG_CHECKPOINT_MS]
+    return _checkpoint(late[-1], at.tasks) if late else ""
+
+
+def _checkpoint(checkpoint: CheckpointStats, tasks: Sequence[TaskSnapshot]) -> str:
+    what = f"{'savepoint' if checkpoint.options.is_savepoint else 'checkpoint'} {checkpoint.checkpoint_id}"
+    missing = [
+        task.name
+        for task in tasks
+        if (vertex := checkpoint.vertices.get(task.task.vertex_id)) is not None
+        and task.task.subtask_index not in vertex.subtasks
+    ]
+    return f"{_names(missing)} to acknowledge {what}" if missing else f"the storage to take {what}"
+
+
+def _moves(tasks: Iterable[TaskSnapshot]) -> bool:
+    """Whether records went in or out anywhere in the last minute, or nobody knows yet."""
+    rates = [t.metrics.get(name) for t in tasks for name in ("numRecordsInPerSecond", "numRecordsOutPerSecond")]
+    known = [rate for rate in rates if isinstance(rate, int | float)]
+    return not known or any(rate > 0 for rate in known)
+
+
+def _still(at: Standing) -> str:
+    """Of a job in which no record moves."""
+    tasks = [task for task in at.tasks if task.state is TaskState.RUNNING]
+    held = [t for t in tasks if _number(t.metrics.get("backPressuredTimeMsPerSecond")) >= HELD_MS]
+    if held:
+        return f"what takes the records of {_names(_vertex_name(task) for task in held)}"
+    sources = [task for task in tasks if task.task.vertex_id in at.sources]
+    return f"data: none comes from {_names(_vertex_name(task) for task in sources)}" if sources else ""
+
+
+def _registrations(slots: Sequence[SlotSnapshot]) -> str:
+    missing = _of(slots, SlotStatus.EXPECTED)
+    return f"{missing} of {_count(len(slots), 'slot')} to start" if missing else ""
+
+
+def _tasks(tasks: Iterable[TaskSnapshot], states: Sequence[TaskState], what: str) -> str:
+    names = [task.name for task in tasks if task.state not in states]
+    return f"{_names(names)} {what}" if names else ""
+
+
+def _of(slots: Iterable[SlotSnapshot], status: SlotStatus) -> int:
+    return sum(slot.status is status for slot in slots)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _names(names: Iterable[str]) -> str:
+    known = list(dict.fromkeys(names))
+    more = f" and {len(known) - MAX_NAMES} more" if len(known) > MAX_NAMES else ""
+    return ", ".join(known[:MAX_NAMES]) + more
+
+
+def _vertex_name(task: TaskSnapshot) -> str:
+    return task.name.rpartition(" (")[0] or task.name
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
