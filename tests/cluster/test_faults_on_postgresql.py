@@ -159,10 +159,10 @@ def database() -> Iterator[PostgresServer]:
 def test_behind_every_fault_there_is_output_again_and_nothing_is_lost_or_twice(
     seed: int, database: PostgresServer, tmp_path: Path
 ) -> None:
-    url = database.url.replace("postgresql://", "postgres://")
+
     (tmp_path / "job").mkdir()
     with (
-        running_stack(tmp_path / "home", DATABASE_URL=url, TIDEMARK_SLOTS="6") as stack,
+        running_stack(tmp_path / "home", DATABASE_URL=database.url, TIDEMARK_SLOTS="6") as stack,
         proving_job(stack, tmp_path / "job", OPTIONS) as job,
     ):
         job.wait_until_it_moves("the job runs")

@@ -96,7 +96,8 @@ def test_a_waiting_job_is_deployed_when_slots_come(lead: Any, sent: list[Any]) -
     turn(manager, job)
     heartbeat(3)
     row = turn(manager, job)
-    assert (row.state, row.waiting_for) == ("CREATED", "")
+    assert (row.state, row.waiting_for) == ("CREATED", "2 of 2 slots to start")
+    assert services.job_document(job.id)["waiting_for"] == row.waiting_for
     assert services.cluster_document()["slots_available"] == 1
     [(worker, task, arguments)] = sent
     assert (worker, task) == ("w@host:1-abc", DEPLOY_TASK)

@@ -55,6 +55,7 @@ def test_a_job_says_what_its_vertices_do(api: APIClient, job: Job) -> None:
     assert (source["id"], source["status"], source["tasks"]["RUNNING"]) == (rows.SOURCE, "RUNNING", 2)
     assert (source["metrics"]["read-records"], source["metrics"]["write-records"]) == (400, 50)
     assert detail["status-counts"]["RUNNING"] == 2
+    assert detail["waiting-for"] == ""
     assert detail["timestamps"]["RUNNING"] > detail["timestamps"]["CREATED"] > 0
     sink_node = next(node for node in detail["plan"]["nodes"] if node["id"] == rows.SINK)
     [edge] = sink_node["inputs"]

@@ -123,6 +123,8 @@ def job_detail(job: JobFacts, document: Document) -> dict[str, Any]:
         "status-counts": state_counts(vertex["state"] for vertex in document["vertices"]),
         "plan": plan(job),
         "pending-operators": 0,
+        # ours: Flink does not say
+        "waiting-for": document["waiting_for"],
     }
 
 

@@ -51,5 +51,7 @@ function restarts(count: number): string {
 
 function waitingFor(job: JobDocument): Notice | null {
   if (job.waiting_for === '') return null;
-  return { id: 'waiting', tone: 'trouble', title: 'Waiting', text: job.waiting_for };
+  // a job that runs may have nothing to do: no trouble as such
+  const tone = job.state === 'RUNNING' ? 'waiting' : 'trouble';
+  return { id: 'waiting', tone, title: 'Waiting', text: job.waiting_for };
 }
