@@ -9,6 +9,7 @@ export const ids = {
   failing: '5d4c3b2a1f0e4d9c8b7a6f5e4d3c2b1a',
   waiting: '9e8d7c6b5a4f4e3d2c1b0a9f8e7d6c5b',
   finished: '3a2b1c0d9e8f4a7b6c5d4e3f2a1b0c9d',
+  long: '1'.repeat(32),
   canceled: '7f6e5d4c3b2a4f1e0d9c8b7a6f5e4d3c',
 };
 const TASKMANAGERS = ['tide-1:2101-a3f09c', 'tide-2:1877-0be4d1'];
@@ -182,6 +183,17 @@ function flights(now) {
   });
 }
 
+/** A name without a blank, as long as a program may give one. */
+function longName(now) {
+  const name = 'a_job_whose_name_somebody_has_generated_'.repeat(5);
+  return job(ids.long, name, 'RUNNING', now, {
+    vertices: [
+      vertex(now, 'dd01', `Source:${name}`, [], 2, 'RUNNING', { rateIn: 45.7, rateOut: 45.7, busy: 100 }),
+      vertex(now, 'dd02', `Sink:${name}`, [['dd01', 'HASH']], 2, 'RUNNING', { rateIn: 45.7, rateOut: 45.7, busy: 90 }),
+    ],
+  });
+}
+
 function nexmark(now) {
   const rate = 412_000 * (1 + 0.05 * wave(now, 20));
   const mark = now - 2_300;
@@ -303,6 +315,7 @@ export function jobs(now, isEmpty) {
   return [
     flights(now),
     nexmark(now),
+    longName(now),
     failing(now),
     planned(now),
     ended(

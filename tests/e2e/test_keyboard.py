@@ -36,6 +36,38 @@ def test_cancelling_is_reached_by_tab_and_left_by_escape(site: Site, page: Page)
     assert site.state(job_id) == "RUNNING"
 
 
+def test_a_dialog_of_the_actions_menu_gives_the_focus_back_to_its_button(site: Site, page: Page) -> None:
+    site.open_job(page, site.wait_for_demo())
+    actions = page.get_by_role("button", name="Actions")
+    for item, title in (("Take a savepoint", "Take a savepoint"), ("Rescale", "Rescale this job")):
+        expect(actions).to_be_enabled()
+        actions.click()
+        page.get_by_role("menuitem", name=item).click()
+        dialog = page.get_by_role("dialog", name=title)
+        expect(dialog).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+        expect(actions).to_be_focused()
+
+
+def test_back_goes_to_the_tab_before_and_a_reload_keeps_the_sorting(site: Site, page: Page) -> None:
+    page.goto(f"{site.url}/ui/")
+    job_id = site.wait_for_demo()
+    site.open_job(page, job_id)
+    for tab in ("Checkpoints", "Logs"):
+        page.get_by_role("tab", name=tab).click()
+        expect(page.get_by_role("tab", name=tab)).to_have_attribute("aria-selected", "true")
+    for tab in ("Checkpoints", "Overview"):
+        page.go_back()
+        expect(page.get_by_role("tab", name=tab)).to_have_attribute("aria-selected", "true")
+    page.go_back()
+    column = page.get_by_role("table", name="Running jobs").get_by_role("columnheader", name="Tasks")
+    column.get_by_role("button").click()
+    expect(column).to_have_attribute("aria-sort", "ascending")
+    page.reload()
+    expect(column).to_have_attribute("aria-sort", "ascending")
+
+
 def test_a_vertex_is_opened_and_closed_by_keyboard(site: Site, page: Page) -> None:
     site.open_job(page, site.wait_for_demo())
     expect(page.get_by_role("group", name="Job graph").get_by_role("button", name="by carrier and day")).to_be_visible()

@@ -1,4 +1,4 @@
-"""Every page at two widths and in both themes: nothing is cut off or sticks out, and nobody is shut out (axe-core).
+"""Every page, from a phone to a large screen, in both themes: nothing overlaps or sticks out, axe-core finds nothing.
 
 TIDEMARK_SCREENSHOTS names a directory for pictures of all of them, to be looked at.
 """
@@ -20,7 +20,11 @@ from tests.e2e.site import HELLO, PROGRAMS, Site, confirm_cancel, job_state, upl
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 AXE = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
-WIDTHS = {1440: 900, 900: 900}
+LAYOUT = Path(__file__).with_name("layout.js")
+PHONE = 390
+HEIGHTS = {1920: 1080, 1280: 800, 768: 1024, PHONE: 844}
+#: axe is slow: a wide and a narrow window, each theme once
+AXE_AT = ((1280, "light"), (PHONE, "dark"))
 START_MS = 40_000
 #: of an open menu: Mantine keeps a place for the focus in it, and opens it outside of all landmarks
 NOT_IN_OUR_HANDS = {menu: {"aria-required-children", "region"} for menu in ("user-menu", "actions-menu")}
@@ -255,15 +259,47 @@ def test_a_page_fits_its_window_in_both_themes_and_shuts_nobody_out(
     PAGES[name](site, jobs, page)
     page.wait_for_load_state("networkidle")
     problems = []
-    for width, height in WIDTHS.items():
+    for width, height in HEIGHTS.items():
         page.set_viewport_size({"width": width, "height": height})
         for theme in ("light", "dark"):
             page.emulate_media(color_scheme=theme)
             expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", theme)
             page.screenshot(path=directory / f"{name}-{width}-{theme}.png", full_page=True, animations="disabled")
-            if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
-                problems.append(f"{width} px: the page is wider than its window")
-            # slow: each width and each theme once
-            if AXE.exists() and (width, theme) in ((1440, "light"), (900, "dark")):
+            if theme == "light":
+                problems += [f"{width} px: {line}" for line in page.evaluate(LAYOUT.read_text(encoding="utf-8"))]
+            if AXE.exists() and (width, theme) in AXE_AT:
                 problems += [f"{width} px, {theme}: {line}" for line in violations(page, name)]
     assert not problems, "\n".join(problems)
+
+
+def test_a_phone_shows_name_and_state_of_a_job_at_once(site: Site, jobs: Jobs, page: Page) -> None:
+    page.set_viewport_size({"width": PHONE, "height": HEIGHTS[PHONE]})
+    site.open_job(page, jobs.running)
+    heading, badge = page.get_by_role("heading", level=1), job_state(page, "RUNNING")
+    for seen in (heading, badge):
+        expect(seen).to_be_in_viewport(ratio=1)
+        # nothing lies on it
+        assert seen.evaluate(
+            """(element) => {
+                const box = element.getBoundingClientRect()
+                const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2)
+                return element.contains(top) || top.contains(element)
+            }"""
+        )
+
+
+def test_a_phone_has_the_run_form_within_two_screens_however_many_programs_there_are(
+    site: Site, jobs: Jobs, page: Page, tmp_path: Path
+) -> None:
+    for number in range(12):
+        program = tmp_path / f"program_{number}.py"
+        program.write_text(f"# {number}\n{HELLO.read_text()}")
+        site.stack.client.upload(program)
+    page.set_viewport_size({"width": PHONE, "height": HEIGHTS[PHONE]})
+    page.goto(f"{site.url}/ui/submit")
+    page.get_by_role("button", name="program_7.py", exact=False).first.click()
+    form = page.get_by_role("region", name="Run program_7.py")
+    expect(form).to_be_visible()
+    box = form.bounding_box()
+    assert box is not None
+    assert box["y"] + page.evaluate("window.scrollY") < 2 * HEIGHTS[PHONE]

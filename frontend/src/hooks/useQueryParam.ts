@@ -3,8 +3,14 @@
 import { useCallback } from 'react';
 import { useSearchParams } from 'react-router';
 
-/** Setting null removes the parameter; others stay. Replaces the history entry: "back" leaves the page. */
-export function useQueryParam(name: string): [string | null, (value: string | null) => void] {
+/**
+ * Setting null removes the parameter; others stay. "push" makes a history entry, so that Back goes to the value before:
+ * for what one goes to, as a tab. "replace" is for what one narrows a view by, as a filter.
+ */
+export function useQueryParam(
+  name: string,
+  history: 'push' | 'replace' = 'replace',
+): [string | null, (value: string | null) => void] {
   const [params, setParams] = useSearchParams();
   const set = useCallback(
     (value: string | null) =>
@@ -15,9 +21,9 @@ export function useQueryParam(name: string): [string | null, (value: string | nu
           else next.set(name, value);
           return next;
         },
-        { replace: true },
+        { replace: history === 'replace' },
       ),
-    [name, setParams],
+    [name, history, setParams],
   );
   return [params.get(name), set];
 }

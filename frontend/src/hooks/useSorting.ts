@@ -1,11 +1,22 @@
-/** The sorted column of a table. */
+/** The sorted column of a table, kept in the address, so that a reload and a link show the same. */
 
-import { useCallback, useState } from 'react';
+import { useCallback } from 'react';
 
-import { type Sorting, toggleSorting } from '../model/jobList';
+import { type Sorting, parseSorting, sortingText, toggleSorting } from '../model/jobList';
+import { useQueryParam } from './useQueryParam';
 
-export function useSorting<Column extends string>(initial: Sorting<Column>) {
-  const [sorting, setSorting] = useState(initial);
-  const toggle = useCallback((column: Column) => setSorting((old) => toggleSorting(old, column)), []);
+/** `param` is the query parameter; `columns` are those that may be named in it. */
+export function useSorting<Column extends string>(
+  param: string,
+  columns: readonly Column[],
+  initial: Sorting<NoInfer<Column>>,
+) {
+  const [text, setText] = useQueryParam(param);
+  const sorting = parseSorting(text, columns) ?? initial;
+  const { column: sorted, descending } = sorting;
+  const toggle = useCallback(
+    (column: Column) => setText(sortingText(toggleSorting({ column: sorted, descending }, column))),
+    [sorted, descending, setText],
+  );
   return { sorting, toggle };
 }

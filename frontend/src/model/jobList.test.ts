@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { filterJobs, sortBy, toggleSorting } from './jobList';
+import { filterJobs, parseSorting, sortBy, sortingText, toggleSorting } from './jobList';
 import { jobSummary } from './testData';
 
 const jobs = [
@@ -26,4 +26,16 @@ test('a second click turns the direction', () => {
   const first = toggleSorting({ column: 'name', descending: true }, 'state');
   expect(first).toEqual({ column: 'state', descending: false });
   expect(toggleSorting(first, 'state').descending).toBe(true);
+});
+
+test('a sorting survives the address, and what names no column is none', () => {
+  const columns = ['name', 'start_time'] as const;
+  for (const sorting of [
+    { column: 'name', descending: false },
+    { column: 'start_time', descending: true },
+  ] as const) {
+    expect(parseSorting(sortingText(sorting), columns)).toEqual(sorting);
+  }
+  expect(parseSorting(null, columns)).toBeNull();
+  expect(parseSorting('-colour', columns)).toBeNull();
 });

@@ -2,7 +2,16 @@
 
 import type { JobSummary } from '../gen/live';
 
-export type JobColumn = 'name' | 'start_time' | 'duration' | 'end_time' | 'tasks_total' | 'state' | 'last_checkpoint';
+export const JOB_COLUMNS = [
+  'name',
+  'state',
+  'tasks_total',
+  'start_time',
+  'end_time',
+  'last_checkpoint',
+  'duration',
+] as const;
+export type JobColumn = (typeof JOB_COLUMNS)[number];
 
 export interface Sorting<Column extends string> {
   readonly column: Column;
@@ -12,6 +21,21 @@ export interface Sorting<Column extends string> {
 /** A click on the sorted column turns its direction; on another one it starts ascending. */
 export function toggleSorting<Column extends string>(sorting: Sorting<Column>, column: Column): Sorting<Column> {
   return { column, descending: sorting.column === column ? !sorting.descending : false };
+}
+
+/** As it stands in an address: the column, with a minus in front of it if it is descending. */
+export function sortingText({ column, descending }: Sorting<string>): string {
+  return descending ? `-${column}` : column;
+}
+
+/** Null if the text names none of the columns. */
+export function parseSorting<Column extends string>(
+  text: string | null,
+  columns: readonly Column[],
+): Sorting<Column> | null {
+  const descending = text?.startsWith('-') ?? false;
+  const column = columns.find((each) => each === (descending ? text?.slice(1) : text));
+  return column === undefined ? null : { column, descending };
 }
 
 /** Jobs whose name, id or state holds every word of the text, whatever the case. */

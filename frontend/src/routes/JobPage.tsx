@@ -17,7 +17,8 @@ import { JobNotices } from '../components/JobNotices/JobNotices';
 import { LogViewer } from '../components/LogViewer/LogViewer';
 import { Panel } from '../components/Panel/Panel';
 import { StateBadge } from '../components/StateBadge/StateBadge';
-import { DRAWER_MARGIN, DRAWER_WIDTH } from '../components/VertexDrawer/size';
+import { TabBar } from '../components/TabBar/TabBar';
+import { drawerWidth } from '../components/VertexDrawer/size';
 import { VertexDrawer } from '../components/VertexDrawer/VertexDrawer';
 import { VertexTable } from '../components/VertexTable/VertexTable';
 import type { JobDocument } from '../gen/live';
@@ -57,12 +58,13 @@ export function JobPage() {
 }
 
 function Job({ job }: { readonly job: JobDocument }) {
-  const [param, setTab] = useQueryParam('tab');
+  const [param, setTab] = useQueryParam('tab', 'push');
   const tab = TABS.some(([value]) => value === param) ? param : 'overview';
   const now = useServerNow();
   useEffect(() => {
     if (!isTerminal(job.state)) recordJob(job, now);
   }, [job, now]);
+  const failures = job.exceptions.length > 0 && <span className={classes.count}>{job.exceptions.length}</span>;
   const vertexLink = (taskName: string) => {
     const vertex = job.vertices.find(({ name }) => taskName.startsWith(name));
     return vertex === undefined ? null : `?vertex=${encodeURIComponent(vertex.id)}`;
@@ -71,16 +73,7 @@ function Job({ job }: { readonly job: JobDocument }) {
     <>
       <Head job={job} now={now} />
       <Tabs value={tab} onChange={setTab} keepMounted={false} classNames={{ panel: classes.panel ?? '' }}>
-        <Tabs.List>
-          {TABS.map(([value, label]) => (
-            <Tabs.Tab key={value} value={value}>
-              {label}
-              {value === 'exceptions' && job.exceptions.length > 0 && (
-                <span className={classes.count}>{job.exceptions.length}</span>
-              )}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
+        <TabBar tabs={TABS.map(([each, label]) => [each, label, each === 'exceptions' && failures])} value={tab} />
         <Tabs.Panel value="overview">
           <Overview job={job} />
         </Tabs.Panel>
@@ -153,28 +146,25 @@ function Overview({ job }: { readonly job: JobDocument }) {
   const selected = params.get('vertex');
   const select = useCallback(
     (id: string | null) =>
-      setParams(
-        (old) => {
-          const next = new URLSearchParams(old);
-          if (id === null) {
-            next.delete('vertex');
-            next.delete('vtab');
-          } else {
-            next.set('vertex', id);
-          }
-          return next;
-        },
-        { replace: true },
-      ),
+      setParams((old) => {
+        const next = new URLSearchParams(old);
+        if (id === null) {
+          next.delete('vertex');
+          next.delete('vtab');
+        } else {
+          next.set('vertex', id);
+        }
+        return next;
+      }),
     [setParams],
   );
   const vertex = job.vertices.find(({ id }) => id === selected);
   const { width } = useViewportSize();
-  const drawerWidth = vertex === undefined ? 0 : Math.min(DRAWER_WIDTH, width - DRAWER_MARGIN);
+  const coveredRight = vertex === undefined ? 0 : drawerWidth(width);
   return (
     <>
       <Panel flush label="Job graph">
-        <JobGraph vertices={job.vertices} selected={selected} onSelect={select} coveredRight={drawerWidth} />
+        <JobGraph vertices={job.vertices} selected={selected} onSelect={select} coveredRight={coveredRight} />
       </Panel>
       <Panel flush title="Vertices">
         <VertexTable vertices={job.vertices} selected={selected} onSelect={select} />

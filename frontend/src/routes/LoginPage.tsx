@@ -17,7 +17,9 @@ export function LoginPage() {
   usePageTitle('Log in');
   const [params] = useSearchParams();
   const { data: session } = useSession();
-  const [way, setWay] = useState('password');
+  const linkIsUsed = params.get('link') === 'expired';
+  // whoever comes by a link may have no password at all
+  const [way, setWay] = useState(linkIsUsed ? 'token' : 'password');
   const { mutate: login, isPending, error, reset } = useLogin();
   if (session !== undefined && session !== null) return <Navigate to={safeReturnPath(params.get('next'))} replace />;
 
@@ -36,7 +38,10 @@ export function LoginPage() {
   };
   const notice =
     error?.message ??
-    (params.get('link') === 'expired' ? 'That login link has been used or has expired. Log in here instead.' : null);
+    (linkIsUsed
+      ? 'That login link has been used or has expired: it logs in once, within ten minutes. “make run” prints a new ' +
+        'one each time it starts; or log in with an API token.'
+      : null);
   return (
     <main className={classes.loginPage}>
       <div className={classes.loginBox}>

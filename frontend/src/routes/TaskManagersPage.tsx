@@ -17,7 +17,7 @@ import { sortBy } from '../model/jobList';
 import classes from './pages.module.css';
 import { TaskManagerState } from './TaskManagerState';
 
-type Column = 'id' | 'state' | 'free_slots' | 'cpu_cores' | 'physical_memory' | 'last_heartbeat';
+const COLUMNS = ['id', 'state', 'free_slots', 'cpu_cores', 'physical_memory', 'last_heartbeat'] as const;
 
 export function TaskManagersPage() {
   usePageTitle('TaskManagers');
@@ -47,7 +47,7 @@ export function TaskManagersPage() {
 
 function Rows({ taskmanagers }: { readonly taskmanagers: readonly TaskManagerSummary[] }) {
   const now = useServerNow();
-  const { sorting, toggle } = useSorting<Column>({ column: 'id', descending: false });
+  const { sorting, toggle } = useSorting('sort', COLUMNS, { column: 'id', descending: false });
   const header = { sorting, onToggle: toggle };
   return (
     <div className="tm-table-scroll">

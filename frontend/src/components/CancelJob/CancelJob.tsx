@@ -20,7 +20,7 @@ export function CancelJob({ job }: { readonly job: Pick<JobDocument, 'id' | 'nam
     mutationFn: () => cancelJob(job.id),
     onSuccess: () => {
       close();
-      notifications.show({ title: 'Cancelling', message: job.name });
+      notifications.show({ title: 'Cancelling', message: <span className="tm-break">{job.name}</span> });
     },
   });
   const cancel = useSingleFlight(mutate);
@@ -47,7 +47,7 @@ export function CancelJob({ job }: { readonly job: Pick<JobDocument, 'id' | 'nam
         centered
         closeButtonProps={{ 'aria-label': 'Close' }}
       >
-        <Text size="sm">
+        <Text size="sm" className="tm-break">
           <strong>{job.name}</strong> ends at once, without a savepoint. “Stop” ends it behind one, from which it can go
           on later.
         </Text>

@@ -122,7 +122,7 @@ export function GraphCanvas(props: Props) {
       aria-label={label}
     >
       {layout === null || picture === null ? (
-        <Loader size="sm" aria-label="Laying out the graph" className={classes.waiting ?? ''} />
+        <Loader size="sm" role="status" aria-label="Laying out the graph" className={classes.waiting ?? ''} />
       ) : (
         <ContentsContext value={contents}>
           <ReactFlow

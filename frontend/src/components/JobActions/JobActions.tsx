@@ -2,6 +2,7 @@
 
 import { Button, Menu, Tooltip } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
+import { useRef } from 'react';
 import {
   IconArrowsDiagonal,
   IconBookmark,
@@ -36,12 +37,23 @@ function Active({ job }: { readonly job: JobDocument }) {
   const [stopIsOpen, stop] = useDisclosure(false);
   const [rescaleIsOpen, rescale] = useDisclosure(false);
   const checkpoint = useCheckpointNow(job.id);
+  const menu = useRef<HTMLButtonElement>(null);
+  // the menu's item that opened the dialog is gone by then
+  const closing = (dialog: { readonly close: () => void }) => () => {
+    dialog.close();
+    menu.current?.focus();
+  };
   const isReady = isAllowed && job.state === 'RUNNING';
   return (
     <>
       <Menu position="bottom-end" withinPortal>
         <Menu.Target>
-          <Button variant="default" rightSection={<IconChevronDown size={15} stroke={1.8} />} disabled={!isReady}>
+          <Button
+            ref={menu}
+            variant="default"
+            rightSection={<IconChevronDown size={15} stroke={1.8} />}
+            disabled={!isReady}
+          >
             Actions
           </Button>
         </Menu.Target>
@@ -63,10 +75,10 @@ function Active({ job }: { readonly job: JobDocument }) {
         </Button>
       </Tooltip>
       <CancelJob job={job} />
-      <TakeSavepoint job={job} isOpen={savepointIsOpen} onClose={savepoint.close} />
+      <TakeSavepoint job={job} isOpen={savepointIsOpen} onClose={closing(savepoint)} />
       <StopJob job={job} isOpen={stopIsOpen} onClose={stop.close} />
       {/* made when it is opened: its fields begin with the parallelism of that moment */}
-      {rescaleIsOpen && <RescaleJob job={job} onClose={rescale.close} />}
+      {rescaleIsOpen && <RescaleJob job={job} onClose={closing(rescale)} />}
     </>
   );
 }

@@ -33,3 +33,12 @@ test('a job links to its page, says what it waits for, and counts its tasks in w
   const texts = screen.getAllByRole('row').map((row) => row.textContent);
   expect(texts[1]).toContain('3RUNNING1FAILED');
 });
+
+test('the sorting is in the address: a reload keeps it', () => {
+  render(
+    <MemoryRouter initialEntries={['/?sort=name']}>
+      <JobTable jobs={jobs} caption="Jobs" />
+    </MemoryRouter>,
+  );
+  expect(names()).toEqual(['early', 'late']);
+});

@@ -7,7 +7,7 @@ import { useServerNow } from '../../hooks/useNow';
 import { useSorting } from '../../hooks/useSorting';
 import { useTimes } from '../../hooks/useTimes';
 import { formatAge, formatDuration, NOTHING } from '../../model/format';
-import { type JobColumn, sortBy } from '../../model/jobList';
+import { JOB_COLUMNS, sortBy } from '../../model/jobList';
 import { TASK_STATES } from '../../model/states';
 import { SortHeader } from '../SortHeader/SortHeader';
 import { StateBadge } from '../StateBadge/StateBadge';
@@ -23,7 +23,10 @@ interface Props {
 export function JobTable({ jobs, caption, withEnd = false }: Props) {
   const times = useTimes();
   const now = useServerNow();
-  const { sorting, toggle } = useSorting<JobColumn>({ column: withEnd ? 'end_time' : 'start_time', descending: true });
+  const { sorting, toggle } = useSorting(withEnd ? 'sort-ended' : 'sort', JOB_COLUMNS, {
+    column: withEnd ? 'end_time' : 'start_time',
+    descending: true,
+  });
   const duration = (job: JobSummary) => (job.end_time < 0 ? Math.max(0, now - job.start_time) : job.duration);
   const sorted = sortBy(jobs, sorting, (job, column) => (column === 'duration' ? duration(job) : (job[column] ?? 0)));
   const header = { sorting, onToggle: toggle };
@@ -48,7 +51,7 @@ export function JobTable({ jobs, caption, withEnd = false }: Props) {
         <tbody>
           {sorted.map((job) => (
             <tr key={job.id}>
-              <td className="tm-grow">
+              <td className={`tm-grow ${classes.name ?? ''}`}>
                 <Link to={`/jobs/${job.id}`} title={job.name}>
                   {job.name}
                 </Link>
@@ -66,9 +69,21 @@ export function JobTable({ jobs, caption, withEnd = false }: Props) {
               <td className={classes.tasks}>
                 <TaskCounts job={job} />
               </td>
-              <td>{times.dateTime(job.start_time)}</td>
-              {withEnd ? <td>{times.dateTime(job.end_time)}</td> : <td>{lastCheckpoint(job, now)}</td>}
-              <td className={`tm-num ${classes.duration ?? ''}`}>{formatDuration(duration(job))}</td>
+              <td className={classes.start} data-label="Started">
+                {times.dateTime(job.start_time)}
+              </td>
+              {withEnd ? (
+                <td className={classes.last} data-label="Ended">
+                  {times.dateTime(job.end_time)}
+                </td>
+              ) : (
+                <td className={classes.last} data-label="Last checkpoint">
+                  {lastCheckpoint(job, now)}
+                </td>
+              )}
+              <td className={`tm-num ${classes.duration ?? ''}`} data-label="Duration">
+                {formatDuration(duration(job))}
+              </td>
             </tr>
           ))}
         </tbody>

@@ -93,7 +93,7 @@ function DeleteModal({ program, onClose, onDeleted }: DeleteModalProps) {
   const remove = useSingleFlight(mutate);
   return (
     <Modal opened onClose={onClose} title="Delete this program?" centered closeButtonProps={{ 'aria-label': 'Close' }}>
-      <Text size="sm">
+      <Text size="sm" className="tm-break">
         <strong>{program.name}</strong> is removed from the server. Jobs that were started from it go on.
       </Text>
       {error !== null && (

@@ -28,7 +28,7 @@ export function Shell() {
     return (
       <main className={classes.waiting}>
         {error === null ? (
-          <Loader aria-label="Loading" />
+          <Loader role="status" aria-label="Loading" />
         ) : (
           <FailureState
             isPage

@@ -1,16 +1,18 @@
 /** Everything about one vertex, beside the graph: it does not cover the page, and Escape closes it. */
 
 import { Drawer, Tabs } from '@mantine/core';
+import { useViewportSize } from '@mantine/hooks';
 
 import type { JobDocument, Vertex } from '../../gen/live';
 import { useQueryParam } from '../../hooks/useQueryParam';
 import { StateBadge } from '../StateBadge/StateBadge';
+import { TabBar } from '../TabBar/TabBar';
 import { AccumulatorsTab } from '../VertexMetrics/AccumulatorsTab';
 import { MetricsTab } from '../VertexMetrics/MetricsTab';
 import { BackPressureTab } from './BackPressureTab';
 import { ChartsTab } from './ChartsTab';
 import { DetailTab } from './DetailTab';
-import { DRAWER_MARGIN, DRAWER_WIDTH } from './size';
+import { drawerWidth } from './size';
 import { SubtasksTab } from './SubtasksTab';
 import classes from './VertexDrawer.module.css';
 import { WatermarksTab } from './WatermarksTab';
@@ -32,12 +34,13 @@ interface Props {
 }
 
 export function VertexDrawer({ job, vertex, onClose }: Props) {
+  const { width } = useViewportSize();
   return (
     <Drawer
       opened={vertex !== undefined}
       onClose={onClose}
       position="right"
-      size={`min(${DRAWER_WIDTH}px, calc(100vw - ${DRAWER_MARGIN}px))`}
+      size={drawerWidth(width)}
       withOverlay={false}
       lockScroll={false}
       trapFocus={false}
@@ -68,17 +71,11 @@ function Title({ vertex }: { readonly vertex: Vertex }) {
 }
 
 function Contents({ job, vertex }: { readonly job: JobDocument; readonly vertex: Vertex }) {
-  const [param, setTab] = useQueryParam('vtab');
+  const [param, setTab] = useQueryParam('vtab', 'push');
   const tab = TABS.some(([value]) => value === param) ? param : 'detail';
   return (
     <Tabs value={tab} onChange={setTab} keepMounted={false} classNames={{ panel: classes.panel ?? '' }}>
-      <Tabs.List className={classes.tabs}>
-        {TABS.map(([value, label]) => (
-          <Tabs.Tab key={value} value={value}>
-            {label}
-          </Tabs.Tab>
-        ))}
-      </Tabs.List>
+      <TabBar tabs={TABS} value={tab} className={classes.tabs} />
       <Tabs.Panel value="detail">
         <DetailTab vertex={vertex} />
       </Tabs.Panel>

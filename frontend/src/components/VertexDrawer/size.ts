@@ -1,4 +1,9 @@
-/** How wide the drawer is, in px: its own width, or the window's less a margin. */
+/** How wide the drawer is, in px: its own width, or the window's less a margin; on a phone the whole window. */
 
-export const DRAWER_WIDTH = 760;
-export const DRAWER_MARGIN = 72;
+const DRAWER_WIDTH = 760;
+const MARGIN = 72;
+const PHONE = 640;
+
+export function drawerWidth(windowWidth: number): number {
+  return windowWidth <= PHONE ? windowWidth : Math.min(DRAWER_WIDTH, windowWidth - MARGIN);
+}

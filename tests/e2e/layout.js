@@ -1,0 +1,125 @@
+// What is wrong with the layout of the page as it is shown: a list of sentences, empty if nothing is. Run in the browser.
+// Sticky and fixed parts (header, navigation, drawer, dialog) lie over the rest on purpose: each is compared within itself.
+() => {
+  const problems = [];
+  const root = document.documentElement;
+  if (root.scrollWidth > window.innerWidth) {
+    problems.push(
+      `the page is ${root.scrollWidth} px wide in a window of ${window.innerWidth} px`,
+    );
+  }
+
+  const POPUPS =
+    '[role="menu"], [role="listbox"], [role="tooltip"], [role="dialog"]';
+  const layerOf = (element) => {
+    for (let each = element; each !== null; each = each.parentElement) {
+      if (
+        ["fixed", "sticky"].includes(getComputedStyle(each).position) ||
+        each.matches(POPUPS)
+      )
+        return each;
+    }
+    return root;
+  };
+  // what is left of a rectangle when its scrolling ancestors have cut it
+  const visiblePart = (element, box, isText) => {
+    let { left, top, right, bottom } = box;
+    for (
+      let each = element;
+      each !== null && each !== document.body;
+      each = each.parentElement
+    ) {
+      const style = getComputedStyle(each);
+      if (style.visibility === "hidden" || style.opacity === "0") return null;
+      if (style.clipPath !== "none") return null;
+      if (style.overflow !== "visible" && (each !== element || isText)) {
+        const clip = each.getBoundingClientRect();
+        left = Math.max(left, clip.left);
+        top = Math.max(top, clip.top);
+        right = Math.min(right, clip.right);
+        bottom = Math.min(bottom, clip.bottom);
+      }
+      if (style.position === "fixed") break;
+    }
+    return right - left > 1 && bottom - top > 1
+      ? { left, top, right, bottom }
+      : null;
+  };
+  const name = (element) =>
+    (element.getAttribute("aria-label") ?? element.textContent ?? "")
+      .trim()
+      .slice(0, 40) || element.outerHTML.slice(0, 80);
+  const overlaps = (a, b) => {
+    const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+    const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+    return across > 2 && down > 2;
+  };
+  const compare = (things, what) => {
+    things.forEach((a, index) => {
+      for (const b of things.slice(index + 1)) {
+        if (
+          a.layer !== b.layer ||
+          a.element.contains(b.element) ||
+          b.element.contains(a.element) ||
+          share(a.element, b.element)
+        )
+          continue;
+        if (overlaps(a.box, b.box))
+          problems.push(
+            `${what} overlap: “${name(a.element)}” and “${name(b.element)}”`,
+          );
+      }
+    });
+  };
+  const thing = (element, box, isText) => {
+    const visible = visiblePart(element, box, isText);
+    return visible === null
+      ? []
+      : [{ element, box: visible, layer: layerOf(element) }];
+  };
+
+  // a field and the button within it
+  const share = (a, b) =>
+    a.closest(".mantine-Input-wrapper") !== null &&
+    a.closest(".mantine-Input-wrapper") === b.closest(".mantine-Input-wrapper");
+  // the graph is panned under its controls and its map
+  const inCanvas = (element) => element.closest(".react-flow") !== null;
+  const interactive =
+    'a[href], button, input, select, textarea, [role="tab"], [role="menuitem"], [role="option"]';
+  const controls = [...document.querySelectorAll(interactive)].filter(
+    (each) => !inCanvas(each),
+  );
+  compare(
+    controls.flatMap((each) =>
+      thing(each, each.getBoundingClientRect(), false),
+    ),
+    "controls",
+  );
+
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const words = [];
+  while (texts.nextNode()) {
+    const { currentNode: node } = texts;
+    const element = node.parentElement;
+    if (
+      node.textContent.trim() === "" ||
+      element === null ||
+      inCanvas(element) ||
+      element.closest("svg, script, style")
+    )
+      continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    for (const box of range.getClientRects())
+      words.push(...thing(element, box, true));
+  }
+  // lines of one text touch
+  compare(
+    words.map((each) => ({
+      ...each,
+      box: { ...each.box, top: each.box.top + 2, bottom: each.box.bottom - 2 },
+    })),
+    "texts",
+  );
+  return [...new Set(problems)];
+};
