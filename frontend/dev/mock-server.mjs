@@ -1,6 +1,7 @@
 // A server to develop the page against: `npm run build && npm run mock`, then http://127.0.0.1:8000/ui/.
 // Log in with any name and the password "tide", or any token. Serves dist, the REST shapes and a moving live document.
-// Environment: PORT (8000), EMPTY=1 (a cluster without jobs), SILENT_AFTER_S (the socket stops talking).
+// Environment: PORT (8000), EMPTY=1 (a cluster without jobs), SILENT_AFTER_S (the socket stops talking), FROZEN_AFTER_S (the
+// jobmanager stops, and the server says so).
 
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -14,6 +15,8 @@ import { cancel, cluster, ids, jobs, logText, plan, vertexAnswer } from './mock-
 const port = Number(process.env.PORT ?? 8000);
 const isEmpty = process.env.EMPTY === '1';
 const silentAfterMs = Number(process.env.SILENT_AFTER_S ?? 0) * 1000;
+const frozenAt =
+  process.env.FROZEN_AFTER_S === undefined ? Infinity : Date.now() + Number(process.env.FROZEN_AFTER_S) * 1000;
 const dist = fileURLToPath(new URL('../dist', import.meta.url));
 const started = Date.now();
 const TYPES = {
@@ -37,7 +40,18 @@ let programs = isEmpty
       },
     ];
 
-const document = (topic, now) =>
+function freshness(now) {
+  const age = Math.max(0, now - frozenAt);
+  const isStale = age > 3000;
+  const reason = isStale ? `The jobmanager has not been heard of for ${Math.floor(age / 1000)} s.` : '';
+  return { age_ms: age, source: 'live', is_stale: isStale, reason };
+}
+
+const document = (topic, time) => {
+  const now = Math.min(time, frozenAt);
+  return find(topic, now);
+};
+const find = (topic, now) =>
   topic === 'cluster' ? cluster(now, isEmpty) : jobs(now, isEmpty).find(({ id }) => `job:${id}` === topic);
 
 async function body(request) {
@@ -91,7 +105,7 @@ async function handle(request, response) {
     return json({ errors: ['CSRF token missing.'] }, 403);
   }
   if (path === '/config') return json({ 'flink-version': '2.3.0', 'tidemark-version': '0.2.0', features: {} });
-  if (path === '/api/v1/cluster') return json(cluster(now, isEmpty));
+  if (path === '/api/v1/cluster') return json({ ...document('cluster', now), freshness: freshness(now) });
   if (path === '/jars') return json({ address: `http://127.0.0.1:${port}`, files: programs });
   if (path === '/jars/upload') {
     const name = /filename="([^"]+)"/.exec((await body(request)).toString('latin1'))?.[1] ?? 'program.py';
@@ -119,7 +133,7 @@ async function handle(request, response) {
     cancel(job.id);
     return json({}, 202);
   }
-  if (rest === '/live') return json(job);
+  if (rest === '/live') return json({ ...job, freshness: freshness(now) });
   if (rest === '/config') {
     const user = { 'pipeline.name': job.name, 'parallelism.default': '2', 'execution.buffer-timeout': '100 ms' };
     const strategy = 'Cluster level default restart strategy';
@@ -179,12 +193,19 @@ sockets.on('connection', (socket) => {
     const found = document(topic, now);
     if (found === undefined) return send({ type: 'error', topic, message: 'There is no such topic.' });
     versions.set(topic, 1);
-    send({ type: 'snapshot', topic, version: 1, data: found });
+    send({ type: 'snapshot', topic, version: 1, data: found, freshness: freshness(now) });
   });
   const timer = setInterval(() => {
     const now = Date.now();
     round += 1;
-    if (round % 4 === 0) send({ type: 'tick', now });
+    if (round % 2 === 0) {
+      send({
+        type: 'tick',
+        now,
+        freshness: Object.fromEntries([...versions.keys()].map((topic) => [topic, freshness(now)])),
+      });
+    }
+    if (now > frozenAt) return;
     for (const [topic, version] of versions) {
       versions.set(topic, version + 1);
       send({ type: 'change', topic, from: version, version: version + 1, patch: document(topic, now) });

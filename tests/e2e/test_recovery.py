@@ -53,6 +53,30 @@ def test_the_page_is_stale_while_the_web_process_is_away_and_recovers_by_itself(
     assert (after["id"], after["attempt"]) == (job_id, before["attempt"]), "the job has not noticed"
 
 
+@pytest.mark.parametrize(("process", "reason"), [("jobmanager", "has not been heard of"), ("redis", "Redis does not")])
+def test_within_5_s_the_page_says_that_its_data_is_old_and_nothing_on_it_moves(
+    site: Site, page: Page, process: str, reason: str
+) -> None:
+    open_demo(site, page)
+    frozen = site.stack.pid_of(process)
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        expect(page.get_by_role("status", name="Connection: Stale")).to_be_visible(timeout=5_500)
+        banner = page.get_by_role("alert").filter(has_text="Stale since")
+        expect(banner).to_contain_text(reason)
+        expect(banner).to_contain_text("goes on by itself")
+        duration = fact(page, "Duration").inner_text()
+        rate = vertex_row(page, SOURCE).locator(".tm-live", has_text="/s").first
+        assert float(rate.evaluate("(element) => getComputedStyle(element).opacity")) < 1
+        page.wait_for_timeout(2_500)
+        assert fact(page, "Duration").inner_text() == duration
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+    expect(page.get_by_role("status", name="Connection: Live")).to_be_visible(timeout=RECOVERY_MS)
+    site.wait_for_demo()
+    check_that_it_moves(page)
+
+
 @pytest.mark.parametrize("way", ["killed", "frozen"])
 def test_the_page_recovers_by_itself_when_redis_was_away(site: Site, page: Page, way: str) -> None:
     job_id = open_demo(site, page)

@@ -29,6 +29,17 @@ export type ExecutionState =
   | 'FAILED'
   | 'RECONCILING';
 
+/** How old a document is, measured by the server with one clock, at the moment of the answer. */
+export interface Freshness {
+  /** null: nothing was heard since this web process started. */
+  age_ms: number | null;
+  /** live: the jobmanager's; kept: the last one that was read; database: of the last change of state. */
+  source: 'live' | 'kept' | 'database';
+  is_stale: boolean;
+  /** Why it is stale, a sentence; '' if it is fresh. */
+  reason: string;
+}
+
 /** Epoch ms; null: none yet; "max": the input has ended. */
 export type Watermark = number | 'max' | null;
 
@@ -121,6 +132,8 @@ export interface JobDocument {
   /** When the next attempt is due; -1: none waits for its time. */
   next_attempt_at?: number;
   exceptions: JobException[];
+  /** Of documents read over REST; those of the socket come with theirs beside them. */
+  freshness?: Freshness;
   /** Documents of jobs that ended under an earlier version have none. */
   checkpoints?: JobCheckpoints;
 }
@@ -262,6 +275,7 @@ export interface ClusterDocument {
   slots_available: number;
   taskmanagers: TaskManagerSummary[];
   jobs: JobSummary[];
+  freshness?: Freshness;
 }
 
 // ---------------------------------------------------------------------------------------------------- WebSocket
@@ -272,11 +286,11 @@ export type ClientMessage =
   { type: 'subscribe'; topic: Topic } | { type: 'unsubscribe'; topic: Topic } | { type: 'ping' };
 
 export type ServerMessage =
-  | { type: 'snapshot'; topic: Topic; version: number; data: unknown }
-  | { type: 'change'; topic: Topic; from: number; version: number; patch: unknown }
+  | { type: 'snapshot'; topic: Topic; version: number; data: unknown; freshness?: Freshness }
+  | { type: 'change'; topic: Topic; from: number; version: number; patch: unknown; freshness?: Freshness }
   | { type: 'gone'; topic: Topic }
   | { type: 'error'; topic: Topic; message: string }
-  | { type: 'tick'; now: number }
+  | { type: 'tick'; now: number; freshness?: Partial<Record<Topic, Freshness>> }
   | { type: 'pong'; now: number };
 
 // --------------------------------------------------------------------------------------------------- product REST

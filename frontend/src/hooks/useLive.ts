@@ -6,7 +6,7 @@ import { useCallback, useEffect, useSyncExternalStore } from 'react';
 import { ApiError } from '../api/client';
 import { fetchCluster, fetchJob } from '../api/jobs';
 import type { ClusterDocument, JobDocument, Topic } from '../gen/live';
-import { staleSince } from '../model/staleness';
+import { type Staleness, staleness } from '../model/staleness';
 import { connection } from '../store/socket';
 import { useNow } from './useNow';
 
@@ -59,7 +59,8 @@ function useSocketIsOpen(): boolean {
 }
 
 export interface ConnectionState {
-  readonly staleSince: number | null;
+  /** Null while what is shown is live. */
+  readonly stale: Staleness | null;
   readonly isConnecting: boolean;
 }
 
@@ -72,6 +73,6 @@ export function useConnection(): ConnectionState {
   );
   useEffect(() => connection.checkSilence(), [now]);
   // `now` may lag behind a frame that has just come: that is no silence
-  const since = staleSince(liveness, Math.max(now, liveness.lastFrameAt ?? 0));
-  return { staleSince: since, isConnecting: since === null && liveness.status !== 'open' };
+  const stale = staleness(liveness, Math.max(now, liveness.lastFrameAt ?? 0));
+  return { stale, isConnecting: stale === null && liveness.status !== 'open' };
 }

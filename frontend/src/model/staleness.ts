@@ -1,12 +1,24 @@
-/** When the page must say that what it shows is old. */
+/**
+ * When the page must say that what it shows is old: the connection is down or silent, or the server says that the
+ * data itself is old (the jobmanager or Redis does not answer). Pure; all times are of the local clock, epoch ms.
+ */
 
-/** The server ticks every 2 s; three missing ticks are no accident, one is. */
-export const STALE_AFTER_MS = 6_000;
+import type { Freshness } from '../gen/live';
+
+/** The server ticks every second; three missing ticks are no accident, one is. */
+export const STALE_AFTER_MS = 3_000;
 
 /** A page that has just been opened is not called stale while it connects for the first time. */
 export const CONNECT_GRACE_MS = 4_000;
 
 export type SocketStatus = 'connecting' | 'open' | 'closed';
+
+/** What the server said last about data that is old. */
+export interface StaleData {
+  /** As of when the data is; null: the server does not know. */
+  readonly since: number | null;
+  readonly reason: string;
+}
 
 export interface Liveness {
   readonly status: SocketStatus;
@@ -15,14 +27,48 @@ export interface Liveness {
   /** When the last frame came over the socket; null before the first. */
   readonly lastFrameAt: number | null;
   readonly startedAt: number;
+  /** Of the oldest topic that is shown; null while all are fresh. */
+  readonly staleData: StaleData | null;
 }
 
-/** Since when the page is stale (epoch ms), or null while it is live. */
-export function staleSince(liveness: Liveness, now: number): number | null {
+export interface Staleness {
+  /** As of when what is shown is; null: nobody knows. */
+  readonly since: number | null;
+  /** What is the matter, and what is being waited for. */
+  readonly reason: string;
+}
+
+const SOCKET_IS_DOWN =
+  'The connection to the server is down; the page goes on reconnecting, and asks the server every 5 s until then.';
+const HEARD_AGAIN = 'What is shown is as of then; the page goes on by itself once it is heard again.';
+
+/** Null while what is shown is live. */
+export function staleness(liveness: Liveness, now: number): Staleness | null {
+  const { staleData } = liveness;
+  const socket = socketStaleSince(liveness, now);
+  if (staleData !== null) {
+    // what is asked for over REST while the socket is down is no newer than the server's own data
+    return { since: staleData.since, reason: `${staleData.reason} ${socket === null ? HEARD_AGAIN : SOCKET_IS_DOWN}` };
+  }
+  return socket === null ? null : { since: socket, reason: SOCKET_IS_DOWN };
+}
+
+function socketStaleSince(liveness: Liveness, now: number): number | null {
   const { status, lastFrameAt, lastDataAt, startedAt } = liveness;
   if (lastFrameAt === null && now - startedAt < CONNECT_GRACE_MS) return null;
   const silent = now - (lastFrameAt ?? startedAt) > STALE_AFTER_MS;
   if (status === 'open' && !silent) return null;
   if (status === 'connecting' && lastFrameAt === null && !silent) return null;
   return lastDataAt ?? startedAt;
+}
+
+/** Of what was said about several documents at their times (epoch ms), the oldest that is stale. */
+export function oldest(said: Iterable<{ readonly freshness: Freshness; readonly at: number }>): StaleData | null {
+  let worst: StaleData | null = null;
+  for (const { freshness, at } of said) {
+    if (!freshness.is_stale) continue;
+    const since = freshness.age_ms === null ? null : at - freshness.age_ms;
+    if (worst === null || (since ?? 0) < (worst.since ?? 0)) worst = { since, reason: freshness.reason };
+  }
+  return worst;
 }

@@ -87,13 +87,33 @@ test('a lost socket keeps the document, takes REST ones, and starts again from a
 
 test('an open socket that stays silent is opened anew, once per silence', () => {
   socket.onopen?.();
-  now += 12_000;
+  now += 6_000;
   connection.checkSilence();
   expect(socket.reconnects).toBe(0);
   now += 1;
   connection.checkSilence();
   connection.checkSilence();
   expect(socket.reconnects).toBe(1);
+});
+
+test('a document that the server calls old makes the page stale until it is fresh again or nobody shows it', () => {
+  const old = { age_ms: 4_000, source: 'live', is_stale: true, reason: 'The jobmanager is silent.' };
+  const fresh = { age_ms: 100, source: 'live', is_stale: false, reason: '' };
+  socket.onopen?.();
+  const leave = connection.subscribe('cluster', noop);
+  socket.says({ type: 'snapshot', topic: 'cluster', version: 1, data: {}, freshness: fresh });
+  expect(connection.liveness.staleData).toBeNull();
+  now = 9_000;
+  socket.says({ type: 'tick', now: 9_000, freshness: { cluster: old } });
+  expect(connection.liveness.staleData).toEqual({ since: 5_000, reason: 'The jobmanager is silent.' });
+  socket.says({ type: 'change', topic: 'cluster', from: 1, version: 2, patch: {}, freshness: fresh });
+  expect(connection.liveness.staleData).toBeNull();
+  connection.offer('cluster', { freshness: old });
+  socket.onclose?.();
+  connection.offer('cluster', { freshness: old });
+  expect(connection.liveness.staleData?.since).toBe(5_000);
+  leave();
+  expect(connection.liveness.staleData).toBeNull();
 });
 
 test('ticks set the clock', () => {

@@ -5,9 +5,9 @@
  * model/staleness. The socket reconnects by itself (partysocket); a socket that is open but silent is reopened here.
  */
 
-import type { ClientMessage, ServerMessage, Topic } from '../gen/live';
+import type { ClientMessage, Freshness, ServerMessage, Topic } from '../gen/live';
 import { EMPTY_TOPIC, type TopicState, disconnected, offered, receive } from '../model/liveTopic';
-import { type Liveness, STALE_AFTER_MS, type SocketStatus } from '../model/staleness';
+import { type Liveness, STALE_AFTER_MS, type SocketStatus, oldest } from '../model/staleness';
 
 /** What of a WebSocket is used; tests bring their own. */
 export interface LiveSocket {
@@ -22,6 +22,8 @@ export interface LiveSocket {
 interface Entry {
   state: TopicState;
   readonly listeners: Set<() => void>;
+  /** What the server said last of the age of its document, and when. */
+  said: { readonly freshness: Freshness; readonly at: number } | null;
 }
 
 export class LiveConnection {
@@ -40,7 +42,7 @@ export class LiveConnection {
     this.#openSocket = openSocket;
     this.#now = now;
     this.#reopenedAt = now();
-    this.#liveness = { status: 'connecting', lastDataAt: null, lastFrameAt: null, startedAt: now() };
+    this.#liveness = { status: 'connecting', lastDataAt: null, lastFrameAt: null, startedAt: now(), staleData: null };
   }
 
   start(): void {
@@ -99,7 +101,7 @@ export class LiveConnection {
   subscribe(topic: Topic, listener: () => void): () => void {
     let entry = this.#topics.get(topic);
     if (entry === undefined) {
-      entry = { state: EMPTY_TOPIC, listeners: new Set() };
+      entry = { state: EMPTY_TOPIC, listeners: new Set(), said: null };
       this.#topics.set(topic, entry);
       this.#send({ type: 'subscribe', topic });
     }
@@ -109,6 +111,7 @@ export class LiveConnection {
       listeners.delete(listener);
       if (listeners.size > 0 || this.#topics.get(topic)?.listeners !== listeners) return;
       this.#topics.delete(topic);
+      this.#judge();
       this.#send({ type: 'unsubscribe', topic });
     };
   }
@@ -125,6 +128,7 @@ export class LiveConnection {
     const state = offered(entry.state, data);
     if (state === entry.state) return;
     this.#setLiveness({ lastDataAt: this.#now() });
+    this.#hear({ [topic]: (data as { readonly freshness?: Freshness }).freshness });
     this.#update(entry, state);
   }
 
@@ -139,13 +143,31 @@ export class LiveConnection {
     this.#setLiveness({ status: 'open', lastFrameAt: now, lastDataAt: now });
     if (message.type === 'tick' || message.type === 'pong') {
       this.#clockOffset = message.now - now;
+      if (message.type === 'tick' && message.freshness !== undefined) this.#hear(message.freshness);
       return;
     }
     const entry = this.#topics.get(message.topic);
     if (entry === undefined) return;
+    if ('freshness' in message) this.#hear({ [message.topic]: message.freshness });
     const step = receive(entry.state, message);
     if (step.resubscribe) this.#send({ type: 'subscribe', topic: message.topic });
     this.#update(entry, step.state);
+  }
+
+  /** Keeps what the server says of the age of its documents. */
+  #hear(said: Partial<Record<Topic, Freshness | undefined>>): void {
+    const at = this.#now();
+    for (const [topic, freshness] of Object.entries(said)) {
+      const entry = this.#topics.get(topic as Topic);
+      if (entry !== undefined && freshness !== undefined) entry.said = { freshness, at };
+    }
+    this.#judge();
+  }
+
+  #judge(): void {
+    const said = [...this.#topics.values()].map((entry) => entry.said).filter((each) => each !== null);
+    const staleData = oldest(said);
+    if (staleData !== null || this.#liveness.staleData !== null) this.#setLiveness({ staleData });
   }
 
   #lost(status: SocketStatus): void {

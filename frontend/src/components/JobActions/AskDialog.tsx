@@ -9,6 +9,8 @@ interface Props {
   readonly title: string;
   readonly isOpen: boolean;
   readonly onClose: () => void;
+  /** It is gone from the page: the focus goes where it says, else to where it was before. */
+  readonly onClosed?: () => void;
   readonly onSubmit: () => void;
   readonly action: string;
   readonly isBusy?: boolean;
@@ -18,13 +20,31 @@ interface Props {
 }
 
 export function AskDialog(props: Props) {
-  const { title, isOpen, onClose, onSubmit, action, isBusy = false, isDisabled = false, problem, children } = props;
+  const {
+    title,
+    isOpen,
+    onClose,
+    onClosed,
+    onSubmit,
+    action,
+    isBusy = false,
+    isDisabled = false,
+    problem,
+    children,
+  } = props;
   const submit = (event: SyntheticEvent) => {
     event.preventDefault();
     onSubmit();
   };
   return (
-    <Modal opened={isOpen} onClose={onClose} title={title} centered closeButtonProps={{ 'aria-label': 'Close' }}>
+    <Modal
+      opened={isOpen}
+      onClose={onClose}
+      title={title}
+      centered
+      closeButtonProps={{ 'aria-label': 'Close' }}
+      {...(onClosed === undefined ? {} : { returnFocus: false, onExitTransitionEnd: onClosed })}
+    >
       <form onSubmit={submit}>
         {children}
         {problem !== undefined && problem !== null && (

@@ -2,7 +2,7 @@
 
 import { Button, Menu, Tooltip } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
-import { useRef } from 'react';
+import { useRef, useState } from 'react';
 import {
   IconArrowsDiagonal,
   IconBookmark,
@@ -36,13 +36,15 @@ function Active({ job }: { readonly job: JobDocument }) {
   const [savepointIsOpen, savepoint] = useDisclosure(false);
   const [stopIsOpen, stop] = useDisclosure(false);
   const [rescaleIsOpen, rescale] = useDisclosure(false);
+  const [rescaleNumber, setRescaleNumber] = useState(0);
+  const openRescale = () => {
+    setRescaleNumber((old) => old + 1);
+    rescale.open();
+  };
   const checkpoint = useCheckpointNow(job.id);
   const menu = useRef<HTMLButtonElement>(null);
-  // the menu's item that opened the dialog is gone by then
-  const closing = (dialog: { readonly close: () => void }) => () => {
-    dialog.close();
-    menu.current?.focus();
-  };
+  // the menu's item that opened a dialog is gone when the dialog closes
+  const focusMenu = () => menu.current?.focus();
   const isReady = isAllowed && job.state === 'RUNNING';
   return (
     <>
@@ -64,7 +66,7 @@ function Active({ job }: { readonly job: JobDocument }) {
           <Menu.Item leftSection={<IconDeviceFloppy {...ICON} />} onClick={() => checkpoint(undefined)}>
             Take a checkpoint now
           </Menu.Item>
-          <Menu.Item leftSection={<IconArrowsDiagonal {...ICON} />} onClick={rescale.open}>
+          <Menu.Item leftSection={<IconArrowsDiagonal {...ICON} />} onClick={openRescale}>
             Rescale
           </Menu.Item>
         </Menu.Dropdown>
@@ -75,10 +77,10 @@ function Active({ job }: { readonly job: JobDocument }) {
         </Button>
       </Tooltip>
       <CancelJob job={job} />
-      <TakeSavepoint job={job} isOpen={savepointIsOpen} onClose={closing(savepoint)} />
+      <TakeSavepoint job={job} isOpen={savepointIsOpen} onClose={savepoint.close} onClosed={focusMenu} />
       <StopJob job={job} isOpen={stopIsOpen} onClose={stop.close} />
-      {/* made when it is opened: its fields begin with the parallelism of that moment */}
-      {rescaleIsOpen && <RescaleJob job={job} onClose={closing(rescale)} />}
+      {/* a new one for each opening: its fields begin with the parallelism of that moment */}
+      <RescaleJob key={rescaleNumber} job={job} isOpen={rescaleIsOpen} onClose={rescale.close} onClosed={focusMenu} />
     </>
   );
 }

@@ -12,10 +12,12 @@ import classes from './JobActions.module.css';
 
 interface Props {
   readonly job: JobDocument;
+  readonly isOpen: boolean;
   readonly onClose: () => void;
+  readonly onClosed: () => void;
 }
 
-export function RescaleJob({ job, onClose }: Props) {
+export function RescaleJob({ job, isOpen, onClose, onClosed }: Props) {
   const [wanted, setWanted] = useState(() => parallelisms(job.vertices));
   const largest = largestParallelism(job.vertices);
   const { start, isAsking, error } = useOperation<Record<string, number>>({
@@ -39,8 +41,9 @@ export function RescaleJob({ job, onClose }: Props) {
   return (
     <AskDialog
       title="Rescale this job"
-      isOpen
+      isOpen={isOpen}
       onClose={onClose}
+      onClosed={onClosed}
       onSubmit={() => start(changed)}
       action="Rescale"
       isBusy={isAsking}

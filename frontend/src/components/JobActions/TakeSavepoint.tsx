@@ -13,9 +13,10 @@ interface Props {
   readonly job: JobDocument;
   readonly isOpen: boolean;
   readonly onClose: () => void;
+  readonly onClosed: () => void;
 }
 
-export function TakeSavepoint({ job, isOpen, onClose }: Props) {
+export function TakeSavepoint({ job, isOpen, onClose, onClosed }: Props) {
   const [wanted, setWanted] = useState(NEW_SAVEPOINT);
   const { start, isAsking, error, renew } = useOperation<SavepointRequest>({
     jobId: job.id,
@@ -33,6 +34,7 @@ export function TakeSavepoint({ job, isOpen, onClose }: Props) {
       title="Take a savepoint"
       isOpen={isOpen}
       onClose={close}
+      onClosed={onClosed}
       onSubmit={() => start(wanted)}
       action="Take savepoint"
       isBusy={isAsking}

@@ -43,7 +43,7 @@ export function JobGraph({ vertices, selected, onSelect, coveredRight }: Props) 
       return (
         <span className={classes.edge}>
           <span className={classes.strategy}>{edge.shipStrategy}</span>
-          <span className={classes.rate}>{rate === null ? NOTHING : formatRate(rate)}</span>
+          <span className={`tm-live ${classes.rate ?? ''}`}>{rate === null ? NOTHING : formatRate(rate)}</span>
         </span>
       );
     },
@@ -93,7 +93,7 @@ function VertexNode({ vertex, isSelected, isBottleneck, onSelect }: VertexNodePr
       data-selected={isSelected || undefined}
     >
       <span
-        className={classes.load}
+        className={`tm-live ${classes.load ?? ''}`}
         style={{ background: isRunning ? loadColour(metrics) : 'var(--tm-border-strong)' }}
         aria-hidden
       />
@@ -115,7 +115,7 @@ function VertexNode({ vertex, isSelected, isBottleneck, onSelect }: VertexNodePr
         <StateBadge state={vertex.state} plain />
         {isBottleneck && <span className={classes.bottleneck}>likely bottleneck</span>}
       </span>
-      <span className={classes.rates}>
+      <span className={`tm-live ${classes.rates ?? ''}`}>
         <span className={classes.label}>in</span>
         <span className={classes.number}>{formatRate(metrics.records_in_per_second)}</span>
         <span className={classes.label}>out</span>

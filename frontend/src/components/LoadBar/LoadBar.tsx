@@ -14,7 +14,7 @@ export function LoadBar({ metrics, isRunning }: Props) {
   // of a vertex these are the extremes over its subtasks and need not add up: the bar shows at most the whole
   const scale = 100 / Math.max(1000, busy + backPressured);
   return (
-    <span className={classes.load}>
+    <span className={`tm-live ${classes.load ?? ''}`}>
       <span className={classes.bar} data-running={isRunning || undefined} aria-hidden>
         {isRunning && (
           <>

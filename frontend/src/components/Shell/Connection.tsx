@@ -7,8 +7,8 @@ import { useTimes } from '../../hooks/useTimes';
 import classes from './Connection.module.css';
 
 export function ConnectionIndicator() {
-  const { staleSince, isConnecting } = useConnection();
-  const state = staleSince !== null ? 'stale' : isConnecting ? 'connecting' : 'live';
+  const { stale, isConnecting } = useConnection();
+  const state = stale !== null ? 'stale' : isConnecting ? 'connecting' : 'live';
   const text = { stale: 'Stale', connecting: 'Connecting', live: 'Live' }[state];
   return (
     <span className={classes.indicator} data-state={state} role="status" aria-label={`Connection: ${text}`}>
@@ -19,15 +19,14 @@ export function ConnectionIndicator() {
 }
 
 export function StaleBanner() {
-  const { staleSince } = useConnection();
+  const { stale } = useConnection();
   const times = useTimes();
-  if (staleSince === null) return null;
+  if (stale === null) return null;
   return (
     <div className={classes.banner} role="alert">
       <IconAlertTriangle size={17} aria-hidden />
       <span>
-        <strong>Stale since {times.time(staleSince)}.</strong> The live connection is down; reconnecting, and asking the
-        server every 5 s until then.
+        <strong>{stale.since === null ? 'Stale.' : `Stale since ${times.time(stale.since)}.`}</strong> {stale.reason}
       </span>
     </div>
   );

@@ -6,6 +6,8 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { Link, NavLink, Navigate, Outlet, useLocation } from 'react-router';
 
+import type { Session } from '../../gen/live';
+import { useConnection } from '../../hooks/useLive';
 import { SESSION_KEY, useServerVersion, useSession } from '../../hooks/useSession';
 import { connection } from '../../store/socket';
 import { Brand } from '../Brand/Brand';
@@ -40,8 +42,13 @@ export function Shell() {
       </main>
     );
   }
+  return <Frame session={session} />;
+}
+
+function Frame({ session }: { readonly session: Session }) {
+  const { stale } = useConnection();
   return (
-    <div className={classes.shell}>
+    <div className={classes.shell} data-stale={stale !== null || undefined}>
       <a href="#main" className={classes.skip}>
         Skip to content
       </a>

@@ -23,6 +23,9 @@ const ICONS: Record<Tone, Icon> = {
   trouble: IconRefresh,
 };
 
+/** What does not change any more. */
+const ENDED: ReadonlySet<Tone> = new Set(['done', 'stopped', 'failed']);
+
 interface Props {
   readonly state: AnyState;
   /** In front of the text, for lists of counts. */
@@ -34,7 +37,7 @@ interface Props {
 
 export function StateBadge({ state, count, plain = false, text }: Props) {
   return (
-    <ToneBadge tone={toneOf(state)} plain={plain}>
+    <ToneBadge tone={toneOf(state)} plain={plain} isPassing={!ENDED.has(toneOf(state))}>
       {count !== undefined && <span>{count}</span>}
       <span>{text ?? state}</span>
     </ToneBadge>
@@ -44,14 +47,20 @@ export function StateBadge({ state, count, plain = false, text }: Props) {
 interface ToneProps {
   readonly tone: Tone;
   readonly plain?: boolean;
+  /** The state will change: it is greyed while nobody knows whether it has. */
+  readonly isPassing?: boolean;
   readonly children: ReactNode;
 }
 
 /** The same for what is neither a job nor a task. */
-export function ToneBadge({ tone, plain = false, children }: ToneProps) {
+export function ToneBadge({ tone, plain = false, isPassing = false, children }: ToneProps) {
   const ToneIcon = ICONS[tone];
   return (
-    <span className={classes.badge} data-tone={tone} data-plain={plain || undefined}>
+    <span
+      className={`${isPassing ? 'tm-live ' : ''}${classes.badge ?? ''}`}
+      data-tone={tone}
+      data-plain={plain || undefined}
+    >
       <ToneIcon size={13} stroke={2.2} aria-hidden />
       {children}
     </span>

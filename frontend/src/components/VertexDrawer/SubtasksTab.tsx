@@ -75,11 +75,11 @@ function Row({ subtask, top }: { readonly subtask: Subtask; readonly top: number
       </span>
       <span role="cell" data-kind="number">
         {formatCount(metrics.records_in)}
-        <small>{formatRate(metrics.records_in_per_second)}</small>
+        <small className="tm-live">{formatRate(metrics.records_in_per_second)}</small>
       </span>
       <span role="cell" data-kind="number">
         {formatCount(metrics.records_out)}
-        <small>{formatRate(metrics.records_out_per_second)}</small>
+        <small className="tm-live">{formatRate(metrics.records_out_per_second)}</small>
       </span>
       <span role="cell" data-kind="number">
         {formatBytes(metrics.bytes_in)}
@@ -88,7 +88,7 @@ function Row({ subtask, top }: { readonly subtask: Subtask; readonly top: number
         {formatBytes(metrics.bytes_out)}
       </span>
       <span role="cell" data-kind="number">
-        {formatShare(metrics.busy)}
+        <span className="tm-live">{formatShare(metrics.busy)}</span>
       </span>
       <span role="cell" className={classes.where}>
         {subtask.taskmanager ? (

@@ -62,15 +62,15 @@ export function VertexTable({ vertices, selected, onSelect }: Props) {
               <td className="tm-num">{parallelism}</td>
               <td className="tm-num">
                 {formatCount(metrics.records_in)}
-                <div className={classes.rate}>{formatRate(metrics.records_in_per_second)}</div>
+                <div className={`tm-live ${classes.rate ?? ''}`}>{formatRate(metrics.records_in_per_second)}</div>
               </td>
               <td className="tm-num">
                 {formatCount(metrics.records_out)}
-                <div className={classes.rate}>{formatRate(metrics.records_out_per_second)}</div>
+                <div className={`tm-live ${classes.rate ?? ''}`}>{formatRate(metrics.records_out_per_second)}</div>
               </td>
               <td className="tm-num">{formatBytes(metrics.bytes_in)}</td>
               <td className="tm-num">{formatBytes(metrics.bytes_out)}</td>
-              <td className="tm-num">{formatShare(metrics.busy)}</td>
+              <td className="tm-num tm-live">{formatShare(metrics.busy)}</td>
               <td>{times.watermark(metrics.watermark)}</td>
               <td className="tm-num">{start < 0 ? '–' : formatDuration(Math.max(0, (end < 0 ? now : end) - start))}</td>
             </tr>
