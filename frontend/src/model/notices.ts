@@ -3,8 +3,8 @@
  * One line per notice. A further source of notices is a function in SOURCES.
  */
 
-import type { JobDocument } from '../gen/live';
-import { exceptionParts } from './exceptions';
+import type { JobDocument, JobState } from '../gen/live';
+import { formatDuration } from './format';
 
 export interface Notice {
   /** Unique within a job's notices. */
@@ -27,26 +27,43 @@ export function jobNotices(job: JobDocument, now: number): Notice[] {
   return SOURCES.map((source) => source(job, now)).filter((notice) => notice !== null);
 }
 
-/** The newest exception of a job that has failed or restarts, and how often it has restarted. */
-function causeOfFailure(job: JobDocument): Notice | null {
-  const hasFailed = job.state === 'FAILED';
-  const newest = job.exceptions[0];
-  if (newest === undefined || (!hasFailed && job.state !== 'RESTARTING' && job.state !== 'FAILING')) return null;
-  const { headline } = exceptionParts(newest);
-  const where = newest.task_name === '' ? '' : ` in ${newest.task_name}`;
-  const cause = `${newest.name}: ${headline}`.replace(/[\s:.]+$/, '');
+const TITLES: Partial<Record<JobState, string>> = {
+  FAILED: 'Failed',
+  FAILING: 'Failing',
+  RESTARTING: 'Restarting',
+};
+
+/** The newest cause of a job that has failed or restarts, how often it has restarted, and when it starts again. */
+function causeOfFailure(job: JobDocument, now: number): Notice | null {
+  const title = TITLES[job.state];
+  // a document of an earlier version has its exceptions only
+  const cause = job.failure ?? job.exceptions[0];
+  if (title === undefined || cause === undefined) return null;
+  const headline = (cause.message.trim().split('\n')[0] ?? '').replace(/[\s:.]+$/, '');
+  const said = headline === '' ? cause.name : `${cause.name}: ${headline}`;
+  const where = cause.task_name === '' ? '' : ` in ${cause.task_name}`;
   return {
     id: 'cause',
-    tone: hasFailed ? 'failed' : 'trouble',
-    title: hasFailed ? 'Failed' : 'Restarting',
-    text: `${cause}${where}. ${restarts(job.restarts)}.`,
+    tone: job.state === 'FAILED' ? 'failed' : 'trouble',
+    title,
+    text: [`${said}${where}.`, restarts(job), nextAttempt(job, now)].filter(Boolean).join(' '),
     tab: 'exceptions',
   };
 }
 
-function restarts(count: number): string {
-  if (count === 0) return 'It was not restarted';
-  return count === 1 ? 'It was restarted once' : `It was restarted ${count} times`;
+function restarts({ restarts: count, state }: JobDocument): string {
+  if (count === 0) return state === 'FAILED' ? 'It was not restarted.' : '';
+  return count === 1 ? 'It has restarted once.' : `It has restarted ${count} times.`;
+}
+
+function nextAttempt({ next_attempt_at: at }: JobDocument, now: number): string {
+  if (at === undefined || at < 0) return '';
+  return at > now ? `The next attempt is in ${formatDuration(Math.ceil((at - now) / 1000) * 1000)}.` : '';
+}
+
+/** How many failures there were; the list of exceptions holds the newest of them only. */
+export function failureCount({ failures, exceptions }: JobDocument): number {
+  return Math.max(failures ?? 0, exceptions.length);
 }
 
 function waitingFor(job: JobDocument): Notice | null {

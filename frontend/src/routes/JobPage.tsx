@@ -28,6 +28,7 @@ import { usePageTitle } from '../hooks/usePageTitle';
 import { useQueryParam } from '../hooks/useQueryParam';
 import { useTimes } from '../hooks/useTimes';
 import { formatDuration } from '../model/format';
+import { failureCount } from '../model/notices';
 import { isTerminal } from '../model/states';
 import { recordJob } from '../store/metricHistory';
 import classes from './JobPage.module.css';
@@ -64,7 +65,7 @@ function Job({ job }: { readonly job: JobDocument }) {
   useEffect(() => {
     if (!isTerminal(job.state)) recordJob(job, now);
   }, [job, now]);
-  const failures = job.exceptions.length > 0 && <span className={classes.count}>{job.exceptions.length}</span>;
+  const failures = failureCount(job);
   const vertexLink = (taskName: string) => {
     const vertex = job.vertices.find(({ name }) => taskName.startsWith(name));
     return vertex === undefined ? null : `?vertex=${encodeURIComponent(vertex.id)}`;
@@ -73,7 +74,14 @@ function Job({ job }: { readonly job: JobDocument }) {
     <>
       <Head job={job} now={now} />
       <Tabs value={tab} onChange={setTab} keepMounted={false} classNames={{ panel: classes.panel ?? '' }}>
-        <TabBar tabs={TABS.map(([each, label]) => [each, label, each === 'exceptions' && failures])} value={tab} />
+        <TabBar
+          tabs={TABS.map(([each, label]) => [
+            each,
+            label,
+            each === 'exceptions' && failures > 0 && <span className={classes.count}>{failures}</span>,
+          ])}
+          value={tab}
+        />
         <Tabs.Panel value="overview">
           <Overview job={job} />
         </Tabs.Panel>
@@ -81,7 +89,7 @@ function Job({ job }: { readonly job: JobDocument }) {
           <CheckpointsTab job={job} />
         </Tabs.Panel>
         <Tabs.Panel value="exceptions">
-          <ExceptionList exceptions={job.exceptions} vertexLink={vertexLink} />
+          <ExceptionList exceptions={job.exceptions} total={failures} vertexLink={vertexLink} />
         </Tabs.Panel>
         <Tabs.Panel value="logs">
           <LogViewer jobId={job.id} isLive={!isTerminal(job.state)} />

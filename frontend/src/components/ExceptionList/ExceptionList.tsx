@@ -15,11 +15,13 @@ import classes from './ExceptionList.module.css';
 interface Props {
   /** Newest first. */
   readonly exceptions: readonly JobException[];
+  /** How many there were; the older ones are not kept. */
+  readonly total: number;
   /** Where the vertex that failed is shown; null if the name is of none. */
   readonly vertexLink: (taskName: string) => string | null;
 }
 
-export function ExceptionList({ exceptions, vertexLink }: Props) {
+export function ExceptionList({ exceptions, total, vertexLink }: Props) {
   const [root, ...earlier] = exceptions;
   if (root === undefined) {
     return (
@@ -35,6 +37,11 @@ export function ExceptionList({ exceptions, vertexLink }: Props) {
       <Panel title="Root exception" actions={<CopyTrace text={root.stacktrace} />}>
         <Details exception={root} vertexLink={vertexLink} />
       </Panel>
+      {total > exceptions.length && (
+        <p className={classes.kept}>
+          These are the newest {exceptions.length} of {total} exceptions; older ones are not kept.
+        </p>
+      )}
       {earlier.length > 0 && (
         <Panel title={`Earlier exceptions (${earlier.length})`} flush>
           <Accordion multiple chevronPosition="left">

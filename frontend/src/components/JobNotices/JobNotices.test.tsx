@@ -12,9 +12,17 @@ test('a failed job opens with its newest cause, in one line that leads to all ex
   const failed = job({ state: 'FAILED', restarts: 3, exceptions: [jobException({ message: 'broke\nat x' })] });
   render(<JobNotices job={failed} now={0} />, { wrapper: MemoryRouter });
   expect(screen.getByRole('status').textContent).toContain(
-    'Failed: ValueError: broke in map (1/1). It was restarted 3 times.',
+    'Failed: ValueError: broke in map (1/1). It has restarted 3 times.',
   );
   expect(screen.getByRole('link', { name: 'Show exceptions' }).getAttribute('href')).toBe('/?tab=exceptions');
+});
+
+test('a restarting job says when its next attempt begins', () => {
+  const failure = { timestamp: 0, name: 'KeyError', message: "'XBT'", task_name: '', attempt: 2 };
+  const restarting = job({ state: 'RESTARTING', restarts: 1, failure, failures: 2, next_attempt_at: 9_200 });
+  render(<JobNotices job={restarting} now={1_000} />, { wrapper: MemoryRouter });
+  const text = screen.getByRole('status').textContent.replaceAll('\u202f', ' ');
+  expect(text).toContain("Restarting: KeyError: 'XBT'. It has restarted once. The next attempt is in 9 s.");
 });
 
 test('a job that has recovered has nothing to say about its old exceptions', () => {
