@@ -24,7 +24,7 @@ from runtime.client.jobs import (
     time_text,
 )
 from runtime.client.rest import RestClient
-from runtime.client.tables import table
+from runtime.client.tables import one_line, table
 from runtime.client.terminal import SUCCESS, Terminal
 from runtime.client.watch import wait_cancelled
 
@@ -130,7 +130,7 @@ def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
     if options.json:
         terminal.result(document | {"slots": slots})
         return SUCCESS
-    terminal.line(f"{document['name']}  {document['state']}  {document['id']}")
+    terminal.line(f"{one_line(document['name'])}  {document['state']}  {document['id']}")
     attempt = f"attempt {document['attempt']}, {restarts_text(document['restarts'])}"
     terminal.line(
         f"started {time_text(document['start_time'])}, {duration_text(document['duration'])}, "
@@ -147,7 +147,7 @@ def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
     limit = find_bottleneck(document["vertices"])
     if limit is not None:
         terminal.line("")
-        terminal.line(bottleneck_text(limit))
+        terminal.line(one_line(bottleneck_text(limit)))
     for line in _slot_table(slots, terminal.columns):
         terminal.line(line)
     return SUCCESS
@@ -174,7 +174,7 @@ def _vertex_table(vertices: Sequence[dict[str, Any]], columns: int | None) -> li
                 percent(metrics["back_pressured"]),
             )
         )
-    return ["", *table(rows, right=set(range(1, 11)) - {2}, columns=columns, shrink=((0, 12),))]
+    return ["", *table(rows, right=set(range(1, 11)) - {2}, columns=columns, shrink=((0, 24), (10, 8), (0, 8)))]
 
 
 def _slot_table(slots: Sequence[dict[str, Any]], columns: int | None) -> list[str]:

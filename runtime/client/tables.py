@@ -24,7 +24,7 @@ def table(
         columns: width that the lines must fit into, as far as `shrink` allows; None: any.
         shrink: (column, width): what is cut for that, and down to which width; one after the other.
     """
-    shown = [[_printable(cell) for cell in row] for row in rows]
+    shown = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(width_of, cells)) for cells in zip(*shown, strict=True)]
     if columns is not None:
         for column, least in shrink:
@@ -54,9 +54,9 @@ def width_of(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def _printable(cell: str) -> str:
-    """On one line: a name may have a line break in it, or a sequence that colours the terminal."""
-    return "".join(c if c.isprintable() else " " for c in cell)
+def one_line(text: str) -> str:
+    """A name as it can be shown: it may have a line break in it, or a sequence that colours the terminal."""
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _padded(cell: str, width: int, to_the_right: bool) -> str:

@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -410,6 +412,41 @@ def test_info_as_json_has_the_pids_of_the_slots(tidemark: Tidemark, capsys: Capt
     value = json.loads(capsys.readouterr().out)
     assert value["slots"] == [{"slot": 0, "pid": 4711, "host": "here", "taskmanager": "tm-1"}]
     assert value["vertices"][0]["metrics"]["records_in"] == 1200
+
+
+@pytest.mark.parametrize("name", ["a name that goes on " * 40, "two\nlines \x1b[31m"])
+def test_long_and_odd_names_fit_the_terminal(cluster: FakeCluster, name: str) -> None:
+    cluster.jobs = [overview(name=name)]
+    vertex = document()["vertices"][0] | {"name": name}
+    cluster.documents = [document(name="short", vertices=[vertex])]
+    for command in (["list"], ["info", JOB_ID]):
+        lines = in_a_terminal(cluster, 80, *command).splitlines()
+        assert max(len(line) for line in lines if not line.startswith("Busiest: ")) <= 80, lines
+        assert "\x1b" not in "".join(lines)
+        assert name.split()[0] in "".join(lines)
+    if len(name) > 80:
+        assert name.strip() in in_a_terminal(cluster, 80, "list", "--wide")
+
+
+def in_a_terminal(cluster: FakeCluster, columns: int, *arguments: str) -> str:
+    """What a command shows on a terminal of so many columns."""
+    leader, follower = os.openpty()
+    termios.tcsetwinsize(follower, (24, columns))
+    with open(follower, "w") as terminal:  # noqa: PTH123 (a device)
+        environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "runtime.client.cli", *arguments],
+            env={**environment, "TIDEMARK_URL": cluster.url, "TIDEMARK_TOKEN": TOKEN},
+            stdin=subprocess.DEVNULL,
+            stdout=terminal,
+        )
+    shown = b""
+    # the last one to close the terminal ends the reading with an error
+    with suppress(OSError), os.fdopen(leader, "rb", buffering=0) as screen:
+        while part := screen.read(1 << 16):
+            shown += part
+    assert process.wait(20) == 0
+    return shown.decode().replace("\r\n", "\n")
 
 
 def test_info_for_people_has_tasks_and_slots(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:

@@ -37,7 +37,7 @@ def test_a_name_that_cannot_be_a_modules_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert cli.main(["new", name]) == 1
-    assert "is no name for a job" in capsys.readouterr().err
+    assert "cannot be the name of a job" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
