@@ -174,7 +174,7 @@ def _vertex_table(vertices: Sequence[dict[str, Any]], columns: int | None) -> li
                 percent(metrics["back_pressured"]),
             )
         )
-    return ["", *table(rows, right=set(range(1, 11)) - {2}, columns=columns, shrink=((0, 24), (10, 8), (0, 8)))]
+    return ["", *table(rows, right=set(range(1, 11)) - {2}, columns=columns, shrink=((0, 24), (10, 6), (0, 8)))]
 
 
 def _slot_table(slots: Sequence[dict[str, Any]], columns: int | None) -> list[str]:

@@ -124,9 +124,7 @@ def create_job(name: str, directory: Path) -> str:
     """
     module = name.replace("-", "_").lower()
     if not re.fullmatch("[a-z_][a-z0-9_]*", module):
-        raise ClientError(
-            f"{name!r} cannot be the name of a job: it takes letters, digits, - and _, and a letter first"
-        )
+        raise ClientError(f"{name!r} cannot be the name of a job: letters, digits, - and _, and a letter first")
     if keyword.iskeyword(module) or _is_importable(module):
         raise ClientError(
             f"{name!r} cannot be the name of a job, because Python has a keyword or a module of that name; "
