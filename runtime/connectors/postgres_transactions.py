@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import psycopg
@@ -31,10 +31,11 @@ from runtime.operators.sink import (
     SinkError,
     SinkSetupError,
     SinkWriter,
+    SnapshotUnusableError,
     Sweeper,
     WriterContext,
 )
-from runtime.operators.two_phase_commit import TransactionId, TransactionIds, is_leftover, transaction_prefix
+from runtime.operators.two_phase_commit import Leftovers, TransactionId, TransactionIds, transaction_prefix
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -291,6 +292,23 @@ class TransactionCommitter(Committer):
         _, retried = self._session.run(commit_left)
         return CommitTally(already_committed, retried)
 
+    def check(self, committables: Sequence[Any]) -> None:
+        self._session.run(lambda connection: self._check(connection, committables))
+
+    def _check(self, connection: Connection, committables: Sequence[Any]) -> None:
+        gids = [item["gid"] for item in committables]
+        found = connection.execute("SELECT gid FROM pg_prepared_xacts WHERE gid = ANY(%s)", [gids]).fetchall()
+        prepared = {gid for (gid,) in found}
+        for item in committables:
+            if item["gid"] not in prepared and _status(connection, item["xid"]) == _ABORTED:
+                raise self._lost(item["gid"])
+
+    def _lost(self, gid: str) -> SnapshotUnusableError:
+        return SnapshotUnusableError(
+            f"PostgreSQL table {self._target.table}: transaction {gid} was rolled back, by hand or by a job that went "
+            "back behind the snapshot which holds it; its rows are lost"
+        )
+
     def _commit(self, connection: Connection, item: Any) -> bool:
         """Whether it was not committed before."""
         gid, xid = item["gid"], item["xid"]
@@ -301,10 +319,7 @@ class TransactionCommitter(Committer):
             # nobody knows any more what became of a very old one; it was in a completed checkpoint, so it was committed
             if _status(connection, xid) != _ABORTED:
                 return False
-        raise SinkError(
-            f"PostgreSQL table {self._target.table}: transaction {gid} was rolled back, not by the job; rows that a "
-            "completed checkpoint holds are lost"
-        )
+        raise self._lost(gid)
 
     def close(self) -> None:
         self._session.close()
@@ -316,13 +331,12 @@ class TransactionSweeper(Sweeper):
     def __init__(self, target: TransactionTarget, context: WriterContext) -> None:
         self._context = context
         self._session = _Session(target)
-        #: from other jobs of the same origin; see `is_leftover`
-        self._takes_over = True
+        self._leftovers = Leftovers(context)
 
     def sweep(self, held: Sequence[Any]) -> None:
         spared = {item["gid"] for item in held}
         self._session.run(lambda connection: self._sweep(connection, spared))
-        self._takes_over = False
+        self._leftovers.predecessors.seal()
 
     def _sweep(self, connection: Connection, spared: set[str]) -> None:
         context, prefix = self._context, _session_prefix(self._context)
@@ -331,16 +345,15 @@ class TransactionSweeper(Sweeper):
         ).fetchall()
         for pid, name in sessions:
             owner, _, attempt = name.removeprefix(prefix).partition("-")
-            if int(attempt) < context.attempt if owner == context.owner else self._takes_over:
+            if self._leftovers.predecessors.has_left(owner, int(attempt)):
                 # a frozen process holds locks on the rows that it has written
                 connection.execute("SELECT pg_terminate_backend(%s)", [pid])
         prepared = connection.execute(
             "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND starts_with(gid, %s)",
             [transaction_prefix(context.origin_job_id, context.operator_id)],
         ).fetchall()
-        for (gid,) in prepared:
-            if is_leftover(gid, context, self._takes_over) and gid not in spared:
-                _roll_back(connection, gid)
+        for gid in self._leftovers.among([gid for (gid,) in prepared], spared):
+            _roll_back(connection, gid)
 
     def close(self) -> None:
         self._session.close()
@@ -348,7 +361,7 @@ class TransactionSweeper(Sweeper):
 
 def _session_prefix(context: WriterContext) -> str:
     # a session's name has 63 characters at most
-    return f"tidemark-{replace(context, job_id=context.origin_job_id).owner}-"
+    return f"tidemark-{context.origin}-"
 
 
 def _prepared_by_others(connection: Connection, table: str, job_id: str) -> list[str]:

@@ -52,7 +52,50 @@ class WriterContext:
     @property
     def owner(self) -> str:
         """16 hex digits: this sink of this job, the same in every attempt and at every parallelism."""
-        return hashlib.blake2b(f"{self.job_id}/{self.operator_id}".encode(), digest_size=8).hexdigest()
+        return owner_of(self.job_id, self.operator_id)
+
+    @property
+    def origin(self) -> str:
+        """16 hex digits: this sink of all jobs of the same origin; `owner` of the first of them."""
+        return owner_of(self.origin_job_id or self.job_id, self.operator_id)
+
+
+def owner_of(job_id: str, operator_id: str) -> str:
+    """See `WriterContext.owner`."""
+    return hashlib.blake2b(f"{job_id}/{operator_id}".encode(), digest_size=8).hexdigest()
+
+
+class Predecessors:
+    """Tells what attempts before this one, and jobs before this one, have left of a sink.
+
+    Attempts have numbers; between jobs of one origin there is no such order. Before this one are those of which there
+    is something when the attempt begins. One that comes later has taken this job for dead, and must lose nothing to it.
+
+    Args:
+        context: of the sink's writer.
+    """
+
+    def __init__(self, context: WriterContext) -> None:
+        self._context = context
+        self._older: set[str] = set()
+        self._is_sealed = False
+
+    def has_left(self, owner: str, attempt: int) -> bool:
+        """Whether something is a predecessor's.
+
+        Args:
+            owner: whose it is, among those of the same origin.
+            attempt: that has made it.
+        """
+        if owner == self._context.owner:
+            return attempt < self._context.attempt
+        if not self._is_sealed:
+            self._older.add(owner)
+        return owner in self._older
+
+    def seal(self) -> None:
+        """The attempt has begun, and seen everything that was there before it."""
+        self._is_sealed = True
 
 
 class SinkWriter(ABC):
@@ -75,6 +118,10 @@ class SinkWriter(ABC):
         Args:
             end_of_input: nothing more will be written: the input has ended, or the job stops with a savepoint.
         """
+
+    def prepare_savepoint(self) -> None:
+        """Called before `prepare_commit` if the snapshot is a savepoint: it must not rely on anything that this writer,
+        or one that takes its place, goes on to change or remove."""
 
     def prepare_commit(self) -> Sequence[Any]:
         """Make what was written durable but not visible; return what a committer needs to make it visible:
@@ -113,6 +160,13 @@ class Committer(ABC):
             For the metrics; None: all of them are visible only now.
         """
 
+    def check(self, committables: Sequence[Any]) -> None:
+        """See whether what was restored is visible, or can still be made so. Called before anything is committed.
+
+        Raises:
+            SnapshotUnusableError: something is gone for good.
+        """
+
     def close(self) -> None:
         """Release everything; idempotent."""
 
@@ -123,7 +177,7 @@ class Sweeper(ABC):
 
     @abstractmethod
     def sweep(self, held: Sequence[Any]) -> None:
-        """Abort or remove what attempts before this one prepared for this sink.
+        """Abort or remove what attempts before this one prepared for this sink; see Predecessors.
 
         Called when the attempt begins and after each completed checkpoint: a process of an older attempt that was
         frozen may prepare something at any time. It cannot commit, for nobody tells it to.
@@ -134,6 +188,18 @@ class Sweeper(ABC):
         Raises:
             SinkError: the target does not answer.
         """
+
+    def take_over(self) -> None:
+        """The job's own checkpoints have replaced what it has claimed: nobody goes back to that, or to what it relies
+        on. Called before `sweep`."""
+
+    def sweep_at_end(self, held: Sequence[Any]) -> None:
+        """As `sweep`, when the job has finished: nothing that it has made itself is needed any more.
+
+        Args:
+            held: what the restored checkpoint held; another job's may be needed still.
+        """
+        self.sweep(())
 
     def close(self) -> None:
         """Release everything; idempotent."""
@@ -167,6 +233,14 @@ class Sink(ABC):
 
 class SinkError(Exception):
     """A sink cannot be opened or written to; the message names it."""
+
+
+class SnapshotUnusableError(SinkError):
+    """What a snapshot relies on is not in the sink's target any more, and will not come back: an older snapshot is gone
+    on from or, if there is none, the job fails at once, whatever its restart strategy."""
+
+    #: as if a file of the snapshot were damaged
+    is_damaged_snapshot = True
 
 
 class SinkSetupError(SinkError):

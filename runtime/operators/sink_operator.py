@@ -95,7 +95,8 @@ class SinkOperator(OneInputOperator):
         """Make the writer, and see to it that what was restored is committed before the first record.
 
         Raises:
-            SinkError: the target cannot be written to, or there are committables and nothing that can commit them.
+            SinkError: the target cannot be written to, or there are committables and nothing that can commit them. Its
+                cause is a SnapshotUnusableError if what was restored is gone from the target.
         """
         context = self.context
         writer_context = self._writer_context()
@@ -104,6 +105,9 @@ class SinkOperator(OneInputOperator):
         self._writer = self._guarded(lambda: self._sink.create_writer(writer_context, self._restored))
         self._committer = self._guarded(self._sink.create_committer)
         self._check_committable()
+        if self._committer is not None and self._pending:
+            committer, restored = self._committer, self.pending_committables
+            self._guarded(lambda: committer.check(restored))
         # the first attempt of a job has no older ones, unless it takes over another job's
         has_older = context.attempt > 0 or writer_context.origin_job_id != context.job_id
         if context.subtask_index == 0 and has_older:
@@ -178,6 +182,8 @@ class SinkOperator(OneInputOperator):
         if not self._has_prepared_all:
             # a job that stops leaves nothing half-written: who goes on from the savepoint begins anew
             self._guarded(lambda: writer.flush(end_of_input=request.is_last))
+            if request.is_savepoint:
+                self._guarded(writer.prepare_savepoint)
             self._prepare(writer)
             self._check_committable()
         checkpoint_id = int(request.checkpoint_id)
@@ -207,6 +213,8 @@ class SinkOperator(OneInputOperator):
         if self._num_completed >= self.context.configuration.get(options.RETAINED_CHECKPOINTS):
             # no checkpoint that this attempt may be followed by refers to them any more
             self._held = ()
+            if self._sweeper is not None:
+                self._sweeper.take_over()
         self._sweep()
 
     def commit_finished(self) -> None:
@@ -228,8 +236,9 @@ class SinkOperator(OneInputOperator):
         Raises:
             SinkError: the target does not answer.
         """
-        self._held = ()
-        self._sweep()
+        sweeper = self._sweeper
+        if sweeper is not None:
+            self._guarded(lambda: sweeper.sweep_at_end(self._held))
 
     def close(self) -> None:
         writer, self._writer = self._writer, None

@@ -10,7 +10,7 @@ the origin. Source: Flink, TwoPhaseCommitSinkFunction; KafkaSink, whose jobs sha
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
@@ -20,11 +20,13 @@ from runtime.common.time import Duration
 from runtime.core.batch import RecordBatch
 from runtime.operators.sink import (
     Committer,
+    Predecessors,
     Sink,
     SinkSetupError,
     SinkWriter,
     Sweeper,
     WriterContext,
+    owner_of,
 )
 
 T = TypeVar("T")
@@ -66,19 +68,32 @@ def transaction_prefix(origin_job_id: str, operator_id: str) -> str:
     return f"{_SCHEME}-{origin_job_id}-{operator_id}-"
 
 
-def is_leftover(transaction_id: str, context: WriterContext, takes_over: bool) -> bool:
-    """Whether a transaction is one of this sink's that an older attempt began.
+class Leftovers:
+    """Tells which transactions of a sink an older attempt began, or a job before this one.
 
     Args:
-        transaction_id: as text.
         context: of the sink's writer.
-        takes_over: whether other jobs of the same origin are older. They are when an attempt begins. Later on they are
-            not: one that was taken for dead must not end what the job that took its place has prepared since.
     """
-    known = TransactionId.parse(transaction_id)
-    if known is None or (known.origin_job_id, known.operator_id) != (context.origin_job_id, context.operator_id):
-        return False
-    return known.attempt < context.attempt if known.job_id == context.job_id else takes_over
+
+    def __init__(self, context: WriterContext) -> None:
+        self._context = context
+        self.predecessors = Predecessors(context)
+
+    def among(self, transaction_ids: Iterable[str], held: Collection[str]) -> list[str]:
+        """The leftovers among transactions that are neither committed nor aborted.
+
+        Args:
+            transaction_ids: as text; whoever began them.
+            held: those that the restored checkpoint holds: none of them is a leftover, but all are predecessors'.
+        """
+        left = set(filter(self._is_predecessors, {*transaction_ids, *held}))
+        return sorted(left.difference(held))
+
+    def _is_predecessors(self, transaction_id: str) -> bool:
+        known, context = TransactionId.parse(transaction_id), self._context
+        if known is None or (known.origin_job_id, known.operator_id) != (context.origin_job_id, context.operator_id):
+            return False
+        return self.predecessors.has_left(owner_of(known.job_id, known.operator_id), known.attempt)
 
 
 class TransactionIds:
@@ -295,12 +310,11 @@ class _TransactionSweeper(Sweeper):
     def __init__(self, function: TwoPhaseCommitFunction[Any], context: WriterContext) -> None:
         self._function = function
         self._context = context
-        self._takes_over = True
+        self._leftovers = Leftovers(context)
 
     def sweep(self, held: Sequence[Any]) -> None:
-        spared = {item["id"] for item in held}
         prefix = transaction_prefix(self._context.origin_job_id, self._context.operator_id)
-        for transaction_id, transaction in self._function.list_unfinished(prefix).items():
-            if is_leftover(transaction_id, self._context, self._takes_over) and transaction_id not in spared:
-                self._function.recover_and_abort(transaction)
-        self._takes_over = False
+        unfinished = self._function.list_unfinished(prefix)
+        for transaction_id in self._leftovers.among(unfinished, {item["id"] for item in held}):
+            self._function.recover_and_abort(unfinished[transaction_id])
+        self._leftovers.predecessors.seal()

@@ -21,6 +21,8 @@ class DamagedSnapshotError(Exception):
 
     #: reports add neither the task nor this class
     is_self_explanatory = True
+    #: an older snapshot is gone on from; without one the job fails at once
+    is_damaged_snapshot = True
 
     def __init__(self, path: str, why: str) -> None:
         self.path = path

@@ -103,6 +103,8 @@ class SnapshotRequest:
     checkpoint_id: CheckpointId
     is_last: bool = False
     """Whether the job stops behind it: nothing more will be processed."""
+    is_savepoint: bool = False
+    """Whether it is the user's, to be restored whatever the job does from now on."""
 
 
 CANONICAL_SNAPSHOT = SnapshotRequest(SnapshotKind.CANONICAL, CheckpointId(0))

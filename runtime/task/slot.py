@@ -39,7 +39,6 @@ from runtime.operators.operator import OperatorFactory
 from runtime.operators.source_operator import SourceCoordinator, SourceOperatorFactory
 from runtime.operators.watermark_alignment import AlignmentGroup
 from runtime.state.errors import RedistributionError, StateMigrationError
-from runtime.state.handles import DamagedSnapshotError
 from runtime.task.client_output import SlotClientChannel
 from runtime.task.memory import memory_metrics
 from runtime.task.messages import (
@@ -646,7 +645,7 @@ def describe_failure(
         task,
         task_name,
         slot,
-        is_damaged_snapshot=any(isinstance(cause, DamagedSnapshotError) for cause in causes),
+        is_damaged_snapshot=any(getattr(cause, "is_damaged_snapshot", False) for cause in causes),
         # state that does not fit the program will not fit it the next time either
         is_fatal=any(
             isinstance(cause, RedistributionError | StateMigrationError) or getattr(cause, "is_fatal", False)

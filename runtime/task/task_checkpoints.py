@@ -453,8 +453,10 @@ class TaskCheckpoints:
         self.alignment_ms = alignment_ms
         started_ms = self._clock.monotonic_ms()
         try:
-            is_last = barrier.options.after is not AfterSnapshot.GO_ON
-            snapshots = self._chain.snapshot(SnapshotRequest(barrier.options.kind, checkpoint_id, is_last))
+            options = barrier.options
+            is_last = options.after is not AfterSnapshot.GO_ON
+            request = SnapshotRequest(options.kind, checkpoint_id, is_last, options.is_savepoint)
+            snapshots = self._chain.snapshot(request)
         except SerializationError as error:
             # the state is as it was, so only this checkpoint has failed; after any other error that is not sure
             self._services.decline(self._task, checkpoint_id, error)

@@ -56,6 +56,8 @@ class SinkJob:
         self._position = 0
         #: of the newest completed checkpoint: how far the source had come, and the sink's state
         self._completed: tuple[int, Sequence[OperatorSnapshot]] = (0, ())
+        #: that were taken in full, oldest first
+        self.savepoints: list[Sequence[OperatorSnapshot]] = []
         self.rigs: list[SinkRig] = []
         self._zombies: list[SinkRig] = []
         #: attempts that were not ended properly, and may have done anything since
@@ -92,7 +94,7 @@ class SinkJob:
                 self._snapshot()
             case "savepoint":
                 # sinks are not told of it: it is no point to go back to
-                self._snapshot()
+                self.savepoints.append(self._snapshot(is_savepoint=True))
             case "crash":
                 self._crash(number)
             case "crash in the snapshot":
@@ -132,9 +134,9 @@ class SinkJob:
             self.rigs[record % len(self.rigs)].write(Row(id=record))
         self._position = min(self._position + count, self._total)
 
-    def _snapshot(self, subtasks: int | None = None) -> Sequence[OperatorSnapshot]:
+    def _snapshot(self, subtasks: int | None = None, is_savepoint: bool = False) -> Sequence[OperatorSnapshot]:
         self._checkpoint_id += 1
-        return [rig.snapshot(self._checkpoint_id) for rig in self.rigs[:subtasks]]
+        return [rig.snapshot(self._checkpoint_id, is_savepoint=is_savepoint) for rig in self.rigs[:subtasks]]
 
     def _complete(self, snapshots: Sequence[OperatorSnapshot]) -> None:
         self._completed = self._position, snapshots

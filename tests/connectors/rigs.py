@@ -309,9 +309,9 @@ class SinkRig:
     def write(self, *values: Any) -> None:
         self.operator.process_batch(RecordBatch.of_values(list(values), type_info=self.type))
 
-    def snapshot(self, checkpoint_id: int, is_last: bool = False) -> OperatorSnapshot:
+    def snapshot(self, checkpoint_id: int, is_last: bool = False, is_savepoint: bool = False) -> OperatorSnapshot:
         """As a checkpoint takes it."""
-        request = SnapshotRequest(SnapshotKind.CANONICAL, CheckpointId(checkpoint_id), is_last)
+        request = SnapshotRequest(SnapshotKind.CANONICAL, CheckpointId(checkpoint_id), is_last, is_savepoint)
         snapshot: OperatorSnapshot = self.operator.snapshot_state(request)
         return snapshot
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import stat
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,9 +31,12 @@ from runtime.connectors.files.part_file import commit_part
 from runtime.core.arrow import to_arrow
 from runtime.core.batch import RecordBatch
 from runtime.operators.sink import SinkError
+from runtime.operators.sink_operator import WRITER_STATE
 from runtime.state.redistribution import redistribute
+from runtime.task.slot import describe_failure
 from runtime.testing.clock import ManualClock
 from tests.connectors.crash_model import STEPS, SinkJob
+from tests.connectors.crash_model import TYPE as ROW_TYPE
 from tests.connectors.rigs import SinkRig, SourceRig
 from tests.support.waiting import wait_until
 
@@ -309,8 +313,99 @@ def test_a_restored_file_that_was_committed_since_stays_and_one_that_is_gone_is_
     assert sorted(lines(tmp_path)) == ["a", "b"]
     for file in visible(tmp_path):
         file.unlink()
-    with pytest.raises(SinkError, match="which the checkpoint relies on, is gone"):
+    with pytest.raises(SinkError, match="which the snapshot relies on, is gone") as caught:
         SinkRig(sink, Types.STRING(), snapshot=older, attempt=2)
+    assert describe_failure(caught.value).is_damaged_snapshot
+    assert hidden(tmp_path) == []
+
+
+def test_a_savepoint_relies_on_nothing_that_the_job_goes_on_to_change(tmp_path: Path) -> None:
+    sink = text_sink(tmp_path)
+    rig = SinkRig(sink, Types.STRING())
+    rig.write("a")
+    rig.snapshot(1)
+    rig.complete(1)
+    savepoint = rig.snapshot(2, is_savepoint=True)
+    assert savepoint.operator_states[WRITER_STATE].items == []
+    assert visible(tmp_path) == []
+    rig.write("b")
+    rig.snapshot(3)
+    rig.complete(3)
+    assert lines(tmp_path) == ["a"]
+    assert all(path.stat().st_mode & stat.S_IWUSR for path in visible(tmp_path))
+    # killed; then restored twice
+    kill(rig)
+    for job_id in ("next", "another"):
+        rig = SinkRig(sink, Types.STRING(), snapshot=savepoint, job_id=job_id)
+        rig.write(job_id)
+        rig.finish()
+    assert sorted(lines(tmp_path)) == ["a", "another", "next"]
+
+
+def test_a_savepoint_can_be_restored_although_its_job_has_gone_back_behind_it(tmp_path: Path) -> None:
+    sink = text_sink(tmp_path)
+    rig = SinkRig(sink, Types.STRING())
+    rig.write("a")
+    older = rig.snapshot(1)
+    rig.complete(1)
+    rig.write("b")
+    savepoint = rig.snapshot(2, is_savepoint=True)
+    kill(rig)
+    rig = SinkRig(sink, Types.STRING(), snapshot=older, attempt=1)
+    rig.write("b again")
+    rig.finish()
+    assert lines(tmp_path) == ["a", "b again"]
+    assert len(hidden(tmp_path)) == 1
+    SinkRig(sink, Types.STRING(), snapshot=savepoint, job_id="next").finish()
+    assert sorted(lines(tmp_path)) == ["a", "a", "b", "b again"]
+    assert hidden(tmp_path) == []
+
+
+def test_nothing_is_committed_of_a_snapshot_of_which_something_is_gone(tmp_path: Path) -> None:
+    sink = FileSink.for_ndjson(tmp_path).with_bucket_assigner(BucketAssigner.by_field("id")).build()
+    rig = SinkRig(sink, TYPE)
+    rig.write(*ROWS[:2])
+    savepoint = rig.snapshot(1, is_savepoint=True)
+    kill(rig)
+    hidden(tmp_path)[1].unlink()
+    with pytest.raises(SinkError, match=r"is gone, and .* was never committed") as caught:
+        SinkRig(sink, TYPE, snapshot=savepoint, attempt=1)
+    assert describe_failure(caught.value).is_damaged_snapshot
+    assert visible(tmp_path) == []
+
+
+CLAIM = {"execution.state-recovery.claim-mode": "CLAIM"}
+
+
+def test_a_job_that_claims_a_checkpoint_removes_what_its_job_left_once_it_has_replaced_it(tmp_path: Path) -> None:
+    sink = text_sink(tmp_path)
+    dead = SinkRig(sink, Types.STRING(), job_id="dead")
+    dead.write("a")
+    held = dead.snapshot(1)
+    stranger = SinkRig(sink, Types.STRING(), job_id="stranger")
+    stranger.write("a stranger's")
+    kill(dead)
+    new = SinkRig(sink, Types.STRING(), snapshot=held, job_id="new", configuration=CLAIM)
+    new.write("b")
+    sweep: Any = new.operator._sweeper
+    wait_until(lambda: sweep._call.is_done, 10, "a look at what is there")
+    # one that takes it for dead begins
+    newest = SinkRig(sink, Types.STRING(), snapshot=held, job_id="newest", configuration=CLAIM)
+    newest.write("c")
+    newest_held = newest.snapshot(2)
+    kill(newest)
+    left = set(hidden(tmp_path))
+    assert len(left) == 4
+    new.snapshot(2)
+    assert set(hidden(tmp_path)) == left
+    new.complete(2)
+    wait_until(lambda: len(hidden(tmp_path)) == 3, 10, "the sweep")
+    new.finish()
+    stranger.finish()
+    assert len(hidden(tmp_path)) == 1
+    again = SinkRig(sink, Types.STRING(), snapshot=newest_held, attempt=1, job_id="newest", configuration=CLAIM)
+    again.finish()
+    assert sorted(lines(tmp_path)) == ["a", "a", "a stranger's", "b", "c"]
     assert hidden(tmp_path) == []
 
 
@@ -348,7 +443,12 @@ def test_every_record_is_in_one_visible_file_whatever_crashes(kind: str, steps: 
             ids = [i for file in visible(base) for i in pq.read_table(file)["id"].to_pylist()]
         assert sorted(ids) == list(range(40))
         # of frozen processes files may be left, which nobody sees; the next attempt removes them
-        assert {attempt_of(path) for path in hidden(base)} <= set(job.frozen_attempts)
+        left = [path for path in hidden(base) if path.stat().st_mode & stat.S_IWUSR]
+        assert {attempt_of(path) for path in left} <= set(job.frozen_attempts)
+        for number, savepoint in enumerate(job.savepoints):
+            [merged] = redistribute(savepoint, 1, 128)
+            SinkRig(builder.build(), ROW_TYPE, snapshot=merged, job_id=f"restored-{number}").finish()
+        assert [path for path in hidden(base) if path not in left] == []
 
 
 def attempt_of(path: Path) -> int:

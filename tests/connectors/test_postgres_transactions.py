@@ -159,6 +159,38 @@ def test_what_a_completed_checkpoint_holds_is_committed_by_the_next_attempt(
     assert ids(database) == [0, 1]
 
 
+def test_a_savepoint_whose_rows_the_job_has_committed_since_is_restored_without_a_double(
+    server: str, database: psycopg.Connection[Any]
+) -> None:
+    rig = SinkRig(exactly_once(server), TYPE)
+    rig.write(*rows(0, 1))
+    savepoint = rig.snapshot(1, is_savepoint=True)
+    rig.snapshot(2)
+    rig.complete(2)
+    kill(rig)
+    again = SinkRig(exactly_once(server), TYPE, snapshot=savepoint, job_id="next")
+    again.write(*rows(2))
+    again.finish()
+    assert (ids(database), prepared(database)) == ([0, 1, 2], [])
+
+
+def test_a_snapshot_whose_rows_were_rolled_back_is_of_no_use_and_nothing_of_it_is_committed(
+    server: str, database: psycopg.Connection[Any]
+) -> None:
+    rig = SinkRig(exactly_once(server), TYPE)
+    rig.write(*rows(0))
+    first = rig.snapshot(1)
+    rig.write(*rows(1))
+    savepoint = rig.snapshot(2, is_savepoint=True)
+    kill(rig)
+    # goes back behind the savepoint
+    SinkRig(exactly_once(server), TYPE, snapshot=first, attempt=1).finish()
+    assert ids(database) == [0]
+    with pytest.raises(SinkError, match="was rolled back, by hand or by a job that went back behind") as caught:
+        SinkRig(exactly_once(server), TYPE, snapshot=savepoint, job_id="next")
+    assert describe_failure(caught.value).is_damaged_snapshot
+
+
 def test_a_commit_that_was_applied_though_its_answer_was_lost_counts_once(
     server: str, database: psycopg.Connection[Any]
 ) -> None:
@@ -259,9 +291,7 @@ def test_rows_that_somebody_has_rolled_back_are_not_taken_for_committed(
     rig.write(*rows(0))
     held = rig.snapshot(1)
     database.execute(f"ROLLBACK PREPARED '{gid_of(held)}'")
-    with pytest.raises(
-        SinkError, match="was rolled back, not by the job; rows that a completed checkpoint holds are lost"
-    ):
+    with pytest.raises(SinkError, match=r"was rolled back, by hand or by a job that .*; its rows are lost"):
         rig.complete(1)
     rig.operator.close()
     with pytest.raises(SinkError, match="was rolled back"):
@@ -378,6 +408,21 @@ def test_so_does_the_next_one_that_claims_it_if_that_job_came_to_no_checkpoint(
     last.write(*rows(1))
     last.finish()
     assert ids(database) == [0, 1]
+
+
+def test_what_that_job_prepares_afterwards_is_rolled_back_at_the_end(
+    server: str, database: psycopg.Connection[Any]
+) -> None:
+    held = killed_job(server, database)
+    frozen = SinkRig(exactly_once(server), TYPE, snapshot=held, job_id="old", attempt=1)
+    new = SinkRig(exactly_once(server), TYPE, snapshot=held, job_id="new", configuration=CLAIM)
+    frozen.write(*rows(7))
+    frozen.snapshot(3)
+    kill(frozen)
+    assert len(prepared(database)) == 1
+    new.write(*rows(1))
+    new.finish()
+    assert (ids(database), prepared(database)) == ([0, 1], [])
 
 
 def test_a_frozen_process_of_a_job_whose_snapshot_is_claimed_loses_its_session(

@@ -41,6 +41,7 @@ class Inode:
     def __init__(self) -> None:
         self.content = bytearray()
         self.num_synced = 0
+        self.mode = self.synced_mode = 0o644
         self.locked_by: OpenFile | None = None
 
 
@@ -209,6 +210,7 @@ class Disk:
             is_prepared = is_output(handle.path)
             world.reach(Point.PRE_COMMIT if is_prepared else Point.SYNC, refuses=refusal)
             handle.inode.num_synced = len(handle.inode.content)
+            handle.inode.synced_mode = handle.inode.mode
             if is_prepared:
                 world.reach(Point.PREPARED, refuses=refusal)
             return
@@ -238,6 +240,7 @@ class Disk:
         for inode in {id(inode): inode for inode in self.files.values()}.values():
             del inode.content[inode.num_synced + random.randrange(len(inode.content) - inode.num_synced + 1) :]
             inode.num_synced = len(inode.content)
+            inode.mode = inode.synced_mode
 
 
 def is_output(path: object) -> bool:
@@ -297,6 +300,9 @@ class DiskPath(PurePosixPath):
 
     def stat(self) -> os.stat_result:
         return _stat(self._inode())
+
+    def chmod(self, mode: int, *, follow_symlinks: bool = True) -> None:
+        self._inode().mode = mode
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
         name = str(self)
@@ -438,6 +444,7 @@ _OS = SimpleNamespace(
     close=lambda number: _disk().remove(number),
     fsync=lambda number: _disk().sync(number),
     fstat=lambda number: _stat(_file(number).inode),
+    fchmod=lambda number, mode: setattr(_file(number).inode, "mode", mode),
     copy_file_range=lambda *arguments: _refuse_to_copy(),
     scandir=lambda path: _scan(path),
     strerror=os.strerror,
@@ -514,7 +521,7 @@ def _refuse_to_copy() -> int:
 
 
 def _stat(inode: Inode) -> os.stat_result:
-    return os.stat_result((0, 0, 0, 1, 0, 0, len(inode.content), 0, 0, 0))
+    return os.stat_result((inode.mode, 0, 0, 1, 0, 0, len(inode.content), 0, 0, 0))
 
 
 def _error(code: int, name: str) -> OSError:

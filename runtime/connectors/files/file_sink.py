@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,9 +19,11 @@ from runtime.common.serialization import Encoder
 from runtime.connectors.background import BackgroundCall
 from runtime.connectors.files.part_file import (
     PartFile,
+    check_part,
     check_writable,
     commit_part,
     hidden_name,
+    maker_of,
     remove_leftovers,
     sync_above,
     sync_all,
@@ -37,7 +39,16 @@ from runtime.connectors.files.writer_formats import (
     TextWriterFormat,
 )
 from runtime.core.batch import RecordBatch
-from runtime.operators.sink import CommitTally, Committer, Sink, SinkError, SinkWriter, Sweeper, WriterContext
+from runtime.operators.sink import (
+    CommitTally,
+    Committer,
+    Predecessors,
+    Sink,
+    SinkWriter,
+    SnapshotUnusableError,
+    Sweeper,
+    WriterContext,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -108,8 +119,7 @@ class FileSink(Sink):
         return _FileCommitter()
 
     def create_sweeper(self, context: WriterContext) -> Sweeper | None:
-        # hidden files lock nothing, so other jobs' stay, and the first attempt has nothing to look for
-        return _FileSweeper(Path(self._options.base_path), context) if context.attempt > 0 else None
+        return _FileSweeper(Path(self._options.base_path), context)
 
 
 class FileSinkBuilder:
@@ -229,6 +239,13 @@ class _FileSinkWriter(SinkWriter):
             for bucket in list(self._parts):
                 self._finish_part(bucket)
 
+    def prepare_savepoint(self) -> None:
+        for bucket in list(self._parts):
+            self._finish_part(bucket)
+        for part in (*self._prepared.values(), *self._finished):
+            part.reserve()
+        sync_all(self._prepared.values(), ())
+
     def prepare_commit(self) -> Sequence[Any]:
         sync_all(self._finished, self._new_directories())
         finished, self._finished = self._finished, []
@@ -274,7 +291,7 @@ class _FileSinkWriter(SinkWriter):
                 self._known.clear()
             self._known.add(directory)
         self._new_in.add(directory)
-        temporary = directory / hidden_name(name, context.owner, context.attempt)
+        temporary = directory / hidden_name(name, context.origin, context.owner, context.attempt)
         target = directory / f"{name}{suffix}"
         return PartFile(temporary, target, self._options.file_format, context.input_type, now_ms, beginning)
 
@@ -285,7 +302,7 @@ class _FileSinkWriter(SinkWriter):
             self._finish_part(bucket)
         if not origin.exists():
             if not Path(item["target"]).exists():
-                raise SinkError(f"{origin}, which the checkpoint relies on, is gone")
+                raise SnapshotUnusableError(f"{origin}, which the snapshot relies on, is gone")
             # only if the newest checkpoint was damaged, or an old savepoint is gone back to
             logger.warning("%s was committed behind the checkpoint that is restored: its rows stay", item["target"])
             return
@@ -323,6 +340,10 @@ class _FileSinkWriter(SinkWriter):
 
 
 class _FileCommitter(Committer):
+    def check(self, committables: Sequence[Any]) -> None:
+        for committable in committables:
+            check_part(committable)
+
     def commit(self, committables: Sequence[Any]) -> CommitTally:
         renamed = [commit_part(committable) for committable in committables]
         # those too that were renamed before: perhaps nobody got as far as this
@@ -335,26 +356,44 @@ class _FileSweeper(Sweeper):
 
     def __init__(self, base: Path, context: WriterContext) -> None:
         self._base = base
+        self._origin = context.origin
         self._owner = context.owner
-        self._attempt = context.attempt
+        #: used by the thread
+        self._predecessors = Predecessors(context)
+        #: whether what other jobs have left may go as well. Hidden files lock nothing: until then they may stay.
+        self._takes_over = False
         self._call: BackgroundCall[None] | None = None
-        #: what the last sweep that was asked for must spare; None: it was begun
-        self._wanted: set[str] | None = None
+        #: the last sweep that was asked for; None: it was begun
+        self._wanted: Callable[[], None] | None = None
 
     def sweep(self, held: Sequence[Any]) -> None:
-        self._wanted = {item["temporary"] for item in held}
+        spared, takes_over = {item["temporary"] for item in held}, self._takes_over
+        self._wanted = lambda: self._remove(spared, takes_over)
         if self._call is not None:
             if not self._call.is_done:
                 return
             self._call.result()
-        held_paths, self._wanted = self._wanted, None
-        self._call = BackgroundCall("file-sink-sweep", lambda: self._remove(held_paths))
+        wanted, self._wanted = self._wanted, None
+        self._call = BackgroundCall("file-sink-sweep", wanted)
+
+    def take_over(self) -> None:
+        self._takes_over = True
+
+    def sweep_at_end(self, held: Sequence[Any]) -> None:
+        self.sweep([item for item in held if (maker_of(Path(item["temporary"])) or ("", 0))[0] != self._owner])
 
     def close(self) -> None:
         if self._call is not None:
             self._call.close()
         if self._wanted is not None:
-            self._remove(self._wanted)
+            self._wanted()
 
-    def _remove(self, held_paths: set[str]) -> None:
-        remove_leftovers(self._base, self._owner, self._attempt, held_paths)
+    def _remove(self, held_paths: set[str], takes_over: bool) -> None:
+        def is_leftover(path: Path) -> bool:
+            maker = maker_of(path)
+            is_predecessors = maker is not None and self._predecessors.has_left(*maker)
+            is_mine = maker is not None and maker[0] == self._owner
+            return is_predecessors and (is_mine or takes_over) and str(path) not in held_paths
+
+        remove_leftovers(self._base, self._origin, is_leftover)
+        self._predecessors.seal()

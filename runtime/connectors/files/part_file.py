@@ -1,9 +1,11 @@
 """PartFile: a file that is being written under a hidden name and gets its own in a second step.
 
 The hidden name says which sink of which job began it, and in which attempt. The file stays open, and so locked, until
-it is committed or given up: what an older attempt began, no live process has locked and no checkpoint holds is a dead
-writer's leftover. A file is only ever written by the process that made it: a writer that goes on with another's copies
-what the snapshot holds of it, so that a process which was thought dead cannot get at what becomes visible.
+it is committed or given up: what an older attempt began, no live process has locked and no snapshot holds is a dead
+writer's leftover. An attempt knows what its checkpoint holds; a file that a savepoint holds is read-only until it is
+committed, and nobody sweeps it. A file is only ever written by the process that made it: a writer that goes on with
+another's copies what the snapshot holds of it, so that a process which was thought dead cannot get at what becomes
+visible.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Collection, Iterable
+import stat
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -21,8 +24,9 @@ from typing import IO, Any
 from runtime.common.typeinfo import TypeInformation
 from runtime.connectors.files.writer_formats import FileWriterFormat
 from runtime.core.batch import RecordBatch
-from runtime.operators.sink import SinkError
+from runtime.operators.sink import SinkError, SnapshotUnusableError
 
+_WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 SYNC_THREADS = 8
 """How many files are made durable at a time. 128 small ones take 780 ms one by one and 60 ms with eight threads, on a
 machine of two processors; more threads gain little."""
@@ -105,6 +109,10 @@ class PartFile:
         except OSError as error:
             raise unwritable(self.temporary, error) from error
 
+    def reserve(self) -> None:
+        """Let nobody sweep the finished file, as a savepoint relies on it; to be made durable with `sync`."""
+        os.fchmod(self._file.fileno(), stat.S_IMODE(os.fstat(self._file.fileno()).st_mode) & ~_WRITABLE)
+
     def committable(self) -> dict[str, Any]:
         """What a committer needs: JSON-serializable."""
         return {"temporary": str(self.temporary), "target": str(self.target), "bytes": self.size_bytes}
@@ -124,7 +132,7 @@ def _copy(source: Path, length: int, target: IO[bytes]) -> None:
     with source.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size < length:
-            raise SinkError(f"{source} has {size} bytes; the snapshot says {length}")
+            raise SnapshotUnusableError(f"{source} has {size} bytes; the snapshot says {length}")
         copied = 0
         with contextlib.suppress(OSError):
             # within the file system, without a copy where it can share blocks
@@ -148,21 +156,43 @@ def commit_part(committable: dict[str, Any]) -> bool:
         False if it has its name already.
 
     Raises:
-        SinkError: the file is gone, or has not the length that it was prepared with.
+        SnapshotUnusableError: the file is gone, or has not the length that it was prepared with.
+        SinkError: the system refuses.
+    """
+    temporary, target = Path(committable["temporary"]), Path(committable["target"])
+    try:
+        if not check_part(committable):
+            return False
+        mode = stat.S_IMODE(temporary.stat().st_mode)
+        if not mode & _WRITABLE:
+            temporary.chmod(mode | stat.S_IWUSR)
+        temporary.rename(target)
+    except FileNotFoundError:
+        # at this moment, by a process of an older attempt: the name is the same
+        return check_part(committable)
+    except OSError as error:
+        raise unwritable(target, error) from error
+    return True
+
+
+def check_part(committable: dict[str, Any]) -> bool:
+    """See whether a finished part file can be committed.
+
+    Returns:
+        False if it has its own name already.
+
+    Raises:
+        SnapshotUnusableError: the file is gone, or has not the length that it was prepared with.
     """
     temporary, target = Path(committable["temporary"]), Path(committable["target"])
     try:
         size = temporary.stat().st_size
-        if size != committable["bytes"]:
-            raise SinkError(f"{temporary} has {size} bytes; {committable['bytes']} were prepared")
-        temporary.rename(target)
     except FileNotFoundError:
-        # committed before, or at this moment by a process of an older attempt: the name is the same
         if target.exists():
             return False
-        raise SinkError(f"{temporary} is gone, and {target} was never committed") from None
-    except OSError as error:
-        raise unwritable(target, error) from error
+        raise SnapshotUnusableError(f"{temporary} is gone, and {target} was never committed") from None
+    if size != committable["bytes"]:
+        raise SnapshotUnusableError(f"{temporary} has {size} bytes; {committable['bytes']} were prepared")
     return True
 
 
@@ -212,26 +242,33 @@ def lock(file: IO[bytes]) -> None:
     fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def hidden_name(name: str, owner: str, attempt: int) -> str:
-    """What a part file is called until it is committed."""
-    return f".{name}.inprogress.{owner}.{attempt}"
+def hidden_name(name: str, origin: str, owner: str, attempt: int) -> str:
+    """What a part file is called until it is committed; see WriterContext for whose it is."""
+    return f".{name}.inprogress.{origin}.{owner}.{attempt}"
 
 
-def remove_leftovers(base: Path, owner: str, attempt: int, held: Collection[str]) -> None:
-    """Remove the hidden files of one sink that older attempts made, no live writer has locked and nothing relies on.
+def maker_of(path: Path) -> tuple[str, int] | None:
+    """Owner and attempt that a hidden file is of; None if the name says nothing of that."""
+    _, _, maker = path.name.rpartition(".inprogress.")
+    owner, _, attempt = maker.rpartition(".")
+    return (owner.rpartition(".")[2], int(attempt)) if attempt.isdecimal() else None
+
+
+def remove_leftovers(base: Path, origin: str, is_leftover: Callable[[Path], bool]) -> None:
+    """Remove hidden files of one sink that no live writer has locked and no savepoint relies on.
 
     Args:
         base: directory; those below it are looked into as well.
-        owner: of the files.
-        attempt: those of this one and later ones stay.
-        held: paths that stay.
+        origin: of the files.
+        is_leftover: whether nobody else needs a file of that origin either.
     """
-    for path in base.rglob(f".*.inprogress.{owner}.*"):
-        number = path.name.rpartition(".")[2]
-        if not number.isdecimal() or int(number) >= attempt or str(path) in held:
+    for path in base.rglob(f".*.inprogress.{origin}.*"):
+        if not is_leftover(path):
             continue
         try:
             with path.open("rb") as file:
+                if not os.fstat(file.fileno()).st_mode & _WRITABLE:
+                    continue
                 lock(file)
                 path.unlink()
         except OSError:
