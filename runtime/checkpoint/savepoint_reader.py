@@ -32,6 +32,7 @@ from runtime.core.keys import decode_key
 from runtime.core.serializers import serializer_by_name
 from runtime.graph.key_types import key_type_info
 from runtime.operators.columnar.segments import saved_frames
+from runtime.state.descriptors import MapStateDescriptor
 from runtime.state.key_groups import KeyGroupRange
 from runtime.state.namespaces import decode_namespace
 from runtime.state.operator_state import OperatorBroadcastState
@@ -353,9 +354,7 @@ def _broadcast_frame(parts: Sequence[tuple[int, OperatorStateSnapshot]], seriali
     subtasks: list[int] = []
     pairs: list[tuple[Any, Any]] = []
     for index, part in parts:
-        state = OperatorBroadcastState(
-            serializer_by_name(repr(type_info.key_type)), serializer_by_name(repr(type_info.value_type))
-        )
+        state = OperatorBroadcastState(MapStateDescriptor("broadcast", type_info.key_type, type_info.value_type))
         state.decode(part.items)
         found: Mapping[Any, Any] = dict(state.items())
         subtasks += [index] * len(found)

@@ -52,7 +52,8 @@ __all__ = [
 
 Coercer = Callable[[Any], Any]
 
-_MISFITS: Final = (TypeError, OverflowError)
+MISFITS: Final = (TypeError, OverflowError)
+"""What coercers raise."""
 _FLOAT32 = struct.Struct("<f")
 
 
@@ -288,6 +289,12 @@ _SETTLED_BY_CLASS: frozenset[Coercer] = frozenset(
 )
 """Coercers that have nothing to do for values of the type's exact class."""
 
+
+def settled_class(coercer: Coercer) -> type | None:
+    """A class whose instances a coercer returns as they are, whatever their value; None if there is none."""
+    return _PASSING[coercer][0] if coercer in _SETTLED_BY_CLASS and coercer in _PASSING else None
+
+
 _RANGES: dict[Coercer, tuple[int, int]] = {
     coerce_byte: (-(1 << 7), (1 << 7) - 1),
     coerce_short: (-(1 << 15), (1 << 15) - 1),
@@ -321,7 +328,7 @@ class _Fields:
                 value = values[i]
                 try:
                     fitted = coercer(value)
-                except _MISFITS as error:
+                except MISFITS as error:
                     raise type(error)(f"field {self._names[i]!r}: {error}") from None
                 if fitted is not value:
                     return self._one_by_one(values)
@@ -335,7 +342,7 @@ class _Fields:
         for name, coercer, value in zip(self._names, self._coercers, values, strict=True):
             try:
                 fitted.append(value if coercer is None else coercer(value))
-            except _MISFITS as error:
+            except MISFITS as error:
                 raise type(error)(f"field {name!r}: {error}") from None
         return fitted
 
@@ -401,12 +408,13 @@ class _TupleCoercer:
         self._fit = _Fields([f"f{i}" for i in range(len(coercers))], coercers, classes).coerce
 
     def __call__(self, value: Any) -> Any:
-        if value is None:
-            return None
-        if isinstance(value, Row):
-            value = tuple(value)
-        elif not isinstance(value, (tuple, list)):
-            raise misfit(value, "TUPLE", "a tuple, list or Row does")
+        if value.__class__ is not tuple:
+            if value is None:
+                return None
+            if isinstance(value, Row):
+                value = tuple(value)
+            elif not isinstance(value, (tuple, list)):
+                raise misfit(value, "TUPLE", "a tuple, list or Row does")
         fitted = self._fit(value)
         return fitted if fitted.__class__ is tuple else tuple(fitted)
 

@@ -13,6 +13,7 @@ from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.common.types import Row
 from runtime.core.batch import RecordBatch
 from runtime.core.formatting import flink_formatter
+from runtime.core.shortest_floats import with_shortest_floats
 from runtime.operators.operator import ClientChannel
 from runtime.operators.sink import Sink, SinkWriter, WriterContext
 
@@ -43,16 +44,24 @@ def line_prefix(identifier: str | None, subtask_index: int, parallelism: int) ->
     return ":".join(parts) + "> " if parts else ""
 
 
-def _show_row(row: Row | None) -> str:
+def _row_formatter(type_info: RowTypeInfo) -> Callable[[Row | None], str]:
     """PyFlink makes the text of a stream's rows itself, in Python's spelling; rows inside of others are Flink's."""
-    return "null" if row is None else f"{row.get_row_kind().short_string}[{','.join(map(str, row))}]"
+    shorten = with_shortest_floats(type_info)
+
+    def show(row: Row | None) -> str:
+        if row is None:
+            return "null"
+        shown = row if shorten is None else shorten(row)
+        return f"{row.get_row_kind().short_string}[{','.join(map(str, shown))}]"
+
+    return show
 
 
 class _PrintWriter(SinkWriter):
     def __init__(self, prefix: str, type_info: TypeInformation | None, client: ClientChannel) -> None:
         self._prefix = prefix
         self._format: Callable[[Any], str] = (
-            _show_row if isinstance(type_info, RowTypeInfo) else flink_formatter(type_info)
+            _row_formatter(type_info) if isinstance(type_info, RowTypeInfo) else flink_formatter(type_info)
         )
         self._client = client
 

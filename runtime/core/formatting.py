@@ -122,6 +122,11 @@ def _java_floating(value: float, shortest: str) -> str:
     return f"{minus}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
 
 
+def _java_decimal(value: decimal.Decimal) -> str:
+    """As java.math.BigDecimal, which has no negative zero."""
+    return str(value if value else value.copy_abs())
+
+
 def _java_boolean(value: bool) -> str:
     return "true" if value else "false"
 
@@ -150,6 +155,6 @@ _BASIC: dict[BasicType, Formatter] = {
     BasicType.BOOLEAN: _java_boolean,
     BasicType.DOUBLE: java_double,
     BasicType.FLOAT: _java_float,
-    BasicType.BIG_DEC: str,
+    BasicType.BIG_DEC: _java_decimal,
     BasicType.INSTANT: _instant,
 }

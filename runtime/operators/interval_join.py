@@ -78,7 +78,8 @@ class IntervalJoinOperator(KeyedTwoInputOperator):
     def open(self) -> None:
         self._buffers = tuple(
             self.backend.get_state(
-                MapStateDescriptor(name, Types.LONG(), None if type_info is None else Types.LIST(type_info))
+                MapStateDescriptor(name, Types.LONG(), None if type_info is None else Types.LIST(type_info)),
+                fitted=True,
             )
             for name, type_info in zip(BUFFERS, self._spec.input_types, strict=True)
         )

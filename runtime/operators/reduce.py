@@ -33,7 +33,7 @@ class ReduceOperator(KeyedOperator):
 
     def open(self) -> None:
         super().open()
-        self._state = self.backend.get_state(ValueStateDescriptor("reduced", self.output_type))
+        self._state = self.backend.get_state(ValueStateDescriptor("reduced", self.output_type), fitted=True)
 
     def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
         reduce, set_key = self._call, self.backend.set_current_key

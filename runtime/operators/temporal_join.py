@@ -50,9 +50,11 @@ class TemporalJoinOperator(KeyedTwoInputOperator):
 
     def open(self) -> None:
         left_type, right_type = (None if t is None else Types.LIST(t) for t in self._types)
-        self._left = self.backend.get_state(MapStateDescriptor(LEFT_STATE, Types.LONG(), left_type))
+        self._left = self.backend.get_state(MapStateDescriptor(LEFT_STATE, Types.LONG(), left_type), fitted=True)
         # a list, since None is a version too, while a map's value cannot be told from a missing one
-        self._versions = self.backend.get_state(MapStateDescriptor(VERSIONS_STATE, Types.LONG(), right_type))
+        self._versions = self.backend.get_state(
+            MapStateDescriptor(VERSIONS_STATE, Types.LONG(), right_type), fitted=True
+        )
         self._ctx = JoinContext()
         super().open()
 

@@ -109,17 +109,22 @@ class KeyedStateBackend(ABC):
         """Let there be no current key: state and timers then raise NoCurrentKeyError until the next is set."""
 
     @abstractmethod
-    def get_state(self, descriptor: StateDescriptor) -> Any:
+    def get_state(self, descriptor: StateDescriptor, *, fitted: bool = False) -> Any:
         """The state object of a descriptor (ValueState, ListState, …), scoped to the current key.
 
-        The object is made once per name and may be kept: it follows the current key.
+        The object is made once per name, by the first call, and may be kept: it follows the current key.
+
+        Args:
+            descriptor: its name, kind and types.
+            fitted: whether all that it will be given is in the form of the types already. Otherwise its values are
+                converted as they come, and those that do not fit raise TypeError or OverflowError.
 
         Raises:
             StateTypeError: the name is taken by a state of another kind.
         """
 
     @abstractmethod
-    def get_namespaced_state(self, descriptor: StateDescriptor) -> Any:
+    def get_namespaced_state(self, descriptor: StateDescriptor, *, fitted: bool = False) -> Any:
         """As `get_state`, with a method `set_current_namespace(namespace: Hashable)` on the object."""
 
     @abstractmethod

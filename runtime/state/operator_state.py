@@ -11,9 +11,10 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from runtime.core.serializers import Serializer, serializer_for
+from runtime.core.serializers import serializer_for
 from runtime.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from runtime.state.errors import StateMigrationError, StateTypeError
+from runtime.state.fitting import Fit
 from runtime.state.map_keys import dict_key, user_key
 from runtime.state.snapshot import OperatorStateSnapshot, Redistribution
 from runtime.state.state import BroadcastState, ListState, OperatorStateStore
@@ -24,11 +25,12 @@ _KEY_SIZE = struct.Struct("<I")
 class OperatorListState(ListState[Any]):
     """List state that is kept as a Python list."""
 
-    __slots__ = ("_items", "_serializer", "mode")
+    __slots__ = ("_fit", "_items", "_serializer", "mode")
 
-    def __init__(self, serializer: Serializer, mode: Redistribution) -> None:
+    def __init__(self, descriptor: ListStateDescriptor, mode: Redistribution) -> None:
         self.mode = mode
-        self._serializer = serializer
+        self._serializer = serializer_for(descriptor.elem_type_info)
+        self._fit = Fit(descriptor, descriptor.elem_type_info)
         self._items: list[Any] = []
 
     @property
@@ -39,13 +41,13 @@ class OperatorListState(ListState[Any]):
         return self._items.copy()
 
     def add(self, value: Any) -> None:
-        self._items.append(value)
+        self._items.append(self._fit(value))
 
     def add_all(self, values: Sequence[Any]) -> None:
-        self._items.extend(values)
+        self._items.extend(list(map(self._fit, values)))
 
     def update(self, values: Sequence[Any]) -> None:
-        self._items = list(values)
+        self._items = list(map(self._fit, values))
 
     def clear(self) -> None:
         self._items = []
@@ -60,13 +62,15 @@ class OperatorListState(ListState[Any]):
 class OperatorBroadcastState(BroadcastState[Any, Any]):
     """Broadcast state that is kept as a Python dict."""
 
-    __slots__ = ("_key_serializer", "_mapping", "_value_serializer")
+    __slots__ = ("_fit", "_fit_key", "_key_serializer", "_mapping", "_value_serializer")
 
     mode = Redistribution.BROADCAST
 
-    def __init__(self, key_serializer: Serializer, value_serializer: Serializer) -> None:
-        self._key_serializer = key_serializer
-        self._value_serializer = value_serializer
+    def __init__(self, descriptor: MapStateDescriptor) -> None:
+        self._key_serializer = serializer_for(descriptor.key_type_info)
+        self._value_serializer = serializer_for(descriptor.value_type_info)
+        self._fit_key = Fit(descriptor, descriptor.key_type_info)
+        self._fit = Fit(descriptor, descriptor.value_type_info)
         self._mapping: dict[Any, Any] = {}
 
     @property
@@ -77,10 +81,11 @@ class OperatorBroadcastState(BroadcastState[Any, Any]):
         return self._mapping.get(dict_key(key))
 
     def put(self, key: Any, value: Any) -> None:
-        self._mapping[dict_key(key)] = value
+        self._mapping[dict_key(self._fit_key(key))] = self._fit(value)
 
     def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
-        self._mapping.update(dict_value)
+        for key, value in dict(dict_value).items():
+            self.put(key, value)
 
     def remove(self, key: Any) -> None:
         self._mapping.pop(dict_key(key), None)
@@ -141,10 +146,7 @@ class OperatorStateBackend(OperatorStateStore):
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         """A broadcast map; raises as get_list_state."""
-        made = OperatorBroadcastState(
-            serializer_for(state_descriptor.key_type_info), serializer_for(state_descriptor.value_type_info)
-        )
-        state = self._register(state_descriptor.name, made)
+        state = self._register(state_descriptor.name, OperatorBroadcastState(state_descriptor))
         assert isinstance(state, OperatorBroadcastState)
         return state
 
@@ -161,7 +163,7 @@ class OperatorStateBackend(OperatorStateStore):
         self._restored.update(states)
 
     def _list_state(self, descriptor: ListStateDescriptor, mode: Redistribution) -> ListState[Any]:
-        state = self._register(descriptor.name, OperatorListState(serializer_for(descriptor.elem_type_info), mode))
+        state = self._register(descriptor.name, OperatorListState(descriptor, mode))
         assert isinstance(state, OperatorListState)
         return state
 

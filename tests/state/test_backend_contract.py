@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from runtime.common.time import Time
 from runtime.common.typeinfo import Types
 from runtime.common.types import Row
 from runtime.core.keys import KeyEncodingError
@@ -28,6 +30,7 @@ from runtime.state.errors import (
 )
 from runtime.state.key_groups import key_group_range
 from runtime.state.snapshot import KeyedSnapshot
+from runtime.state.ttl import StateTtlConfig
 from tests.state.backends import (
     BACKENDS,
     MAX_PARALLELISM,
@@ -181,6 +184,93 @@ def test_map_state(backend: KeyedStateBackend) -> None:
     state.put_all({"x": 1, "y": 2}.items())
     state.put_all([("x", 3)])
     assert dict(state.items()) == {"x": 3, "y": 2}
+
+
+def test_values_take_the_declared_form_when_they_are_given(backend: KeyedStateBackend) -> None:
+    backend.set_current_key("a")
+    pair = Types.TUPLE([Types.STRING(), Types.DOUBLE()])
+    value = backend.get_state(ValueStateDescriptor("v", pair))
+    value.update(["x", 1])
+    assert value.value() == ("x", 1.0)
+    assert isinstance(value.value()[1], float)
+    items = backend.get_state(ListStateDescriptor("l", Types.INT()))
+    items.add(1.0)
+    items.add_all([True, None])
+    assert list(map(repr, items.get())) == ["1", "1", "None"]
+    items.update((2.0,))
+    assert list(map(repr, items.get())) == ["2"]
+    mapping = backend.get_state(MapStateDescriptor("m", Types.INT(), Types.BIG_DEC()))
+    mapping.put(1.0, 5)
+    mapping.put_all({2.0: 0.1})
+    assert list(map(repr, mapping.items())) == ["(1, Decimal('5'))", "(2, Decimal('0.1'))"]
+    assert mapping.get(1.0) == 5
+    assert mapping.contains(2.0)
+    mapping.remove(2.0)
+    assert list(mapping.keys()) == [1]
+    total = backend.get_state(ReducingStateDescriptor("r", lambda a, b: (a + b) / 1, Types.LONG()))
+    total.add(1.0)
+    total.add(2)
+    assert repr(total.get()) == "3"
+    mean = backend.get_state(
+        AggregatingStateDescriptor("a", AverageFunction(), Types.TUPLE([Types.LONG(), Types.DOUBLE()]))
+    )
+    mean.add(3)
+    assert mean.get() == 3.0
+
+
+INT_MAP = MapStateDescriptor("s", Types.STRING(), Types.INT())
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "change", "error"),
+    [
+        (ValueStateDescriptor("s", Types.INT()), lambda state: state.update(2**31), OverflowError),
+        (ValueStateDescriptor("s", Types.STRING()), lambda state: state.update(1), TypeError),
+        (ListStateDescriptor("s", Types.BYTE()), lambda state: state.add(128), OverflowError),
+        (ListStateDescriptor("s", Types.BYTE()), lambda state: state.add_all([1, "x"]), TypeError),
+        (ListStateDescriptor("s", Types.BYTE()), lambda state: state.update([1, 1.5]), TypeError),
+        (INT_MAP, lambda state: state.put("a", 2**31), OverflowError),
+        (INT_MAP, lambda state: state.put(1, 1), TypeError),
+        (INT_MAP, lambda state: state.put_all({"a": "b"}), TypeError),
+        (INT_MAP, lambda state: state.get(1), TypeError),
+        (ReducingStateDescriptor("s", lambda a, b: a + b, Types.BYTE()), lambda state: state.add(128), OverflowError),
+        (
+            ReducingStateDescriptor("s", lambda a, b: a + b, Types.BYTE()),
+            lambda state: [state.add(100), state.add(100)],
+            OverflowError,
+        ),
+        (AggregatingStateDescriptor("s", AverageFunction(), Types.LONG()), lambda state: state.add(1), TypeError),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("namespaced", [False, True])
+@pytest.mark.parametrize("ttl", [None, Time.hours(1)])
+def test_what_does_not_fit_the_declared_type_is_refused_at_once(
+    backend: KeyedStateBackend,
+    descriptor: StateDescriptor,
+    change: Callable[[Any], Any],
+    error: type[Exception],
+    namespaced: bool,
+    ttl: Time | None,
+) -> None:
+    descriptor = copy.deepcopy(descriptor)
+    if ttl is not None:
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(ttl).build())
+    state = backend.get_namespaced_state(descriptor) if namespaced else backend.get_state(descriptor)
+    if namespaced:
+        state.set_current_namespace((0, 10))
+    backend.set_current_key("a")
+    with pytest.raises(error, match=r"state 's', which is declared as .* does not fit"):
+        change(state)
+    backend.snapshot()
+
+
+def test_state_of_fitted_values_takes_them_as_they_are(backend: KeyedStateBackend) -> None:
+    backend.set_current_key("a")
+    state = backend.get_state(ValueStateDescriptor("v", Types.LONG()), fitted=True)
+    state.update(1.0)
+    assert repr(state.value()) == "1.0"
+    state.clear()
 
 
 def test_a_map_does_not_contain_a_key_whose_value_is_none(backend: KeyedStateBackend) -> None:
@@ -347,7 +437,8 @@ def test_restore_refuses_another_max_parallelism_and_coming_late(backend: KeyedS
 
 
 def test_a_snapshot_does_not_change_with_the_state_and_names_what_cannot_be_saved(backend: KeyedStateBackend) -> None:
-    state = backend.get_state(ListStateDescriptor("s", Types.LONG()))
+    # a state that is not fitted would refuse it at once
+    state = backend.get_state(ListStateDescriptor("s", Types.LONG()), fitted=True)
     backend.set_current_key("a")
     state.add(1)
     first = backend.snapshot()

@@ -168,7 +168,7 @@ def test_a_snapshot_waits_for_nothing_however_many_keys_there_are() -> None:
 
 def test_a_value_that_cannot_be_saved_fails_the_snapshot_not_the_function_that_touches_it(tmp_path: Path) -> None:
     backend = HashMapKeyedStateBackend(KeyGroupRange(0, 127), 128, SYSTEM_CLOCK)
-    state = backend.get_state(ValueStateDescriptor("s", Types.LONG()))
+    state = backend.get_state(ValueStateDescriptor("s", Types.LONG()), fitted=True)
     backend.set_current_key("a")
     state.update("text")
     backend.set_current_key("b")

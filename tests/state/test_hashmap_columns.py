@@ -112,7 +112,7 @@ class RaisingNumber:
 
 def test_whatever_a_value_raises_fails_the_snapshot_and_not_the_function_that_uses_another_key() -> None:
     backend = HashMapKeyedStateBackend(ALL_GROUPS, 128)
-    state = backend.get_state(ValueStateDescriptor("s", Types.LONG()))
+    state = backend.get_state(ValueStateDescriptor("s", Types.LONG()), fitted=True)
     for key, value in enumerate((1, RaisingNumber(), 3)):
         backend.set_current_key(key)
         state.update(value)
@@ -271,7 +271,7 @@ def test_no_key_is_forgotten_while_a_snapshot_is_taken(tmp_path: Path) -> None:
 
 def test_a_value_that_does_not_fit_is_named_by_its_key(tmp_path: Path) -> None:
     backend = HashMapKeyedStateBackend(ALL_GROUPS, 128, SYSTEM_CLOCK)
-    state = backend.get_state(ValueStateDescriptor("s", Types.STRING()))
+    state = backend.get_state(ValueStateDescriptor("s", Types.STRING()), fitted=True)
     for key in range(100):
         backend.set_current_key(key)
         state.update("text" if key != 57 else 57)

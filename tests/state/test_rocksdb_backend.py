@@ -565,13 +565,14 @@ def test_expired_rows_are_deleted_although_nobody_reads_them() -> None:
 
 def test_a_value_that_cannot_be_written_fails_the_snapshot_and_stays(files: DirectoryFiles) -> None:
     backend = rocksdb_backend(ALL, MAX_PARALLELISM, SettableClock())
+    count = backend.get_state(COUNT, fitted=True)
     write(backend, {n: n for n in range(10)})
     backend.set_current_key(3)
-    backend.get_state(COUNT).update("text")
+    count.update("text")
     for _ in range(2):
         with pytest.raises(Exception, match="'count' of key 3 cannot be saved"):
             begin(backend, 1, SnapshotKind.INCREMENTAL)
-    backend.get_state(COUNT).update(3)
+    count.update(3)
     take(backend, files, 2)
     assert read(backend) == {n: n for n in range(10)}
 

@@ -40,7 +40,7 @@ class KeepFirstOperator(KeyedStateOperator, OneInputOperator):
 
     def open(self) -> None:
         super().open()
-        self._seen = self.backend.get_state(ValueStateDescriptor("seen", Types.BOOLEAN()))
+        self._seen = self.backend.get_state(ValueStateDescriptor("seen", Types.BOOLEAN()), fitted=True)
 
     def process_batch(self, batch: RecordBatch) -> None:
         check_inserts(self.context, batch)
@@ -78,7 +78,7 @@ class KeepLastOperator(KeyedOperator):
 
     def open(self) -> None:
         super().open()
-        self._last = self.backend.get_state(ValueStateDescriptor("last", self.output_type))
+        self._last = self.backend.get_state(ValueStateDescriptor("last", self.output_type), fitted=True)
 
     def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
         set_key, read, write, add = (

@@ -88,7 +88,7 @@ class RunningAggregateOperator(KeyedStateOperator, OneInputOperator):
 
     def open(self) -> None:
         super().open()
-        self._state = self.backend.get_state(ValueStateDescriptor("partials", self._state_type))
+        self._state = self.backend.get_state(ValueStateDescriptor("partials", self._state_type), fitted=True)
 
     def process_watermark(self, watermark: Watermark) -> None:
         self.output.emit_watermark(watermark)

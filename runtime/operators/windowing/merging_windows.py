@@ -40,7 +40,7 @@ class MergingWindowOperator(WindowOperator):
         is_time = type(self._serializer) is TimeWindowSerializer
         #: the open windows of each key, as pairs (window, window of its state)
         self._open_windows = self.backend.get_state(
-            ValueStateDescriptor(STATE_NAME, _PAIRS_OF_TIME_WINDOWS if is_time else None)
+            ValueStateDescriptor(STATE_NAME, _PAIRS_OF_TIME_WINDOWS if is_time else None), fitted=True
         )
 
     def process_element(self, value: Any, timestamp: int) -> None:

@@ -63,7 +63,7 @@ class WindowOperator(KeyedOperator):
 
     def open(self) -> None:
         super().open()
-        self._state = self.backend.get_namespaced_state(self._contents.descriptor())
+        self._state = self.backend.get_namespaced_state(self._contents.descriptor(), fitted=True)
         self._window_context = WindowContext(self.backend, self.timers, self.context.processing_time, self.is_merging)
         self._trigger_context = WindowTriggerContext(self)
         self._assigner_context = _AssignerContext(self)

@@ -6,7 +6,7 @@ what a user function reads is what is stored. Serializers are used for snapshots
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from runtime.state.backend import KeyedStateBackend, Timer, TimerService
 from runtime.state.codecs import StateCodec, codec_of
 from runtime.state.descriptors import StateDescriptor
 from runtime.state.errors import KeyGroupRangeError, StateError, StateMigrationError, StateTypeError
+from runtime.state.fitting import fitting_class
 from runtime.state.handles import PendingKeyedState
 from runtime.state.hashmap.changes import ChangeLog, SavedService
 from runtime.state.hashmap.columns import KeyColumn, SavedState
@@ -115,11 +116,11 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
     def clear_current_key(self) -> None:
         self.current_entry = NO_ENTRY
 
-    def get_state(self, descriptor: StateDescriptor) -> Any:
-        return self._state_of(descriptor, namespaced=False)
+    def get_state(self, descriptor: StateDescriptor, *, fitted: bool = False) -> Any:
+        return self._state_of(descriptor, False, fitted)
 
-    def get_namespaced_state(self, descriptor: StateDescriptor) -> Any:
-        return self._state_of(descriptor, namespaced=True)
+    def get_namespaced_state(self, descriptor: StateDescriptor, *, fitted: bool = False) -> Any:
+        return self._state_of(descriptor, True, fitted)
 
     def get_timer_service(
         self,
@@ -228,21 +229,23 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         """Keys that are held in memory, some of them perhaps with nothing."""
         return len(self._entries)
 
-    def _state_of(self, descriptor: StateDescriptor, namespaced: bool) -> Any:
+    def _state_of(self, descriptor: StateDescriptor, namespaced: bool, fitted: bool) -> Any:
         codec = codec_of(descriptor)
         meta = StateMeta(descriptor.name, codec.kind, codec.name, namespaced, descriptor.ttl_config is not None)
         registered = self._states.get(descriptor.name)
         if registered is None:
-            registered = self._register(descriptor, meta, codec)
+            registered = self._register(descriptor, meta, codec, fitted)
         elif registered.meta != meta:
             raise StateTypeError(meta.name, registered.meta.describe(), meta.describe())
         return registered.state
 
-    def _register(self, descriptor: StateDescriptor, meta: StateMeta, codec: StateCodec) -> RegisteredState:
+    def _register(
+        self, descriptor: StateDescriptor, meta: StateMeta, codec: StateCodec, fitted: bool
+    ) -> RegisteredState:
         written = self._restored.meta_of(meta.name)
         if written is not None and not written.is_readable_as(meta):
             raise StateMigrationError(meta.name, written.describe(), meta.describe())
-        registered = self._make_state(descriptor, meta, codec)
+        registered = self._make_state(descriptor, meta, codec, fitted)
         self._states[meta.name] = registered
         slots = registered.state.slots
         for restored, value in self._restored.take_state(meta, codec, self.clock.now_ms()):
@@ -256,19 +259,23 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
                 slots[entry.index][decode_namespace(restored.namespace)] = value
         return registered
 
-    def _make_state(self, descriptor: StateDescriptor, meta: StateMeta, codec: StateCodec) -> RegisteredState:
+    def _make_state(
+        self, descriptor: StateDescriptor, meta: StateMeta, codec: StateCodec, fitted: bool
+    ) -> RegisteredState:
         index = len(self._states)
         config = descriptor.ttl_config
-        state: SlotState
-        keep = None
+        states: Mapping[str, type[Any]]
         if config is None:
             states = NAMESPACED_STATES if meta.namespaced else PLAIN_STATES
-            state = states[meta.kind](self, index, descriptor)
         else:
-            ttl_states = NAMESPACED_TTL_STATES if meta.namespaced else PLAIN_TTL_STATES
-            state = ttl_state = ttl_states[meta.kind](self, index, descriptor)
-            if config.get_cleanup_strategies().in_full_snapshot():
-                keep = ttl_state.unexpired
+            states = NAMESPACED_TTL_STATES if meta.namespaced else PLAIN_TTL_STATES
+        state_class = states[meta.kind]
+        if not fitted:
+            state_class = fitting_class(state_class, descriptor)
+        state: Any = state_class(self, index, descriptor)
+        keep = None
+        if config is not None and config.get_cleanup_strategies().in_full_snapshot():
+            keep = state.unexpired
         state.slots = [None] * len(self._entries)
         self._columns.append(state.slots)
         return RegisteredState(meta, codec, state, keep)

@@ -28,6 +28,7 @@ from runtime.state.backend import KeyedStateBackend, Timer, TimerService
 from runtime.state.codecs import StateCodec, ValueCodec, codec_of
 from runtime.state.descriptors import MapStateDescriptor, StateDescriptor
 from runtime.state.errors import KeyGroupRangeError, StateError, StateMigrationError, StateTypeError
+from runtime.state.fitting import fitting_class
 from runtime.state.handles import FileHandle, PendingKeyedState
 from runtime.state.hashmap.entries import NO_ENTRY, KeyTables
 from runtime.state.key_groups import KeyGroupRange, check_max_parallelism, key_group_of
@@ -169,11 +170,11 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
     def clear_current_key(self) -> None:
         self.current_entry = NO_ENTRY
 
-    def get_state(self, descriptor: StateDescriptor) -> Any:
-        return self._state_of(descriptor, namespaced=False)
+    def get_state(self, descriptor: StateDescriptor, *, fitted: bool = False) -> Any:
+        return self._state_of(descriptor, False, fitted)
 
-    def get_namespaced_state(self, descriptor: StateDescriptor) -> Any:
-        return self._state_of(descriptor, namespaced=True)
+    def get_namespaced_state(self, descriptor: StateDescriptor, *, fitted: bool = False) -> Any:
+        return self._state_of(descriptor, True, fitted)
 
     def get_timer_service(
         self,
@@ -412,17 +413,19 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
                 column.forgot()
         self._look_at = min(2 * self._num_entries, limit)
 
-    def _state_of(self, descriptor: StateDescriptor, namespaced: bool) -> Any:
+    def _state_of(self, descriptor: StateDescriptor, namespaced: bool, fitted: bool) -> Any:
         codec = codec_of(descriptor)
         meta = StateMeta(descriptor.name, codec.kind, codec.name, namespaced, descriptor.ttl_config is not None)
         registered = self._registered.get(descriptor.name)
         if registered is None:
-            registered = self._register(descriptor, meta, codec)
+            registered = self._register(descriptor, meta, codec, fitted)
         elif registered.meta != meta:
             raise StateTypeError(meta.name, registered.meta.describe(), meta.describe())
         return registered.state
 
-    def _register(self, descriptor: StateDescriptor, meta: StateMeta, codec: StateCodec) -> RegisteredState:
+    def _register(
+        self, descriptor: StateDescriptor, meta: StateMeta, codec: StateCodec, fitted: bool
+    ) -> RegisteredState:
         written = self._stored.get(meta.name)
         if written is not None and not written.meta.is_readable_as(meta):
             raise StateMigrationError(meta.name, written.meta.describe(), meta.describe())
@@ -448,7 +451,10 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             if config.get_cleanup_strategies().get_rocksdb_compact_filter_cleanup_strategy() is not None:
                 expired = ExpiredRows(self._db, stored, config.ttl_ms, codec)
         drops_expired = config is not None and config.get_cleanup_strategies().in_full_snapshot()
-        state = states[meta.kind](self, index, descriptor)
+        state_class = states[meta.kind]
+        if not fitted:
+            state_class = fitting_class(state_class, descriptor)
+        state = state_class(self, index, descriptor)
         registered = RegisteredState(meta, column, state, expired, codec, drops_expired)
         self._registered[meta.name] = registered
         self.columns.append(column)
