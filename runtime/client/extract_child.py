@@ -18,10 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
+from runtime.client.hints import hint
+from runtime.client.later_executions import Program, later_executions
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
 from runtime.common.configuration import Configuration
 from runtime.core.ids import new_job_id
+from runtime.datastream import DataStreamError, StreamExecutionEnvironment
 from runtime.datastream.extraction import install_extraction
 from runtime.datastream.option_notes import former_keys, ignored_options
 from runtime.graph.chaining import create_job_graph, stateful_operators_without_uid
@@ -37,25 +40,64 @@ class ProgramEnd(BaseException):
 
 
 class GraphRecorder:
-    """The Extraction of this process: keeps the first job that the program executes."""
+    """The Extraction of this process: keeps the job that the program executes.
 
-    def __init__(self, configuration: Configuration, python_files: str | None) -> None:
+    Args:
+        configuration: options that every environment starts with.
+        program: the program's file.
+        name: of that file, as its user knows it.
+    """
+
+    def __init__(self, configuration: Configuration, program: Path, name: str) -> None:
         self.configuration = configuration
-        self._python_files = python_files
+        self._program = program
+        self._name = name
+        #: slots import from an archive, too
+        self._python_files = str(program) if program.suffix != ".py" else None
         self.answer: dict[str, Any] | None = None
+        self.refusal: DataStreamError | None = None
+        """Raised at every execution: the program may have caught the first."""
 
     def executed(self, graph: StreamGraph) -> NoReturn:
         """Keep the job, end the program.
 
         Raises:
             GraphError: the program cannot run; told as the program's error, with its line.
+            DataStreamError: it executes another job afterwards; the same.
         """
         if self.answer is None:
+            if self.refusal is not None:
+                raise self.refusal
+            later = self._later_executions()
             self.answer = {
                 "graph": job_graph_to_json(create_job_graph(self._with_files(graph), new_job_id())),
-                "warnings": _warnings(graph),
+                "warnings": [*later, *_warnings(graph)],
             }
         raise ProgramEnd
+
+    def _later_executions(self) -> list[str]:
+        """Warnings of jobs that may follow.
+
+        Raises:
+            DataStreamError: one certainly does.
+        """
+        shown = str(self._program)
+        program = Program(
+            is_own_file=lambda file: file.startswith(shown),
+            is_environment=lambda value: isinstance(value, StreamExecutionEnvironment),
+        )
+        later = later_executions(sys._getframe(), program)
+        if not later:
+            return []
+        call = next((call for call in later if call.is_certain), later[0])
+        where = f"{_shown_file(call.file, self._program, self._name)}, line {call.line}"
+        if call.is_certain:
+            self.refusal = DataStreamError(
+                f"the program executes a second job ({where}): a submitted program ends at its first execute(). "
+                "Define both in one job, or submit one program for each"
+            )
+            raise self.refusal
+        return [f"a submitted program ends at its first execute(): a later one ({where}) is never come to"]
 
     def _with_files(self, graph: StreamGraph) -> StreamGraph:
         if self._python_files is not None:
@@ -115,10 +157,10 @@ def run_program(request: dict[str, Any]) -> dict[str, Any]:
         configuration = _configuration(request)
     except ConfigurationError as error:
         return _error(str(error))
-    recorder = GraphRecorder(configuration, str(path) if is_archive else None)
+    name: str = request["display_name"]
+    recorder = GraphRecorder(configuration, path, name)
     install_extraction(recorder)
     sys.argv = [str(path), *request["args"]]
-    name: str = request["display_name"]
     try:
         if is_archive and request["entry"] is not None:
             sys.path.insert(0, str(path))
@@ -144,7 +186,8 @@ def run_program(request: dict[str, Any]) -> dict[str, Any]:
         if recorder.answer is None:
             return _describe(error, path, name)
     if recorder.answer is None:
-        return _error(f"{name} ended without a call of execute(): it defines no job")
+        why = recorder.refusal or "ended without a call of execute(): it defines no job"
+        return _error(f"{name}: {why}" if recorder.refusal else f"{name} {why}")
     return recorder.answer
 
 
@@ -176,7 +219,8 @@ def _describe(error: BaseException, path: Path, name: str) -> dict[str, Any]:
     own = [frame for frame in frames if frame.filename.startswith(shown)]
     where = f"{_shown_file(own[-1].filename, path, name)}, line {own[-1].lineno}: " if own else f"{name}: "
     lines = traceback.format_list(frames) + traceback.format_exception_only(error)
-    return _error(where + what, "".join(lines).replace(shown, name))
+    advice = hint(error, name, is_archive=path.suffix != ".py")
+    return _error(where + what + (f" ({advice})" if advice else ""), "".join(lines).replace(shown, name))
 
 
 def _from_user(trace: TracebackType | None, program: str) -> TracebackType | None:

@@ -75,6 +75,29 @@ def test_an_error_names_the_users_line_and_shows_the_users_frames(tmp_path: Path
     assert str(tmp_path) not in error.traceback
 
 
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("import helpers", "only my.py was uploaded: tidemark run my.py --py-files helpers.py brings your own module"),
+        ("from helpers.words import split", "tidemark run my.py --py-files helpers.py"),
+        (
+            "from pyflink.datastream import StreamExecutionEnvironment",
+            "write runtime instead of pyflink in the program's imports",
+        ),
+        ("open('data.csv')", "in an empty directory: name an absolute path"),
+        ("from pathlib import Path\nPath('/nowhere/data.csv').read_text()", "the file has to be there"),
+    ],
+)
+def test_errors_that_only_an_upload_meets_say_what_to_do(tmp_path: Path, text: str, advice: str) -> None:
+    error = refused(write_program(tmp_path, text), display_name="my.py")
+    assert advice in str(error), error
+
+
+def test_an_archive_without_a_module_is_told_so(tmp_path: Path) -> None:
+    error = refused(write_archive(tmp_path, {"__main__.py": "import helpers"}), display_name="bundle.zip")
+    assert "bundle.zip has no helpers in it" in str(error)
+
+
 def test_an_error_of_the_api_is_told_at_the_users_line(tmp_path: Path) -> None:
     program = """
     from runtime.datastream import StreamExecutionEnvironment
@@ -233,3 +256,48 @@ def test_no_file_is_left_open(tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     refused(write_program(tmp_path, "import os; os._exit(1)"))
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_second_job_of_a_program_is_refused_and_not_dropped(tmp_path: Path) -> None:
+    program = """
+    from runtime.datastream import StreamExecutionEnvironment
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection([1]).print()
+    env.execute("first")
+    env.from_collection([2]).print()
+    env.execute("second")
+    """
+    error = refused(write_program(tmp_path, program), display_name="two.py")
+    assert str(error).startswith("two.py, line 5: DataStreamError: the program executes a second job (two.py, line 7)")
+
+
+def test_a_second_job_that_may_follow_is_warned_of(tmp_path: Path) -> None:
+    program = """
+    from runtime.datastream import StreamExecutionEnvironment
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    for name in ("first", "second"):
+        env.from_collection([1]).print()
+        env.execute(name)
+    """
+    extracted = extract_job_graph(write_program(tmp_path, program))
+    assert extracted.graph.name == "first"
+    assert extracted.warnings[0].startswith(
+        "a submitted program ends at its first execute(): a later one (job.py, line 6)"
+    )
+
+
+def test_a_program_that_catches_the_refusal_of_its_second_job_gets_none_run(tmp_path: Path) -> None:
+    program = """
+    from runtime.datastream import StreamExecutionEnvironment
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection([1]).print()
+    try:
+        env.execute("first")
+    except Exception:
+        pass
+    env.execute("second")
+    """
+    assert "the program executes a second job (job.py, line 9)" in str(refused(write_program(tmp_path, program)))

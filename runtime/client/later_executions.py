@@ -1,0 +1,180 @@
+"""Finds calls of `execute()` that a program would come to behind the one that it is at.
+
+A submitted program ends at its first `execute()`: a second job would never be run, and nobody would be told. What comes
+behind is not run to find out, for it is written for the time after the job. It is read: from the frames that are at
+`execute()`, outwards, along the statements that follow. Calls that certainly come are told apart from those that may,
+in a branch or in another turn of a loop. Ways that cannot be read (aliases, decorators, eval) are not followed.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType, FrameType, FunctionType
+from typing import Any, Final
+
+EXECUTIONS: Final = ("execute", "execute_async")
+GETTER: Final = "get_execution_environment"
+MAX_DEPTH: Final = 8
+"""Of functions that call functions."""
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_BRANCHES = (ast.If, ast.Try, ast.Match, ast.For, ast.AsyncFor, ast.While)
+_ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+
+
+@dataclass(frozen=True, slots=True)
+class LaterExecution:
+    """A call that follows."""
+
+    file: str
+    line: int
+    is_certain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """How to tell what belongs to a program.
+
+    Args:
+        is_own_file: whether a file is the program's.
+        is_environment: whether a value is an execution environment.
+    """
+
+    is_own_file: Callable[[str], bool]
+    is_environment: Callable[[object], bool]
+
+
+def later_executions(frame: FrameType | None, program: Program) -> list[LaterExecution]:
+    """Return the calls of `execute()` that follow, nearest first.
+
+    Args:
+        frame: that is at an `execute()`, or one that it has called.
+        program: that runs.
+    """
+    found: list[LaterExecution] = []
+    while frame is not None:
+        code = frame.f_code
+        if program.is_own_file(code.co_filename):
+            names = {**frame.f_globals, **frame.f_locals}
+            body = _statements(code, frame.f_globals)
+            found += _Reader(program, code.co_filename, names).behind(body, frame.f_lineno)
+        frame = frame.f_back
+    return found
+
+
+def _statements(code: CodeType, module: dict[str, Any]) -> Sequence[ast.stmt]:
+    """What a function or module consists of; nothing if its source cannot be read."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(code.co_filename, module)))
+    except (SyntaxError, ValueError):
+        return ()
+    if code.co_name == "<module>":
+        return tree.body
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == code.co_name:
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            if first == code.co_firstlineno:
+                return node.body
+    return ()
+
+
+class _Reader:
+    """Reads the statements of one frame or function.
+
+    Args:
+        program: whose they are.
+        file: in which they are.
+        names: values of names that are known.
+        bound: names that are known to be environments.
+        depth: of calls.
+    """
+
+    def __init__(
+        self, program: Program, file: str, names: Mapping[str, Any], bound: Sequence[str] = (), depth: int = 0
+    ) -> None:
+        self._program = program
+        self._file = file
+        self._names = names
+        self._bound = set(bound)
+        self._depth = depth
+
+    def behind(self, body: Sequence[ast.stmt], line: int) -> Iterator[LaterExecution]:
+        """Calls behind the statement at that line."""
+        for index, statement in enumerate(body):
+            if not statement.lineno <= line <= (statement.end_lineno or line):
+                self._note_bindings(statement)
+                continue
+            for block in _blocks(statement):
+                yield from self.behind(block, line)
+            if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
+                yield from self.block(statement.body, is_certain=False)
+            if isinstance(statement, ast.Try):
+                in_body = statement.body[0].lineno <= line <= (statement.body[-1].end_lineno or line)
+                yield from self.block(statement.orelse if in_body else (), is_certain=True)
+                in_end = bool(statement.finalbody) and line >= statement.finalbody[0].lineno
+                yield from self.block(() if in_end else statement.finalbody, is_certain=True)
+            if not isinstance(statement, _ENDS):
+                yield from self.block(body[index + 1 :], is_certain=True)
+            return
+
+    def block(self, body: Sequence[ast.stmt], *, is_certain: bool) -> Iterator[LaterExecution]:
+        """Calls of statements that are run one after the other."""
+        for statement in body:
+            if isinstance(statement, _DEFINITIONS):
+                continue
+            self._note_bindings(statement)
+            comes = is_certain and not isinstance(statement, _BRANCHES)
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Call):
+                    yield from self._call(node, is_certain=comes)
+            if isinstance(statement, _ENDS):
+                return
+
+    def _call(self, call: ast.Call, *, is_certain: bool) -> Iterator[LaterExecution]:
+        function = call.func
+        if isinstance(function, ast.Attribute) and function.attr in EXECUTIONS:
+            if self._is_environment(function.value):
+                yield LaterExecution(self._file, call.lineno, is_certain)
+        elif isinstance(function, ast.Name) and self._depth < MAX_DEPTH:
+            called = self._names.get(function.id)
+            if isinstance(called, FunctionType) and self._program.is_own_file(called.__code__.co_filename):
+                for inner in self._inside(called, call):
+                    # the line of the call says more than the one inside, which may be that of the first execution
+                    yield LaterExecution(self._file, call.lineno, is_certain and inner.is_certain)
+                    return
+
+    def _inside(self, function: FunctionType, call: ast.Call) -> Iterator[LaterExecution]:
+        code = function.__code__
+        given = zip(code.co_varnames[: code.co_argcount], call.args, strict=False)
+        bound = [name for name, argument in given if self._is_environment(argument)]
+        reader = _Reader(self._program, code.co_filename, function.__globals__, bound, self._depth + 1)
+        return reader.block(_statements(code, function.__globals__), is_certain=True)
+
+    def _is_environment(self, value: ast.expr) -> bool:
+        match value:
+            case ast.Name(id=name):
+                return name in self._bound or self._program.is_environment(self._names.get(name))
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute):
+                return self._program.is_environment(getattr(self._names.get(name), "__dict__", {}).get(attribute))
+            case ast.Call(func=ast.Attribute(attr=called)):
+                return called == GETTER
+        return False
+
+    def _note_bindings(self, statement: ast.stmt) -> None:
+        """Remember names that become environments: their values are not there yet."""
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Assign) and self._is_environment(node.value):
+                self._bound |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+
+
+def _blocks(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
+    """The blocks inside of a statement."""
+    if isinstance(statement, _DEFINITIONS):
+        return
+    for name in ("body", "orelse", "finalbody"):
+        yield getattr(statement, name, ())
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield part.body
