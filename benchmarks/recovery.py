@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.common import Configuration, Types, WatermarkStrategy
-from runtime.connectors import DataGeneratorSource, FileSink, RollingPolicy
+from runtime.connectors import BucketAssigner, DataGeneratorSource, FileSink, RollingPolicy
 from runtime.core.batch import RecordBatch
 from runtime.datastream import JobClient, StreamExecutionEnvironment
 from runtime.jobmaster.job_state import JobState
@@ -117,7 +117,8 @@ def running_job(directory: Path, options: dict[str, str]) -> Iterator[JobClient]
     sums = numbers.map(lambda n: (n % 100, n), kind).key_by(lambda pair: pair[0])
     summed = sums.reduce(lambda a, b: (a[0], a[1] + b[1])).uid("sums").map(lambda pair: pair[1], Types.LONG())
     rolling = RollingPolicy.on_checkpoint_rolling_policy()
-    sink = FileSink.for_ndjson(directory / "out").with_rolling_policy(rolling).build()
+    buckets = BucketAssigner.base_path_bucket_assigner()
+    sink = FileSink.for_ndjson(directory / "out").with_bucket_assigner(buckets).with_rolling_policy(rolling).build()
     summed.sink_to(sink).uid("files")
     summed.sink_to(Tap(str(directory / "taps"))).uid("tap")
     client = env.execute_async("recovery")

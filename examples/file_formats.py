@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runtime.common import Types, WatermarkStrategy
 from runtime.datastream import StreamExecutionEnvironment
-from runtime.datastream.connectors.file_system import FileSink, FileSource
+from runtime.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
 from runtime.datastream.formats.csv import CsvReaderFormat, CsvSchema
 from runtime.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
 
@@ -37,7 +37,10 @@ def main() -> None:
         source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), csv_file).build()
         readings = env.from_source(source, WatermarkStrategy.no_watermarks(), "readings")
         readings.print("read")
-        readings.sink_to(FileSink.for_bulk_format(parquet, ParquetBulkWriters.for_row_type(schema.row_type)).build())
+        # not a directory for each hour, as by default
+        buckets = BucketAssigner.base_path_bucket_assigner()
+        sink = FileSink.for_bulk_format(parquet, ParquetBulkWriters.for_row_type(schema.row_type))
+        readings.sink_to(sink.with_bucket_assigner(buckets).build())
         env.execute("CSV to Parquet")
 
         level = Types.ROW_NAMED(["level"], [Types.INT()])

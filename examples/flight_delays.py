@@ -22,7 +22,7 @@ from examples.tools.replay_flights import FLIGHTS, write_replay
 from runtime.common import Configuration, Duration, Time, Types, WatermarkStrategy
 from runtime.common.watermark_strategy import TimestampAssigner
 from runtime.datastream import OutputTag, StreamExecutionEnvironment
-from runtime.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
+from runtime.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, StreamFormat
 from runtime.datastream.functions import AggregateFunction, ProcessFunction, ProcessWindowFunction
 from runtime.datastream.window import TimeWindow, TumblingEventTimeWindows
 
@@ -119,8 +119,14 @@ def define_job(env: StreamExecutionEnvironment, options: argparse.Namespace) -> 
         .aggregate(DelayAggregate(), DescribeWindow(), output_type=WINDOW_TYPE)
         .uid("delays-by-origin-and-hour")
     )
-    windows.sink_to(FileSink.for_ndjson(str(options.output / "windows")).build()).name("windows")
-    windows.get_side_output(LATE).sink_to(FileSink.for_ndjson(str(options.output / "late")).build()).name("late")
+    windows.sink_to(files_in(options.output / "windows")).name("windows")
+    windows.get_side_output(LATE).sink_to(files_in(options.output / "late")).name("late")
+
+
+def files_in(directory: Path) -> FileSink:
+    """Files right in the directory, not in one for each hour of writing."""
+    buckets = BucketAssigner.base_path_bucket_assigner()
+    return FileSink.for_ndjson(directory).with_bucket_assigner(buckets).build()
 
 
 def configuration_of(options: argparse.Namespace) -> Configuration:

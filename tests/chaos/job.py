@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from runtime.common import Configuration, Types, WatermarkStrategy
-from runtime.connectors import DataGeneratorSource, FileSink, RollingPolicy
+from runtime.connectors import BucketAssigner, DataGeneratorSource, FileSink, RollingPolicy
 from runtime.connectors.postgres_sink import PostgresSink
 from runtime.datastream import StreamExecutionEnvironment
 from runtime.datastream.connectors.base import DeliveryGuarantee
@@ -107,7 +107,12 @@ def _add_pipeline(env: StreamExecutionEnvironment, config: JobConfig, region: in
     if config.separate_slots and config.regions == 1:
         tally = tally.slot_sharing_group("sinks")
     rolling = RollingPolicy.on_checkpoint_rolling_policy()
-    files = FileSink.for_ndjson(f"{config.directory}/out/{region}").with_rolling_policy(rolling).build()
+    files = (
+        FileSink.for_ndjson(f"{config.directory}/out/{region}")
+        .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        .with_rolling_policy(rolling)
+        .build()
+    )
     tally.sink_to(FaultySink(files, points)).uid(f"files{suffix}").name(f"files{suffix}")
     if config.postgres_url:
         table = PostgresSink(config.postgres_url, "out", delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE)

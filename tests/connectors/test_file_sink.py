@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import stat
+import time
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +28,7 @@ from runtime.connectors import (
     ParquetFormat,
     RollingPolicy,
 )
+from runtime.connectors.files.file_sink import FileSinkBuilder
 from runtime.connectors.files.part_file import commit_part
 from runtime.core.arrow import to_arrow
 from runtime.core.batch import RecordBatch
@@ -49,7 +51,11 @@ ROWS = [
 
 
 def text_sink(path: Path) -> FileSink:
-    return FileSink.for_row_format(path, Encoder.simple_string_encoder()).build()
+    return without_buckets(FileSink.for_row_format(path, Encoder.simple_string_encoder())).build()
+
+
+def without_buckets(builder: FileSinkBuilder) -> FileSinkBuilder:
+    return builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
 
 
 def visible(path: Path) -> list[Path]:
@@ -491,6 +497,42 @@ def test_files_roll_by_size_age_and_inactivity(tmp_path: Path) -> None:
     assert contents == ["123456789", "bcccc", "cc", "d"]
 
 
+@pytest.mark.parametrize("bulk", [False, True])
+def test_there_is_a_bucket_for_each_hour_of_local_time_unless_another_assigner_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bulk: bool
+) -> None:
+    clock = ManualClock(1_700_000_000_000)
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        rows = FileSink.for_row_format(tmp_path, Encoder.simple_string_encoder())
+        rig = SinkRig((FileSink.for_parquet(tmp_path) if bulk else rows).build(), Types.LONG(), clock=clock)
+        rig.write(1)
+        clock.advance(3_600_000)
+        rig.write(2)
+        rig.finish()
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    files = visible(tmp_path)
+    assert [file.parent.relative_to(tmp_path).name for file in files] == ["2023-11-15--03", "2023-11-15--04"]
+    assert all(file.name.startswith("part-") for file in files)
+
+
+def test_a_file_of_a_savepoint_from_before_there_were_buckets_by_default_goes_on(tmp_path: Path) -> None:
+    before = SinkRig(text_sink(tmp_path), Types.STRING())
+    before.write("a")
+    snapshot = before.operator.snapshot_state()
+    builder = FileSink.for_row_format(tmp_path, Encoder.simple_string_encoder())
+    after = SinkRig(builder.build(), Types.STRING(), snapshot=snapshot, attempt=1)
+    after.write("b")
+    after.finish()
+    old, new = sorted(visible(tmp_path), key=lambda file: len(file.parts))
+    assert (old.parent, old.read_text()) == (tmp_path, "a\n")
+    assert (new.parent.parent, new.read_text()) == (tmp_path, "b\n")
+    before.operator.close()
+
+
 def test_buckets_follow_the_wall_clock(tmp_path: Path) -> None:
     assigner = BucketAssigner.date_time_bucket_assigner("yyyy-MM-dd--HH", "Europe/Berlin")
     clock = ManualClock(1_700_000_000_000)
@@ -619,7 +661,7 @@ def test_what_does_not_fit_the_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_parquet_file_is_removed_without_complaint(tmp_path: Path) -> None:
-    rig = SinkRig(FileSink.for_parquet(tmp_path).build(), TYPE)
+    rig = SinkRig(without_buckets(FileSink.for_parquet(tmp_path)).build(), TYPE)
     rig.write(*ROWS)
     rig.operator.close()
     assert list(tmp_path.iterdir()) == []

@@ -159,6 +159,6 @@ def test_nothing_of_a_slot_that_thaws_is_accepted(
     wait_until(lambda: not alive([frozen]), 10, "the thawed slot's own end")
     client.get_job_execution_result().result(90)
     assert client.get_status().attempt == 1
-    found = sorted(int(line) for path in tmp_path.glob("part-*") for line in path.read_text().splitlines())
+    found = sorted(int(line) for path in tmp_path.rglob("part-*") for line in path.read_text().splitlines())
     assert found == list(range(rows))
-    assert not list(tmp_path.glob(".part-*"))
+    assert not list(tmp_path.rglob(".part-*"))

@@ -58,12 +58,12 @@ class BucketAssigner(ABC):
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
-        """Everything goes to the base path; Tidemark's default."""
+        """Everything goes to the base path."""
         return _BasePathBucketAssigner()
 
     @staticmethod
     def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
-        """A directory per span of wall-clock time.
+        """A directory per span of wall-clock time, of an hour unless the format says otherwise: a sink's default.
 
         Args:
             format_str: made of yyyy, MM, dd, HH, mm, ss and other characters.

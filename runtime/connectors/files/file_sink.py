@@ -130,7 +130,7 @@ class FileSinkBuilder:
             base_path=local_path(base_path),
             file_format=file_format,
             rolling_policy=rolling_policy,
-            bucket_assigner=BucketAssigner.base_path_bucket_assigner(),
+            bucket_assigner=BucketAssigner.date_time_bucket_assigner(),
             output_file_config=OutputFileConfig(),
             bucket_check_interval_ms=60_000,
         )
@@ -147,7 +147,7 @@ class FileSinkBuilder:
         return self
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> FileSinkBuilder:
-        """Which directory below the base path records go to."""
+        """Which directory below the base path records go to; by default one for each hour in which they are written."""
         self._options = replace(self._options, bucket_assigner=bucket_assigner)
         return self
 

@@ -8,7 +8,7 @@ import argparse
 from runtime.common import Configuration, Types, WatermarkStrategy
 from runtime.connectors import DataGeneratorSource
 from runtime.datastream import StreamExecutionEnvironment
-from runtime.datastream.connectors.file_system import FileSink, RollingPolicy
+from runtime.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--output", required=True)
@@ -28,7 +28,12 @@ counts = (
     .name("count")
     .uid("count")
 )
-sink = FileSink.for_ndjson(options.output).with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy()).build()
+sink = (
+    FileSink.for_ndjson(options.output)
+    .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+    .with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
+    .build()
+)
 counts.map(lambda pair: {"key": pair[0], "count": pair[1]}).name("line").uid("line").sink_to(sink).name("files").uid(
     "files"
 )
