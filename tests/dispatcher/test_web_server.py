@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from runtime.client.rest import RequestRefusedError, RestClient
 from runtime.client.server import Server
-from tests.dispatcher.web_server import WebProcess, running_web
+from tests.dispatcher.web_server import ROOT, WebProcess, running_web
 
 # children are whole Pythons with the engine in them, two at a time
 pytestmark = pytest.mark.timeout(290)
@@ -55,6 +56,35 @@ def test_twenty_programs_that_are_submitted_at_once_are_all_accepted(server: Ser
         accepted = list(pool.map(submit, range(20)))
     assert len(set(accepted)) == 20
     assert {job["name"] for job in RestClient(server).jobs()} == {f"program {number}" for number in range(20)}
+
+
+MAIN = """
+from helpers import plus_one
+from runtime.datastream import StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_collection([1, 2]).map(plus_one).uid("plus").print()
+print("modules are here")
+env.execute("{name}")
+"""
+
+
+@pytest.mark.parametrize("how", ["directory", "py-files"])
+def test_programs_of_several_modules_are_run(server: Server, tmp_path: Path, how: str) -> None:
+    directory = tmp_path / "my_job"
+    directory.mkdir()
+    (directory / "main.py").write_text(MAIN.format(name=how))
+    (directory / "helpers.py").write_text("def plus_one(n):\n    return n + 1\n")
+    given = ("my_job/",) if how == "directory" else ("--py-files", "my_job/helpers.py", "my_job/main.py")
+    command = (sys.executable, "-m", "runtime.client.cli", "run", "--detached", *given)
+    environment = {"TIDEMARK_URL": server.url, "TIDEMARK_TOKEN": server.token, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert "modules are here" in run.stdout + run.stderr
+    [job] = [job for job in RestClient(server).jobs() if job["name"] == how]
+    assert job["jid"] in run.stdout
 
 
 def test_a_program_over_the_limit_is_refused_with_the_limit(server: Server, tmp_path: Path) -> None:
