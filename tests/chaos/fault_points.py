@@ -225,6 +225,9 @@ class _FaultyWriter(SinkWriter):
     def flush(self, end_of_input: bool) -> None:
         self._inner.flush(end_of_input)
 
+    def prepare_savepoint(self) -> None:
+        self._inner.prepare_savepoint()
+
     def prepare_commit(self) -> Sequence[Any]:
         self._points.reach("prepare")
         prepared = self._inner.prepare_commit()
@@ -256,6 +259,9 @@ class _FaultyCommitter(Committer):
             self._points.reach("mid-commit")
         self._points.reach("committed")
         return CommitTally(already, retried)
+
+    def check(self, committables: Sequence[Any]) -> None:
+        self._inner.check(committables)
 
     def close(self) -> None:
         self._inner.close()

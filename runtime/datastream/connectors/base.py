@@ -17,6 +17,7 @@ from runtime.operators.sink import Sink as Sink
 from runtime.operators.sink import SinkError as SinkError
 from runtime.operators.sink import SinkSetupError as SinkSetupError
 from runtime.operators.sink import SinkWriter as SinkWriter
+from runtime.operators.sink import SnapshotUnusableError as SnapshotUnusableError
 from runtime.operators.sink import Sweeper as Sweeper
 from runtime.operators.sink import WriterContext as WriterContext
 from runtime.operators.source import Boundedness as Boundedness
@@ -44,6 +45,7 @@ __all__ = [
     "SinkError",
     "SinkSetupError",
     "SinkWriter",
+    "SnapshotUnusableError",
     "Source",
     "SourceError",
     "SourceSplit",
