@@ -1,4 +1,4 @@
-"""`tidemark logs`."""
+"""`tidemark logs`: what the slots of a job have printed and logged, whole, its end, or as it grows."""
 
 from __future__ import annotations
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.cluster.stack import ROOT
 from tests.e2e.site import DEMO, HELLO, PROGRAMS, Site
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -68,3 +72,50 @@ def test_cancel_ends_a_detached_job(site: Site) -> None:
     assert (cancelled.returncode, cancelled.stdout) == (0, f"Job {job_id} is CANCELED\n")
     assert job_id not in tidemark(site, "list").stdout
     assert job_id in tidemark(site, "list", "--all").stdout
+
+
+@pytest.mark.usefixtures("keyboard")
+def test_ctrl_c_while_the_server_plans_the_program_leaves_no_job_behind(site: Site, tmp_path: Path) -> None:
+    program = tmp_path / "slowly_planned.py"
+    lines = (PROGRAMS / "unbounded.py").read_text().replace("endless numbers", "slowly planned")
+    program.write_text(f"import time\n\ntime.sleep(3)\n{lines}")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TIDEMARK_")}
+    with subprocess.Popen(
+        (sys.executable, "-m", "runtime.client.cli", "run", "--detached", str(program)),
+        cwd=ROOT,
+        env=environment | {"TIDEMARK_HOME": str(site.stack.home)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        wait_until(lambda: is_planning(site), 30, "the server plans the program")
+        process.send_signal(signal.SIGINT)
+        told, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    [job_id] = site.job_ids("slowly planned")
+    assert f"Job {job_id} is CANCELED" in told
+
+
+def is_planning(site: Site) -> bool:
+    """Whether the web process has a program planned just now."""
+    for process in site.stack.processes():
+        # it may end while it is looked at
+        with suppress(psutil.Error):
+            if "runtime.client.extract_child" in process.cmdline():
+                return True
+    return False
+
+
+def test_a_directory_of_modules_runs_in_the_slots(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "two-modules").mkdir()
+    (tmp_path / "two-modules" / "helpers.py").write_text("def shout(n):\n    return f'number {n}!'\n")
+    (tmp_path / "two-modules" / "main.py").write_text(
+        "import helpers\n"
+        "from runtime.datastream import StreamExecutionEnvironment\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "env.from_collection([1, 2]).map(helpers.shout).print()\n"
+        "env.execute('two modules')\n"
+    )
+    ran = tidemark(site, "run", tmp_path / "two-modules")
+    assert ran.returncode == 0, ran.stderr
+    assert tidemark(site, "logs", "--kind", "out", "--tail", 1, "two modules").stdout == "number 2!\n"
