@@ -119,7 +119,15 @@ class JobRunner:
         def create_provider(post: Callable[[JobMasterEvent], None]) -> ClusterSlotProvider:
             providers.append(
                 ClusterSlotProvider(
-                    resources, host, job.id, job.created_at, configuration, self._begin, self._record_attempt, post
+                    resources,
+                    host,
+                    job.id,
+                    job.created_at,
+                    self._has_run,
+                    configuration,
+                    self._begin,
+                    self._record_attempt,
+                    post,
                 )
             )
             return providers[0]
@@ -208,6 +216,8 @@ class JobRunner:
         job.waiting_for = "" if job.is_terminal else self._waiting_for(snapshot)
         if job.state in TERMINAL_STATES:
             job.ended_at = now
+            # what ends after this is nobody's place any more
+            self._resources.withdraw(job.id)
         entries = self.exceptions()
         if job.state == "FAILED" and job.failure is None and entries:
             job.failure = {name: entries[0][name] for name in ("message", "stacktrace", "timestamp")}

@@ -90,7 +90,7 @@ class ResourceManager:
         """The job is over."""
         with self._lock:
             self._jobs.pop(job_id, None)
-            self._pool.withdraw(job_id)
+        self.withdraw(job_id)
 
     def request(self, request: SlotRequest) -> None:
         """Ask for slots; `granted` follows, perhaps at once, perhaps much later."""
@@ -99,9 +99,10 @@ class ResourceManager:
         self._serve()
 
     def withdraw(self, job_id: str, attempt: Attempt | None = None) -> None:
-        """The job, or that attempt of it, waits no longer."""
+        """The job, or that attempt of it, waits no longer; others get what was kept for it."""
         with self._lock:
             self._pool.withdraw(job_id, attempt)
+        self._serve()
 
     def deploy(self, stage: Stage, deployment: dict[str, Any]) -> None:
         """Start a stage that was granted."""

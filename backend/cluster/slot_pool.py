@@ -1,7 +1,8 @@
 """SlotPool: which TaskManager's slots belong to which job, and who waits for some. The leader's bookkeeping.
 
 Pure; the caller locks. A slot is taken when a stage is planned on it and free again when that stage is over (or its
-TaskManager is). Requests are granted whole: the stages of an attempt run together or not at all.
+TaskManager is). Requests are granted whole: the stages of an attempt run together or not at all. For a job that has had
+slots as many are kept between its attempts, so that none that came later runs in its place.
 """
 
 from __future__ import annotations
@@ -41,9 +42,11 @@ class SlotRequest:
     job_id: str
     attempt: Attempt
     since_ms: int
-    """When the job was submitted: who waits longest is served first, also when it restarts."""
+    """When the job was submitted: who waits longest is served first."""
     regions: Sequence[Sequence[SlotId]]
     """The slots of each region of the job; none of one that is not restarted."""
+    has_run: bool = False
+    """Whether the job restarts: it is served before those that have not run, and has its place kept."""
 
     @property
     def count(self) -> int:
@@ -66,6 +69,8 @@ class SlotPool:
     def __init__(self) -> None:
         self._taskmanagers: dict[str, _TaskManager] = {}
         self._waiting: dict[tuple[str, Attempt], SlotRequest] = {}
+        #: jobs that have had slots → region → slots that are kept for it, whether they are there or not
+        self._kept: dict[str, dict[int, int]] = {}
 
     @property
     def total(self) -> int:
@@ -87,22 +92,34 @@ class SlotPool:
     def remove(self, taskmanager: str) -> list[Stage]:
         """A TaskManager is gone; its stages, which went with it."""
         entry = self._taskmanagers.pop(taskmanager, None)
-        return [] if entry is None else list(entry.stages.values())
+        stages = [] if entry is None else list(entry.stages.values())
+        for stage in stages:
+            self._keep(stage)
+        return stages
 
     def request(self, request: SlotRequest) -> None:
         """Wait for slots; regions that are restarted alone wait for each their own attempt."""
         self._waiting[request.job_id, request.attempt] = request
+        if request.has_run:
+            kept = self._kept.setdefault(request.job_id, {})
+            kept |= {region: len(slots) for region, slots in enumerate(request.regions) if slots}
 
     def withdraw(self, job_id: str, attempt: Attempt | None = None) -> None:
-        """The job, or that attempt of it, does not want slots any more; those that it has stay its own."""
+        """The job, or that attempt of it, does not want slots any more; those that it has stay its own.
+
+        What was kept for it is free then: for others that wait, the wait of an attempt has lasted long enough.
+        """
         for key in [key for key in self._waiting if key[0] == job_id and attempt in (None, key[1])]:
-            del self._waiting[key]
+            self._unkeep(self._waiting.pop(key))
+        if attempt is None:
+            self._kept.pop(job_id, None)
 
     def release(self, key: StageKey) -> Stage | None:
         """A stage is over; None if it was known to be."""
         for entry in self._taskmanagers.values():
             stage = entry.stages.pop(key, None)
             if stage is not None:
+                self._keep(stage)
                 return stage
         return None
 
@@ -117,15 +134,18 @@ class SlotPool:
         ]
 
     def grant(self) -> list[tuple[SlotRequest, list[Stage]]]:
-        """Serve who can be served, oldest first.
+        """Serve who can be served: jobs that restart, then the others, oldest first.
 
         A younger request that fits goes ahead of an older one that does not: streaming jobs hardly ever end, and slots
-        that stay empty until one does help nobody.
+        that stay empty until one does help nobody. It gets none that is kept for another job.
         """
         granted = []
-        for request in sorted(self._waiting.values(), key=lambda r: (r.since_ms, r.job_id, r.attempt)):
-            if 0 < request.count <= self.free:
+        in_order = sorted(self._waiting.values(), key=lambda r: (not r.has_run, r.since_ms, r.job_id, r.attempt))
+        for request in in_order:
+            if 0 < request.count <= self.free - self._kept_from(request.job_id):
                 del self._waiting[request.job_id, request.attempt]
+                self._kept.setdefault(request.job_id, {})
+                self._unkeep(request)
                 granted.append((request, self._place(request)))
         return granted
 
@@ -137,7 +157,25 @@ class SlotPool:
         if not self._taskmanagers:
             return f"needs {_slots(count)}, no TaskManager is registered"
         where = "" if count <= self.total else f" (the cluster has {self.total} in all)"
-        return f"needs {_slots(count)}, {self.free} {'is' if self.free == 1 else 'are'} free{where}"
+        kept = min(self.free, self._kept_from(job_id))
+        for_whom = f", {kept} of them kept for jobs that restart" if kept else ""
+        return f"needs {_slots(count)}, {self.free} {'is' if self.free == 1 else 'are'} free{for_whom}{where}"
+
+    def _keep(self, stage: Stage) -> None:
+        """The slots of a stage that is over are its job's until it asks for them again."""
+        kept = self._kept.get(stage.key.job_id)
+        if kept is not None:
+            kept[stage.region] = kept.get(stage.region, 0) + len(stage.slots)
+
+    def _unkeep(self, request: SlotRequest) -> None:
+        kept = self._kept.get(request.job_id, {})
+        for region, slots in enumerate(request.regions):
+            if slots:
+                kept.pop(region, None)
+
+    def _kept_from(self, job_id: str) -> int:
+        """How many slots are kept for other jobs."""
+        return sum(sum(kept.values()) for of, kept in self._kept.items() if of != job_id)
 
     def _place(self, request: SlotRequest) -> list[Stage]:
         """Large regions first, each into the TaskManager that it fills best; one that fits nowhere is cut up."""

@@ -35,6 +35,7 @@ class ClusterSlotProvider:
         host: interface and address of this process that slots can reach.
         job_id: the job.
         since_ms: when it was submitted; who waits longest is served first.
+        has_run: whether the job ran under an earlier leader, and restarts.
         configuration: the job's.
         on_reserved: called, by any thread, when what `reserve` asked for is there.
         record_attempt: makes the number of an attempt after the first one durable before anything of it runs, for a
@@ -48,6 +49,7 @@ class ClusterSlotProvider:
         host: str,
         job_id: str,
         since_ms: int,
+        has_run: bool,
         configuration: Configuration,
         on_reserved: Callable[[], None],
         record_attempt: Callable[[Attempt], bool],
@@ -57,6 +59,7 @@ class ClusterSlotProvider:
         self._host = host
         self._job_id = job_id
         self._since_ms = since_ms
+        self._has_run = has_run
         self._on_reserved = on_reserved
         self._record_attempt = record_attempt
         self._post = post
@@ -200,7 +203,7 @@ class ClusterSlotProvider:
     def _request(self, attempt: Attempt, regions: Sequence[Region]) -> SlotRequest:
         slots = {region.index: tuple(region.slots) for region in regions}
         by_index = tuple(slots.get(index, ()) for index in range(max(slots, default=-1) + 1))
-        return SlotRequest(self._job_id, attempt, self._since_ms, by_index)
+        return SlotRequest(self._job_id, attempt, self._since_ms, by_index, self._has_run or self._begun)
 
     def _deploy(self, stages: Sequence[Stage]) -> None:
         with self._lock:

@@ -154,6 +154,27 @@ def test_a_taskmanager_that_ends_takes_the_attempt_with_it(lead: Any, home: Path
     wait_until(lambda: log.exists() and "the JVM ended with -9" in log.read_text(), 5, "the cause in the job's log")
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_job_that_restarts_keeps_its_slots_before_one_that_was_submitted_later(lead: Any, sent: list[Any]) -> None:
+    manager, first = lead(), submit(2, **RESTARTING)
+    heartbeat(2)
+    turn(manager, first)
+    later = submit(2)
+    turn(manager, later)
+    bus.post_event({"type": "stage_ended", "job": first.id, "attempt": 0, "stage": 0, "error": "a worker died"})
+    wait_until(lambda: turn(manager, first).restarts == 1 and len(deployed(sent)) == 2, 10, "the next attempt")
+    assert deployed(sent) == [(first.id, 0), (first.id, 1)]
+    document = services.job_document(first.id)
+    assert (document["state"], document["restarts"], document["failures"]) == ("RESTARTING", 1, 1)
+    assert "a worker died" in document["failure"]["message"]
+    assert Job.objects.get(id=later.id).waiting_for == "needs 2 slots, 0 are free"
+
+
+def deployed(sent: list[Any]) -> list[tuple[str, int]]:
+    """Job and attempt of each deployment."""
+    return [(arguments["job_id"], arguments["attempt"]) for _, task, arguments in sent if task == DEPLOY_TASK]
+
+
 def test_a_new_leader_fails_a_job_without_restart_strategy(lead: Any) -> None:
     first, job = lead(), submit(2)
     turn(first, job)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,9 +79,74 @@ def test_slots_are_free_again_when_their_stage_is_over() -> None:
     [(_, [stage])] = slots.grant()
     slots.request(request("b", 2))
     assert slots.grant() == []
+    slots.withdraw("a")
     assert slots.release(stage.key) == stage
     assert slots.release(stage.key) is None
     assert [r.job_id for r, _ in slots.grant()] == ["b"]
+
+
+def again(job: str, attempt: int, *regions: int, since: int = 0) -> SlotRequest:
+    """What a job asks for that restarts."""
+    return replace(request(job, *regions, since=since, attempt=attempt), has_run=True)
+
+
+def test_a_job_keeps_its_place_between_its_attempts() -> None:
+    slots = pool(t=2)
+    slots.request(request("a", 2, since=1))
+    [(_, [stage])] = slots.grant()
+    slots.request(request("b", 1, since=2))
+    slots.release(stage.key)
+    assert slots.grant() == [], "the job waits for its restart strategy's delay"
+    assert slots.shortage("b") == "needs 1 slot, 2 are free, 2 of them kept for jobs that restart"
+    slots.request(again("a", 1, 2, since=1))
+    assert [r.job_id for r, _ in slots.grant()] == ["a"]
+
+
+def test_a_job_keeps_its_place_when_its_taskmanager_is_replaced() -> None:
+    slots = pool(t=2)
+    slots.request(request("a", 2, since=1))
+    slots.grant()
+    slots.request(request("b", 2, since=2))
+    slots.remove("t")
+    slots.add("u", 2)
+    assert slots.grant() == []
+    slots.request(again("a", 1, 2, since=1))
+    assert [r.job_id for r, _ in slots.grant()] == ["a"]
+
+
+def test_a_job_that_needs_less_than_before_leaves_the_rest_to_others() -> None:
+    slots = pool(t=4)
+    slots.request(request("a", 4))
+    [(_, [stage])] = slots.grant()
+    slots.request(request("b", 2, since=2))
+    slots.release(stage.key)
+    slots.request(again("a", 1, 2))
+    assert [r.job_id for r, _ in slots.grant()] == ["a", "b"]
+
+
+def test_a_place_is_not_kept_longer_than_its_attempt_waits() -> None:
+    slots = pool(t=2, u=2)
+    slots.request(request("a", 4))
+    slots.grant()
+    slots.remove("u")
+    for stage in slots.stages("a"):
+        slots.release(stage.key)
+    slots.request(request("b", 2, since=2))
+    slots.request(again("a", 1, 4))
+    assert slots.grant() == []
+    slots.withdraw("a", Attempt(1))
+    assert [r.job_id for r, _ in slots.grant()] == ["b"]
+
+
+def test_jobs_that_restart_under_a_new_leader_are_served_before_older_ones_that_have_not_run() -> None:
+    slots = pool()
+    slots.request(request("waiting", 2, since=1))
+    slots.request(again("ran", 4, 2, since=2))
+    slots.add("t", 1)
+    slots.request(request("small", 1, since=3))
+    assert slots.grant() == []
+    slots.add("u", 1)
+    assert [r.job_id for r, _ in slots.grant()] == ["ran"]
 
 
 def test_regions_that_are_restarted_alone_wait_each_for_itself() -> None:

@@ -33,7 +33,15 @@ class Rig:
         self.database.set()
         self.resources = ResourceManager(1, ManualClock(0), self._send)
         self.provider = ClusterSlotProvider(
-            self.resources, "127.0.0.1", "job", 0, Configuration(), lambda: None, self._record, self.events.append
+            self.resources,
+            "127.0.0.1",
+            "job",
+            0,
+            False,
+            Configuration(),
+            lambda: None,
+            self._record,
+            self.events.append,
         )
         report = {"id": "tm", "worker_name": "worker", "slots": 2}
         self.resources.heartbeat(report, [], 0)
