@@ -302,6 +302,7 @@ class JobManager:
             "failure": newest_failure(known),
             "failures": document.get("failures", 0) + len(failures),
             "next_attempt_at": -1,
+            "stalls": [],
             "exceptions": known,
             "version": max(now, document.get("version", 0) + 1),
         }

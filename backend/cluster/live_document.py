@@ -22,7 +22,7 @@ from runtime.common.configuration import Configuration
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.ids import SlotId, TaskId
 from runtime.graph.job_graph import JobGraph, JobVertex
-from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, TaskSnapshot
+from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, Stall, TaskSnapshot
 from runtime.task.messages import FailureInfo, TaskState
 
 Document = dict[str, Any]
@@ -119,6 +119,7 @@ class LiveDocument:
             "failure": newest_failure(known),
             "failures": self._earlier_failures + (0 if snapshot is None else snapshot.failures),
             "next_attempt_at": _epoch(None if snapshot is None else snapshot.next_attempt_ms, offset_ms),
+            "stalls": [] if snapshot is None else [stall_document(stall, offset_ms) for stall in snapshot.stalls],
             "exceptions": known,
             "checkpoints": (
                 checkpoints_document(CheckpointsSnapshot(settings_of(self._graph)))
@@ -271,6 +272,18 @@ def exception_document(entry: ExceptionEntry, timestamp: int, places: Mapping[Sl
             {"name": error_name(other), "message": _by_file_name(other.message), "task_name": other.task_name}
             for other in entry.suppressed
         ],
+    }
+
+
+def stall_document(stall: Stall, offset_ms: float) -> Document:
+    """A call of user code that does not return, as the page and REST show it."""
+    return {
+        "vertex": "" if stall.task is None else stall.task.vertex_id,
+        "subtask": -1 if stall.task is None else stall.task.subtask_index,
+        "task_name": stall.task_name,
+        "slot": stall.slot,
+        "since": _epoch(stall.since_ms, offset_ms),
+        "stack": _by_file_name(stall.stack),
     }
 
 

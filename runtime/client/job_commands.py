@@ -21,6 +21,7 @@ from runtime.client.jobs import (
     restarts_text,
     slots_of,
     stale_text,
+    stall_lines,
     time_text,
 )
 from runtime.client.rest import RestClient
@@ -142,6 +143,8 @@ def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
         terminal.line(f"failed: {failure_text(document)}")
     elif document.get("failure"):
         terminal.line(f"{time_text(document['failure']['timestamp'])}  {cause_text(document)}")
+    for line in stall_lines(document):
+        terminal.line(line)
     for line in _vertex_table(document["vertices"], terminal.columns):
         terminal.line(line)
     limit = find_bottleneck(document["vertices"])

@@ -142,6 +142,16 @@ def cause_text(document: dict[str, Any]) -> str:
     return f"attempt {failure['attempt']} failed: {task}{message}; {after}"
 
 
+def stall_lines(document: dict[str, Any]) -> list[str]:
+    """Calls of user code that do not return, each with where it stands."""
+    lines = []
+    for stall in document.get("stalls", ()):
+        name = stall["task_name"] or f"slot {stall['slot']}"
+        lines.append(f"{name}: user code has not returned for {max(0, document['now'] - stall['since']) // 1000} s")
+        lines.extend(f"    {line.strip()}" for line in stall["stack"].splitlines())
+    return lines
+
+
 class FailureNews:
     """Tells the newest failure of a job once."""
 

@@ -229,10 +229,11 @@ get to tidy up; far above, a hung task keeps a failed job from restarting, while
 Flink: 3 minutes, and the whole TaskManager goes down."""
 
 TASK_STALL_TIMEOUT: ConfigOption[Duration] = (
-    ConfigOptions.key("task.stall.timeout").duration_type().at_least(Duration(0)).default_value(Duration.of_seconds(8))
+    ConfigOptions.key("task.stall.timeout").duration_type().at_least(Duration(0)).default_value(Duration(0))
 )
-"""How long one call of user code may keep a slot of a running job from everything else; then the slot's process hangs,
-and the job restarts. 0 = for ever. Opening functions and restoring state do not count. Tidemark's own."""
+"""How long one call of user code may keep a slot of a running job from everything else; then its process is taken to
+hang, and the job restarts. 0 = for ever, as in Flink. A call that lasts is shown in any case, with its stack. Opening
+functions and restoring state do not count. Tidemark's own."""
 
 FAILOVER_STRATEGY: ConfigOption[str] = (
     ConfigOptions.key("jobmanager.execution.failover-strategy").choice_type("region", "full").default_value("region")

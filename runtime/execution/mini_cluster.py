@@ -26,7 +26,7 @@ from runtime.jobmaster.events import JobMasterEvent, SlotLost, SlotMessageReceiv
 from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.storage_worker import CheckpointHome
 from runtime.network.local import LocalNetwork
-from runtime.task.messages import Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage
+from runtime.task.messages import Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage, StalledCall
 from runtime.task.slot import MAX_WAIT_MS, Slot
 from runtime.task.uploads import InlineUploads
 
@@ -60,6 +60,9 @@ class _LocalControlLink:
 
     def set_listener(self, on_message: Callable[[], None]) -> None:
         """Nothing to do: the cluster's loop steps every slot."""
+
+    def set_stall_probe(self, probe: Callable[[], StalledCall | None]) -> None:
+        """Nothing to look into: one thread runs all, and stands still with the loop."""
 
     def close(self) -> None:
         """Nothing to release."""

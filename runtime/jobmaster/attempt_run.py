@@ -23,9 +23,11 @@ from runtime.jobmaster.actions import (
 from runtime.jobmaster.execution_graph import ExecutionGraph, ExecutionTask, Region
 from runtime.jobmaster.phases import DEPLOYED
 from runtime.jobmaster.slot_registry import SlotEntry, SlotRegistry
-from runtime.jobmaster.status import SlotSnapshot, TaskSnapshot
-from runtime.task.messages import CancelTasks, Deploy, JobMasterMessage, ReleaseSlot, Start, TaskState
+from runtime.jobmaster.status import SlotSnapshot, Stall, TaskSnapshot
+from runtime.task.messages import CancelTasks, Deploy, Heartbeat, JobMasterMessage, ReleaseSlot, Start, TaskState
 
+#: two stalls of one slot that begin so close to each other are one: a call is shown after more seconds than that
+SAME_CALL_MS = 2_000.0
 #: states of tasks that no slot knows of yet
 _NOT_DEPLOYED = (TaskState.CREATED, TaskState.SCHEDULED)
 
@@ -60,6 +62,7 @@ class AttemptRun:
         #: regions whose stages are over
         self._released: set[int] = set()
         self._killed: set[SlotId] = set()
+        self._stalls: dict[SlotId, Stall] = {}
 
     def at(self, now_ms: float) -> None:
         """Set the time, before each event of the machine."""
@@ -97,6 +100,27 @@ class AttemptRun:
             TaskSnapshot(t.task, t.name, t.slot, t.state, t.metrics, self.attempt_of(t.slot), t.started_ms, t.ended_ms)
             for t in self.tasks.values()
         )
+
+    def heartbeat(self, message: Heartbeat, now_ms: float) -> None:
+        """A slot lives: note what it tells of its tasks."""
+        slot, call = message.slot, message.stalled_in
+        self.slots.heartbeat(slot, now_ms)
+        for task in self.execution.tasks_in(slot):
+            if task.task in message.metrics and not task.state.is_terminal:
+                task.metrics = message.metrics[task.task]
+        before = self._stalls.pop(slot, None)
+        if call is None:
+            return
+        since_ms = now_ms - message.stalled_ms
+        if before is not None and abs(since_ms - before.since_ms) < SAME_CALL_MS:
+            # the same call: messages do not all take the same time
+            since_ms = before.since_ms
+        name = next((t.name for t in self.execution.tasks_in(slot) if t.task == call.task), "")
+        self._stalls[slot] = Stall(slot, message.attempt, call.task, name, since_ms, call.stack)
+
+    def stalls(self) -> tuple[Stall, ...]:
+        """Calls that have not returned, of slots that live."""
+        return tuple(self._stalls[slot] for slot in self.slots.live() if slot in self._stalls)
 
     def slot_snapshots(self) -> tuple[SlotSnapshot, ...]:
         return tuple(SlotSnapshot(e.slot, e.status, e.pid, e.host) for e in self.slots.entries())

@@ -286,6 +286,7 @@ class JobMasterMachine:
             waiting_for=waiting_for(standing),
             failures=self._exceptions.count,
             next_attempt_ms=self._next_attempt_ms,
+            stalls=self._run.stalls() if self.phase is not Phase.IDLE else (),
             leaves_checkpoints=self._is_broken or self._checkpoints.are_left_alone,
         )
 
@@ -444,11 +445,8 @@ class JobMasterMachine:
             return
         match message:
             case Heartbeat():
-                self._slots.heartbeat(message.slot, self._now_ms)
                 self._stalled_ms[message.slot] = message.stalled_ms
-                for task in self._run.execution.tasks_in(message.slot):
-                    if task.task in message.metrics and not task.state.is_terminal:
-                        task.metrics = message.metrics[task.task]
+                self._run.heartbeat(message, self._now_ms)
                 is_working = self._is_working and self._regions.is_up(message.slot)
                 if is_working and 0 < self.options.stall_timeout_ms <= message.stalled_ms:
                     # the process answers, but nothing in it will get anywhere, and no checkpoint completes

@@ -19,7 +19,7 @@ class JobMasterOptions:
     heartbeat_timeout_ms: float = 5_000
     cancellation_timeout_ms: float = 3_000
     """For tasks to stop; again for slots to leave."""
-    stall_timeout_ms: float = 8_000
+    stall_timeout_ms: float = 0
     """For one call of user code; 0 = none."""
     restarts_regions: bool = True
     """Whether a region that fails restarts alone, where it can."""

@@ -49,6 +49,20 @@ class SlotSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class Stall:
+    """A call of user code that has not returned for some seconds."""
+
+    slot: SlotId
+    attempt: Attempt
+    task: TaskId | None
+    """None: it is a timer's, or about a checkpoint, of whatever task of the slot."""
+    task_name: str
+    since_ms: float
+    stack: str
+    """The user's lines, as in a traceback, outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExceptionEntry:
     """One failure of the job."""
 
@@ -90,6 +104,8 @@ class JobStatusSnapshot:
     """All failures there were, `exceptions` has the newest of them."""
     next_attempt_ms: float | None = None
     """When the next attempt, of the job or of a region, is due; None: none waits for its time."""
+    stalls: Sequence[Stall] = ()
+    """By slot."""
     leaves_checkpoints: bool = False
     """Whether the job has ended without going on from what it had: that stays, whatever its retention."""
 

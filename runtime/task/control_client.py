@@ -1,12 +1,14 @@
 """FlightControlLink: a slot's control stream to its JobMaster, over Arrow Flight.
 
 Two daemon threads: one reads messages (and answers heartbeats at once with what the loop last published, so that a
-frozen process is told from a slow user function), one writes. The slot's lease is renewed by heartbeat requests: if two
-of them lie further apart than the lease, the slot has been replaced for all it knows, and the link is lost for good.
+frozen process is told from a slow user function, whose stack it looks at), one writes. The slot's lease is renewed by
+heartbeat requests: if two of them lie further apart than the lease, the slot has been replaced for all it knows, and
+the link is lost for good.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -17,8 +19,11 @@ import pyarrow.flight as flight
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
 from runtime.network.control_stream import Hello, Outbox, decode_messages
-from runtime.task.messages import Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage
+from runtime.task.messages import Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage, StalledCall
 from runtime.task.slot import ControlLostError
+from runtime.task.stalls import SHOWN_AFTER_MS
+
+logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 2.0
 
@@ -45,6 +50,9 @@ class FlightControlLink:
         self._listener: Callable[[], None] = lambda: None
         self._heartbeat = Heartbeat(hello.slot, hello.attempt, 0, {})
         self._published_ms = clock.monotonic_ms()
+        self._probe: Callable[[], StalledCall | None] = lambda: None
+        #: a stall is logged when it has lasted so long; then twice as long, and so on
+        self._warn_after_ms = SHOWN_AFTER_MS
         self._renewed_ms = clock.monotonic_ms()
         try:
             self._client = flight.connect(address)
@@ -72,6 +80,10 @@ class FlightControlLink:
     def publish(self, heartbeat: Heartbeat) -> None:
         self._heartbeat = heartbeat
         self._published_ms = self._clock.monotonic_ms()
+        self._warn_after_ms = SHOWN_AFTER_MS
+
+    def set_stall_probe(self, probe: Callable[[], StalledCall | None]) -> None:
+        self._probe = probe
 
     def set_listener(self, on_message: Callable[[], None]) -> None:
         self._listener = on_message
@@ -110,7 +122,12 @@ class FlightControlLink:
             return
         self._renewed_ms = now
         stalled = int(now - self._published_ms)
-        self._outbox.put(replace(self._heartbeat, sequence=request.sequence, stalled_ms=stalled))
+        call = self._probe() if stalled >= SHOWN_AFTER_MS else None
+        heartbeat = replace(self._heartbeat, sequence=request.sequence, stalled_ms=stalled, stalled_in=call)
+        self._outbox.put(heartbeat)
+        if call is not None and stalled >= self._warn_after_ms:
+            self._warn_after_ms = 2 * stalled
+            logger.warning("user code has not returned for %d s\n%s", stalled // 1000, call.stack)
 
     def _write(self) -> None:
         try:

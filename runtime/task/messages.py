@@ -200,6 +200,16 @@ class RegisterSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class StalledCall:
+    """A call of user code that does not return."""
+
+    task: TaskId | None
+    """None: a timer, or news of a checkpoint, of whatever task."""
+    stack: str
+    """The user's lines, as in a traceback, outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Heartbeat:
     """Answer to HeartbeatRequest. It proves that the process runs; `stalled_ms` tells of its loop."""
 
@@ -210,6 +220,8 @@ class Heartbeat:
     """Per task: metric name → value; see runtime.task.task."""
     stalled_ms: int = 0
     """How long the slot's loop has been inside one step: user code that does not return."""
+    stalled_in: StalledCall | None = None
+    """Which call that is, once it has lasted for some seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ from runtime.task.messages import (
     SlotLeaving,
     SlotMessage,
     SnapshotCoordinators,
+    StalledCall,
     Start,
     TaskDeployment,
     TaskState,
@@ -73,6 +74,7 @@ from runtime.task.messages import (
 )
 from runtime.task.operator_chain import OperatorChain
 from runtime.task.processing_time import TimerQueue
+from runtime.task.stalls import user_stack
 from runtime.task.task import Task
 from runtime.task.time_accounting import Activity
 from runtime.task.uploads import Uploads, UploadThreads
@@ -103,6 +105,9 @@ class ControlLink(Protocol):
 
     def set_listener(self, on_message: Callable[[], None]) -> None:
         """Call `on_message` (from any thread) when `poll` has something."""
+
+    def set_stall_probe(self, probe: Callable[[], StalledCall | None]) -> None:
+        """Call `probe` (from any thread) to learn what a loop does that does not turn."""
 
     def close(self) -> None:
         """Send what is queued (within 2 s), then end the stream; idempotent."""
@@ -163,8 +168,13 @@ class Slot:
         self._last_metrics_ms = float("-inf")
         self._wakeup = threading.Event()
         self._on_wake: Callable[[], None] | None = None
+        #: written by the loop's thread, read by the control link's when a stall is looked into
+        self._loop_thread = threading.get_ident()
+        self._current: TaskId | None = None
+        self._is_deploying = False
         network.set_listener(self._wakeup.set)
         control.set_listener(self._wakeup.set)
+        control.set_stall_probe(self.stalled_call)
         control.send(RegisterSlot(slot, attempt, os.getpid(), host, network.address))
 
     # --- the loop -----------------------------------------------------------------------------------------------------
@@ -183,6 +193,10 @@ class Slot:
     def on_wake(self, action: Callable[[], None]) -> None:
         """Call `action` (from any thread) when a task has got mail: for a loop that steps several slots."""
         self._on_wake = action
+
+    def stalled_call(self) -> StalledCall | None:
+        """What the loop does right now; None while tasks are made, which may take long. Any thread."""
+        return None if self._is_deploying else StalledCall(self._current, user_stack(self._loop_thread))
 
     def awaits_mail(self) -> bool:
         """Whether a thread is at work for one of the tasks and will post mail."""
@@ -208,6 +222,7 @@ class Slot:
 
     def step(self) -> bool:
         """One turn: messages, timers, one slice of every task. Returns whether anything was done."""
+        self._loop_thread = threading.get_ident()
         busy = self._take_messages()
         if self._released:
             return True
@@ -215,6 +230,7 @@ class Slot:
         busy = self._fire_timers() or busy
         congested = not self.client.is_available()
         for task in self._tasks:
+            self._current = task.task_id
             if task.checkpoints.is_active:
                 busy = self._advance_checkpoints(task) or busy
             if task.state is not TaskState.RUNNING:
@@ -223,6 +239,7 @@ class Slot:
                 task.time.switch(Activity.BACK_PRESSURED)
             else:
                 busy = self._step_task(task) or busy
+        self._current = None
         self._flush_due()
         self._check_network()
         self._publish_metrics()
@@ -316,7 +333,9 @@ class Slot:
     def _handle(self, message: JobMasterMessage) -> None:
         match message:
             case Deploy():
+                self._is_deploying = True
                 self._deploy(message)
+                self._is_deploying = False
             case Start():
                 self._start(message)
             case CancelTasks():

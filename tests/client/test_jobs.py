@@ -18,6 +18,7 @@ from runtime.client.jobs import (
     progress_text,
     resolve_job,
     slots_of,
+    stall_lines,
 )
 from tests.client.fake_cluster import document, overview
 
@@ -75,6 +76,21 @@ def test_a_failure_is_news_once() -> None:
     assert told == ["", "attempt 1 failed: map (1/2): bad record; 0 restarts", ""]
     assert news.text(again).startswith("attempt 2 failed")
     assert FailureNews().text(document("FAILED", failure=FAILURE)) == ""
+
+
+def test_a_call_that_does_not_return_is_told_with_its_lines() -> None:
+    stall = {
+        "task_name": "map (1/2)",
+        "slot": 0,
+        "since": 1_000,
+        "stack": '  File "job.py", line 3, in ask\n    get(url)',
+    }
+    assert stall_lines(document(stalls=[stall], now=10_500)) == [
+        "map (1/2): user code has not returned for 9 s",
+        '    File "job.py", line 3, in ask',
+        "    get(url)",
+    ]
+    assert stall_lines(document()) == []
 
 
 def test_numbers_read_well() -> None:

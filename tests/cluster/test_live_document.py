@@ -10,11 +10,11 @@ import pytest
 from backend.cluster.live_document import LiveDocument, error_name, task_metrics, vertex_metrics, vertex_state
 from backend.cluster.models import Job
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
-from runtime.core.ids import SlotId, TaskId, VertexId
+from runtime.core.ids import Attempt, SlotId, TaskId, VertexId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.events import Submitted
 from runtime.jobmaster.life_cycle import JobMasterMachine
-from runtime.jobmaster.status import JobStatusSnapshot, TaskSnapshot
+from runtime.jobmaster.status import JobStatusSnapshot, Stall, TaskSnapshot
 from runtime.task.messages import FailureInfo, TaskState
 from tests.cluster.graphs import graph
 
@@ -131,6 +131,17 @@ def test_tasks_and_vertices_have_the_times_that_the_machine_has_measured() -> No
         (NOW + 120, NOW + 150),
     ]
     assert (other["start_time"], other["end_time"]) == (-1, -1)
+
+
+def test_calls_that_do_not_return_are_told() -> None:
+    job_graph = graph(2)
+    task = TaskId(job_graph.vertices[0].vertex_id, 1)
+    stack = 'File "/home/artifacts/' + "0" * 64 + '/job.py", line 3, in ask'
+    stalls = (Stall(SlotId(1), Attempt(2), task, "map (2/2)", 250.0, stack),)
+    snapshot = machine_of(job_graph, stalls=stalls)
+    [stall] = LiveDocument(job(), job_graph).build(snapshot, {}, NOW, (), float(NOW))["stalls"]
+    assert (stall["vertex"], stall["subtask"], stall["task_name"]) == (task.vertex_id, 1, "map (2/2)")
+    assert (stall["since"], stall["slot"], stall["stack"]) == (NOW + 250, 1, 'File "job.py", line 3, in ask')
 
 
 def test_vertices_name_their_inputs_and_ends() -> None:

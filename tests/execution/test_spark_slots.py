@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 
 import runtime.execution.continuous as continuous
 from runtime.common import Configuration, WatermarkStrategy
-from runtime.connectors import DataGeneratorSource
+from runtime.connectors import BlackHoleSink, DataGeneratorSource
 from runtime.connectors.files.file_sink import FileSink
 from runtime.datastream import JobClient, StreamExecutionEnvironment
 from runtime.execution.errors import JobExecutionError
@@ -162,3 +163,45 @@ def test_nothing_of_a_slot_that_thaws_is_accepted(
     found = sorted(int(line) for path in tmp_path.rglob("part-*") for line in path.read_text().splitlines())
     assert found == list(range(rows))
     assert not list(tmp_path.rglob(".part-*"))
+
+
+def test_a_call_that_does_not_return_is_shown_and_ends_when_it_does(tmp_path: Path) -> None:
+    answered = tmp_path / "answered"
+
+    def asks_a_slow_service(value: int) -> int:
+        while not answered.exists():
+            time.sleep(0.05)
+        return value
+
+    client = asking(asks_a_slow_service)
+    wait_until(lambda: len(client.get_status().stalls) > 0, 30, "the stall is told")
+    [stall] = client.get_status().stalls
+    assert "in asks_a_slow_service" in stall.stack.splitlines()[0]
+    assert "asks" in stall.task_name
+    answered.touch()
+    assert client.get_job_execution_result().result(30)
+    status = client.get_status()
+    assert (status.state, status.restarts, status.stalls) == (JobState.FINISHED, 0, ())
+
+
+def test_a_job_whose_user_code_never_returns_can_be_cancelled() -> None:
+    def spins(value: int) -> int:
+        while True:
+            value += 1
+
+    client = asking(spins)
+    wait_until(lambda: len(client.get_status().stalls) > 0, 30, "the stall is told")
+    pids = pids_of(client)
+    client.cancel().result(30)
+    wait_until(lambda: state_of(client) is JobState.CANCELED, 30, "the end")
+    wait_until(lambda: not alive(pids), 10, "the process was killed")
+
+
+def asking(function: Callable[[int], int]) -> JobClient:
+    """A job that runs, with one task that calls a function."""
+    settings = {"execution.target": "spark", "parallelism.default": "1"}
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
+    env.from_collection([0]).map(function).name("asks").sink_to(BlackHoleSink())
+    client = env.execute_async("asks")
+    record_run("spark local")
+    return client

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from runtime.checkpoint.messages import RecordEnd
@@ -35,6 +37,7 @@ from runtime.task.messages import (
     SlotCommitted,
     SlotFailed,
     SlotLeaving,
+    StalledCall,
     Start,
     TaskState,
     TaskStateChanged,
@@ -263,7 +266,25 @@ def test_a_lost_slot_is_killed_when_the_attempt_ends(running: Simulation) -> Non
     assert running.sent(CancelTasks) == running.sent(ReleaseSlot) == [0]
 
 
-def test_a_slot_whose_user_code_hangs_is_lost_and_killed(running: Simulation) -> None:
+def test_a_call_that_does_not_return_is_shown_and_restarts_nothing(running: Simulation) -> None:
+    task = running.current(0).tasks[0]
+    call = StalledCall(task, 'File "job.py", line 3, in ask\n    requests.get(url)')
+    running.advance(60_000)
+    running.say(Heartbeat(SlotId(0), Attempt(0), 3, {}, stalled_ms=9_000, stalled_in=call))
+    [stall] = running.machine.status().stalls
+    assert (stall.slot, stall.task, stall.stack) == (0, task, call.stack)
+    assert (stall.since_ms, stall.task_name) == (51_000, "Source: flights (1/2)")
+    running.say(Heartbeat(SlotId(0), Attempt(0), 4, {}, stalled_ms=9_010, stalled_in=call))
+    assert running.machine.status().stalls == (stall,), "the same call"
+    assert running.machine.state is S.RUNNING
+    running.say(Heartbeat(SlotId(0), Attempt(0), 5, {}))
+    assert running.machine.status().stalls == ()
+
+
+def test_a_slot_whose_user_code_hangs_is_lost_and_killed_where_that_is_asked_for() -> None:
+    running = Simulation(strategy=FixedDelay(1, 1_000))
+    running.machine.options = replace(running.machine.options, stall_timeout_ms=8_000)
+    running.run_to_running()
     running.say(Heartbeat(SlotId(0), Attempt(0), 3, {}, stalled_ms=7_999))
     assert running.machine.state is S.RUNNING
     running.say(Heartbeat(SlotId(0), Attempt(0), 4, {}, stalled_ms=8_200))

@@ -24,6 +24,7 @@ from runtime.task.messages import (
     SlotLeaving,
     SlotMessage,
     SnapshotCoordinators,
+    StalledCall,
     TriggerCheckpoint,
 )
 from runtime.task.slot import ControlLostError
@@ -93,6 +94,9 @@ class SimulatedLink:
 
     def set_listener(self, on_message: Callable[[], None]) -> None:
         """The scheduler is told instead."""
+
+    def set_stall_probe(self, probe: Callable[[], StalledCall | None]) -> None:
+        """Nothing to look into: one thread runs all, and stands still with the loop."""
 
     def close(self) -> None:
         """What was sent arrives by itself."""

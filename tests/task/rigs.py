@@ -21,6 +21,7 @@ from runtime.task.messages import (
     JobMasterMessage,
     OperatorEvent,
     SlotMessage,
+    StalledCall,
     Start,
     TaskState,
     TaskStateChanged,
@@ -57,6 +58,9 @@ class FakeControlLink:
         self.heartbeat = heartbeat
 
     def set_listener(self, on_message: Callable[[], None]) -> None:
+        pass
+
+    def set_stall_probe(self, probe: Callable[[], StalledCall | None]) -> None:
         pass
 
     def close(self) -> None:

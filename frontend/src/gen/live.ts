@@ -107,6 +107,16 @@ export interface JobException {
   suppressed: { name: string; message: string; task_name: string }[];
 }
 
+/** A call of user code that does not return; `vertex` is "" and `subtask` -1 where the task is not known. */
+export interface Stall {
+  vertex: string;
+  subtask: number;
+  task_name: string;
+  slot: number;
+  since: number;
+  stack: string;
+}
+
 /** Why a job failed last, in short; `JobException` has the rest. */
 export type JobFailure = Pick<JobException, 'timestamp' | 'name' | 'message' | 'task_name' | 'attempt'>;
 
@@ -131,6 +141,8 @@ export interface JobDocument {
   failures?: number;
   /** When the next attempt is due; -1: none waits for its time. */
   next_attempt_at?: number;
+  /** Calls of user code that have not returned for some seconds. */
+  stalls?: Stall[];
   exceptions: JobException[];
   /** Of documents read over REST; those of the socket come with theirs beside them. */
   freshness?: Freshness;
