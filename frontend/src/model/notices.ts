@@ -20,7 +20,7 @@ export interface Notice {
 
 type Source = (job: JobDocument, now: number) => Notice | null;
 
-const SOURCES: readonly Source[] = [causeOfFailure, waitingFor];
+const SOURCES: readonly Source[] = [causeOfFailure, waitingFor, hangingCall];
 
 /** `now` is the server's, epoch ms. */
 export function jobNotices(job: JobDocument, now: number): Notice[] {
@@ -64,6 +64,25 @@ function nextAttempt({ next_attempt_at: at }: JobDocument, now: number): string 
 /** How many failures there were; the list of exceptions holds the newest of them only. */
 export function failureCount({ failures, exceptions }: JobDocument): number {
   return Math.max(failures ?? 0, exceptions.length);
+}
+
+/** The call of user code that has not returned for longest, and where it stands. */
+function hangingCall(job: JobDocument, now: number): Notice | null {
+  const [longest] = [...(job.stalls ?? [])].sort((a, b) => a.since - b.since);
+  if (longest === undefined) return null;
+  const where = longest.task_name === '' ? `slot ${longest.slot}` : longest.task_name;
+  const stack = longest.stack
+    .split('\n')
+    .map((line) => line.trim())
+    .join(' ');
+  const lasts = `${where}, for ${formatDuration(Math.max(0, now - longest.since))}`;
+  return {
+    id: 'hanging',
+    tone: 'trouble',
+    title: 'User code does not return',
+    text: stack === '' ? lasts : `${lasts}: ${stack}`,
+    tab: 'logs',
+  };
 }
 
 function waitingFor(job: JobDocument): Notice | null {
