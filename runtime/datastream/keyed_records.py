@@ -12,6 +12,8 @@ from runtime.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from runtime.common.types import Row
 from runtime.operators.functions import key_function
 
+__all__ = ["WithKey", "type_with_key"]
+
 
 @dataclass(frozen=True)
 class WithKey:

@@ -15,6 +15,14 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+ENVIRONMENT = {
+    **os.environ,
+    # Flink starts its workers as `python`
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    "PYTHONPATH": str(HERE / "pyflink_support"),
+    # a third of a JVM's work at its start is for compilers and collectors
+    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 
 
 def main() -> None:
@@ -23,10 +31,9 @@ def main() -> None:
     for program in programs:
         if wanted and program.stem not in wanted:
             continue
-        # Flink starts its workers as `python`
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        command = [sys.executable, str(program)]
-        run = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path})
+        run = subprocess.run(
+            [sys.executable, str(program)], capture_output=True, text=True, check=False, env=ENVIRONMENT
+        )
         if run.returncode:
             print(f"{program.name} failed on Flink:\n{run.stderr[-3000:]}")
             continue

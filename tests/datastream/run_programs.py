@@ -38,5 +38,6 @@ def run(program: Path) -> tuple[str, str, str | None]:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent / "pyflink_support"))
     # the list goes to the real stdout; what a program leaves in a thread must not mix with it
     print(json.dumps([run(Path(name)) for name in sys.argv[1:]]))

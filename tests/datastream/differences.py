@@ -1,0 +1,313 @@
+"""Where a PyFlink program prints something else here than on Flink, line by line, and why.
+
+The goldens hold what Flink printed. `expected_lines` puts in their place what is listed here; a line that Flink did not
+print is an error, so that the list can hold nothing that is no longer true. docs/pyflink-differences.md tells users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+MISFIT = "PyFlink names whatever its coder tripped over; here a value that does not fit its type is always a TypeError"
+LOSES = "PyFlink drops a part of the value; here the value is refused"
+TAKEN = "PyFlink refuses a value that has all that the type needs; here it is converted"
+NULLS = "PyFlink has no nulls here; here every type is nullable"
+BROKEN = "PyFlink cannot do it: its Java side fails or gives back something else"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Lines of one program that differ for one reason.
+
+    Args:
+        reason: why it is so on purpose.
+        lines: what Flink printed → what is printed here.
+    """
+
+    reason: str
+    lines: Mapping[str, str]
+
+
+def expected_lines(recorded: Sequence[str], differences: Sequence[Difference]) -> list[str]:
+    """What a program is to print here.
+
+    Raises:
+        ValueError: Flink did not print a line that is said to differ, or it does not differ.
+    """
+    lines = list(recorded)
+    for difference in differences:
+        for old, new in difference.lines.items():
+            if old not in lines:
+                raise ValueError(f"Flink did not print {old!r}")
+            if old == new:
+                raise ValueError(f"no difference: {old!r}")
+            lines[lines.index(old)] = new
+    return lines
+
+
+DIFFERENCES: dict[str, list[Difference]] = {
+    "big_integers": [
+        Difference(
+            "PyFlink writes 64 bits, which its Java side cannot take for a BigInteger: the job fails or loses it",
+            {
+                "BigInteger of [1]: []": "BigInteger of [1]: [1]",
+                "BigInteger of [4611686018427387904]: failed": "BigInteger of [4611686018427387904]: [4611686018427387904]",  # noqa: E501
+                "BigInteger of [9223372036854775808]: raised OverflowError": "BigInteger of [9223372036854775808]: [9223372036854775808]",  # noqa: E501
+                "BigInteger of [1.5]: []": "BigInteger of [1.5]: raised TypeError",
+            },
+        ),
+    ],
+    "characters": [
+        Difference(
+            "PyFlink gives back the character 0 for every CHAR, and takes texts of any length",
+            {
+                "Char of ['x', 'é', '日']: ['\\x00', '\\x00', '\\x00']": "Char of ['x', 'é', '日']: ['x', 'é', '日']",
+                "Char of ['ab']: ['\\x00']": "Char of ['ab']: raised TypeError",
+            },
+        ),
+        Difference(
+            MISFIT,
+            {
+                "Char of [65]: raised AttributeError": "Char of [65]: raised TypeError",
+                "String of [1]: raised AttributeError": "String of [1]: raised TypeError",
+                "String of [b'x']: raised AttributeError": "String of [b'x']: raised TypeError",
+            },
+        ),
+    ],
+    "collection_conversions": [
+        Difference(
+            "from_collection of PyFlink wraps integers around",
+            {
+                "Short of [1, 43878]: [1, -21658]": "Short of [1, 43878]: raised OverflowError",
+                "Integer of [2147483648]: [-2147483648]": "Integer of [2147483648]: raised OverflowError",
+            },
+        ),
+    ],
+    "dates_and_times": [
+        Difference(
+            "PyFlink goes by way of a Java Date, which changes the calendar in 1582",
+            {
+                "DateTypeInfo of [datetime.date(1, 1, 1)]: [datetime.date(1, 1, 3)]": "DateTypeInfo of [datetime.date(1, 1, 1)]: [datetime.date(1, 1, 1)]",  # noqa: E501
+            },
+        ),
+        Difference(
+            MISFIT,
+            {
+                "DateTypeInfo of ['2020-01-01']: raised AttributeError": "DateTypeInfo of ['2020-01-01']: raised TypeError",  # noqa: E501
+            },
+        ),
+        Difference(
+            "PyFlink collects times in seconds, and cannot collect timestamps",
+            {
+                "TimeTypeInfo of [datetime.time(1, 2, 3, 456789)]: [datetime.time(1, 2, 3)]": "TimeTypeInfo of [datetime.time(1, 2, 3, 456789)]: [datetime.time(1, 2, 3, 456000)]",  # noqa: E501
+                "TimestampTypeInfo of [datetime.datetime(2020, 1, 2, 3, 4, 5, 678000)]: raised AttributeError": "TimestampTypeInfo of [datetime.datetime(2020, 1, 2, 3, 4, 5, 678000)]: [datetime.datetime(2020, 1, 2, 3, 4, 5, 678000)]",  # noqa: E501
+            },
+        ),
+    ],
+    "decimals": [
+        Difference(
+            "the same number, written otherwise",
+            {
+                "BigDecimal of [Decimal('0.1234567890123456789012345'), Decimal('-1E+3'), Decimal('1.50')]: [Decimal('0.1234567890123456789012345'), Decimal('-1000'), Decimal('1.50')]": "BigDecimal of [Decimal('0.1234567890123456789012345'), Decimal('-1E+3'), Decimal('1.50')]: [Decimal('0.1234567890123456789012345'), Decimal('-1E+3'), Decimal('1.50')]",  # noqa: E501
+                "TupleTypeInfo(String, BigDecimal) of [('a', Decimal('1E-25'))]: [('a', Decimal('1.00E-25'))]": "TupleTypeInfo(String, BigDecimal) of [('a', Decimal('1E-25'))]: [('a', Decimal('1E-25'))]",  # noqa: E501
+                "ListTypeInfo<BigDecimal> of [[Decimal('1E-22')]]: [[Decimal('1.00E-22')]]": "ListTypeInfo<BigDecimal> of [[Decimal('1E-22')]]: [[Decimal('1E-22')]]",  # noqa: E501
+            },
+        ),
+        Difference(
+            LOSES,
+            {
+                "BigDecimal of ['1.5']: [Decimal('1.5')]": "BigDecimal of ['1.5']: raised TypeError",
+            },
+        ),
+        Difference(
+            MISFIT,
+            {
+                "BigDecimal of [Decimal('NaN')]: failed": "BigDecimal of [Decimal('NaN')]: raised TypeError",
+            },
+        ),
+    ],
+    "float_values": [
+        Difference(
+            "PyFlink reads a FLOAT back from text, and knows neither nan nor inf nor None there",
+            {
+                "Float of [nan]: raised ValueError": "Float of [nan]: [nan]",
+                "Float of [1e+39]: raised ValueError": "Float of [1e+39]: [inf]",
+                "RowTypeInfo(Float, ListTypeInfo<Float>, BasicArrayTypeInfo<Float>) of [<Row(1.1, [1.1, 0.1], [3e+38, None])>]: raised ValueError": "RowTypeInfo(Float, ListTypeInfo<Float>, BasicArrayTypeInfo<Float>) of [<Row(1.1, [1.1, 0.1], [3e+38, None])>]: [Row(f0=1.1, f1=[1.1, 0.1], f2=[3e+38, None])]",  # noqa: E501
+            },
+        ),
+    ],
+    "floats_from_others": [
+        Difference(
+            LOSES,
+            {
+                "Boolean of [2]: [True]": "Boolean of [2]: raised TypeError",
+                "Boolean of [1.5]: [True]": "Boolean of [1.5]: raised TypeError",
+            },
+        ),
+    ],
+    "instants": [
+        Difference(
+            BROKEN,
+            {
+                "Instant of [Instant<0, 0>, Instant<1600000000, 123456789>, Instant<-1, 999999999>]: failed": "Instant of [Instant<0, 0>, Instant<1600000000, 123456789>, Instant<-1, 999999999>]: [Instant<0, 0>, Instant<1600000000, 123456789>, Instant<-1, 999999999>]",  # noqa: E501
+                "Instant of [5]: raised AttributeError": "Instant of [5]: raised TypeError",
+            },
+        ),
+    ],
+    "integers_from_others": [
+        Difference(
+            LOSES,
+            {
+                "Integer of [1.7]: [1]": "Integer of [1.7]: raised TypeError",
+            },
+        ),
+        Difference(
+            MISFIT,
+            {
+                "Integer of [nan]: raised ValueError": "Integer of [nan]: raised TypeError",
+            },
+        ),
+        Difference(
+            NULLS,
+            {
+                "Short of [None]: failed": "Short of [None]: [None]",
+            },
+        ),
+    ],
+    "keyed_results": [
+        Difference(
+            "PyFlink hands out keys and records without a type as their pickled bytes",
+            {
+                "without a key type: [Row(f0=bytearray(b'\\x80\\x05K\\x01.'), f1=3), Row(f0=bytearray(b'\\x80\\x05K\\x01.'), f1=1), Row(f0=bytearray(b'\\x80\\x05K\\x00.'), f1=2)]": "without a key type: [Row(f0=1, f1=3), Row(f0=1, f1=1), Row(f0=0, f1=2)]",  # noqa: E501
+                "untyped: [Row(f0=bytearray(b'\\x80\\x05\\x95\\x05\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x8c\\x01a\\x94.'), f1=bytearray(b'\\x80\\x05\\x95\\t\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x8c\\x01a\\x94K\\x01\\x86\\x94.')), Row(f0=bytearray(b'\\x80\\x05\\x95\\x05\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x8c\\x01b\\x94.'), f1=bytearray(b'\\x80\\x05\\x95\\t\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x8c\\x01b\\x94K\\x02\\x86\\x94.'))]": "untyped: [Row(f0='a', f1=('a', 1)), Row(f0='b', f1=('b', 2))]",  # noqa: E501
+            },
+        ),
+    ],
+    "list_and_map_state_types": [
+        Difference(
+            "values in state take their type's form at once, rows their fields' names; in PyFlink when a bundle ends",
+            {
+                "[('n', 1)] [<Row(1)>, <Row(None)>]": "[('n', 1)] [Row(f0=1), Row(f0=None)]",
+                "[('n', 1), ('n', 2)] [<Row(1)>, <Row(None)>, <Row(2)>, <Row(None)>]": "[('n', 1), ('n', 2)] [Row(f0=1), Row(f0=None), Row(f0=2), Row(f0=None)]",  # noqa: E501
+            },
+        ),
+    ],
+    "lists_and_arrays": [
+        Difference(
+            TAKEN,
+            {
+                "ListTypeInfo<Integer> of [(1, 2)]: raised TypeError": "ListTypeInfo<Integer> of [(1, 2)]: [[1, 2]]",
+            },
+        ),
+        Difference(
+            "bytes are bytes here, collected too, and a list of integers does for them",
+            {
+                "PrimitiveArrayTypeInfo<Byte> of [b'ab']: [[97, 98]]": "PrimitiveArrayTypeInfo<Byte> of [b'ab']: [b'ab']",  # noqa: E501
+                "PrimitiveArrayTypeInfo<Byte> of [[1, 2]]: raised TypeError": "PrimitiveArrayTypeInfo<Byte> of [[1, 2]]: [b'\\x01\\x02']",  # noqa: E501
+            },
+        ),
+        Difference(
+            MISFIT,
+            {
+                "MapTypeInfo<String, Integer> of [[('a', 1)]]: raised AttributeError": "MapTypeInfo<String, Integer> of [[('a', 1)]]: raised TypeError",  # noqa: E501
+            },
+        ),
+    ],
+    "nulls_by_type": [
+        Difference(
+            NULLS,
+            {
+                "RowTypeInfo(ListTypeInfo<Integer>, RowTypeInfo(Integer)) of [<Row(None, <Row(None)>)>, <Row([], None)>]: raised TypeError": "RowTypeInfo(ListTypeInfo<Integer>, RowTypeInfo(Integer)) of [<Row(None, <Row(None)>)>, <Row([], None)>]: [Row(f0=None, f1=Row(f0=None)), Row(f0=[], f1=None)]",  # noqa: E501
+                "ListTypeInfo<Integer> of [[1, None]]: raised TypeError": "ListTypeInfo<Integer> of [[1, None]]: [[1, None]]",  # noqa: E501
+                "TupleTypeInfo(Integer, String) of [(1, None)]: raised AttributeError": "TupleTypeInfo(Integer, String) of [(1, None)]: [(1, None)]",  # noqa: E501
+                "Integer of [None]: failed": "Integer of [None]: [None]",
+                "PickledByteArrayTypeInfo of [None, [None], (None, {'a': None})]: failed": "PickledByteArrayTypeInfo of [None, [None], (None, {'a': None})]: [None, [None], (None, {'a': None})]",  # noqa: E501
+            },
+        ),
+    ],
+    "outputs_of_functions": [
+        Difference(
+            "a process function that returns None emits nothing here",
+            {
+                "process: raised TypeError": "process: [Row(f0=1, f1=[1]), Row(f0=0, f1=None), Row(f0=1, f1=None), Row(f0=2, f1=None)]",  # noqa: E501
+            },
+        ),
+    ],
+    "row_shapes": [
+        Difference(
+            LOSES,
+            {
+                "RowTypeInfo(Integer, Integer) of [<Row(1, 2, 3)>]: [Row(f0=1, f1=2)]": "RowTypeInfo(Integer, Integer) of [<Row(1, 2, 3)>]: raised TypeError",  # noqa: E501
+            },
+        ),
+        Difference(
+            TAKEN,
+            {
+                "RowTypeInfo(Integer, String) of [(1, 'a')]: raised AttributeError": "RowTypeInfo(Integer, String) of [(1, 'a')]: [Row(f0=1, f1='a')]",  # noqa: E501
+                "RowTypeInfo(a: Integer) of [{'a': 1}]: raised AttributeError": "RowTypeInfo(a: Integer) of [{'a': 1}]: [Row(a=1)]",  # noqa: E501
+            },
+        ),
+        Difference(
+            MISFIT,
+            {
+                "RowTypeInfo(a: Integer, b: Integer) of [Row(c=1, a=2)]: raised Exception": "RowTypeInfo(a: Integer, b: Integer) of [Row(c=1, a=2)]: raised TypeError",  # noqa: E501
+            },
+        ),
+    ],
+    "state_that_does_not_fit": [
+        Difference(
+            MISFIT,
+            {
+                "value of another type: raised AttributeError": "value of another type: raised TypeError",
+                "list update: raised AttributeError": "list update: raised TypeError",
+            },
+        ),
+    ],
+    "sums_that_fail": [
+        Difference(
+            LOSES,
+            {
+                "BOOLEAN: [True, True]": "BOOLEAN: raised TypeError",
+            },
+        ),
+    ],
+    "timestamps_from_others": [
+        Difference(
+            MISFIT,
+            {
+                "nan: raised ValueError": "nan: raised TypeError",
+            },
+        ),
+    ],
+    "tuple_shapes": [
+        Difference(
+            LOSES,
+            {
+                "TupleTypeInfo(Integer, Integer) of [(1, 2, 3)]: [(1, 2)]": "TupleTypeInfo(Integer, Integer) of [(1, 2, 3)]: raised TypeError",  # noqa: E501
+            },
+        ),
+        Difference(
+            TAKEN,
+            {
+                "TupleTypeInfo(Integer, Integer) of [[1, 2]]: raised TypeError": "TupleTypeInfo(Integer, Integer) of [[1, 2]]: [(1, 2)]",  # noqa: E501
+                "TupleTypeInfo(Integer, String) of [<Row(1, 'a')>]: raised TypeError": "TupleTypeInfo(Integer, String) of [<Row(1, 'a')>]: [(1, 'a')]",  # noqa: E501
+            },
+        ),
+    ],
+    "untyped_keys": [
+        Difference(
+            "PyFlink takes keys that are equal in Python for the same one if they follow each other directly",
+            {
+                "numbers: [1, [1, 1.0], [[1, 1.0], True]]": "numbers: [1, 1.0, True]",
+            },
+        ),
+        Difference(
+            "dicts and sets have no order of their own; PyFlink compares their pickled bytes",
+            {
+                "dicts: [{'a': 1}, {'a': 2}]": "dicts: failed",
+                "sets: [{1}, [{1}, {1}]]": "sets: failed",
+            },
+        ),
+    ],
+}
