@@ -51,6 +51,8 @@ class ProgramStatus:
     answers: tuple[str, ...] = ()
     """To commands, in the order in which they were answered."""
     parallelism: int = 0
+    waiting_for: str = ""
+    """What it waits for; for whoever finds it standing still."""
 
 
 class _Program:
@@ -126,6 +128,7 @@ class _Program:
             errors=tuple(e.cause.message[:300] for e in status.exceptions[-3:]),
             answers=answers,
             parallelism=max(status.parallelism.values(), default=0),
+            waiting_for=status.waiting_for,
         )
         path = self._directory / "status.json"
         draft = path.with_suffix(".draft")

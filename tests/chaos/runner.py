@@ -33,6 +33,8 @@ POLL_S = 0.03
 START_TIMEOUT_S = 90.0
 RECOVERY_TIMEOUT_S = 90.0
 """More than that is a stall, and a violation."""
+LIVENESS_TIMEOUT_S = 30.0
+"""Behind a fault there is new output, or another completed checkpoint, within that time; else the job hangs."""
 LEFT_TIMEOUT_S = 12.0
 MOST_PATIENCE = 4.0
 _MARK = "TIDEMARK_CHAOS_RUN"
@@ -276,6 +278,7 @@ class ChaosRun:
             StalledError: there is none.
         """
         wall = time.time() - (time.monotonic() - since)
+        self._wait_progress(fault)
         if restarts:
             self.wait(
                 lambda s: s.pid != before.pid or s.attempt > before.attempt, RECOVERY_TIMEOUT_S, f"{fault}: a restart"
@@ -296,6 +299,16 @@ class ChaosRun:
                     taps.append(at - wall)
         self.report.recoveries.append(Recovery(fault, min(taps) if taps and restarts else None, output_s))
         self.check_output(fault)
+
+    def _wait_progress(self, fault: str) -> None:
+        """Wait for a sign of life, now that nothing goes wrong any more."""
+        files, at = self.files.read(), self.status()
+
+        def moves(now: ProgramStatus) -> bool:
+            is_further = now.completed > (at.completed if now.pid == at.pid else 0)
+            return is_further or self.files.read() > files
+
+        self.wait(moves, LIVENESS_TIMEOUT_S, f"{fault}: output or a checkpoint, the job hangs")
 
     def check_output(self, fault: str) -> None:
         """Compare what is visible with what was visible before."""

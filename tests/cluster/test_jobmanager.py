@@ -12,8 +12,11 @@ from backend.cluster import bus, services
 from backend.cluster.commands import DEPLOY_TASK, END_TASK
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.leadership import LeadershipLostError, take_leadership
+from backend.cluster.live_document import LiveDocument
 from backend.cluster.models import Job, Operation, TaskManager
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS
+from runtime.jobmaster.actions import RequestSlots
+from runtime.jobmaster.driver import JobMasterDriver
 from tests.cluster.graphs import RESTARTING, graph_json
 from tests.support.waiting import wait_until
 
@@ -240,3 +243,51 @@ def test_stages_that_nobody_leads_are_told_to_end(lead: Any, sent: list[Any]) ->
     heartbeat(1, stages=(("f" * 32, 0, 0),))
     turn(manager, job)
     assert [(task, arguments["job_id"]) for _, task, arguments in sent if task == END_TASK] == [(END_TASK, "f" * 32)]
+
+
+class BrokenError(Exception):
+    """Nobody has foreseen it."""
+
+
+def test_a_jobmaster_that_breaks_fails_its_job_and_answers_what_was_asked(
+    lead: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    perform = JobMasterDriver._perform
+
+    def break_at(driver: JobMasterDriver, action: Any) -> None:
+        if isinstance(action, RequestSlots):
+            raise BrokenError("no slots")
+        perform(driver, action)
+
+    monkeypatch.setattr(JobMasterDriver, "_perform", break_at)
+    manager, job = lead(), submit(2)
+    turn(manager, job)
+    operation = services.request_operation(job, Operation.Kind.SAVEPOINT, {}, None)
+    heartbeat(2)
+    wait_until(lambda: turn(manager, job).is_terminal, 20, "the job's end")
+    row = Job.objects.get(id=job.id)
+    assert row.state == "FAILED"
+    assert "the JobMaster broke: BrokenError('no slots')" in (row.failure or {})["message"]
+    operation.refresh_from_db()
+    assert operation.state == Operation.State.COMPLETED
+    assert "error" in (operation.result or {})
+    wait_until(lambda: turn(manager, job) is not None and not manager._runners, 20, "the end of its runner")
+
+
+def test_what_the_leader_cannot_tell_of_a_job_is_that_jobs_failure_only(
+    lead: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager, job, other = lead(), submit(2), submit(2)
+    turn(manager, job)
+    build = LiveDocument.build
+
+    def break_at(document: LiveDocument, *arguments: Any) -> Any:
+        if document._job.id == job.id:
+            raise BrokenError("cannot be told")
+        return build(document, *arguments)
+
+    monkeypatch.setattr(LiveDocument, "build", break_at)
+    wait_until(lambda: turn(manager, job).is_terminal, 10, "the job's end")
+    assert "cannot be told" in (Job.objects.get(id=job.id).failure or {})["message"]
+    assert turn(manager, other).state == "CREATED"
+    wait_until(lambda: turn(manager, job) is not None and set(manager._runners) == {other.id}, 20, "its runner's end")

@@ -23,6 +23,7 @@ from runtime.checkpoint.state_files import TaskStateReader
 from runtime.connectors.files.file_sink import _FileSinkWriter
 from runtime.connectors.files.part_file import PartFile
 from runtime.jobmaster.job_checkpoints import JobCheckpoints
+from runtime.jobmaster.life_cycle import JobMasterMachine
 from runtime.jobmaster.storage_worker import StorageWorker
 from runtime.network.remote import RemoteOutputChannel
 from runtime.operators.sink_operator import SinkOperator
@@ -34,6 +35,7 @@ from runtime.task.input_gate import InputGate
 from runtime.task.processing_time import TimerQueue
 from runtime.task.task import Task
 from runtime.task.task_checkpoints import TaskCheckpoints
+from tests.simulation.progress import HANGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class Mutation:
     """That were seen to find it; a hint only."""
     hangs: bool = False
     """Whether it is found because the job never ends, which takes long."""
+    found_as: str = ""
+    """In the text of the violation that stands for it, where only one does."""
 
 
 MUTATIONS = (
@@ -292,6 +296,24 @@ MUTATIONS = (
         "overtaken = [bytes(frame) for frame in between if is_channel_state(frame)]",
         "overtaken = []",
         seeds=(10,),
+    ),
+    Mutation(
+        "a JobMaster that cannot read what to go on from never asks again",
+        StorageWorker,
+        "recover",
+        "self.put(_Recover())",
+        "pass",
+        seeds=(12,),
+        found_as=HANGS,
+    ),
+    Mutation(
+        "slots of a later attempt are not let in",
+        JobMasterMachine,
+        "_on_message",
+        "self._on_register(message)",
+        "self._on_register(message) if message.attempt == 0 else None",
+        seeds=(1,),
+        found_as=HANGS,
     ),
     Mutation(
         "the end of a channel counts as no barrier",

@@ -25,11 +25,14 @@ class Reader:
         #: digest of what was given its name, by file
         self._committed: dict[str, bytes] = {}
         self.num_reads = 0
+        #: how much was visible at the last look: rows, or bytes
+        self.num_visible = 0
 
     def look(self) -> None:
         """Read all that is visible."""
         visible = self._visible()
         self.num_reads += 1
+        self.num_visible = sum(len(content) for content in visible.values())
         for name, content in visible.items():
             digest = _digest(content)
             if self._seen.setdefault(name, digest) != digest:

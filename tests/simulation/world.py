@@ -49,6 +49,7 @@ from tests.simulation.disk import Disk
 from tests.simulation.faults import Action, Fault, InjectedError, Point, ProcessEndedError
 from tests.simulation.files import REFUSAL, SimulatedFiles
 from tests.simulation.network import SimulatedEnvironment, Wire
+from tests.simulation.progress import Progress
 from tests.simulation.reader import READ_MS, Reader
 from tests.simulation.scenario import Scenario
 from tests.simulation.workload import resumed
@@ -374,6 +375,7 @@ class World:
         self.disk = Disk(self)
         self.database = Database()
         self.reader = Reader(self)
+        self.progress = Progress(self)
         self.wire = Wire(self)
         self.directory = Path(tempfile.mkdtemp(prefix="tidemark-simulation-", dir=_IN_MEMORY))
         self.lease_ms = float(scenario.heartbeat_timeout_ms)
@@ -434,6 +436,7 @@ class World:
 
     def _read(self) -> None:
         self.reader.look()
+        self.progress.look()
         if self.outcome is None:
             self.at(self.clock.monotonic_ms() + READ_MS, self._read)
 
@@ -647,6 +650,7 @@ class World:
             return None
         self.tell(f"FAULT {fault} in {self.current.name} {detail}")
         self.happened.append(fault)
+        self.progress.disturbed_by(fault)
         process = self.current
         if self._is_recovering and fault.action in _FAILURES:
             self.num_second_failures += 1
