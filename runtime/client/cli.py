@@ -66,6 +66,7 @@ def _options(given: Sequence[str]) -> argparse.Namespace:
     if unknown:
         hint = ""
         if given[0] == "run":
+            parser.prog = "tidemark run"
             hint = ". Arguments of the program stand behind --: tidemark run PROGRAM -- " + " ".join(unknown)
         parser.error(f"unknown arguments: {' '.join(unknown)}{hint}")
     if given[cut:] and given[0] != "run":
