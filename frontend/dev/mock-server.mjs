@@ -106,6 +106,29 @@ async function handle(request, response) {
   }
   if (path === '/config') return json({ 'flink-version': '2.3.0', 'tidemark-version': '0.2.0', features: {} });
   if (path === '/api/v1/cluster') return json({ ...document('cluster', now), freshness: freshness(now) });
+  if (path === '/api/v1/savepoints') {
+    const savepoint = (id, kind, exists, needed_by) => ({
+      location: `file:///var/lib/tidemark/savepoints/savepoint-${ids.flights.slice(0, 6)}-${id}`,
+      job_id: ids.flights,
+      job_name: 'flights: worst delay of every hour',
+      job_state: 'RUNNING',
+      created_at: started - 600_000,
+      size: 1_204_000,
+      kind,
+      format: 'CANONICAL',
+      checkpoint_id: 12,
+      requested_by: 'admin',
+      exists,
+      used_by: [],
+      needed_by,
+    });
+    const savepoints = [
+      savepoint('0c1d2e3f4a5b', 'savepoint', true, null),
+      savepoint('1c1d2e3f4a5b', 'stop', true, ids.flights),
+      savepoint('2c1d2e3f4a5b', 'savepoint', false, null),
+    ];
+    return json({ savepoints: isEmpty ? [] : savepoints });
+  }
   if (path === '/jars') return json({ address: `http://127.0.0.1:${port}`, files: programs });
   if (path === '/jars/upload') {
     const name = /filename="([^"]+)"/.exec((await body(request)).toString('latin1'))?.[1] ?? 'program.py';
@@ -117,7 +140,9 @@ async function handle(request, response) {
   if (jar !== null) {
     if (jar[2] === '/plan')
       return json({ plan: plan(), warnings: ['Reduce has no uid: one was derived.'], output: '' });
-    if (jar[2] === '/run') return json({ jobid: ids.flights });
+    if (jar[2] === '/run') {
+      return json({ jobid: ids.flights, warnings: ['Reduce has no uid: one was derived.'], output: 'reads 3 files' });
+    }
     programs = programs.filter(({ id }) => id !== jar[1]);
     return json({});
   }
@@ -159,6 +184,19 @@ async function handle(request, response) {
     ]);
     return json({ files: job.state === 'CREATED' ? [] : files });
   }
+  if (rest === '/log-search') {
+    const content = Buffer.from(logText(now));
+    const query = url.searchParams.get('query').toLowerCase();
+    const lines = logText(now).split('\n');
+    let offset = 0;
+    const matches = lines.flatMap((text, index) => {
+      const found = { line: index + 1, offset, text: text.slice(0, 500) };
+      offset += Buffer.byteLength(text) + 1;
+      return text.toLowerCase().includes(query) ? [found] : [];
+    });
+    const { length: size } = content;
+    return json({ size, lines: lines.length - 1, matches, searched_to: size, is_complete: true });
+  }
   if (rest.startsWith('/logs/')) {
     const content = rest.endsWith('.log') ? Buffer.from(logText(now)) : Buffer.alloc(0);
     const asked = Number(url.searchParams.get('offset') ?? 0);
@@ -173,6 +211,8 @@ async function handle(request, response) {
       next_offset: offset + piece.length,
       size: content.length,
       text: piece.toString(),
+      first_line: content.subarray(0, offset).toString().split('\n').length,
+      lines: content.toString().split('\n').length - 1,
     });
   }
   return json({ errors: [`Nothing is at ${path}.`] }, 404);

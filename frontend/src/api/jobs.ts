@@ -1,6 +1,15 @@
 /** Jobs and the cluster, as REST tells them. */
 
-import type { ClusterDocument, JobConfig, JobDocument, LogFiles, LogText, TaskManagerDetail } from '../gen/live';
+import type {
+  ClusterDocument,
+  JobConfig,
+  JobDocument,
+  LogFiles,
+  LogMatch,
+  LogSearch,
+  LogText,
+  TaskManagerDetail,
+} from '../gen/live';
 import { FLINK, PRODUCT, request } from './client';
 
 export function fetchCluster(): Promise<ClusterDocument> {
@@ -31,4 +40,29 @@ export function fetchLogFiles(id: string): Promise<LogFiles> {
 export function fetchLog(id: string, name: string, offset: number, limit: number): Promise<LogText> {
   const path = name.split('/').map(encodeURIComponent).join('/');
   return request(`${PRODUCT}/jobs/${encodeURIComponent(id)}/logs/${path}?offset=${offset}&limit=${limit}`);
+}
+
+/** Enough to step through; who has more of them searches for more. */
+const MAX_MATCHES = 1_000;
+
+export interface FoundLines {
+  readonly matches: readonly LogMatch[];
+  /** false: there are more, behind the last of them. */
+  readonly isComplete: boolean;
+}
+
+/** Searches the whole file, whatever the case, from its beginning to its end or to the thousandth match. */
+export async function searchLog(id: string, name: string, query: string, signal: AbortSignal): Promise<FoundLines> {
+  const matches: LogMatch[] = [];
+  let from = 0;
+  for (;;) {
+    const limit = MAX_MATCHES - matches.length;
+    const parameters = new URLSearchParams({ name, query, from: String(from), limit: String(limit) });
+    const url = `${PRODUCT}/jobs/${encodeURIComponent(id)}/log-search?${parameters.toString()}`;
+    const part = await request<LogSearch>(url, { signal });
+    matches.push(...part.matches);
+    if (part.is_complete || part.searched_to <= from) return { matches, isComplete: true };
+    if (matches.length >= MAX_MATCHES) return { matches, isComplete: false };
+    from = part.searched_to;
+  }
 }

@@ -21,9 +21,7 @@ export function fetchPlan(id: string, settings: RunRequest): Promise<PlanAnswer>
   return request(`${FLINK}/jars/${encodeURIComponent(id)}/plan`, { method: 'POST', body: settings });
 }
 
-/** The id of the new job. */
-export async function runProgram(id: string, settings: RunRequest): Promise<string> {
-  const url = `${FLINK}/jars/${encodeURIComponent(id)}/run`;
-  const answer = await request<RunAnswer>(url, { method: 'POST', body: settings });
-  return answer.jobid;
+/** The new job, with what its program printed and should do better. */
+export function runProgram(id: string, settings: RunRequest): Promise<RunAnswer> {
+  return request(`${FLINK}/jars/${encodeURIComponent(id)}/run`, { method: 'POST', body: settings });
 }

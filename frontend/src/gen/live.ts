@@ -367,6 +367,34 @@ export interface RestorePoint {
   size: number | null;
 }
 
+export interface Savepoint {
+  location: string;
+  job_id: string;
+  job_name: string;
+  job_state: JobState;
+  created_at: number;
+  size: number | null;
+  /** stop: the job ended with it. */
+  kind: 'savepoint' | 'stop';
+  format: 'CANONICAL' | 'NATIVE';
+  checkpoint_id: number | null;
+  requested_by: string | null;
+  /** null: it cannot be told now. */
+  exists: boolean | null;
+  used_by: { job_id: string; job_name: string; job_state: JobState; claim_mode: string }[];
+  /** The job that needs it: it cannot be disposed of or claimed. */
+  needed_by: string | null;
+}
+
+export interface Savepoints {
+  savepoints: Savepoint[];
+}
+
+export interface DisposalStatus {
+  status: { id: 'IN_PROGRESS' | 'COMPLETED' };
+  operation?: { 'failure-cause'?: { class: string; 'stack-trace': string } };
+}
+
 export interface LogFiles {
   files: LogFile[];
 }
@@ -377,6 +405,30 @@ export interface LogText {
   next_offset: number;
   size: number;
   text: string;
+  /** Number of the text's first line, from 1. */
+  first_line: number;
+  /** Of the whole file. */
+  lines: number;
+}
+
+export interface LogMatch {
+  /** From 1. */
+  line: number;
+  /** Byte at which the line begins. */
+  offset: number;
+  text: string;
+}
+
+/** Lines of a whole file that hold a text. */
+export interface LogSearch {
+  name: string;
+  query: string;
+  size: number;
+  lines: number;
+  matches: LogMatch[];
+  searched_to: number;
+  /** false: go on from `searched_to`. */
+  is_complete: boolean;
 }
 
 // ----------------------------------------------------------------------------------------------------- Flink REST
@@ -479,6 +531,10 @@ export interface Triggered {
 
 export interface RunAnswer {
   jobid: string;
+  /** What the program should do better. */
+  warnings?: string[];
+  /** The end of what it printed until the job was started. */
+  output?: string;
 }
 
 export interface PlanNode {

@@ -1,4 +1,4 @@
-/** A log file as it grows: read from its end, followed while wanted, and read back on demand. */
+/** A part of a log file: its end, followed while wanted, or the lines around a place; read back and on, on demand. */
 
 import { useCallback, useEffect, useReducer, useState } from 'react';
 
@@ -15,7 +15,14 @@ interface State {
   readonly error: string | null;
 }
 
-type Action = { type: 'started' | 'appended' | 'prepended'; part: LogText } | { type: 'failed'; message: string };
+type Action =
+  | { type: 'started' | 'appended' | 'prepended'; part: LogText }
+  | { type: 'moved'; before: LogText; from: LogText }
+  | { type: 'forgotten' }
+  | { type: 'failed'; message: string };
+
+/** What is read in front of a line that is gone to. */
+const BEFORE_BYTES = 16 * 1024;
 
 function reduce(state: State, action: Action): State {
   switch (action.type) {
@@ -27,26 +34,34 @@ function reduce(state: State, action: Action): State {
       return { ...state, buffer: append(state.buffer, action.part), error: null };
     case 'prepended':
       return { ...state, buffer: prepend(state.buffer, action.part), error: null };
+    case 'moved':
+      return { buffer: prepend(startWith(action.from), action.before), isLoaded: true, error: null };
+    case 'forgotten':
+      return { buffer: EMPTY_LOG, isLoaded: false, error: null };
     case 'failed':
       return { ...state, error: action.message };
   }
 }
 
 export interface LogTail extends State {
-  readonly isReadingBack: boolean;
-  readBack(): void;
+  readonly isReading: boolean;
+  readonly readBack: () => void;
+  readonly readOn: () => void;
+  /** Shows the lines around the one that begins at this byte. */
+  readonly goTo: (offset: number) => void;
+  readonly goToEnd: () => void;
 }
 
 /** Mount anew (by key) for another file. */
 export function useLogTail(jobId: string, name: string, isFollowing: boolean): LogTail {
   const [state, dispatch] = useReducer(reduce, { buffer: EMPTY_LOG, isLoaded: false, error: null });
-  const [isReadingBack, setReadingBack] = useState(false);
+  const [isReading, setReading] = useState(false);
   const { isLoaded } = state;
   const { end, start } = state.buffer;
 
   useEffect(() => {
     let isWanted = true;
-    const read = async () => {
+    const follow = async () => {
       try {
         const part = isLoaded
           ? await fetchLog(jobId, name, end, CHUNK_BYTES)
@@ -56,24 +71,42 @@ export function useLogTail(jobId: string, name: string, isFollowing: boolean): L
         if (isWanted) dispatch({ type: 'failed', message: error instanceof Error ? error.message : String(error) });
       }
     };
-    if (!isLoaded) void read();
-    const timer = isLoaded && !isFollowing ? undefined : window.setInterval(() => void read(), FOLLOW_MS);
+    if (!isLoaded) void follow();
+    const timer = isLoaded && !isFollowing ? undefined : window.setInterval(() => void follow(), FOLLOW_MS);
     return () => {
       isWanted = false;
       window.clearInterval(timer);
     };
   }, [jobId, name, isFollowing, isLoaded, end]);
 
-  const readBack = useCallback(() => {
-    const from = Math.max(0, start - CHUNK_BYTES);
-    setReadingBack(true);
-    fetchLog(jobId, name, from, start - from)
-      .then((part) => dispatch({ type: 'prepended', part }))
+  const read = useCallback((reading: () => Promise<Action>) => {
+    setReading(true);
+    reading()
+      .then(dispatch)
       .catch((error: unknown) =>
         dispatch({ type: 'failed', message: error instanceof Error ? error.message : String(error) }),
       )
-      .finally(() => setReadingBack(false));
-  }, [jobId, name, start]);
+      .finally(() => setReading(false));
+  }, []);
+  const readBack = useCallback(() => {
+    const from = Math.max(0, start - CHUNK_BYTES);
+    read(async () => ({ type: 'prepended', part: await fetchLog(jobId, name, from, start - from) }));
+  }, [read, jobId, name, start]);
+  const readOn = useCallback(() => {
+    read(async () => ({ type: 'appended', part: await fetchLog(jobId, name, end, CHUNK_BYTES) }));
+  }, [read, jobId, name, end]);
+  const goTo = useCallback(
+    (offset: number) => {
+      const before = Math.max(0, offset - BEFORE_BYTES);
+      read(async () => {
+        const parts = [fetchLog(jobId, name, before, offset - before), fetchLog(jobId, name, offset, CHUNK_BYTES)];
+        const [above, from] = (await Promise.all(parts)) as [LogText, LogText];
+        return { type: 'moved', before: above, from };
+      });
+    },
+    [read, jobId, name],
+  );
+  const goToEnd = useCallback(() => dispatch({ type: 'forgotten' }), []);
 
-  return { ...state, isReadingBack, readBack };
+  return { ...state, isReading, readBack, readOn, goTo, goToEnd };
 }

@@ -1,15 +1,17 @@
 import { expect, test } from 'vitest';
 
 import type { LogText } from '../gen/live';
-import { MAX_LINES, append, findLines, levelOf, prepend, startWith } from './logBuffer';
+import { MAX_LINES, append, indexOfLine, levelOf, prepend, startWith } from './logBuffer';
 
-const part = (offset: number, text: string, size?: number): LogText => {
+const part = (offset: number, text: string, size?: number, firstLine = 1): LogText => {
   const next = offset + new TextEncoder().encode(text).length;
-  return { name: 'f', offset, next_offset: next, size: size ?? next, text };
+  const lines = firstLine - 1 + text.split('\n').length - (text.endsWith('\n') || text === '' ? 1 : 0);
+  return { name: 'f', offset, next_offset: next, size: size ?? next, text, first_line: firstLine, lines };
 };
 
 test('a read from the start holds whole lines and an open last one', () => {
-  expect(startWith(part(0, 'a\nb\nc'))).toEqual({ lines: ['a', 'b', 'c'], start: 0, end: 5, size: 5, open: true });
+  const held = { lines: ['a', 'b', 'c'], start: 0, end: 5, size: 5, firstLine: 1, lineCount: 3, open: true };
+  expect(startWith(part(0, 'a\nb\nc'))).toEqual(held);
 });
 
 test('a read from the end begins with a line; offsets count bytes', () => {
@@ -39,9 +41,13 @@ test('only the newest lines are held, and the start moves with them', () => {
   expect(buffer.start).toBe(10);
 });
 
-test('search ignores case', () => {
-  expect(findLines(['An Error', 'fine', 'no ERRORS'], 'error')).toEqual([0, 2]);
-  expect(findLines(['a'], '')).toEqual([]);
+test('lines keep their numbers in the file, whatever is read in front of them and behind, or dropped', () => {
+  const buffer = startWith(part(9, 'c\n', 11, 4));
+  expect(prepend(buffer, part(2, 'x\nb\n...\n', 11, 1)).firstLine).toBe(2);
+  const more = append(buffer, part(11, 'd\ne\n', 15, 5));
+  expect(more).toMatchObject({ firstLine: 4, lineCount: 6 });
+  expect([3, 4, 6, 7].map((line) => indexOfLine(more, line))).toEqual([null, 0, 2, null]);
+  expect(append(more, part(15, 'x\n'.repeat(MAX_LINES), undefined, 7)).firstLine).toBe(7);
 });
 
 test('levels are read from the line', () => {

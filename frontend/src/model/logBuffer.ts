@@ -15,21 +15,25 @@ export interface LogBuffer {
   /** Where to read on. */
   readonly end: number;
   readonly size: number;
+  /** Number of the first line held, from 1. */
+  readonly firstLine: number;
+  /** Of the whole file. */
+  readonly lineCount: number;
   /** The last line has no line end yet. */
   readonly open: boolean;
 }
 
-export const EMPTY_LOG: LogBuffer = { lines: [], start: 0, end: 0, size: 0, open: false };
+export const EMPTY_LOG: LogBuffer = { lines: [], start: 0, end: 0, size: 0, firstLine: 1, lineCount: 0, open: false };
 
 /** What a first read brought: it begins with a line, as the server does when it is asked for the end of a file. */
 export function startWith(part: LogText): LogBuffer {
-  return append({ ...EMPTY_LOG, start: part.offset, end: part.offset }, part);
+  return append({ ...EMPTY_LOG, start: part.offset, end: part.offset, firstLine: part.first_line }, part);
 }
 
 /** Text that follows. A file that has shrunk was replaced: it starts anew. */
 export function append(buffer: LogBuffer, part: LogText): LogBuffer {
-  if (part.size < buffer.end) return startWith({ ...part, text: '', next_offset: 0, offset: 0 });
-  if (part.text === '') return { ...buffer, size: part.size, end: part.next_offset };
+  if (part.size < buffer.end) return startWith({ ...part, text: '', next_offset: 0, offset: 0, first_line: 1 });
+  if (part.text === '') return { ...buffer, size: part.size, end: part.next_offset, lineCount: part.lines };
   const parts = part.text.split('\n');
   const open = parts.at(-1) !== '';
   if (!open) parts.pop();
@@ -43,6 +47,8 @@ export function append(buffer: LogBuffer, part: LogText): LogBuffer {
     start: buffer.start + dropped,
     end: part.next_offset,
     size: part.size,
+    firstLine: buffer.firstLine + excess,
+    lineCount: part.lines,
     open,
   };
 }
@@ -52,14 +58,14 @@ export function prepend(buffer: LogBuffer, part: LogText): LogBuffer {
   const cut = part.offset > 0 ? part.text.indexOf('\n') + 1 : 0;
   const start = part.offset + byteLength(part.text.slice(0, cut));
   const earlier = startWith({ ...part, offset: start, text: part.text.slice(cut) });
-  return { ...buffer, lines: [...earlier.lines, ...buffer.lines], start };
+  const lines = [...earlier.lines, ...buffer.lines];
+  return { ...buffer, lines, start, firstLine: buffer.firstLine - earlier.lines.length };
 }
 
-/** Indexes of the lines that hold the text, whatever the case. */
-export function findLines(lines: readonly string[], text: string): number[] {
-  if (text === '') return [];
-  const needle = text.toLowerCase();
-  return lines.flatMap((line, index) => (line.toLowerCase().includes(needle) ? [index] : []));
+/** Where a line of the file is among those held, or null if it is not. */
+export function indexOfLine({ firstLine, lines }: LogBuffer, line: number): number | null {
+  const index = line - firstLine;
+  return index >= 0 && index < lines.length ? index : null;
 }
 
 export type LogLevel = 'error' | 'warning' | 'plain';

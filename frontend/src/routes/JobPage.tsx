@@ -4,7 +4,7 @@ import { Skeleton, Tabs } from '@mantine/core';
 import { useViewportSize } from '@mantine/hooks';
 import { IconChevronRight } from '@tabler/icons-react';
 import { useCallback, useEffect } from 'react';
-import { Link, useParams, useSearchParams } from 'react-router';
+import { Link, useLocation, useParams, useSearchParams } from 'react-router';
 
 import { CheckpointsTab } from '../components/Checkpoints/CheckpointsTab';
 import { CopyText } from '../components/CopyText/CopyText';
@@ -16,6 +16,7 @@ import { JobGraph } from '../components/JobGraph/JobGraph';
 import { JobNotices } from '../components/JobNotices/JobNotices';
 import { LogViewer } from '../components/LogViewer/LogViewer';
 import { Panel } from '../components/Panel/Panel';
+import { ProgramNotes, type ProgramSaid } from '../components/ProgramNotes/ProgramNotes';
 import { StateBadge } from '../components/StateBadge/StateBadge';
 import { TabBar } from '../components/TabBar/TabBar';
 import { drawerWidth } from '../components/VertexDrawer/size';
@@ -73,6 +74,7 @@ function Job({ job }: { readonly job: JobDocument }) {
   return (
     <>
       <Head job={job} now={now} />
+      <JustStarted />
       <Tabs value={tab} onChange={setTab} keepMounted={false} classNames={{ panel: classes.panel ?? '' }}>
         <TabBar
           tabs={TABS.map(([each, label]) => [
@@ -99,6 +101,18 @@ function Job({ job }: { readonly job: JobDocument }) {
         </Tabs.Panel>
       </Tabs>
     </>
+  );
+}
+
+/** What the program said when it was run from this page; gone with the next navigation. */
+function JustStarted() {
+  const { state } = useLocation() as { readonly state: ProgramSaid | null };
+  const { warnings = [], output = '' } = state ?? {};
+  if (warnings.length === 0 && output === '') return null;
+  return (
+    <Panel title="What the program said" flush>
+      <ProgramNotes said={{ warnings, output }} />
+    </Panel>
   );
 }
 

@@ -6,6 +6,7 @@ import { Shell } from '../components/Shell/Shell';
 import { LoginPage } from './LoginPage';
 import { NotFoundPage, RouteFailure } from './NotFoundPage';
 import { OverviewPage } from './OverviewPage';
+import { SavepointsPage } from './SavepointsPage';
 import { TaskManagerPage } from './TaskManagerPage';
 import { TaskManagersPage } from './TaskManagersPage';
 
@@ -23,6 +24,7 @@ export const router = createBrowserRouter(
             { path: '/', element: <OverviewPage /> },
             { path: '/submit', lazy: async () => ({ Component: (await import('./SubmitPage')).SubmitPage }) },
             { path: '/jobs/:jobId', lazy: async () => ({ Component: (await import('./JobPage')).JobPage }) },
+            { path: '/savepoints', element: <SavepointsPage /> },
             { path: '/taskmanagers', element: <TaskManagersPage /> },
             { path: '/taskmanagers/:taskmanagerId', element: <TaskManagerPage /> },
             { path: '*', element: <NotFoundPage /> },

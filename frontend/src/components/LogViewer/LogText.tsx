@@ -1,4 +1,4 @@
-/** One log file: virtual lines, search with marks, level filter, follow. */
+/** One log file: virtual lines, a search through the whole of it, level filter, follow. */
 
 import { ActionIcon, Button, Select, Switch, TextInput, Tooltip } from '@mantine/core';
 import { IconChevronDown, IconChevronUp, IconDownload, IconSearch } from '@tabler/icons-react';
@@ -7,9 +7,10 @@ import { useMutation } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
 
 import { downloadLog } from '../../api/download';
+import { type FoundInLog, useLogSearch } from '../../hooks/useLogSearch';
 import { useLogTail } from '../../hooks/useLogTail';
 import { formatBytes, formatCount } from '../../model/format';
-import { findLines, levelOf } from '../../model/logBuffer';
+import { indexOfLine, levelOf } from '../../model/logBuffer';
 import { Panel } from '../Panel/Panel';
 import classes from './LogText.module.css';
 import { Marked } from './Marked';
@@ -32,34 +33,46 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
   const tail = useLogTail(jobId, name, isFollowing && isLive);
   const { mutate: download, isPending: isDownloading } = useMutation({ mutationFn: () => downloadLog(jobId, name) });
 
-  const { lines: all } = tail.buffer;
-  const lines = useMemo(
-    () =>
-      level === 'all'
-        ? all
-        : all.filter((line) => {
-            const own = levelOf(line);
-            return own === 'error' || (own === 'warning' && level === 'warning');
-          }),
-    [all, level],
-  );
-  const hits = useMemo(() => findLines(lines, text), [lines, text]);
-  const currentHit = hits[Math.min(hit, hits.length - 1)];
+  const found = useLogSearch(jobId, name, text, isLive);
+  const { buffer, goTo } = tail;
+  const { lines: all, firstLine } = buffer;
+  // places of the lines that are shown among those that are held
+  const shown = useMemo(() => all.flatMap((line, index) => (isOfLevel(line, level) ? [index] : [])), [all, level]);
+  const match = found.matches[Math.min(hit, found.matches.length - 1)];
+  const heldAt = match === undefined ? null : indexOfLine(buffer, match.line);
+  const currentHit = heldAt === null ? -1 : shown.indexOf(heldAt);
   // eslint-disable-next-line react-hooks/incompatible-library -- its functions are called in this component only
   const virtual = useVirtualizer({
-    count: lines.length,
+    count: shown.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => LINE_HEIGHT,
     overscan: 20,
   });
   useEffect(() => {
-    if (isFollowing && text === '' && lines.length > 0) virtual.scrollToIndex(lines.length - 1, { align: 'end' });
-  }, [isFollowing, text, lines.length, virtual]);
+    if (isFollowing && shown.length > 0) virtual.scrollToIndex(shown.length - 1, { align: 'end' });
+  }, [isFollowing, shown.length, virtual]);
   useEffect(() => {
-    if (currentHit !== undefined) virtual.scrollToIndex(currentHit, { align: 'center' });
+    if (currentHit >= 0) virtual.scrollToIndex(currentHit, { align: 'center' });
   }, [currentHit, virtual]);
+  const { isLoaded } = tail;
+  const matchOffset = match?.offset ?? null;
+  const isHeld = heldAt !== null;
+  useEffect(() => {
+    if (matchOffset !== null && isLoaded && !isHeld) goTo(matchOffset);
+    // once for each match that is gone to: what is held changes by it
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [matchOffset, isLoaded, goTo]);
 
-  const step = (by: number) => setHit((hits.length + Math.min(hit, hits.length - 1) + by) % Math.max(1, hits.length));
+  const goToHit = (number: number) => {
+    setHit(number);
+    setFollowing(false);
+    // the line is to be seen, whatever its level
+    setLevel('all');
+  };
+  const step = (by: number) => {
+    const count = found.matches.length;
+    if (count > 0) goToHit((count + Math.min(hit, count - 1) + by) % count);
+  };
   return (
     <Panel flush label="Log">
       <div className={classes.bar}>
@@ -73,15 +86,15 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
           value={text}
           onChange={(event) => {
             setText(event.currentTarget.value);
-            setHit(0);
+            goToHit(0);
           }}
           onKeyDown={(event) => {
-            if (event.key === 'Enter' && hits.length > 0) step(event.shiftKey ? -1 : 1);
+            if (event.key === 'Enter') step(event.shiftKey ? -1 : 1);
           }}
         />
         {text !== '' && (
           <span className={classes.hits} role="status">
-            {hits.length === 0 ? 'no match' : `${Math.min(hit, hits.length - 1) + 1} of ${formatCount(hits.length)}`}
+            {hitsText(found, hit)}
             <ActionIcon variant="subtle" color="gray" size="sm" aria-label="Previous match" onClick={() => step(-1)}>
               <IconChevronUp size={15} />
             </ActionIcon>
@@ -109,7 +122,10 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
             size="sm"
             label="Follow"
             checked={isFollowing}
-            onChange={(event) => setFollowing(event.currentTarget.checked)}
+            onChange={(event) => {
+              setFollowing(event.currentTarget.checked);
+              if (event.currentTarget.checked) tail.goToEnd();
+            }}
           />
         )}
         <Tooltip label="Download the whole file">
@@ -124,9 +140,9 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
           </ActionIcon>
         </Tooltip>
       </div>
-      {tail.error !== null && (
+      {(tail.error ?? found.error) !== null && (
         <p className={classes.error} role="alert">
-          {tail.error}
+          {tail.error ?? found.error}
         </p>
       )}
       <div
@@ -143,17 +159,19 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
       >
         {tail.buffer.start > 0 && (
           <div className={classes.earlier}>
-            <Button variant="default" size="compact-xs" loading={tail.isReadingBack} onClick={() => tail.readBack()}>
+            <Button variant="default" size="compact-xs" loading={tail.isReading} onClick={() => tail.readBack()}>
               Read {formatBytes(Math.min(tail.buffer.start, 128 * 1024))} further back
             </Button>
           </div>
         )}
-        {tail.isLoaded && lines.length === 0 && (
-          <p className={classes.nothing}>{all.length === 0 ? 'The file is empty.' : 'No line of that level.'}</p>
+        {tail.isLoaded && shown.length === 0 && (
+          <p className={classes.nothing}>
+            {all.length === 0 ? 'The file is empty.' : 'None of these lines is of that level.'}
+          </p>
         )}
         <div className={classes.body} style={{ height: virtual.getTotalSize() }}>
           {virtual.getVirtualItems().map(({ index, start }) => {
-            const line = lines[index] ?? '';
+            const line = all[shown[index] ?? -1] ?? '';
             return (
               <div
                 key={index}
@@ -168,9 +186,31 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
           })}
         </div>
       </div>
+      {tail.isLoaded && !(isFollowing && isLive) && buffer.end < buffer.size && (
+        <div className={classes.onwards}>
+          <Button variant="default" size="compact-xs" loading={tail.isReading} onClick={() => tail.readOn()}>
+            Read further on
+          </Button>
+        </div>
+      )}
       <p className={classes.foot}>
-        {formatCount(lines.length)} lines · {formatBytes(tail.buffer.size)}
+        {level !== 'all' && `${formatCount(shown.length)} ${level === 'error' ? 'errors' : 'warnings and errors'} in `}
+        {all.length === 0
+          ? `${formatCount(buffer.lineCount)} lines`
+          : `${level === 'all' ? 'Lines' : 'lines'} ${formatCount(firstLine)} to ${formatCount(firstLine + all.length - 1)} of ${formatCount(Math.max(buffer.lineCount, firstLine + all.length - 1))}`}
       </p>
     </Panel>
   );
+}
+
+function isOfLevel(line: string, wanted: string): boolean {
+  if (wanted === 'all') return true;
+  const own = levelOf(line);
+  return own === 'error' || (own === 'warning' && wanted === 'warning');
+}
+
+/** "3 of 41", of all matches in the file. */
+function hitsText({ matches, isComplete, isSearching }: FoundInLog, hit: number): string {
+  if (matches.length === 0) return isSearching ? 'searching' : 'no match';
+  return `${formatCount(Math.min(hit, matches.length - 1) + 1)} of ${formatCount(matches.length)}${isComplete ? '' : '+'}`;
 }

@@ -7,7 +7,7 @@ import { type SyntheticEvent, useState } from 'react';
 import { useNavigate } from 'react-router';
 
 import { fetchPlan, runProgram } from '../../api/programs';
-import type { JarFile, PlanAnswer, RestorePoints, RunRequest } from '../../gen/live';
+import type { JarFile, RestorePoints, RunRequest } from '../../gen/live';
 import { useSingleFlight } from '../../hooks/useSingleFlight';
 import {
   FormError,
@@ -17,6 +17,7 @@ import {
   splitArguments,
 } from '../../model/programForm';
 import { EmptyState } from '../EmptyState/EmptyState';
+import { ProgramNotes, type ProgramSaid } from '../ProgramNotes/ProgramNotes';
 import { Panel } from '../Panel/Panel';
 import { PlanGraph } from '../PlanGraph/PlanGraph';
 import { NO_RESTORE, type Restore, RestoreFields, restoreRequest } from './RestoreFields';
@@ -43,7 +44,8 @@ export function RunForm({ program, mayRun, before, savepoint }: Props) {
   const plan = useMutation({ mutationFn: (settings: RunRequest) => fetchPlan(program.id, settings) });
   const run = useMutation({
     mutationFn: (settings: RunRequest) => runProgram(program.id, settings),
-    onSuccess: (jobId) => navigate(`/jobs/${jobId}`),
+    onSuccess: ({ jobid, warnings = [], output = '' }) =>
+      navigate(`/jobs/${jobid}`, { state: { warnings, output } satisfies ProgramSaid }),
   });
   const start = useSingleFlight(run.mutate);
   const argumentsProblem = problemOf(() => splitArguments(programArguments));
@@ -156,31 +158,12 @@ export function RunForm({ program, mayRun, before, savepoint }: Props) {
           </EmptyState>
         ) : (
           <>
-            <PlanNotes answer={plan.data} />
+            <ProgramNotes said={plan.data} />
             <PlanGraph plan={plan.data.plan} />
           </>
         )}
       </Panel>
     </>
-  );
-}
-
-function PlanNotes({ answer }: { readonly answer: PlanAnswer }) {
-  const { warnings = [], output = '' } = answer;
-  if (warnings.length === 0 && output === '') return null;
-  return (
-    <div className={classes.notes}>
-      {warnings.map((warning) => (
-        <p key={warning} className={classes.warning}>
-          <IconAlertTriangle size={16} aria-hidden /> {warning}
-        </p>
-      ))}
-      {output !== '' && (
-        <pre className={classes.failure} tabIndex={0} aria-label="What the program printed">
-          {output}
-        </pre>
-      )}
-    </div>
   );
 }
 

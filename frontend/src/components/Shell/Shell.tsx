@@ -1,7 +1,7 @@
 /** The frame of every page behind the login: navigation, header, stale banner, and the live connection's life. */
 
 import { Loader, Tooltip } from '@mantine/core';
-import { type Icon, IconLayoutDashboard, IconServer2, IconUpload } from '@tabler/icons-react';
+import { type Icon, IconBookmark, IconLayoutDashboard, IconServer2, IconUpload } from '@tabler/icons-react';
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { Link, NavLink, Navigate, Outlet, useLocation } from 'react-router';
@@ -65,6 +65,7 @@ function Frame({ session }: { readonly session: Session }) {
       <nav className={classes.nav} aria-label="Main">
         <NavItem to="/" icon={IconLayoutDashboard} label="Overview" />
         <NavItem to="/submit" icon={IconUpload} label="Submit a job" />
+        <NavItem to="/savepoints" icon={IconBookmark} label="Savepoints" />
         <NavItem to="/taskmanagers" icon={IconServer2} label="TaskManagers" />
       </nav>
       <main id="main" className={classes.main} tabIndex={-1}>

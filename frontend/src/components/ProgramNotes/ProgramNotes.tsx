@@ -1,0 +1,28 @@
+/** What a program was warned of and what it printed while its plan was made or its job was started. */
+
+import { IconAlertTriangle } from '@tabler/icons-react';
+
+import classes from './ProgramNotes.module.css';
+
+export interface ProgramSaid {
+  readonly warnings?: readonly string[];
+  readonly output?: string;
+}
+
+export function ProgramNotes({ said: { warnings = [], output = '' } }: { readonly said: ProgramSaid }) {
+  if (warnings.length === 0 && output === '') return null;
+  return (
+    <div className={classes.notes}>
+      {warnings.map((warning) => (
+        <p key={warning} className={classes.warning}>
+          <IconAlertTriangle size={16} aria-hidden /> <span>{warning}</span>
+        </p>
+      ))}
+      {output !== '' && (
+        <pre className={classes.output} tabIndex={0} aria-label="What the program printed">
+          {output}
+        </pre>
+      )}
+    </div>
+  );
+}
