@@ -418,7 +418,7 @@ export function plan() {
 
 const lines = [];
 export function logText(now) {
-  while (lines.length < 900 + (now - start) / 700) {
+  while (lines.length < 4000 + (now - start) / 700) {
     const index = lines.length;
     const time = new Date(start - 754_000 + index * 700).toISOString().replace('T', ' ').slice(0, 23);
     if (index % 97 === 96)

@@ -16,6 +16,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.cluster.stack import ROOT
 from tests.e2e.site import HELLO, PROGRAMS, Site, confirm_cancel, job_state, upload
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -195,6 +196,15 @@ def taskmanager(site: Site, jobs: Jobs, page: Page) -> None:
     expect(page.get_by_role("table", name="Slots in use")).to_be_visible()
 
 
+def savepoints(site: Site, jobs: Jobs, page: Page) -> None:
+    client = site.stack.client
+    if not site.get("/api/v1/savepoints")["savepoints"]:
+        client.trigger_savepoint(jobs.running, None, "CANONICAL")
+    wait_until(lambda: site.get("/api/v1/savepoints")["savepoints"], 60, "there is a savepoint")
+    page.goto(f"{site.url}/ui/savepoints")
+    expect(page.get_by_role("table", name="Savepoints").get_by_role("button", name="Dispose")).to_be_visible()
+
+
 def not_found(site: Site, jobs: Jobs, page: Page) -> None:
     page.goto(f"{site.url}/ui/jobs/{'0' * 32}")
     expect(page.get_by_role("heading", name="There is no such job")).to_be_visible()
@@ -236,6 +246,7 @@ PAGES: dict[str, Callable[[Site, Jobs, Page], None]] = {
     "user-menu": user_menu,
     "taskmanagers": taskmanagers,
     "taskmanager": taskmanager,
+    "savepoints": savepoints,
     "not-found": not_found,
     "login": login,
 }

@@ -1,6 +1,6 @@
 /** All savepoints: from which job and when, how large, and what can be done with them. */
 
-import { Button, Group, Modal, Skeleton, Text, Tooltip } from '@mantine/core';
+import { Button, Group, Modal, Skeleton, Stack, Text, Tooltip } from '@mantine/core';
 import { IconBookmark, IconPlayerPlay, IconTrash } from '@tabler/icons-react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -126,7 +126,7 @@ function Actions({ savepoint, onDispose }: ActionsProps) {
   const whyKept = savepoint.needed_by !== null ? 'A job needs it: it has no checkpoint of its own yet' : null;
   const whyNot = mayOperate(role) ? whyKept : 'Needs the role operator';
   return (
-    <Group gap={6} wrap="nowrap">
+    <Stack gap={6}>
       <Tooltip label="Needs the role developer" disabled={maySubmit(role)}>
         <Button
           size="compact-sm"
@@ -150,7 +150,7 @@ function Actions({ savepoint, onDispose }: ActionsProps) {
           Dispose
         </Button>
       </Tooltip>
-    </Group>
+    </Stack>
   );
 }
 
