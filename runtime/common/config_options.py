@@ -58,11 +58,12 @@ class ConfigOption(Generic[T]):
         default: value where the option is not set.
         accepted: the text forms, for error messages.
         minimum: smallest value allowed, if there is one.
+        maximum: largest value allowed, if there is one.
         doc: what the option decides.
         deprecated_keys: former keys; the first that is set counts where `key` is not.
     """
 
-    __slots__ = ("accepted", "default", "deprecated_keys", "doc", "key", "minimum", "parse")
+    __slots__ = ("accepted", "default", "deprecated_keys", "doc", "key", "maximum", "minimum", "parse")
 
     def __init__(
         self,
@@ -73,13 +74,16 @@ class ConfigOption(Generic[T]):
         minimum: Any = None,
         doc: str = "",
         deprecated_keys: tuple[str, ...] = (),
+        maximum: Any = None,
     ) -> None:
         self.key = key
         self.deprecated_keys = deprecated_keys
         self.parse = parse
         self.default = default
-        self.accepted = accepted if minimum is None else f"{accepted}, at least {minimum}"
+        bounds = [f", at least {minimum}"] * (minimum is not None) + [f", at most {maximum}"] * (maximum is not None)
+        self.accepted = accepted + "".join(bounds)
         self.minimum = minimum
+        self.maximum = maximum
         self.doc = doc
 
     def read(self, text: str, key: str | None = None) -> T:
@@ -96,7 +100,8 @@ class ConfigOption(Generic[T]):
             value = self.parse(text)
         except ValueError:
             raise ConfigurationError(key or self.key, text, self.accepted) from None
-        if self.minimum is not None and value < self.minimum:
+        is_low = self.minimum is not None and value < self.minimum
+        if is_low or (self.maximum is not None and value > self.maximum):
             raise ConfigurationError(key or self.key, text, self.accepted)
         return value
 
@@ -156,19 +161,25 @@ class OptionBuilder:
 class TypedConfigOptionBuilder(Generic[T]):
     """Last step: the default."""
 
-    __slots__ = ("_accepted", "_deprecated_keys", "_doc", "_key", "_minimum", "_parse")
+    __slots__ = ("_accepted", "_deprecated_keys", "_doc", "_key", "_maximum", "_minimum", "_parse")
 
     def __init__(self, key: str, parse: Callable[[str], T], accepted: str) -> None:
         self._key = key
         self._parse = parse
         self._accepted = accepted
         self._minimum: T | None = None
+        self._maximum: T | None = None
         self._doc = ""
         self._deprecated_keys: tuple[str, ...] = ()
 
     def at_least(self, minimum: T) -> TypedConfigOptionBuilder[T]:
         """Refuse smaller values."""
         self._minimum = minimum
+        return self
+
+    def at_most(self, maximum: T) -> TypedConfigOptionBuilder[T]:
+        """Refuse larger values."""
+        self._maximum = maximum
         return self
 
     def with_description(self, doc: str) -> TypedConfigOptionBuilder[T]:
@@ -183,12 +194,19 @@ class TypedConfigOptionBuilder(Generic[T]):
 
     def default_value(self, value: T) -> ConfigOption[T]:
         return ConfigOption(
-            self._key, self._parse, value, self._accepted, self._minimum, self._doc, self._deprecated_keys
+            self._key,
+            self._parse,
+            value,
+            self._accepted,
+            self._minimum,
+            self._doc,
+            self._deprecated_keys,
+            self._maximum,
         )
 
     def no_default_value(self) -> ConfigOption[T | None]:
         return ConfigOption[T | None](
-            self._key, self._parse, None, self._accepted, self._minimum, self._doc, self._deprecated_keys
+            self._key, self._parse, None, self._accepted, self._minimum, self._doc, self._deprecated_keys, self._maximum
         )
 
 

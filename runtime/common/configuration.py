@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -18,6 +20,14 @@ from runtime.common.time import Duration
 __all__ = ["Configuration", "ConfigurationError"]
 
 T = TypeVar("T")
+
+HIDDEN = "******"
+"""What is shown in place of a secret."""
+_SENSITIVE = (
+    *("password", "secret", "fs.azure.account.key", "apikey", "api-key", "auth-params", "service-key", "token"),
+    *("basic-auth", "jaas.config", "http-headers"),
+)
+_FLOW_ITEM = re.compile(r"""\s*(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[^,]+)""")
 
 
 class Configuration:
@@ -30,7 +40,8 @@ class Configuration:
     __slots__ = ("_options",)
 
     def __init__(self, other: Configuration | None = None) -> None:
-        self._options: dict[str, str] = {} if other is None else dict(other._options)
+        #: as set: text, or a number, a bool or bytes
+        self._options: dict[str, Any] = {} if other is None else dict(other._options)
 
     @classmethod
     def from_dict(cls, options: Mapping[str, Any]) -> Configuration:
@@ -48,7 +59,7 @@ class Configuration:
         """
         for key in (option.key, *option.deprecated_keys):
             if key in self._options:
-                return option.read(self._options[key], key)
+                return option.read(_text_of(self._options[key]), key)
         return option.default
 
     def set(self, option: ConfigOption[Any] | str, value: Any) -> Configuration:
@@ -58,16 +69,19 @@ class Configuration:
             ConfigurationError: the option does not accept the value.
         """
         text = _text_of(value)
+        kept = value if isinstance(value, (int, float)) else text
         if isinstance(option, str):
-            self._options[option] = text
+            self._options[option] = kept
         else:
             option.read(text)
-            self._options[option.key] = text
+            self._options[option.key] = kept
         return self
 
     def get_string(self, key: str, default_value: str | None = None) -> str:
-        """The text as set; "" if neither it nor a default is there."""
-        return self._options.get(key, default_value if default_value is not None else "")
+        """The value's text; "" if neither it nor a default is there."""
+        if key in self._options:
+            return _text_of(self._options[key])
+        return default_value if default_value is not None else ""
 
     def set_string(self, key: str, value: str) -> Configuration:
         self._options[key] = value
@@ -96,25 +110,30 @@ class Configuration:
         return self._read(key, default_value, _from_base64, "base64 text")
 
     def set_bytearray(self, key: str, value: bytes | bytearray) -> Configuration:
-        self._options[key] = base64.b64encode(value).decode()
+        self._options[key] = bytes(value)
         return self
 
     @staticmethod
-    def parse_list_value(value: str) -> list[str]:
-        """The items of a list option: `a;b;c`, a JSON list, or a YAML list in brackets, `[a, b, c]`.
+    def parse_list_value(value: str | None) -> list[Any]:
+        """The items of a list option: `a;b;c`, or a YAML list in brackets or with an item a line (`- a`).
+
+        Items of a YAML list without quotes are numbers, bools and None where they look like them. None and "" are
+        empty lists.
 
         Raises:
             ValueError: the text begins like a list and has no end.
         """
-        text = value.strip()
-        if not text.startswith("["):
-            return [item.strip() for item in text.split(";") if item.strip()]
-        try:
-            return [str(item) for item in json.loads(text)]
-        except ValueError:
+        text = (value or "").strip()
+        if not text:
+            return []
+        if text.startswith("["):
             if not text.endswith("]"):
-                raise
-            return [item.strip().strip("'\"") for item in text[1:-1].split(",") if item.strip()]
+                raise ValueError(f"the list has no end: {value!r}")
+            return [_scalar(item) for item in _FLOW_ITEM.findall(text[1:-1]) if item.strip()]
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        if all(line == "-" or line.startswith("- ") for line in lines):
+            return [_scalar(line[1:]) for line in lines]
+        return (value or "").split(";")
 
     def contains_key(self, key: str) -> bool:
         return key in self._options
@@ -132,17 +151,18 @@ class Configuration:
             self._options[(prefix or "") + key] = value
         return self
 
-    def add_all_to_dict(self, target: dict[str, str]) -> None:
+    def add_all_to_dict(self, target: dict[str, Any]) -> None:
+        """Put all options into a dict, each value as it was set."""
         target.update(self._options)
 
     def to_dict(self) -> dict[str, str]:
         """A copy of keys and texts."""
-        return dict(self._options)
+        return {key: _text_of(value) for key, value in self._options.items()}
 
     def _read(self, key: str, default: T, parse: Callable[[str], T], accepted: str) -> T:
-        text = self._options.get(key)
-        if text is None:
+        if key not in self._options:
             return default
+        text = _text_of(self._options[key])
         try:
             return parse(text)
         except ValueError:
@@ -154,8 +174,33 @@ class Configuration:
     def __hash__(self) -> int:
         return hash(frozenset(self._options.items()))
 
+    def __str__(self) -> str:
+        """Flink's form; values of keys that name secrets are hidden."""
+        shown = (f"{key}={HIDDEN if is_sensitive(key) else text}" for key, text in self.to_dict().items())
+        return f"{{{', '.join(shown)}}}"
+
     def __repr__(self) -> str:
-        return f"Configuration({self._options!r})"
+        return f"Configuration({self})"
+
+
+def is_sensitive(key: str) -> bool:
+    """Whether an option's value is a secret, by its key. Source: Flink, GlobalConfiguration."""
+    return any(word in key.lower() for word in _SENSITIVE)
+
+
+def _scalar(text: str) -> Any:
+    """An item of a YAML list."""
+    text = text.strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1].replace("''", "'") if text[0] == "'" else json.loads(text)
+    if text.lower() in ("", "~", "null"):
+        return None
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for number in (int, float):
+        with contextlib.suppress(ValueError):
+            return number(text)
+    return text
 
 
 def _text_of(value: Any) -> str:
@@ -165,6 +210,8 @@ def _text_of(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (int, float, Duration)):
         return str(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     if isinstance(value, (list, tuple)):
         return json.dumps([_text_of(item) for item in value])
     if isinstance(value, dict):

@@ -56,7 +56,11 @@ class ExecutionConfig:
         return self._configuration.get(options.PARALLELISM_DEFAULT) or self.PARALLELISM_DEFAULT
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
-        """Number of key groups, 1..32768."""
+        """Number of key groups, 1..32768.
+
+        Raises:
+            ConfigurationError: it is outside of that.
+        """
         self._configuration.set(options.PIPELINE_MAX_PARALLELISM, max_parallelism)
         return self
 
@@ -133,6 +137,12 @@ class ExecutionConfig:
         texts = {str(key): str(value) for key, value in global_job_parameters.items()}
         self._configuration.set(options.GLOBAL_JOB_PARAMETERS, texts)
         return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExecutionConfig) and other._configuration == self._configuration
+
+    def __hash__(self) -> int:
+        return hash(self._configuration)
 
     if not TYPE_CHECKING:
 

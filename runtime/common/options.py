@@ -20,7 +20,7 @@ PIPELINE_NAME: ConfigOption[str | None] = ConfigOptions.key("pipeline.name").str
 """The job's name; `execute(name)` goes first."""
 
 PIPELINE_MAX_PARALLELISM: ConfigOption[int | None] = (
-    ConfigOptions.key("pipeline.max-parallelism").int_type().at_least(1).no_default_value()
+    ConfigOptions.key("pipeline.max-parallelism").int_type().at_least(1).at_most(32_768).no_default_value()
 )
 """Number of key groups, 1..32768. Not set: computed from the parallelism by Flink's formula."""
 

@@ -64,6 +64,7 @@ from runtime.operators.windowing.count_windows import CountSlidingWindowAssigner
 from runtime.operators.windowing.evictors import CountEvictor
 from runtime.operators.windowing.triggers import CountTrigger, PurgingTrigger
 from runtime.state.descriptors import MapStateDescriptor
+from runtime.state.key_groups import MAX_MAX_PARALLELISM
 
 __all__ = ["CachedDataStream", "DataStream", "DataStreamError", "DataStreamSink", "KeyedStream", "Partitioner"]
 
@@ -124,8 +125,14 @@ class DataStream:
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> DataStream:
-        """Number of key groups of the operator; the limit of its parallelism, fixed for the life of its state."""
+        """Number of key groups of the operator; the limit of its parallelism, fixed for the life of its state.
+
+        Raises:
+            DataStreamError: it is not in 1..32768.
+        """
         _check_positive("max parallelism", max_parallelism)
+        if max_parallelism > MAX_MAX_PARALLELISM:
+            raise DataStreamError(f"the max parallelism must be at most {MAX_MAX_PARALLELISM}, not {max_parallelism}")
         self._node().max_parallelism = max_parallelism
         return self
 

@@ -110,7 +110,7 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_task_name_with_subtasks(self) -> str:
-        """For example "MyTask (3/6)", counted from 1."""
+        """For example "MyTask (3/6)#0": the subtask, counted from 1, of all, and the attempt, counted from 0."""
 
     @abstractmethod
     def get_job_parameter(self, key: str, default_value: str) -> str: ...

@@ -100,7 +100,8 @@ class StreamRuntimeContext(BackendStateStore, RuntimeContext):
         return self._context.attempt
 
     def get_task_name_with_subtasks(self) -> str:
-        return f"{self._context.task_name} ({self._context.subtask_index + 1}/{self._context.parallelism})"
+        context = self._context
+        return f"{context.task_name} ({context.subtask_index + 1}/{context.parallelism})#{context.attempt}"
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
         return self._context.job_parameters.get(key, default_value)

@@ -126,9 +126,72 @@ def test_configurations_are_joined_and_compared() -> None:
     assert not a.remove_config("x")
 
 
-def test_list_values() -> None:
-    assert Configuration.parse_list_value("a; b;") == ["a", "b"]
-    assert Configuration.parse_list_value('["a;b", "c"]') == ["a;b", "c"]
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        # as PyFlink 2.3.0 reads them
+        (None, []),
+        ("", []),
+        ("x", ["x"]),
+        ("a;b;c", ["a", "b", "c"]),
+        ("a; b;", ["a", " b", ""]),
+        (";a;", ["", "a", ""]),
+        ("[a, b, c]", ["a", "b", "c"]),
+        ('["a;b", "c"]', ["a;b", "c"]),
+        ("['a', \"b\"]", ["a", "b"]),
+        ("['a, b', c]", ["a, b", "c"]),
+        ("[]", []),
+        ("- a\n- b", ["a", "b"]),
+        ("- a\n- b;c\n- 'x y'", ["a", "b;c", "x y"]),
+        ("[1, 2, true, null, 1.5]", [1, 2, True, None, 1.5]),
+        ("- 1\n- 2", [1, 2]),
+        ("a: b", ["a: b"]),
+    ],
+)
+def test_list_values(text: str | None, items: list[object]) -> None:
+    assert Configuration.parse_list_value(text) == items
+
+
+def test_a_list_without_an_end_is_refused() -> None:
+    with pytest.raises(ValueError, match="no end"):
+        Configuration.parse_list_value("[a")
+
+
+def test_values_keep_their_types_and_read_as_text() -> None:
+    c = Configuration().set_string("s", "x").set_integer("i", 5).set_boolean("b", True).set_float("f", 0.5)
+    c.set_bytearray("y", bytearray(b"\x00\xff"))
+    target: dict[str, object] = {"other": 1}
+    c.add_all_to_dict(target)
+    assert target == {"other": 1, "s": "x", "i": 5, "b": True, "f": 0.5, "y": b"\x00\xff"}
+    assert target["b"] is True
+    assert c.get_string("i") == "5"
+    assert c.to_dict() == {"s": "x", "i": "5", "b": "true", "f": "0.5", "y": "AP8="}
+    assert str(Configuration().set_string("s", "x").set_boolean("b", True)) == "{s=x, b=true}"
+    assert str(Configuration()) == "{}"
+    # in Flink, too, a number is not its text
+    assert Configuration().set_integer("i", 5) != Configuration().set_string("i", "5")
+    assert c == pickle.loads(pickle.dumps(c))
+
+
+def test_secrets_are_not_shown() -> None:
+    c = Configuration.from_dict({"my.password": "hush", "s3.Access-Token": "hush", "a": "b"})
+    assert str(c) == "{my.password=******, s3.Access-Token=******, a=b}"
+    assert "hush" not in repr(c)
+
+
+def test_a_max_parallelism_that_cannot_be_is_refused_at_once() -> None:
+    assert ExecutionConfig().set_max_parallelism(32_768).get_max_parallelism() == 32_768
+    for wrong in (0, -1, 32_769, 40_000):
+        with pytest.raises(ConfigurationError, match=r"pipeline\.max-parallelism.*at most 32768"):
+            ExecutionConfig().set_max_parallelism(wrong)
+
+
+def test_execution_configs_are_equal_if_their_settings_are() -> None:
+    assert ExecutionConfig() == ExecutionConfig()
+    assert ExecutionConfig().set_parallelism(3) == ExecutionConfig().set_parallelism(3)
+    assert hash(ExecutionConfig().set_parallelism(3)) == hash(ExecutionConfig().set_parallelism(3))
+    assert ExecutionConfig().set_parallelism(3) != ExecutionConfig().set_parallelism(4)
+    assert ExecutionConfig() != Configuration()
 
 
 def test_options_of_ones_own() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runtime.common import Row, Types
+from runtime.common import ConfigurationError, Row, Types
 from runtime.datastream import (
     FilterFunction,
     FlatMapFunction,
@@ -239,3 +239,12 @@ def test_records_keep_their_order_through_a_chain_and_through_a_keyed_exchange()
         seen.setdefault(value % 7, []).append(value)
     assert sum(map(len, seen.values())) == 20_000
     assert all(values == sorted(values) for values in seen.values())
+
+
+@pytest.mark.parametrize("max_parallelism", [0, 32_769, 40_000])
+def test_a_max_parallelism_that_cannot_be_is_refused_at_once(max_parallelism: int) -> None:
+    env = environment()
+    with pytest.raises(DataStreamError, match="max parallelism must be"):
+        env.from_collection([1]).map(str).set_max_parallelism(max_parallelism)
+    with pytest.raises(ConfigurationError, match="at most 32768"):
+        env.set_max_parallelism(max_parallelism)

@@ -131,4 +131,4 @@ def test_the_runtime_context_tells_the_function_where_it_runs() -> None:
     with OneInputHarness(factory, parallelism=3, subtask=1, max_parallelism=9, job_parameters={"a": "1"}) as harness:
         harness.process(["x"])
         assert harness.counter("mapped") == 1
-    assert harness.values == [("Map", 3, 9, 1, 0, "Map (2/3)", "1", "0")]
+    assert harness.values == [("Map", 3, 9, 1, 0, "Map (2/3)#0", "1", "0")]
