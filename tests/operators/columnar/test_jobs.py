@@ -28,8 +28,9 @@ class At(TimestampAssigner):
 
 
 def bids(env: StreamExecutionEnvironment) -> DataStream:
+    """The bids in their order: times are assigned by one subtask."""
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(0)).with_timestamp_assigner(At())
-    return env.from_collection(ROWS, BIDS).assign_timestamps_and_watermarks(strategy)
+    return env.from_collection(ROWS, BIDS).assign_timestamps_and_watermarks(strategy).set_parallelism(1)
 
 
 def second(row: Row) -> int:
