@@ -1,5 +1,5 @@
-"""Tidemark's control plane: Django apps around the engine in `runtime`, which knows nothing of them.
+"""Tidemark's control plane: Django apps around the engine in `runtime`, which does not depend on them.
 
-`cluster` runs jobs (jobmanager, taskmanager, SQL models), `accounts` knows who asks, `dispatcher` and `live` are the
-REST and WebSocket faces, `config` holds settings. Apps import downwards only: live, dispatcher, cluster, accounts.
+`cluster` runs jobs (jobmanager, taskmanager, SQL models), `accounts` authenticates users, `dispatcher` and `live` serve
+REST and WebSocket, `config` holds settings. Apps import downwards only: live, dispatcher, cluster, accounts.
 """

@@ -1,1 +1,1 @@
-"""Who may do what: API tokens, sessions, one-time login links, roles."""
+"""Authentication and authorization: API tokens, sessions, one-time login links, roles."""

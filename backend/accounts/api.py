@@ -1,4 +1,4 @@
-"""Login, logout, and who is logged in: /api/v1/session and the one-time link /login/<secret>."""
+"""Login, logout and the current user: /api/v1/session and the one-time link /login/<secret>."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ PAGE = "/ui/"
 
 
 class SessionView(ProductView):
-    """The session of a browser. Logging in takes JSON only: another site's form cannot send it."""
+    """A browser's session. Login takes JSON only, which another site's form cannot send."""
 
     def get_permissions(self) -> Sequence[Any]:
         return [AllowAny()] if self.request.method == "POST" else super().get_permissions()
 
     def get_authenticators(self) -> list[Any]:
-        # who logs in need not be somebody already, and an expired cookie must not stand in the way
+        # login needs no authenticated user, and an expired cookie must not get in its way
         return [] if self.request.method == "POST" else super().get_authenticators()
 
     def get_authenticate_header(self, request: Request) -> str:
         return BearerAuthentication().authenticate_header(request)
 
     def get(self, request: Request) -> Response:
-        get_token(request._request)  # sets the cookie that a page loaded from a cache may lack
+        get_token(request._request)  # sets the CSRF cookie, which a page loaded from a cache may lack
         return Response(_answer(request.user))
 
     def post(self, request: Request) -> Response:
@@ -71,14 +71,14 @@ class SessionView(ProductView):
 @never_cache
 @require_GET
 def use_login_link(request: HttpRequest, secret: str) -> HttpResponse:
-    """Log in with a one-time link and go to the page; a link that is no more leads to the login form."""
+    """Log in with a one-time link and redirect to the page; a used or expired link leads to the login form."""
     user = services.use_login_link(secret)
     if user is None:
         return HttpResponseRedirect(f"{PAGE}login?link=expired")
     login(request, user, backend=BACKEND)
     get_token(request)
     response = HttpResponseRedirect(PAGE)
-    # the secret must not travel on in a Referer header
+    # keep the secret out of Referer headers
     response["Referrer-Policy"] = "no-referrer"
     return response
 

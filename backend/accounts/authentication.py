@@ -1,7 +1,7 @@
-"""How a request says who sends it: `Authorization: Bearer <token>`, or the session cookie of the page.
+"""Authentication of requests by `Authorization: Bearer <token>` or by the page's session cookie.
 
-A token is looked at first, and a wrong one is refused even if a good cookie comes with it. Flink's clients that know
-no bearer tokens, but URLs with a password in them, send it as HTTP Basic's: any user name, the token as password.
+The token is checked first; a wrong one is refused even if a valid cookie comes with it. Flink clients that support no
+bearer tokens but URLs with a password can send the token as HTTP Basic: any user name, the token as password.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from backend.accounts.services import user_of_token
 
 
 def token_of_header(value: str) -> str | None:
-    """The token of an Authorization header; None if the header is of another scheme, "" if it cannot be read."""
+    """Return the token of an Authorization header: None if it uses another scheme, "" if it is malformed."""
     scheme, _, credentials = value.partition(" ")
     if scheme.lower() == "bearer":
         return credentials.strip()
@@ -30,7 +30,7 @@ def token_of_header(value: str) -> str | None:
 
 
 class BearerAuthentication(BaseAuthentication):
-    """API tokens. No CSRF check: a browser does not send the header by itself."""
+    """Authenticates by API token. Needs no CSRF check: browsers do not send the header by themselves."""
 
     def authenticate(self, request: Request) -> tuple[User, None] | None:
         header = request.META.get("HTTP_AUTHORIZATION", "")
@@ -38,7 +38,7 @@ class BearerAuthentication(BaseAuthentication):
         if token is None:
             return None
         if header.lower().startswith("basic") and _is_from_browser(request):
-            # a password that a browser has once been given goes along with what other sites make it send
+            # once a browser has a password, it also sends it with requests that other sites trigger
             raise AuthenticationFailed("Browsers log in at the page, not with a password in the address.")
         user = user_of_token(token)
         if user is None:
@@ -50,7 +50,7 @@ class BearerAuthentication(BaseAuthentication):
 
 
 class CookieAuthentication(SessionAuthentication):
-    """Sessions of the page; every write must carry the CSRF token."""
+    """Authenticates by the page's session; every write must carry the CSRF token."""
 
 
 def _is_from_browser(request: Request) -> bool:

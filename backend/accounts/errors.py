@@ -1,4 +1,4 @@
-"""Errors of the product's REST API as {"errors": [{"code", "field", "message"}]}, whatever went wrong."""
+"""Errors of Tidemark's own REST API, always as {"errors": [{"code", "field", "message"}]}."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def as_api_exception(error: Exception) -> exceptions.APIException:
-    """Any exception of a view as one with a status code; what nobody foresaw becomes a 500 with an id for the log."""
+    """Map any exception of a view to one with a status code; unexpected ones become a 500 with an id for the log."""
     if isinstance(error, exceptions.APIException):
         return error
     if isinstance(error, Http404):
@@ -31,12 +31,12 @@ def as_api_exception(error: Exception) -> exceptions.APIException:
         return DatabaseAway()
     reference = secrets.token_hex(4)
     logger.error("internal error %s", reference, exc_info=error)
-    # the id is the user's, the trace the log's: it may show more than a user should see
+    # the user gets the id only: the stack trace may show more than a user should see
     return exceptions.APIException(f"Internal server error; the server's log has it under {reference}.")
 
 
 def headers_of(error: exceptions.APIException) -> dict[str, str]:
-    """Headers that belong to an error: how to authenticate, when to come back."""
+    """Return the headers of an error: WWW-Authenticate and Retry-After where they apply."""
     headers: dict[str, str] = {}
     challenge = getattr(error, "auth_header", None)
     if challenge:
@@ -48,7 +48,7 @@ def headers_of(error: exceptions.APIException) -> dict[str, str]:
 
 
 def product_errors(error: Exception, context: dict[str, Any]) -> Response:
-    """DRF's exception handler of the product's routes."""
+    """Handle exceptions of Tidemark's own routes (DRF exception handler)."""
     known = as_api_exception(error)
     return Response(
         {"errors": list(_flat(known.get_full_details(), ""))}, status=known.status_code, headers=headers_of(known)
@@ -67,7 +67,7 @@ def _flat(details: Any, field: str) -> Iterator[dict[str, str]]:
 
 
 class Conflict(exceptions.APIException):
-    """What was asked for contradicts how things stand."""
+    """The request conflicts with the current state."""
 
     status_code = status.HTTP_409_CONFLICT
     default_detail = "Conflict."
@@ -75,7 +75,7 @@ class Conflict(exceptions.APIException):
 
 
 class Unavailable(exceptions.APIException):
-    """Something that the answer needs is missing for now."""
+    """Something that the response needs is temporarily unavailable."""
 
     status_code = status.HTTP_503_SERVICE_UNAVAILABLE
     default_detail = "Not available now; try again."
@@ -83,7 +83,7 @@ class Unavailable(exceptions.APIException):
 
 
 class DatabaseAway(Unavailable):
-    """The database is locked for long, or cannot be reached: jobs run on, and whoever asks comes again."""
+    """The database is unreachable or stays locked: jobs keep running, and clients should retry."""
 
     default_detail = "The database cannot be used just now; try again."
     default_code = "database_away"

@@ -1,4 +1,4 @@
-"""Secrets that log somebody in. Only their SHA-256 is kept: they are long and random, so that no salt is needed.
+"""Secrets that log users in. Only their SHA-256 is stored: they are long and random, so no salt is needed.
 
 Times are epoch milliseconds, as everywhere in the cluster's tables.
 """
@@ -18,16 +18,16 @@ class ApiToken(models.Model):
     """SHA-256 of the token, hex."""
     created_at = models.BigIntegerField()
     expires_at = models.BigIntegerField(null=True)
-    """None: never."""
+    """None: never expires."""
     last_used = models.BigIntegerField(null=True)
-    """To the minute."""
+    """Accurate to the minute."""
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["user", "name"], name="one_token_per_name"),)
 
 
 class LoginLink(models.Model):
-    """A link that logs its user in once; the row goes when the link is used."""
+    """A link that logs its user in once; using it deletes the row."""
 
     digest = models.CharField(max_length=64, primary_key=True)
     """SHA-256 of the secret in the link, hex."""

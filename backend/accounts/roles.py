@@ -1,6 +1,6 @@
 """Roles: viewer < operator < developer < admin. A role is a Django group of that name; superusers are admins.
 
-Who may submit code owns the workers' account, so that submitting is a role of its own.
+Anyone who may submit code controls the workers' operating-system account; submitting is therefore a separate role.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from rest_framework.views import APIView
 
 
 class Role(enum.IntEnum):
-    """What a user may do; each role includes those below it."""
+    """A set of permissions; each role includes those below it."""
 
     VIEWER = 1
-    """Look at everything."""
+    """See everything."""
     OPERATOR = 2
     """Cancel, stop and rescale jobs; take savepoints and dispose of them."""
     DEVELOPER = 3
@@ -34,7 +34,7 @@ _BY_GROUP = {role.group_name: role for role in Role}
 
 
 def role_of(user: AbstractBaseUser | AnonymousUser) -> Role:
-    """The highest role of a user that is logged in; without a group it is VIEWER."""
+    """Return the highest role of a logged-in user; VIEWER without a group."""
     if not isinstance(user, User):
         return Role.VIEWER
     if user.is_superuser:
@@ -50,12 +50,12 @@ def set_role(user: User, role: Role) -> None:
 
 
 class HasRole(IsAuthenticated):
-    """Logged in, and with the role that the view's `roles` names for the method; VIEWER where it names none."""
+    """Requires a login and the role that the view's `roles` names for the method (default VIEWER)."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not super().has_permission(request, view):
             return False
         roles: Mapping[str, Role] = getattr(view, "roles", {})
         needed = roles.get(request.method or "", Role.VIEWER)
-        # every user is a viewer: reading costs no query
+        # every user is a viewer, so reads need no query
         return needed is Role.VIEWER or role_of(request.user) >= needed

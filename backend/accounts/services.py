@@ -1,6 +1,6 @@
-"""What the rest of Tidemark does with accounts: the administrator, tokens, login links, the limit on failed logins.
+"""Account services for the rest of Tidemark: the administrator, tokens, login links, the limit on failed logins.
 
-Secrets come in and go out as text and are stored as digests only. Every function may be called from any thread.
+Secrets are passed as text and stored as digests only. Every function may be called from any thread.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ ADMIN_NAME = "admin"
 ADMIN_TOKEN_NAME = "TIDEMARK_ADMIN_TOKEN"
 LOGIN_LINK_LIFE_MS = 10 * 60 * 1000
 LAST_USED_STEP_MS = 60_000
-"""How exact `last_used` is. Smaller: a write for every request; larger: a stolen token's use is harder to date."""
+"""Resolution of `last_used`. Smaller: a write for every request; larger: a stolen token's use is harder to date."""
 FAILED_LOGINS = 10
-"""Failures within `FAILED_LOGINS_PERIOD_S`, for one address or one account, after which further tries are refused."""
+"""Failed logins of one address or account within `FAILED_LOGINS_PERIOD_S` after which further ones are refused."""
 FAILED_LOGINS_PERIOD_S = 60
 
 
 class TooManyFailures(Exception):
-    """An address or an account has failed to log in too often; `wait_s` tells when to come back."""
+    """An address or account has failed to log in too often; it may retry after `wait_s` seconds."""
 
     def __init__(self, wait_s: int) -> None:
         super().__init__(f"too many failed logins; try again in {wait_s} s")
@@ -41,17 +41,17 @@ class TooManyFailures(Exception):
 
 
 def now_ms() -> int:
-    """Wall clock, epoch milliseconds."""
+    """Return the wall-clock time in epoch milliseconds."""
     return time.time_ns() // 1_000_000
 
 
 def digest_of(secret: str) -> str:
-    """SHA-256 of a secret, hex."""
+    """Return the SHA-256 of a secret in hex."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def ensure_admin(token: str) -> User:
-    """The user "admin", who may be logged in with this token from now on, and not with an earlier one.
+    """Return the user "admin", created if needed; this token replaces its earlier administrator token.
 
     Idempotent; the supervisor calls it at every start.
 
@@ -65,7 +65,7 @@ def ensure_admin(token: str) -> User:
             username=ADMIN_NAME, defaults={"is_superuser": True, "is_staff": True}
         )
         if created:
-            # a password is set with `manage.py changepassword admin` by whoever wants one
+            # to log in with a password, set one with `manage.py changepassword admin`
             user.set_unusable_password()
             user.save(update_fields=["password"])
         ApiToken.objects.update_or_create(
@@ -78,7 +78,7 @@ def ensure_admin(token: str) -> User:
 
 
 def create_token(user: User, name: str, life_ms: int | None = None) -> str:
-    """A new token of a user; the text is returned this once and cannot be read again."""
+    """Create a token for a user and return its text, which cannot be read again later."""
     token = secrets.token_urlsafe(32)
     now = now_ms()
     ApiToken.objects.create(
@@ -92,7 +92,7 @@ def create_token(user: User, name: str, life_ms: int | None = None) -> str:
 
 
 def user_of_token(token: str) -> User | None:
-    """Whom a token belongs to; None if it is unknown, has expired, or its user was deactivated."""
+    """Return the owner of a token; None if it is unknown or expired, or its user is deactivated."""
     now = now_ms()
     alive = Q(expires_at__isnull=True) | Q(expires_at__gt=now)
     found = ApiToken.objects.filter(alive, digest=digest_of(token), user__is_active=True).select_related("user").first()
@@ -104,7 +104,7 @@ def user_of_token(token: str) -> User | None:
 
 
 def create_login_link(user: User) -> str:
-    """A path, "/login/<secret>", that logs this user in once, within ten minutes."""
+    """Create a login link: return a path "/login/<secret>" that logs this user in once, within ten minutes."""
     secret = secrets.token_urlsafe(32)
     now = now_ms()
     LoginLink.objects.filter(expires_at__lte=now).delete()
@@ -113,30 +113,30 @@ def create_login_link(user: User) -> str:
 
 
 def use_login_link(secret: str) -> User | None:
-    """Whom the link logs in; None if it was used, has expired or never was."""
+    """Use up a login link and return its user; None if it is used, expired or unknown."""
     link = (
         LoginLink.objects.filter(digest=digest_of(secret), expires_at__gt=now_ms(), user__is_active=True)
         .select_related("user")
         .first()
     )
-    # of two who come at once, the one whose DELETE finds the row wins
+    # of two concurrent requests, the one whose DELETE finds the row wins
     if link is None or LoginLink.objects.filter(pk=link.pk).delete()[0] == 0:
         return None
     return link.user
 
 
 def check_credentials(request: HttpRequest, address: str, username: str, password: str, token: str) -> User | None:
-    """Whom a user name with its password, or else a token, stands for.
+    """Return the user with these credentials (user name and password, or token); None if they are wrong.
 
     Args:
         request: handed to Django's authentication backends.
-        address: where the request comes from; failures are counted for it and for the user name.
+        address: the client's address; failures are counted per address and per user name.
         username: empty if a token is given.
-        password: of that user.
+        password: that user's password.
         token: empty if a user name is given.
 
     Raises:
-        TooManyFailures: even right ones are refused now.
+        TooManyFailures: there were too many failures; even correct credentials are refused for now.
     """
     counters = [f"failed-logins:address:{digest_of(address)}"]
     if username:

@@ -1,4 +1,4 @@
-"""The base of every view under /api/v1: closed by default, JSON only, errors in the product's shape."""
+"""Base of all views under /api/v1: login required by default, JSON only, errors in Tidemark's format."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ ErrorHandler = Callable[[Exception, dict[str, Any]], Response | None]
 
 
 def is_clean_text(value: object) -> bool:
-    """Whether this is a text that databases take: no NUL, no half of a surrogate pair (JSON can hold both)."""
+    """Return whether databases accept this as text: no NUL, no lone surrogate (JSON can contain both)."""
     return isinstance(value, str) and "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 class AsciiJson(JSONRenderer):
-    """JSON with escapes: half a surrogate pair in a job's name or a log must not break the answer."""
+    """JSON restricted to ASCII: a lone surrogate in a job name or a log must not break the response."""
 
     ensure_ascii = True
 
 
 class OnlyJson(BaseContentNegotiation):
-    """Answers are JSON whatever the Accept header says: clients of Flink's API send all kinds."""
+    """Answers in JSON whatever the Accept header says: clients of Flink's API send all kinds."""
 
     def select_parser(self, request: Request, parsers: Any) -> BaseParser | None:
         media_type = (request.content_type or "").partition(";")[0].strip().lower()
@@ -44,14 +44,14 @@ class OnlyJson(BaseContentNegotiation):
 
 
 class ClosedView(APIView):
-    """Needs a login, and for each method in `roles` that role."""
+    """A view that requires a login, and the role that `roles` names for the method."""
 
     authentication_classes = (BearerAuthentication, CookieAuthentication)
     permission_classes = (HasRole,)
     parser_classes: Sequence[type[BaseParser]] = (JSONParser,)
     renderer_classes = (AsciiJson,)
     content_negotiation_class = OnlyJson
-    #: no OPTIONS: nothing here is for other origins
+    #: no OPTIONS: other origins have no access
     metadata_class = None
     roles: ClassVar[Mapping[str, Role]] = {}
 

@@ -1,6 +1,6 @@
 """The Celery application: short, idempotent commands to TaskManagers, JSON only, no results.
 
-Nothing of a job's state is in the broker: a command that is lost or comes twice does no harm.
+The broker holds no job state: a lost or duplicate command does no harm.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ app.conf.update(
     event_serializer="json",
     task_ignore_result=True,
     task_store_errors_even_if_ignored=False,
-    # a command that is run twice is recognised by its id; one that waits for an ack would be run again after an hour
+    # late acks would redeliver a long command after an hour; duplicates are recognised by their id anyway
     task_acks_late=False,
     worker_direct=True,
     worker_prefetch_multiplier=1,

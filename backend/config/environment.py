@@ -1,7 +1,7 @@
-"""What the processes read from their environment, and the few secrets kept in files of TIDEMARK_HOME.
+"""Environment variables of the processes, and the few secrets kept in files of TIDEMARK_HOME.
 
-Every variable of Tidemark is read here and nowhere else. Nothing of Django is imported, so that the supervisor can use
-it before the settings can be loaded.
+Every Tidemark variable is read here and nowhere else. This module does not import Django, so that the supervisor can
+use it before the settings can be loaded.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ URL_FILE = "url"
 
 
 class EnvironmentProblem(Exception):
-    """A variable or TIDEMARK_HOME cannot be used; the message is one line that says what to do."""
+    """An environment variable or TIDEMARK_HOME is unusable; the message is one line that says what to do."""
 
 
 def home() -> Path:
-    """TIDEMARK_HOME, absolute; not necessarily there yet."""
+    """Return TIDEMARK_HOME as an absolute path; it may not exist yet."""
     return Path(os.environ.get("TIDEMARK_HOME") or ".tidemark").resolve()
 
 
 def integer(name: str, default: int, low: int, high: int) -> int:
-    """An integer variable.
+    """Read an integer variable.
 
     Raises:
-        EnvironmentProblem: it is no integer in [low, high].
+        EnvironmentProblem: it is not an integer in [low, high].
     """
     text = os.environ.get(name) or str(default)
     if not text.isdecimal() or not low <= int(text) <= high:
@@ -42,48 +42,48 @@ def integer(name: str, default: int, low: int, high: int) -> int:
 
 
 def port() -> int:
-    """TIDEMARK_PORT: where the web process listens."""
+    """Return TIDEMARK_PORT: the port that the web process listens on."""
     return integer("TIDEMARK_PORT", DEFAULT_PORT, 1, 65535)
 
 
 def slots() -> int:
-    """TIDEMARK_SLOTS: slots that a TaskManager offers."""
+    """Return TIDEMARK_SLOTS: the number of task slots that a TaskManager offers."""
     return integer("TIDEMARK_SLOTS", DEFAULT_SLOTS, 1, 10_000)
 
 
 def spark_master() -> str:
-    """TIDEMARK_SPARK_MASTER: where a TaskManager's slots live; by default in the TaskManager itself."""
+    """Return TIDEMARK_SPARK_MASTER: where a TaskManager's slots run; by default in local Spark of the TaskManager."""
     return os.environ.get("TIDEMARK_SPARK_MASTER") or f"local[{slots()},1]"
 
 
 def checkpoint_directory() -> str:
-    """TIDEMARK_CHECKPOINT_DIR: where jobs keep checkpoints that name no directory, a path or a URI. Slots on other
-    machines need one that they share."""
+    """Return TIDEMARK_CHECKPOINT_DIR: the checkpoint directory (path or URI) of jobs that configure none. Slots on
+    other machines need a shared one."""
     return os.environ.get("TIDEMARK_CHECKPOINT_DIR") or ""
 
 
 def savepoint_directory() -> str:
-    """TIDEMARK_SAVEPOINT_DIR: where savepoints go that name no directory."""
+    """Return TIDEMARK_SAVEPOINT_DIR: the directory of savepoints that name none."""
     return os.environ.get("TIDEMARK_SAVEPOINT_DIR") or ""
 
 
 def storage_roots() -> list[str]:
-    """TIDEMARK_STORAGE_ROOTS: further directories, joined by commas, below which checkpoints and savepoints may be."""
+    """Return TIDEMARK_STORAGE_ROOTS: further directories (comma-separated) that may hold checkpoints and savepoints."""
     return names("TIDEMARK_STORAGE_ROOTS")
 
 
 def names(variable: str, default: str = "") -> list[str]:
-    """A variable with comma-separated names."""
+    """Return the items of a comma-separated variable."""
     return [name.strip() for name in os.environ.get(variable, default).split(",") if name.strip()]
 
 
 def redis_url() -> str:
-    """REDIS_URL, else the server that `make run` started for this home, else the usual local one."""
+    """Return REDIS_URL, else the URL of the server that `make run` started for this home, else the usual local one."""
     return os.environ.get("REDIS_URL") or read_secret(REDIS_URL_FILE) or "redis://127.0.0.1:6379/0"
 
 
 def read_secret(name: str) -> str | None:
-    """A secret of this home, if it is there."""
+    """Return a secret of this home; None if there is none."""
     try:
         return (home() / name).read_text().strip() or None
     except OSError:
@@ -91,7 +91,7 @@ def read_secret(name: str) -> str | None:
 
 
 def write_secret(name: str, value: str) -> None:
-    """Put a secret into this home, readable by its owner only; takes effect at once or not at all."""
+    """Write a secret to this home atomically, readable by its owner only."""
     path = home() / name
     temporary = path.with_name(f".{name}-{secrets.token_hex(4)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -101,7 +101,7 @@ def write_secret(name: str, value: str) -> None:
 
 
 def ensure_secret(name: str, given: str | None) -> str:
-    """The given secret, else that of this home, else a new random one that is kept there.
+    """Return the given secret, else the one in this home, else a new random one, which is stored there.
 
     Raises:
         EnvironmentProblem: the home cannot be written to.
@@ -119,7 +119,7 @@ def ensure_secret(name: str, given: str | None) -> str:
         temporary.touch(0o600)
         temporary.write_text(f"{value}\n")
         try:
-            # processes that start together must agree: the first one's link stays
+            # processes that start together must agree: the first link wins
             os.link(temporary, path)
         except FileExistsError:
             value = path.read_text().strip()
@@ -131,16 +131,16 @@ def ensure_secret(name: str, given: str | None) -> str:
 
 
 def secret_key() -> str:
-    """Django's secret: TIDEMARK_SECRET_KEY, else a file of this home."""
+    """Return Django's secret key: TIDEMARK_SECRET_KEY, else the one in this home."""
     return ensure_secret(SECRET_KEY_FILE, os.environ.get("TIDEMARK_SECRET_KEY"))
 
 
 def database() -> dict[str, Any]:
-    """Django's database settings of DATABASE_URL: postgres://user:password@host:port/name?option=value or
+    """Return Django's database settings for DATABASE_URL: postgres://user:password@host:port/name?option=value or
     sqlite:///path; by default SQLite in this home.
 
     Raises:
-        EnvironmentProblem: the URL is of another kind.
+        EnvironmentProblem: the URL has another scheme.
     """
     url = os.environ.get("DATABASE_URL") or ""
     if not url:
@@ -167,8 +167,8 @@ def _sqlite(name: str) -> dict[str, Any]:
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": name,
         "OPTIONS": {
-            # readers must not wait for the writer, and a transaction must not turn from reader into writer midway:
-            # SQLite refuses that at once, whatever the timeout
+            # WAL: readers must not wait for the writer. IMMEDIATE: SQLite refuses a transaction that turns from reader
+            # into writer at once, whatever the timeout
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",

@@ -1,6 +1,7 @@
-"""Django settings of every process: web, jobmanager, taskmanager. What differs between places is in the environment.
+"""Django settings of all processes (web, jobmanager, taskmanager). Whatever differs by deployment is an environment
+variable.
 
-Closed by default: every route needs a login (views say otherwise one by one), hosts are listed, never "*".
+Closed by default: every route needs a login unless its view says otherwise; hosts are listed, never "*".
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ ALLOWED_HOSTS = environment.names("TIDEMARK_ALLOWED_HOSTS", "localhost,127.0.0.1
 if any("*" in host for host in ALLOWED_HOSTS):
     raise ImproperlyConfigured("TIDEMARK_ALLOWED_HOSTS must list the host names that the page is reached by, without *")
 CSRF_TRUSTED_ORIGINS = environment.names("TIDEMARK_TRUSTED_ORIGINS")
-#: behind TLS: cookies are then sent over https only
+#: behind TLS: cookies are sent over https only
 HTTPS = os.environ.get("TIDEMARK_HTTPS") == "1"
 
 INSTALLED_APPS = [
@@ -59,11 +60,11 @@ REDIS_URL = environment.redis_url()
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.core.RedisChannelLayer",
-        # hints only: what is dropped over capacity is read again from REST
+        # carries hints only: consumers read the documents again even if one is dropped over capacity
         "CONFIG": {
-            # without a timeout of the socket (redis-py's own is 5 s): the layer waits up to 5 s for a message, and a
-            # read given up before that would end every quiet WebSocket; and before Python 3.12 redis-py's timeouts can
-            # swallow a cancellation, which leaves a reader behind for every WebSocket that is closed early
+            # No socket timeout (redis-py's default is 5 s): the layer waits up to 5 s for a message, and a read that
+            # times out earlier would end every quiet WebSocket. Before Python 3.12, redis-py's timeouts can also
+            # swallow a cancellation, which leaks a reader for every WebSocket that is closed early.
             "hosts": [
                 {"address": REDIS_URL, "socket_timeout": None, "socket_connect_timeout": 5, "socket_keepalive": True}
             ],
@@ -98,7 +99,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 
-#: uploads are streamed to disk; this is the limit of one program
+#: limit of one program; uploads are streamed to disk
 TIDEMARK_MAX_UPLOAD_BYTES = 256 << 20
 FILE_UPLOAD_TEMP_DIR = None
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 << 20
@@ -121,7 +122,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)-7s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    # a line for every command that is received and done says nothing
+    # one line per received and finished command is noise
     "loggers": {
         "celery.app.trace": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},

@@ -1,4 +1,4 @@
-"""The URL table: each app brings its own. Product routes first, Flink's (with and without /v1) after them."""
+"""The URL table, combined from the apps: Tidemark's own routes first, then Flink's (with and without /v1)."""
 
 from __future__ import annotations
 

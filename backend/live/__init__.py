@@ -1,1 +1,1 @@
-"""The page's side of the web process: live documents over WebSocket and REST, logs, the page's files, health."""
+"""Backend of the web page: live documents over WebSocket and REST, logs, static files, health checks."""

@@ -1,4 +1,4 @@
-"""The product's REST routes beside Flink's: live documents, and a job's logs."""
+"""Tidemark's own REST routes: live documents, vertex metrics and job logs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LiveJobView(ProductView):
 
 
 class VertexMetricsView(ProductView):
-    """All metrics of a vertex at once, by Flink's ids: Flink's own route wants every id in the address."""
+    """All metrics of a vertex at once, by Flink's ids; Flink's own route needs every id in the URL."""
 
     def get(self, request: Request, job_id: str, vertex_id: str) -> Response:
         check_job(job_id)
@@ -54,7 +54,7 @@ class VertexMetricsView(ProductView):
 
 
 def _for_javascript(value: Value) -> Value:
-    """Whole numbers that its numbers cannot hold, as text."""
+    """Return integers that JavaScript's numbers cannot represent as text."""
     return str(value) if isinstance(value, int) and abs(value) > MAX_SAFE_INTEGER else value
 
 
@@ -87,7 +87,7 @@ class LogView(ProductView):
 
 
 class LogSearchView(ProductView):
-    """Lines of a whole file, of which a page has loaded an end only."""
+    """Search of a whole log file, of which the page has loaded only the end."""
 
     def get(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
@@ -138,7 +138,7 @@ def _unless_rotated(file: LogFile) -> Iterator[None]:
 
 
 class NoSuchRoute(ProductView):
-    """Every other path under /api/."""
+    """Answers 404 for all other paths under /api/."""
 
     def _refuse(self, request: Request, path: str = "") -> Response:
         raise exceptions.NotFound(f"There is no {request.path}.")
@@ -147,11 +147,11 @@ class NoSuchRoute(ProductView):
 
 
 def check_job(job_id: str) -> None:
-    """Refuse what is no job's id.
+    """Check a job id.
 
     Raises:
-        ValidationError: it can be none.
-        NotFound: no job has it.
+        ValidationError: it is malformed.
+        NotFound: no job has this id.
     """
     if not _ID.fullmatch(job_id):
         raise exceptions.ValidationError({"job_id": "A job's id is 32 lower-case hex digits."})

@@ -1,7 +1,7 @@
-"""Who is at the other end of a WebSocket: the session cookie, else a token in the header or in a subprotocol.
+"""Authentication of WebSockets by a token in the header or in a subprotocol, else by the session cookie.
 
-A browser cannot set headers on a WebSocket: a page without a session offers the subprotocols `tidemark.live` and
-`tidemark.token.<token>`. What is found at the start is asked again while the connection lives.
+A browser cannot set headers on a WebSocket; a page without a session offers the subprotocols `tidemark.live` and
+`tidemark.token.<token>` instead. The credentials found at the start are checked again while the connection is open.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from django.contrib.sessions.backends.db import SessionStore
 from backend.accounts.authentication import token_of_header
 from backend.accounts.services import user_of_token
 
-#: of the range that applications may use: log in (a browser that is refused before the handshake sees 403 instead)
+#: asks the client to log in; from the application range (a browser refused before the handshake sees 403 instead)
 CLOSE_UNAUTHORIZED = 4401
 SUBPROTOCOL = "tidemark.live"
 TOKEN_SUBPROTOCOL = "tidemark.token."
@@ -25,13 +25,13 @@ TOKEN_SUBPROTOCOL = "tidemark.token."
 Scope = dict[str, Any]
 User = AbstractBaseUser | AnonymousUser
 FindUser = Callable[[], Awaitable[User]]
-#: ASGI's own types are told apart by nobody who only passes them on
+#: loosely typed: the middleware only passes these arguments on
 Application = Callable[[Any, Any, Any], Awaitable[Any]]
 
 
 class LiveAuthentication:
-    """ASGI middleware inside Channels' session middleware: refuses who is not logged in with 403; for others it sets
-    `user`, and `find_user` to ask again later."""
+    """ASGI middleware inside Channels' session middleware: refuses anonymous connections with 403; for others it sets
+    `user`, and `find_user` to check again later."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
@@ -40,7 +40,7 @@ class LiveAuthentication:
         find_user = _finder(scope)
         user = await find_user()
         if not user.is_authenticated:
-            # before a consumer is made: that would cost a reader in Redis
+            # refused before a consumer is created, which would cost a reader in Redis
             await receive()
             await send({"type": "websocket.close", "code": CLOSE_UNAUTHORIZED})
             return None
@@ -55,7 +55,7 @@ def _finder(scope: Scope) -> FindUser:
         return await database_sync_to_async(user_of_token)(token or "") or AnonymousUser()
 
     async def by_session() -> User:
-        # a new store each time: the one in the scope keeps what it has read
+        # a new store each time: the one in the scope caches what it has read
         user: User = await get_user(cast("Any", {"session": SessionStore(session_key)}))
         return user if user.is_active else AnonymousUser()
 

@@ -1,9 +1,9 @@
-"""/ws/live: one connection of a page. It subscribes to topics and gets a snapshot of each, then numbered changes.
+"""/ws/live: one connection of a page, which subscribes to topics and gets a snapshot of each, then numbered changes.
 
-A hint from the channel layer makes a topic due; one task per connection sends what is due, at most twice a second,
-each change computed from the document that was sent last: a slow or missed hint costs time, never truth. Every second a
-tick says how old the documents are. A client that does not take a message in time is dropped. Frames are texts: JSON
-objects with a "type".
+A hint from the channel layer marks a topic as due; one task per connection sends due topics at most twice a second.
+Each change is computed from the document sent last, so a slow or lost hint delays a change but never corrupts it.
+Every second a tick reports the documents' ages. A client that does not accept a message in time is dropped. Frames are
+text: JSON objects with a "type".
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ CLOSE_POLICY, CLOSE_TOO_BIG, CLOSE_ERROR = 1008, 1009, 1011
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often a connection is written to; seconds."""
+    """Intervals and limits of a connection, in seconds."""
 
     between_changes_s: float = 0.5
     tick_s: float = 1.0
-    """Documents are looked at without a hint as often: one can be lost, and what nobody writes any more grows old. A
-    page calls itself stale after 3 s without a frame."""
+    """Documents are also read at this interval without a hint: hints can be lost, and a document that is no longer
+    written ages. A page calls itself stale after 3 s without a frame."""
     check_user_s: float = 30.0
     layer_timeout_s: float = 1.0
-    """For joining and leaving a topic's hints: a Redis that does not answer must not hold up what is known."""
+    """For joining and leaving a topic's group: a Redis that does not answer must not delay known documents."""
     send_timeout_s: float = 10.0
     max_messages_per_s: float = 20.0
-    """From the client; twice as many may come at once."""
+    """From the client; bursts may be twice as large."""
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
     """One connection.
 
     Args:
-        pace: how often it is written to.
+        pace: its intervals and limits.
     """
 
     def __init__(self, pace: Pace = Pace()) -> None:
@@ -61,7 +61,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self._pace = pace
         self._feeds: dict[str, Feed] = {}
         self._wake = asyncio.Event()
-        #: one message at a time, in the order of the documents they were made from
+        #: one message at a time, in the order of the documents it is computed from
         self._sending = asyncio.Lock()
         self._sender: asyncio.Task[None] | None = None
         self._connection: asyncio.Task[Any] | None = None
@@ -75,18 +75,18 @@ class LiveConsumer(AsyncWebsocketConsumer):
         try:
             await super().__call__(scope, receive, send)
         except asyncio.CancelledError:
-            # returning without a close frame makes the server end the connection at once
+            # returning without a close frame makes the server drop the connection at once
             if not self._is_dropped:
                 raise
         finally:
-            # also when the server goes down without a disconnect
+            # runs even if the server shuts down without a disconnect
             if self._sender is not None:
                 self._sender.cancel()
 
     # --- from the client ----------------------------------------------------------------------------------------------
 
     async def connect(self) -> None:
-        """Only who is logged in comes here: see LiveAuthentication."""
+        """Accept the connection; LiveAuthentication lets only logged-in users through."""
         scope = cast("dict[str, Any]", self.scope)
         self._find_user = scope["find_user"]
         offered = scope.get("subprotocols", ())
@@ -94,7 +94,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self._sender = asyncio.create_task(self._send_for_ever())
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """subscribe and unsubscribe with a "topic", and ping."""
+        """Handle a message: "subscribe" or "unsubscribe" with a "topic", or "ping"."""
         if len(text_data or bytes_data or "") > MAX_MESSAGE_BYTES:
             await self.close(CLOSE_TOO_BIG)
             return
@@ -126,7 +126,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
     # --- from the channel layer ---------------------------------------------------------------------------------------
 
     async def live_changed(self, event: Message) -> None:
-        """A hint of the jobmanager: {"topic", "version"}."""
+        """Handle a hint from the jobmanager: {"topic", "version"}."""
         feed = self._feeds.get(event["topic"])
         if feed is not None:
             feed.hint(event["version"])
@@ -138,9 +138,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
         if topic not in self._feeds and len(self._feeds) >= MAX_TOPICS:
             await self._send_error(topic, f"At most {MAX_TOPICS} topics can be subscribed to.")
             return
-        # the group comes first: what changes while the snapshot is read is then hinted at
+        # join the group first, so that changes made while the snapshot is read are hinted at
         await self._join(topic)
-        # subscribing again is how a client that missed a version gets a new snapshot
+        # a client that missed a version subscribes again to get a new snapshot
         self._feeds[topic] = Feed(topic)
         await self._publish(self._feeds[topic])
 
@@ -149,7 +149,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self._within_limit(self.channel_layer.group_discard(group_of(topic), self.channel_name))
 
     async def _join(self, topic: str) -> None:
-        """Ask for a topic's hints. Until that has come through, the ticks do for them."""
+        """Join a topic's group to get its hints; until that has succeeded, the ticks stand in for them."""
         await self._within_limit(self.channel_layer.group_add(group_of(topic), self.channel_name))
 
     async def _within_limit(self, asked: Coroutine[Any, Any, None]) -> None:
@@ -197,7 +197,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 if not (await self._find_user()).is_authenticated:
                     await self.close(CLOSE_UNAUTHORIZED)
                     return
-                # memberships of groups expire, so that those of a server that died do not stay for ever
+                # group memberships expire, so that those of a dead server do not stay for ever: renew them
                 for topic in list(self._feeds):
                     await self._join(topic)
             due = [feed for feed in self._feeds.values() if feed.is_due or is_tick]
@@ -228,7 +228,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         try:
             await asyncio.wait_for(self.send(text_data=text), self._pace.send_timeout_s)
         except TimeoutError:
-            # a close frame would wait behind the message that is stuck: the connection just ends
+            # a close frame would wait behind the stuck message, so end the connection without one
             logger.warning("a live client took no message for %.0f s and was dropped", self._pace.send_timeout_s)
             self._is_dropped = True
             if self._connection is not None and self._connection is not asyncio.current_task():

@@ -1,4 +1,4 @@
-"""Live documents for many connections of one process: read once, used by all. Event loop only."""
+"""Cache of live documents that all connections of one process share. Event loop only."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from backend.live.feed import job_of_topic
 Document = dict[str, Any]
 
 MAX_AGE_S = 0.2
-"""Longer: changes come late; shorter: every connection reads for itself."""
+"""Longer: changes arrive late; shorter: every connection reads for itself."""
 MAX_KEPT = 256
 
 
 @dataclass(frozen=True, slots=True)
 class LiveDocument:
-    """A document as it was read."""
+    """A document and when it was read."""
 
     document: Document
     freshness: Freshness
-    """When it was read."""
+    """At the time of reading."""
     read_at: float
     """Monotonic seconds."""
 
@@ -42,16 +42,16 @@ _kept: dict[str, LiveDocument] = {}
 
 
 async def read_document(topic: str, version: int = 0) -> LiveDocument:
-    """A topic's document, read not longer than 0.2 s ago.
+    """Return a topic's document, read at most 0.2 s ago.
 
-    While Redis does not answer it is the last live one, for as long as the database knows of no later change.
+    While Redis does not answer, return the last live document as long as the database knows of no later change.
 
     Args:
         topic: "cluster" or "job:<id>".
-        version: that must be in it, if anybody has it.
+        version: the minimum version, if that is available.
 
     Raises:
-        backend.cluster.services.JobUnknownError: there is no such job.
+        backend.cluster.services.JobUnknownError: no job has this id.
     """
     known = _kept.get(topic)
     if known is not None and time.monotonic() - known.read_at < MAX_AGE_S and known.version >= version:

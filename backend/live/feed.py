@@ -1,8 +1,8 @@
-"""What one connection has been sent of one topic, and so what it must be sent next. Pure.
+"""State of one connection's subscription to one topic, from which the next message is computed. Pure.
 
-The first message is a snapshot; then come changes, each computed from what was sent last and numbered from version to
-version, so that a reader sees a gap. A version that goes back (the jobmanager's clock did) starts over. Each says how
-old the document is, and so does every tick in between.
+The first message is a snapshot. Changes follow, each computed from the document sent last and carrying its old and new
+version, so that a reader notices a gap. If the version goes back (because the jobmanager's clock did), a new snapshot
+is sent. Every message, and every tick in between, reports the document's age.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _JOB_TOPIC = re.compile(r"job:([0-9a-f]{32})")
 
 @dataclass(slots=True)
 class Feed:
-    """One subscription."""
+    """The state of one subscription."""
 
     topic: str
     sent: Document | None = None
-    """The document as the client has it."""
+    """The document that the client has."""
     freshness: Freshness | None = None
-    """Of the document when it was last looked at."""
+    """Freshness of the document when it was last read."""
     hinted_version: int = 0
-    """The newest version that somebody has heard of."""
+    """The newest version that a hint has announced."""
     is_due: bool = False
-    """There may be something to send."""
+    """True: there may be something to send."""
 
     def hint(self, version: int) -> None:
-        """Take a hint that the document has changed. Old hints, which may come late, are no reason to look."""
+        """Record a hint that the document has changed; late hints about versions already sent are ignored."""
         if self.sent is None or version > self.sent["version"]:
             self.is_due = True
             self.hinted_version = max(self.hinted_version, version)
 
     def next_message(self, document: Document, freshness: Freshness) -> Message | None:
-        """The message that turns the client's document into this one; None if it is the same."""
+        """Return the message that turns the client's document into this one; None if the client has it already."""
         self.is_due = False
         sent, self.sent, self.freshness = self.sent, document, freshness
         version = document["version"]
@@ -69,22 +69,22 @@ class Feed:
 
 
 def tick_message(feeds: Iterable[Feed], now_ms: int) -> Message:
-    """Sign of life of the connection, with how old each topic's document is."""
+    """Return a tick, the connection's heartbeat, with the age of each topic's document."""
     ages = {feed.topic: feed.freshness.to_json() for feed in feeds if feed.freshness is not None}
     return {"type": "tick", "now": now_ms, "freshness": ages}
 
 
 def job_of_topic(topic: str) -> str | None:
-    """The job id of a topic "job:<id>"; None for other texts."""
+    """Return the job id of a topic "job:<id>"; None for other texts."""
     match = _JOB_TOPIC.fullmatch(topic)
     return None if match is None else match[1]
 
 
 def is_topic(topic: object) -> bool:
-    """Whether it can be subscribed to."""
+    """Return whether this is a topic that clients can subscribe to."""
     return isinstance(topic, str) and (topic == CLUSTER_TOPIC or job_of_topic(topic) is not None)
 
 
 def group_of(topic: str) -> str:
-    """The channel layer's group that gets a topic's hints; the layer takes no colon in names."""
+    """Return the channel layer's group for a topic's hints; its names must not contain colons."""
     return topic.replace(":", ".")

@@ -1,4 +1,4 @@
-"""What was asked of a job and how that ended, and what it can be started again from."""
+"""REST routes for a job's operations and for the snapshots that it can be restored from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from backend.cluster.snapshot_users import left_of_start
 from backend.live.api import check_job
 
 MAX_OPERATIONS = 100
-"""That are listed, newest first."""
+"""Number of operations listed, newest first."""
 SNAPSHOTS = (Operation.Kind.SAVEPOINT, Operation.Kind.STOP)
 
 
@@ -38,19 +38,19 @@ class OperationView(ProductView):
 
 
 class RestorePointsView(ProductView):
-    """Savepoints and checkpoints of a job, newest first, and what it was started from; files may be gone since."""
+    """Savepoints and checkpoints of a job, newest first, and the snapshot it was started from; some may be deleted."""
 
     def get(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
         job = services.get_job(job_id)
         points = sorted([*_checkpoints(job), *_savepoints(job), *_start(job)], key=lambda point: -point["timestamp"])
-        # a savepoint that the job has stopped behind is in both
+        # the savepoint of a stop-with-savepoint is in both lists
         unique = {point["location"]: point for point in reversed(points)}
         return Response({"program": _program(job), "points": list(reversed(unique.values()))})
 
 
 def _program(job: Job) -> dict[str, Any] | None:
-    """How the job was submitted; None if its program has been deleted."""
+    """Return the job's program and its submission parameters; None if the program has been deleted."""
     if job.artifact is None:
         return None
     given = job.submission
@@ -63,7 +63,7 @@ def _program(job: Job) -> dict[str, Any] | None:
         "entry": given.get("entry"),
         "parallelism": given.get("parallelism"),
         "configuration": {key: value for key, value in configuration.items() if shown[key] == value},
-        # secrets have to be given again
+        # secrets, which the user must enter again
         "hidden": sorted(key for key, value in configuration.items() if shown[key] != value),
     }
 

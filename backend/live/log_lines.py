@@ -1,6 +1,6 @@
-"""Lines of log files: their numbers, and those that have a text in them. Blocking; any thread.
+"""Line numbers of log files, and text search in them. Blocking; any thread.
 
-Log files only grow, so that the lines before an offset are counted once and remembered per file.
+Log files only grow, so the lines before an offset are counted once and cached per file.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ MAX_MATCHES: Final = 1000
 DEFAULT_MATCHES: Final = 200
 MAX_QUERY_CHARS: Final = 500
 MAX_TEXT_CHARS: Final = 500
-"""Of a line that is shown."""
+"""Maximum length of a line shown as a match."""
 MAX_LINE_BYTES: Final = 1 << 20
-"""Of a line that is searched as one; the rest of a longer one counts as a line of its own for that."""
+"""Maximum length of a line in a search; the rest of a longer line is searched as a separate line."""
 SEARCH_S: Final = 2.0
-"""After so long a search stops and says how far it came; the next request goes on from there."""
+"""A search stops after this time and reports how far it got; the next request continues from there."""
 _BLOCK_BYTES: Final = 1 << 20
 _HEAD_BYTES: Final = 512
 _MAX_COUNTED_FILES: Final = 256
@@ -32,47 +32,47 @@ _MAX_COUNTED_FILES: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A line with the text in it."""
+    """A line that contains the text."""
 
     line: int
-    """Number, from 1."""
+    """Line number, from 1."""
     offset: int
-    """Of its first byte."""
+    """Offset of its first byte."""
     text: str
-    """Without its end, at most 500 characters around the first place of the text."""
+    """The line without its line end; at most 500 characters around the first match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search came upon."""
+    """Result of a search."""
 
     matches: list[Match]
     searched_to: int
-    """All lines that begin before this byte have been looked at."""
+    """All lines that begin before this byte have been searched."""
     is_complete: bool
-    """Whether that is the whole file."""
+    """True if the whole file was searched."""
 
 
 @dataclass(slots=True)
 class _Counted:
-    """What is known of one file."""
+    """Cached line counts of one file."""
 
     head: bytes
-    """Its first bytes: another file that has got its inode begins differently."""
+    """Its first bytes; they differ in another file that reuses the inode."""
     ends: list[int]
-    """Ends of lines before byte 0, 1 MiB, 2 MiB, ..."""
+    """Number of line ends before byte 0, 1 MiB, 2 MiB, ..."""
 
 
 class _LineCounts:
-    """Counts lines of files, and remembers that for those that were asked for lately. Any thread."""
+    """Counts lines of files and caches the counts of recently used files. Any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: by device and inode; used least recently first
+        #: by device and inode; least recently used first
         self._files: OrderedDict[tuple[int, int], _Counted] = OrderedDict()
 
     def before(self, stream: BinaryIO, offset: int) -> int:
-        """How many lines end before that byte."""
+        """Return the number of lines that end before the byte at `offset`."""
         status = os.fstat(stream.fileno())
         key = (status.st_dev, status.st_ino)
         stream.seek(0)
@@ -97,7 +97,7 @@ _counts = _LineCounts()
 
 
 def line_at(stream: BinaryIO, offset: int) -> int:
-    """The number of the line that the byte at `offset` is in; the first is 1."""
+    """Return the number of the line that contains the byte at `offset`; the first line is 1."""
     return _counts.before(stream, offset) + 1
 
 
@@ -110,17 +110,17 @@ def search(
     limit: int = DEFAULT_MATCHES,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Found:
-    """Find the lines that have a text in them.
+    """Find the lines that contain a text.
 
     Args:
         path: the file.
-        query: the text, literally, within one line.
-        is_case_sensitive: whether "Error" is another text than "error".
-        start: byte that the first line to look at begins with.
-        limit: matches at most.
-        monotonic: seconds.
+        query: the literal text, without line breaks.
+        is_case_sensitive: whether "Error" differs from "error".
+        start: offset of the first line to search.
+        limit: maximum number of matches.
+        monotonic: clock in seconds.
     """
-    # of bytes, re knows the case of ASCII's letters only
+    # for bytes, re.IGNORECASE covers ASCII letters only
     texts = [query] if is_case_sensitive else [query, query.lower(), query.upper()]
     pattern = re.compile(
         b"|".join(re.escape(text.encode()) for text in texts), 0 if is_case_sensitive else re.IGNORECASE
@@ -133,7 +133,7 @@ def search(
         line = line_at(stream, at)
         stream.seek(at)
         while at < size:
-            # whole lines only, so that a text is not cut in two; what is written while this reads is not looked at
+            # whole lines only, so that no match is cut in two; data written during the search is not searched
             block = stream.read(min(_BLOCK_BYTES, size - at))
             if at + len(block) < size and not block.endswith(b"\n"):
                 block += stream.readline(MAX_LINE_BYTES)
@@ -157,7 +157,7 @@ def search(
 
 
 def _shown(line: bytes, place: int) -> str:
-    """The line, or the part of a long one that has the match in it."""
+    """Return the line, or for a long line the part around the match."""
     text = line.rstrip(b"\r\n").decode(errors="replace")
     if len(text) <= MAX_TEXT_CHARS:
         return text

@@ -1,7 +1,7 @@
-"""A job's log files: what each slot of each attempt printed ("out") and logged ("log").
+"""A job's log files: the standard output ("out") and the log ("log") of each slot of each attempt.
 
-Files are chosen from a listing made here, never by a path that somebody sent, and only regular files inside of the
-job's directory are listed. Offsets are bytes; a text never ends within a character.
+Files are selected from a listing made here, never by a path from a client; only regular files in the job's directory
+are listed. Offsets are bytes; a text never ends within a character.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _FILE = re.compile(r"attempt-(\d{1,9})/slot-(\d{1,9})\.(out|log)(\.\d{1,3})?")
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """One file."""
+    """One log file."""
 
     name: str
-    """"attempt-<n>/slot-<k>.<kind>", with ".1" behind it for what was rotated away."""
+    """"attempt-<n>/slot-<k>.<kind>", with ".1" appended for a rotated file."""
     attempt: int
     slot: int
     kind: str
@@ -44,18 +44,18 @@ class Page:
     size: int
     text: str
     first_line: int
-    """Number of the line that the text begins in; the file's first is 1."""
+    """Number of the line in which the text begins; the file's first is 1."""
     lines: int
-    """Of the whole file; a last one without its end counts."""
+    """Number of lines of the whole file; an unterminated last line counts."""
 
 
 def list_logs(job_id: str) -> list[LogFile]:
-    """A job's files, newest attempt first; none before its first attempt."""
+    """List a job's log files, newest attempt first; empty before its first attempt."""
     root = (Path(settings.TIDEMARK_HOME) / "logs" / "jobs" / job_id).resolve()
     files = []
     for path in root.glob("attempt-*/slot-*"):
         match = _FILE.fullmatch(path.relative_to(root).as_posix())
-        # a link, of the file or of a directory on the way, leads somewhere else than its name says
+        # a symbolic link, of the file or of a directory on the way, could lead outside of the job's directory
         if match is None or path.resolve() != path or not path.is_file():
             continue
         stat = path.stat()
@@ -66,18 +66,18 @@ def list_logs(job_id: str) -> list[LogFile]:
 
 
 def find_log(job_id: str, name: str) -> LogFile | None:
-    """The file of that name in the listing."""
+    """Return the listed file of this name; None if there is none."""
     return next((file for file in list_logs(job_id) if file.name == name), None)
 
 
 def read_page(file: LogFile, offset: int, limit: int) -> Page:
-    """Part of a file.
+    """Read a part of a log file.
 
     Args:
-        file: one of the listing.
-        offset: byte to begin at; negative: so many before the end, and there at the begin of a line. Behind the end:
-            the file was rotated since, and is read from its begin.
-        limit: bytes at most, 4..`MAX_LIMIT_BYTES`.
+        file: a listed file.
+        offset: first byte; negative: that many bytes before the end, moved on to the start of a line. Behind the end:
+            the file was rotated in the meantime and is read from its start.
+        limit: maximum number of bytes, 4..`MAX_LIMIT_BYTES`.
     """
     with file.path.open("rb") as stream:
         size = stream.seek(0, 2)
@@ -100,12 +100,12 @@ def _byte_before(stream: BinaryIO, offset: int) -> bytes:
 
 
 def _first_character(data: bytes) -> int:
-    """Where the first whole character of UTF-8 begins."""
+    """Return the offset of the first complete UTF-8 character."""
     return next((i for i in range(min(4, len(data))) if data[i] & 0xC0 != 0x80), 0)
 
 
 def _end_of_characters(data: bytes) -> int:
-    """Length without a character of UTF-8 that is cut off at the end."""
+    """Return the length without an incomplete UTF-8 character at the end."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte & 0xC0 == 0x80:

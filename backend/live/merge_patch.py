@@ -1,7 +1,7 @@
-"""JSON merge patches: what has to be merged into one document so that it becomes another. Source: RFC 7386.
+"""JSON merge patches, which turn one document into another. Source: RFC 7386.
 
-Arrays are replaced whole. A member that becomes null is removed on the other side: readers take a missing member of a
-live document for null.
+Arrays are replaced as a whole. A member that becomes null is removed by the patch: readers treat a missing member of a
+live document as null.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The patch from `before` to `after`; empty if they are equal."""
+    """Return the patch from `before` to `after`; empty if they are equal."""
     patch: dict[str, Any] = {name: None for name in before if name not in after}
     for name, value in after.items():
         old = before.get(name)
@@ -25,7 +25,7 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
 
 
 def apply_merge_patch(document: Any, patch: Any) -> Any:
-    """The document with a patch merged into it; neither is changed."""
+    """Return the document with the patch merged into it; neither argument is changed."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(document) if isinstance(document, dict) else {}

@@ -1,7 +1,7 @@
-"""The page's files under /ui/, the way to them, and the two health routes. Open to everybody: there are no data in it.
+"""The page's static files under /ui/, the redirect to them, and the two health routes. Public: they expose no data.
 
-Files are taken from a listing of the built front end, and paths that are none of them are the page's own routes, which
-get its index. The policy lets the page load from, and talk to, its own origin only.
+Files are served from a listing of the built front end; other paths are the page's own routes and get its index. The
+content security policy lets the page load from, and connect to, its own origin only.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from backend.cluster import bus
 logger = logging.getLogger(__name__)
 
 INDEX = "index.html"
-#: Vite puts a hash of the content into the names below this directory
+#: Vite puts a content hash into the file names below this directory
 HASHED = "assets/"
 CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'self'",
         "script-src 'self'",
-        # the component library sets sizes and colours in style attributes and elements
+        # the component library uses style attributes and elements
         "style-src 'self' 'unsafe-inline'",
         "img-src 'self' data:",
         "font-src 'self' data:",
@@ -57,7 +57,7 @@ NOT_BUILT = "The page is not built yet: run `make run` or `make frontend`.\n"
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """A file of the front end, in memory."""
+    """A front-end file in memory."""
 
     body: bytes
     compressed: bytes | None
@@ -67,13 +67,13 @@ class PageFile:
 
 @require_safe
 def root(request: HttpRequest) -> HttpResponse:
-    """/ leads to the page."""
+    """Redirect / to the page."""
     return HttpResponseRedirect("/ui/")
 
 
 @require_safe
 def page(request: HttpRequest, path: str = "") -> HttpResponse:
-    """A file of the page, or its index for one of its own routes."""
+    """Serve a file of the page, or its index for one of the page's own routes."""
     directory = Path(settings.FRONTEND_DIR)
     index = directory / INDEX
     if not index.is_file():
@@ -85,7 +85,7 @@ def page(request: HttpRequest, path: str = "") -> HttpResponse:
             return _secured(HttpResponse("Not found.\n", status=404, content_type="text/plain; charset=utf-8"))
         name = INDEX
     if name == INDEX:
-        get_token(request)  # sets the cookie that the page's writes need; files that are kept for a year set none
+        get_token(request)  # sets the CSRF cookie for the page's writes; files that are cached for a year set none
     return _secured(_answer(request, name, files[name]))
 
 
@@ -115,7 +115,7 @@ def _secured(response: HttpResponse) -> HttpResponse:
 
 @lru_cache(maxsize=2)
 def _listing(directory: Path, index_mtime_ns: int) -> dict[str, Path]:
-    """All files by their names; a new build has a new index."""
+    """Return all files by name; cached until the index changes, which every build does."""
     return {
         path.relative_to(directory).as_posix(): path
         for path in directory.rglob("*")
@@ -137,14 +137,14 @@ def _load(path: Path, mtime_ns: int) -> PageFile:
 @require_safe
 @never_cache
 def livez(request: HttpRequest) -> HttpResponse:
-    """The process answers."""
+    """Answer "ok": the process is alive."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
 @require_safe
 @never_cache
 def readyz(request: HttpRequest) -> HttpResponse:
-    """The process can do its work: the database and Redis answer. 503 with what does not."""
+    """Answer whether the process is ready, that is, the database and Redis answer; 503 if one does not."""
     checks = {"database": _database_answers(), "redis": _redis_answers()}
     return JsonResponse(
         {name: "ok" if good else "unreachable" for name, good in checks.items()},

@@ -1,4 +1,4 @@
-"""The WebSocket application: only from the own origin, only for who is logged in."""
+"""The WebSocket application: same origin and logged-in users only."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from django.urls import path
 from backend.live.authentication import LiveAuthentication
 from backend.live.consumers import LiveConsumer
 
-# Channels routes with Django's own `path`, whose type knows views only
+# Channels routes with Django's `path`, which is typed for views only
 live_route: Any = path("ws/live", cast("Any", LiveConsumer.as_asgi()))
 websocket_application = AllowedHostsOriginValidator(AuthMiddlewareStack(LiveAuthentication(URLRouter([live_route]))))

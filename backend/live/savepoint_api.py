@@ -1,4 +1,4 @@
-"""All savepoints that jobs of this cluster have taken: where they are, whether they still are, and who uses them."""
+"""REST route that lists the savepoints of all jobs: their location, whether they still exist, and their users."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from runtime.common import options
 from runtime.state.handles import DamagedSnapshotError
 
 MAX_SAVEPOINTS: Final = 200
-"""That are listed, newest first."""
+"""Number of savepoints listed, newest first."""
 LOOK_S: Final = 3.0
-"""How long the storage is looked at; of savepoints beyond that it is not known whether they are still there."""
+"""Time limit for reading the storage; whether savepoints beyond it still exist is reported as unknown."""
 
 logger = logging.getLogger(__name__)
 
@@ -58,11 +58,11 @@ class SavepointsView(ProductView):
 
 
 class _Storage(NamedTuple):
-    """What the storage says of a savepoint."""
+    """State of a savepoint in the storage; None: unknown."""
 
     exists: bool | None
     size: int | None
-    """Bytes of all files that it refers to."""
+    """Total bytes of all files that it refers to."""
 
 
 _UNKNOWN: Final = _Storage(None, None)
@@ -97,7 +97,7 @@ def _look(files: SnapshotFiles, location: str) -> _Storage:
 
 
 def _users(files: SnapshotFiles) -> Mapping[str, list[dict[str, Any]]]:
-    """Jobs by the snapshot that they were started from, newest first."""
+    """Return jobs by the snapshot that they were started from, newest first."""
     users: dict[str, list[dict[str, Any]]] = defaultdict(list)
     started = Job.objects.filter(configuration__has_key=options.RECOVERY_PATH.key).order_by("-created_at")
     for job in started.only("id", "name", "state", "configuration"):
@@ -113,6 +113,6 @@ def _users(files: SnapshotFiles) -> Mapping[str, list[dict[str, Any]]]:
 
 
 def _kept_by_jobs(locations: Sequence[str]) -> Iterable[str]:
-    """Those that a job which has not ended goes back to as to a checkpoint of its own."""
+    """Return the locations that a job which has not ended may restore from as from its own checkpoints."""
     own = Checkpoint.objects.filter(location__in=locations).exclude(job__state__in=TERMINAL_STATES)
     return set(own.values_list("location", flat=True))

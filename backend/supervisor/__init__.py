@@ -1,4 +1,4 @@
-"""`make run`: everything that a session cluster on one machine needs, started and watched by one process.
+"""`make run`: one process that starts and watches everything a session cluster on one machine needs.
 
-It has no threads and does nothing but that; what needs Django runs in a child (`prepare`).
+It has no threads; work that needs Django runs in a child process (`prepare`).
 """

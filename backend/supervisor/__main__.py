@@ -1,4 +1,4 @@
-"""`python -m backend.supervisor`: what `make run` runs."""
+"""Entry point of `make run`: `python -m backend.supervisor`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from backend.supervisor.supervisor import Supervisor
 
 
 def main() -> int:
-    """Run until a signal; 1 if something is missing, said in one line."""
+    """Run until a signal; print one line and return 1 if something is missing."""
     try:
         return Supervisor().run()
     except (EnvironmentProblem, StartProblem) as problem:

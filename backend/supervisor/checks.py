@@ -1,4 +1,4 @@
-"""What can keep `make run` from starting, each told in one line that says what to do."""
+"""Start-up checks of `make run`; each failure is reported in one line that says what to do."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TextIO
 
 
 class StartProblem(Exception):
-    """Something that is needed is missing or taken; the message is one line for the user."""
+    """A required resource is missing or taken; the message is one line for the user."""
 
 
 def prepare_home(home: Path) -> None:
-    """Make TIDEMARK_HOME and see that it can be written to.
+    """Create TIDEMARK_HOME and check that it is writable.
 
     Raises:
         StartProblem: it cannot.
@@ -31,10 +31,10 @@ def prepare_home(home: Path) -> None:
 
 
 def lock_home(home: Path) -> TextIO:
-    """Take the home for this process; the lock ends with the returned file, at the latest with the process.
+    """Lock the home for this process; the lock ends when the returned file is closed, or with the process.
 
     Raises:
-        StartProblem: another process has it.
+        StartProblem: another process holds the lock.
     """
     file = (home / "lock").open("a+")
     try:
@@ -54,7 +54,7 @@ def lock_home(home: Path) -> TextIO:
 
 
 def check_port(host: str, port: int) -> None:
-    """See that the web process can listen there.
+    """Check that the web process can listen on this address.
 
     Raises:
         StartProblem: it cannot.
@@ -71,7 +71,7 @@ def check_port(host: str, port: int) -> None:
 
 
 def check_java() -> None:
-    """See that there is a Java for Spark.
+    """Check that there is a Java installation for Spark.
 
     Raises:
         StartProblem: there is none.
@@ -84,7 +84,7 @@ def check_java() -> None:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that is free now."""
+    """Return a currently free port of the loopback interface."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

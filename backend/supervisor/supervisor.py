@@ -1,7 +1,7 @@
-"""Supervisor: Redis, web, jobmanager and taskmanager under one process, from "make run" to Ctrl-C.
+"""Supervisor: runs Redis, web, jobmanager and taskmanager from "make run" to Ctrl-C.
 
-One thread and one loop; what takes time (migrations, the demo's submission) is a child that the loop waits for, so a
-signal is heard at any moment. Everything ends within ten seconds.
+One thread and one loop. Slow work (migrations, submitting the demo) runs in a child that the loop waits for, so
+signals are handled at any moment. Everything ends within ten seconds.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ CHILD_TIMEOUT_S = 90.0
 
 
 def home_hint(home: Path, directory: Path) -> str:
-    """What a second terminal needs so that `tidemark` finds the cluster; "" if it does by itself."""
+    """Return a hint on how `tidemark` finds the cluster from a second terminal; "" if it needs none."""
     if home.resolve() == (directory / HOME_NAME).resolve():
         return ""
     return f"In a second terminal, before tidemark: export TIDEMARK_HOME={shlex.quote(str(home.resolve()))}"
 
 
 class _Stopped(Exception):
-    """A signal came."""
+    """A signal was received."""
 
 
 class Supervisor:
     """Starts and watches the processes of a session cluster on this machine.
 
     Raises:
-        EnvironmentProblem: a variable cannot be used.
-        StartProblem: something that is needed is missing.
+        EnvironmentProblem: an environment variable is unusable.
+        StartProblem: a required resource is missing.
     """
 
     def __init__(self) -> None:
@@ -63,9 +63,9 @@ class Supervisor:
         self._stopped = False
 
     def run(self) -> int:
-        """Start everything, watch it until a signal, end everything."""
+        """Start everything, watch it until a signal, stop everything."""
         prepare_home(self._home)
-        # held by this file until the process ends
+        # the open file holds the lock until the process ends
         with lock_home(self._home):
             check_java()
             check_port(self._host, self._port)
@@ -133,7 +133,7 @@ class Supervisor:
         try:
             self._finish(command, settings, "the demo")
         except StartProblem as problem:
-            # the cluster is as good without it
+            # the cluster works without the demo
             self._say(str(problem))
         else:
             self._say("the demo was submitted: a year of flights, one scheduled hour a second")
@@ -147,10 +147,10 @@ class Supervisor:
     # --- while it runs ------------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
-        """One beat: look after the processes.
+        """Check on the processes, once per beat.
 
         Raises:
-            _Stopped: a signal came.
+            _Stopped: a signal was received.
         """
         if self._stopped:
             raise _Stopped
@@ -161,7 +161,7 @@ class Supervisor:
         time.sleep(BEAT_S)
 
     def _wait_until(self, what: str, holds: Any) -> None:
-        """Watch on until it holds; a while later without it, too: a process may need its back-off."""
+        """Watch the processes until the condition holds; go on without it after a while: one may be in back-off."""
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not holds():
             if time.monotonic() > deadline:
@@ -171,7 +171,7 @@ class Supervisor:
         self._say(what)
 
     def _finish(self, command: Sequence[str], settings: Mapping[str, str], what: str) -> str:
-        """Run a child to its end and give its output.
+        """Run a child to completion and return its output.
 
         Raises:
             StartProblem: it failed; the message is its last line.
@@ -196,7 +196,7 @@ class Supervisor:
         return output
 
     def _get(self, path: str, token: str) -> bytes | None:
-        """What the web process answers with 200; None for anything else."""
+        """Return the body of the web process's response if its status is 200, else None."""
         connection = http.client.HTTPConnection(self._host, self._port, timeout=5)
         try:
             connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
@@ -221,12 +221,12 @@ class Supervisor:
         if self._processes:
             self._say("stopping")
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # a second Ctrl-C must not leave half of it behind
+            # a second Ctrl-C must not leave processes behind
             signal.signal(number, signal.SIG_IGN)
         deadline = time.monotonic() + STOP_TIMEOUT_S
         redis = [process for process in self._processes if process.name == "redis"]
         others = [process for process in self._processes if process.name != "redis"]
-        # the others say farewell by way of Redis
+        # the others sign off through Redis, so it stops last
         for group in (others, redis):
             for process in group:
                 process.terminate()
@@ -239,6 +239,6 @@ class Supervisor:
                 (self._home / name).unlink()
 
     def _say(self, text: str) -> None:
-        # a closed terminal must not keep the processes from being ended
+        # a closed terminal must not keep the processes from being stopped
         with suppress(OSError):
             print(f"run: {text}", flush=True)

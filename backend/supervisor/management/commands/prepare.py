@@ -1,7 +1,7 @@
-"""`manage.py prepare`: what `make run` needs Django for, before the processes start.
+"""`manage.py prepare`: the steps of `make run` that need Django and run before the processes start.
 
-Brings the database up to date, sees to the administrator's token (TIDEMARK_ADMIN_TOKEN) and makes a login link. Prints
-one line of JSON: {"login": path of the link, "active_jobs": whether jobs have not ended}.
+Migrates the database, sets the administrator's token (TIDEMARK_ADMIN_TOKEN) and creates a login link. Prints one line
+of JSON: {"login": path of the link, "active_jobs": whether any job has not ended}.
 """
 
 from __future__ import annotations
