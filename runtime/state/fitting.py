@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from runtime.common.coercion import MISFITS, Coercer, settled_class
+from runtime.common.coercion import MISFITS, Coercer, settled_test
 from runtime.common.typeinfo import TypeInformation
 from runtime.state.descriptors import (
     AggregatingStateDescriptor,
@@ -19,7 +19,7 @@ from runtime.state.descriptors import (
     StateDescriptor,
 )
 
-_SLOTS = ("_coerce", "_fit", "_fit_key", "_passing", "_passing_key")
+_SLOTS = ("_fit", "_fit_key")
 
 
 def fitting_class(state_class: type[Any], descriptor: StateDescriptor) -> type[Any]:
@@ -31,7 +31,7 @@ def fitting_class(state_class: type[Any], descriptor: StateDescriptor) -> type[A
     """
     if all(type_info is None or type_info.coercer() is None for type_info in _types(descriptor)):
         return state_class
-    return _made(state_class, type(descriptor))
+    return _made(state_class, descriptor)
 
 
 class Fit:
@@ -40,17 +40,12 @@ class Fit:
     Args:
         descriptor: of the state.
         type_info: of the values; None for Python objects.
-
-    Attributes:
-        coerce: the bare conversion, for hot paths; `refused` makes the error of what it raises.
-        passing: a class whose instances need no conversion; None if there is none.
     """
 
-    __slots__ = ("_place", "coerce", "passing")
+    __slots__ = ("_coerce", "_place")
 
     def __init__(self, descriptor: StateDescriptor, type_info: TypeInformation | None) -> None:
-        self.coerce: Coercer = (None if type_info is None else type_info.coercer()) or _as_it_is
-        self.passing = settled_class(self.coerce)
+        self._coerce: Coercer = (None if type_info is None else type_info.coercer()) or _as_it_is
         self._place = f"state {descriptor.get_name()!r}, which is declared as {descriptor.type_info or type_info}"
 
     def __call__(self, value: Any) -> Any:
@@ -61,13 +56,9 @@ class Fit:
             OverflowError: it is beyond the type's range; likewise.
         """
         try:
-            return self.coerce(value)
+            return self._coerce(value)
         except MISFITS as error:
-            raise self.refused(error) from error
-
-    def refused(self, error: Exception) -> Exception:
-        """The error of a value that `coerce` has refused."""
-        return type(error)(f"{self._place}: {error}")
+            raise type(error)(f"{self._place}: {error}") from error
 
     def result_of(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function with its results fitted."""
@@ -94,49 +85,52 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
-def _made(base: type[Any], kind: type[StateDescriptor]) -> type[Any]:
-    methods = next((make(base) for known, make in _METHODS.items() if issubclass(kind, known)), None)
-    if methods is None:
-        methods = _value_methods(base)
-    return type(f"Fitting{base.__name__}", (base,), {"__slots__": _SLOTS, **methods})
+def _made(base: type[Any], descriptor: StateDescriptor) -> type[Any]:
+    kind = type(descriptor)
+    methods = next((make for known, make in _METHODS.items() if issubclass(kind, known)), _value_methods)
+    return type(f"Fitting{base.__name__}", (base,), {"__slots__": _SLOTS, **methods(base, descriptor)})
 
 
 def _initializer(base: type[Any]) -> Callable[..., None]:
     def initialize(self: Any, backend: Any, index: int, descriptor: StateDescriptor) -> None:
         base.__init__(self, backend, index, descriptor)
         self._fit = Fit(descriptor, _types(descriptor)[-1])
-        self._coerce, self._passing = self._fit.coerce, self._fit.passing
 
     return initialize
 
 
-# The methods call the coercers themselves, not Fit: they run for every record.
+def _compiled(template: str, base: type[Any], **type_infos: TypeInformation | None) -> dict[str, Any]:
+    """Make methods that run for every record, with comparisons where a value needs no conversion.
+
+    Args:
+        template: their text. `{value}` stands for a test that the parameter of that name is in its type's form, and
+            `base` for the class made over.
+        base: that class.
+        type_infos: by the parameter's name.
+    """
+    names: dict[str, Any] = {"base": base}
+    tests = {}
+    for name, type_info in type_infos.items():
+        tests[name] = settled_test(None if type_info is None else type_info.coercer(), name, names) or "False"
+    methods: dict[str, Any] = {}
+    exec(template.format(**tests), names, methods)  # as dataclasses makes __init__
+    return methods
 
 
-def _value_methods(base: type[Any]) -> dict[str, Any]:
-    base_update = base.update
-
-    def update(self: Any, value: Any) -> None:
-        if value.__class__ is not self._passing:
-            try:
-                value = self._coerce(value)
-            except MISFITS as error:
-                raise self._fit.refused(error) from error
-        base_update(self, value)
-
-    return {"__init__": _initializer(base), "update": update}
+def _value_methods(base: type[Any], descriptor: StateDescriptor) -> dict[str, Any]:
+    update = """
+def update(self, value, write=base.update):
+    write(self, value if {value} else self._fit(value))
+"""
+    return {"__init__": _initializer(base), **_compiled(update, base, value=_types(descriptor)[-1])}
 
 
-def _list_methods(base: type[Any]) -> dict[str, Any]:
-    base_add, base_add_all, base_update = base.add, base.add_all, base.update
-
-    def add(self: Any, value: Any) -> None:
-        if value.__class__ is not self._passing:
-            try:
-                value = self._coerce(value)
-            except MISFITS as error:
-                raise self._fit.refused(error) from error
-        base_add(self, value)
+def _list_methods(base: type[Any], descriptor: StateDescriptor) -> dict[str, Any]:
+    base_add_all, base_update = base.add_all, base.update
+    add = """
+def add(self, value, append=base.add):
+    append(self, value if {value} else self._fit(value))
+"""
 
     def add_all(self: Any, values: Any) -> None:
         base_add_all(self, list(map(self._fit, values)))
@@ -144,61 +138,55 @@ def _list_methods(base: type[Any]) -> dict[str, Any]:
     def update(self: Any, values: Any) -> None:
         base_update(self, list(map(self._fit, values)))
 
-    return {"__init__": _initializer(base), "add": add, "add_all": add_all, "update": update}
+    compiled = _compiled(add, base, value=_types(descriptor)[-1])
+    return {"__init__": _initializer(base), **compiled, "add_all": add_all, "update": update}
 
 
-def _map_methods(base: type[Any]) -> dict[str, Any]:
+def _map_methods(base: type[Any], descriptor: StateDescriptor) -> dict[str, Any]:
     initialize_fit = _initializer(base)
-    base_get, base_put, base_put_all = base.get, base.put, base.put_all
-    base_contains, base_remove = base.contains, base.remove
+    base_put_all = base.put_all
+    key_type, value_type = _types(descriptor)
+    by_key = """
+def get(self, key, read=base.get):
+    return read(self, key if {key} else self._fit_key(key))
+
+def contains(self, key, find=base.contains):
+    return find(self, key if {key} else self._fit_key(key))
+
+def remove(self, key, delete=base.remove):
+    delete(self, key if {key} else self._fit_key(key))
+
+def put(self, key, value, write=base.put):
+    write(self, key if {key} else self._fit_key(key), value if {value} else self._fit(value))
+"""
 
     def initialize(self: Any, backend: Any, index: int, descriptor: MapStateDescriptor) -> None:
         initialize_fit(self, backend, index, descriptor)
         self._fit_key = Fit(descriptor, descriptor.key_type_info)
-        self._passing_key = self._fit_key.passing
-
-    def get(self: Any, key: Any) -> Any:
-        return base_get(self, key if key.__class__ is self._passing_key else self._fit_key(key))
-
-    def contains(self: Any, key: Any) -> Any:
-        return base_contains(self, self._fit_key(key))
-
-    def remove(self: Any, key: Any) -> None:
-        base_remove(self, self._fit_key(key))
-
-    def put(self: Any, key: Any, value: Any) -> None:
-        if key.__class__ is not self._passing_key:
-            key = self._fit_key(key)
-        if value.__class__ is not self._passing:
-            try:
-                value = self._coerce(value)
-            except MISFITS as error:
-                raise self._fit.refused(error) from error
-        base_put(self, key, value)
 
     def put_all(self: Any, dict_value: Any) -> None:
         fit_key, fit = self._fit_key, self._fit
         base_put_all(self, {fit_key(key): fit(value) for key, value in dict(dict_value).items()})
 
-    methods = (get, contains, remove, put, put_all)
-    return {"__init__": initialize, **{method.__name__: method for method in methods}}
+    compiled = _compiled(by_key, base, key=key_type, value=value_type)
+    return {"__init__": initialize, **compiled, "put_all": put_all}
 
 
-def _reducing_methods(base: type[Any]) -> dict[str, Any]:
+def _reducing_methods(base: type[Any], descriptor: StateDescriptor) -> dict[str, Any]:
     initialize_fit = _initializer(base)
-    base_add = base.add
+    add = """
+def add(self, value, merge=base.add):
+    merge(self, value if {value} else self._fit(value))
+"""
 
     def initialize(self: Any, backend: Any, index: int, descriptor: ReducingStateDescriptor) -> None:
         initialize_fit(self, backend, index, descriptor)
         self._reduce = self._fit.result_of(descriptor.get_reduce_function().reduce)
 
-    def add(self: Any, value: Any) -> None:
-        base_add(self, self._fit(value))
-
-    return {"__init__": initialize, "add": add}
+    return {"__init__": initialize, **_compiled(add, base, value=_types(descriptor)[-1])}
 
 
-def _aggregating_methods(base: type[Any]) -> dict[str, Any]:
+def _aggregating_methods(base: type[Any], _: StateDescriptor) -> dict[str, Any]:
     initialize_fit = _initializer(base)
 
     def initialize(self: Any, backend: Any, index: int, descriptor: AggregatingStateDescriptor) -> None:
@@ -208,7 +196,7 @@ def _aggregating_methods(base: type[Any]) -> dict[str, Any]:
     return {"__init__": initialize}
 
 
-_METHODS: dict[type[StateDescriptor], Callable[[type[Any]], dict[str, Any]]] = {
+_METHODS: dict[type[StateDescriptor], Callable[[type[Any], StateDescriptor], dict[str, Any]]] = {
     ListStateDescriptor: _list_methods,
     MapStateDescriptor: _map_methods,
     ReducingStateDescriptor: _reducing_methods,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from runtime.common import Instant, Row, RowKind, RowTypeInfo, TypeInformation, Types
-from runtime.common.coercion import all_fit
+from runtime.common.coercion import all_fit, settled_test
 from runtime.common.typeinfo import parse_type
 
 NAMED = Types.ROW_NAMED(["name", "age"], [Types.STRING(), Types.INT()])
@@ -137,6 +137,31 @@ def test_values_that_fit_at_one_look_are_those_that_come_back_as_they_are(type_i
         if all_fit(coercer, [value, value]):
             assert coercer(value) is value
     assert not all_fit(coercer, [None])
+
+
+@pytest.mark.parametrize("type_info", ALL, ids=repr)
+def test_values_that_pass_the_test_of_their_type_come_back_as_they_are(type_info: Any) -> None:
+    names: dict[str, Any] = {}
+    text = settled_test(type_info.coercer(), "value", names)
+    if text is None:
+        return
+    passes = eval(f"lambda value: {text}", names)
+    coercer = type_info.coercer() or (lambda value: value)
+    values = [0, -1, 127, 128, -(2**31), 2**31, 2**63 - 1, 2**63, True, 1.5, "a", "ab", b"a", None, np.int64(3)]
+    for value in [*values, Instant(1, 2), dt.date(2020, 1, 1), [1], (1, "x"), ("x", 1), (2**63, "x"), np.float64(2)]:
+        if passes(value):
+            assert coercer(value) is value
+
+
+def test_plain_types_and_tuples_of_them_have_a_test() -> None:
+    names: dict[str, Any] = {}
+    for type_info, value in (
+        (Types.LONG(), 5),
+        (Types.STRING(), "a"),
+        (Types.TUPLE([Types.STRING(), Types.INT()]), ("a", 1)),
+    ):
+        assert eval(settled_test(type_info.coercer(), "value", names) or "False", names | {"value": value})
+    assert settled_test(Types.TUPLE([Types.LIST(Types.INT())]).coercer(), "value", names) is None
 
 
 def coercer_of(type_info: TypeInformation) -> Callable[[Any], Any]:
