@@ -40,8 +40,11 @@ function causeOfFailure(job: JobDocument, now: number): Notice | null {
   const cause = job.failure ?? job.exceptions[0];
   if (title === undefined || cause === undefined) return null;
   const headline = (cause.message.trim().split('\n')[0] ?? '').replace(/[\s:.]+$/, '');
-  const said = headline === '' ? cause.name : `${cause.name}: ${headline}`;
   const where = cause.task_name === '' ? '' : ` in ${cause.task_name}`;
+  // a task's failure names the task and the exception itself
+  const ofTask = withoutPrefix(headline, `task ${cause.task_name}: `);
+  const message = withoutPrefix(ofTask, `${cause.name}: `);
+  const said = message === '' ? cause.name : `${cause.name}: ${message}`;
   return {
     id: 'cause',
     tone: job.state === 'FAILED' ? 'failed' : 'trouble',
@@ -49,6 +52,10 @@ function causeOfFailure(job: JobDocument, now: number): Notice | null {
     text: [`${said}${where}.`, restarts(job), nextAttempt(job, now)].filter(Boolean).join(' '),
     tab: 'exceptions',
   };
+}
+
+function withoutPrefix(text: string, prefix: string): string {
+  return text.startsWith(prefix) ? text.slice(prefix.length) : text;
 }
 
 function restarts({ restarts: count, state }: JobDocument): string {

@@ -25,6 +25,12 @@ test('a restarting job says when its next attempt begins', () => {
   expect(text).toContain("Restarting: KeyError: 'XBT'. It has restarted once. The next attempt is in 9 s.");
 });
 
+test('the task and the exception are named once, even where the message names them, too', () => {
+  const failure = { ...jobException({ message: 'task map (1/1): ValueError: broke' }) };
+  render(<JobNotices job={job({ state: 'FAILED', failure })} now={0} />, { wrapper: MemoryRouter });
+  expect(screen.getByRole('status').textContent).toContain('Failed: ValueError: broke in map (1/1). It was not');
+});
+
 test('a job that has recovered has nothing to say about its old exceptions', () => {
   const recovered = job({ state: 'RUNNING', restarts: 1, exceptions: [jobException()] });
   const { container } = render(<JobNotices job={recovered} now={0} />, { wrapper: MemoryRouter });
