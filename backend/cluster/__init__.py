@@ -1,1 +1,1 @@
-"""The session cluster: SQL models, the jobmanager that leads it, TaskManagers, and services for the faces above."""
+"""The session cluster: SQL models, the leading jobmanager, TaskManagers, and services for the apps above."""

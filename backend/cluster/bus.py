@@ -1,10 +1,10 @@
-"""Redis: the bus between the processes and the place of live documents. Nothing here has to survive.
+"""Redis: the bus between the processes and the store of live documents. Nothing here has to survive.
 
-Every function may raise `redis.RedisError`; readers of documents fall back to SQL. Clients are shared by the threads of
-a process. Key names are in this file only.
+Every function may raise `redis.RedisError`; readers of documents fall back to SQL. The threads of a process share
+clients. Key names are defined in this file only.
 
-The age of what is told here is measured by the clock of Redis alone: the cluster's document is written with every beat
-of the jobmanager and expires after `EXPIRY_S`, and what is left of that time says how long ago the beat was.
+The age of documents is measured by Redis's clock alone: the jobmanager writes the cluster's document with every beat,
+to expire after `EXPIRY_S`; the remaining time to live tells how long ago the beat was.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ METRICS_KEY = "tidemark:metrics:{}"
 CHECKPOINTS_KEY = "tidemark:checkpoints:{}"
 CLUSTER_KEY = "tidemark:cluster"
 EVENTS_KEY = "tidemark:events:jobmanager"
-#: live documents of ended jobs, and of a cluster that nobody leads, are dropped after this; SQL has what must be known
+#: live documents of ended jobs, and of a cluster without a leader, are dropped after this; SQL has the durable facts
 EXPIRY_S = 3600
-#: metrics of jobs that run are written every two seconds: what is older is of a job that nobody runs
+#: metrics of running jobs are written every two seconds; older ones are from a job that no jobmanager runs
 METRICS_EXPIRY_S = 60
-#: events that nobody takes (no jobmanager runs) are dropped, oldest first: heartbeats repeat what matters
+#: events beyond this (no jobmanager takes them) are dropped, oldest first; heartbeats repeat what matters
 MAX_EVENTS = 10_000
-#: heartbeats that waited longer tell of the past
+#: heartbeats that waited longer in the queue are out of date
 EVENT_EXPIRY_MS = 10_000
 #: seconds that the cluster's own processes wait for an answer
 WORK_TIMEOUT_S = 5.0
-#: seconds that people wait who ask for a page; longer makes one frozen server freeze the other
+#: seconds that a user's request for a page waits; longer: a frozen Redis freezes the web server, too
 READ_TIMEOUT_S = 1.0
-#: while Redis does not answer, one reader in so many seconds tries again; all others are told at once
+#: while Redis does not answer, one reader per this many seconds tries again; all others fail at once
 PROBE_S = 1.0
-#: an announcement is a hint that a document has changed: readers look by themselves, too
+#: an announcement is only a hint that a document has changed: readers also poll
 ANNOUNCE_TIMEOUT_S = 2.0
 
 Document = dict[str, Any]
 
 
 class Reading(NamedTuple):
-    """A document as Redis has it."""
+    """A document read from Redis."""
 
     document: Document | None
     """None: there is none."""
     beat_age_ms: int | None
-    """Since the jobmanager's last beat, which vouches for all documents; None: there is none."""
+    """Time since the jobmanager's last beat, which vouches for all documents; None: there was none."""
 
 
 @cache
 def client() -> redis.Redis:
-    """The client of the cluster's own processes; a server that does not answer within 5 s raises."""
+    """Return the client of the cluster's own processes; it raises if Redis does not answer within 5 s."""
     return _connect(WORK_TIMEOUT_S)
 
 
@@ -72,14 +72,14 @@ def _connect(timeout_s: float) -> redis.Redis:
         decode_responses=True,
         socket_timeout=timeout_s,
         socket_connect_timeout=min(timeout_s, 2.0),
-        # a connection that a restarted server has closed is made anew; a server that is silent is not asked again
+        # reconnect if a restarted server has closed the connection; do not retry if the server is silent
         retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
     )
 
 
 class PromptReader:
-    """Redis for those who cannot wait. Once it does not answer, one caller in a second finds out whether it does again,
-    and all others fail at once. Any thread."""
+    """Redis client for callers that cannot wait. Once Redis does not answer, one caller per second tries again and all
+    others fail at once. Any thread."""
 
     def __init__(self) -> None:
         self._client = _connect(READ_TIMEOUT_S)
@@ -89,7 +89,7 @@ class PromptReader:
 
     @contextmanager
     def connected(self) -> Iterator[redis.Redis]:
-        """The client, for one call.
+        """Yield the client for one call.
 
         Raises:
             redis.ConnectionError: Redis did not answer a moment ago.
@@ -99,7 +99,7 @@ class PromptReader:
             if now < self._silent_until:
                 raise redis.ConnectionError("it did not answer a moment ago")
             if self._silent_until:
-                # this caller tries; the others need not wait with it
+                # this caller tries; others fail at once meanwhile
                 self._silent_until = now + READ_TIMEOUT_S + PROBE_S
         try:
             yield self._client
@@ -115,12 +115,12 @@ class PromptReader:
 
 @cache
 def reader() -> PromptReader:
-    """What web processes read with."""
+    """Return the reader of this web process."""
     return PromptReader()
 
 
 def disconnect() -> None:
-    """End this process's connections; the next call makes new ones, as the settings then say."""
+    """Close this process's connections; the next call makes new ones with the settings of that time."""
     for kept in (client, reader):
         if kept.cache_info().currsize:
             kept().close()
@@ -128,7 +128,7 @@ def disconnect() -> None:
 
 
 def ping() -> None:
-    """See whether Redis answers."""
+    """Raise if Redis does not answer."""
     with reader().connected() as connection:
         connection.ping()
 
@@ -139,19 +139,19 @@ def put_document(key: str, document: Document, expiry_s: int | None = None) -> N
 
 
 def read_document(key: str) -> Reading:
-    """A live document, if there is one, and how old what it says is."""
+    """Read a live document, if there is one, and its age."""
     with reader().connected() as connection:
         pipeline = connection.pipeline(transaction=False)
         pipeline.get(key)
         pipeline.pttl(CLUSTER_KEY)
         text, left_ms = pipeline.execute()
-    # negative: there is no such key, or somebody wrote it who gives no beat
+    # negative: the key does not exist, or its writer has set no expiry
     age_ms = max(0, EXPIRY_S * 1000 - left_ms) if left_ms >= 0 else None
     return Reading(json.loads(text) if isinstance(text, str) else None, age_ms)
 
 
 def put_fields(key: str, fields: Mapping[str, Document], expiry_s: int | None, dropped: Sequence[str] = ()) -> None:
-    """Replace fields of a hash, and drop others; without an expiry it stays."""
+    """Replace fields of a hash and drop others; without an expiry the hash stays."""
     texts: dict[Any, str] = {name: json.dumps(value, separators=(",", ":")) for name, value in fields.items()}
     pipeline = client().pipeline(transaction=False)
     if texts:
@@ -166,7 +166,7 @@ def put_fields(key: str, fields: Mapping[str, Document], expiry_s: int | None, d
 
 
 def get_fields(key: str, names: Sequence[str]) -> list[Document]:
-    """Fields of a hash, in that order; {} for what is not there."""
+    """Read fields of a hash, in the order of `names`; {} for missing ones."""
     if not names:
         return []
     with reader().connected() as connection:
@@ -175,16 +175,16 @@ def get_fields(key: str, names: Sequence[str]) -> list[Document]:
 
 
 class Announcer:
-    """Tells the web processes that documents have changed. Used by one thread, which it gives an event loop that lives
-    as long as this does: a channel layer keeps its connections per loop."""
+    """Tells the web processes that documents have changed. Used by one thread; has an event loop of its own for its
+    lifetime, because a channel layer keeps its connections per loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        # of its own: closing it must not touch another thread's connections
+        # its own layer: closing it must not affect another thread's connections
         self._layer = channel_layers.make_backend(DEFAULT_CHANNEL_LAYER)
 
     def announce(self, topic: str, version: int) -> None:
-        """`topic` is "cluster" or "job:<id>"; its group has a dot for the colon."""
+        """Announce a new version of a topic, "cluster" or "job:<id>"; its group's name has a dot for the colon."""
         message = {"type": "live.changed", "topic": topic, "version": version}
         sending = self._layer.group_send(topic.replace(":", "."), message)
         self._loop.run_until_complete(asyncio.wait_for(sending, ANNOUNCE_TIMEOUT_S))
@@ -202,7 +202,7 @@ def post_event(event: Document) -> None:
 
 
 def wake_jobmanager(event: Document) -> None:
-    """Queue an event that it would come upon by itself, for a user who waits."""
+    """Queue an event that only saves a waiting user time: the jobmanager would find the change by polling."""
     with reader().connected() as connection:
         _post(connection, event)
 
@@ -215,7 +215,7 @@ def _post(connection: redis.Redis, event: Document) -> None:
 
 
 def take_events(timeout_s: float, limit: int = 1000) -> list[Document]:
-    """Events in order; waits up to `timeout_s` for the first."""
+    """Take queued events in order; wait up to `timeout_s` for the first."""
     first = client().blpop([EVENTS_KEY], timeout=timeout_s)
     if not isinstance(first, (list, tuple)):
         return []

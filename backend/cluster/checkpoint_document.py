@@ -1,9 +1,9 @@
-"""A job's checkpoints as documents: a part of the live document, and the details of each one beside it.
+"""A job's checkpoints as documents: a section of the live document, and separate details of each checkpoint.
 
-The part goes to every open page, so it has no subtasks in it; details lie in a Redis hash per job, one field per
-checkpoint, and in the job's saved document once it has ended. Pure, but for what `CheckpointDetails` remembers. Times
-are epoch ms, durations ms, sizes bytes. What has no value is not there: in a merge patch null means to take something
-away, so that no null would reach a page in a new entry.
+The section goes to every open page, so it omits subtasks. The details are in a Redis hash per job, one field per
+checkpoint, and in the job's saved document once it has ended. Pure, except for the state of `CheckpointDetails`. Times
+are epoch ms, durations ms, sizes bytes. Members without a value are omitted: in a merge patch null removes a member,
+so a null in a new entry would never reach a page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from runtime.core.checkpoint_options import SnapshotKind
 Document = dict[str, Any]
 
 DETAILS = "checkpoint_details"
-"""Key of all details in a job's saved document."""
+"""Key of the details in a job's saved document."""
 _TOTALS = {
     "checkpointed_size": "checkpointed_bytes",
     "state_size": "state_bytes",
@@ -38,11 +38,11 @@ _TOTALS = {
 
 
 def checkpoints_document(snapshot: CheckpointsSnapshot, report: RestoreReport | None = None) -> Document:
-    """What the live document says of checkpoints.
+    """Return the checkpoints section of the live document.
 
     Args:
-        snapshot: of the job's coordinator.
-        report: what the job's state was restored from, operator by operator.
+        snapshot: the statistics of the job's checkpoint coordinator.
+        report: the restore of the job's state, operator by operator; None if there was none.
     """
     latest = {
         "completed": snapshot.latest_completed,
@@ -56,7 +56,7 @@ def checkpoints_document(snapshot: CheckpointsSnapshot, report: RestoreReport | 
             "counts": asdict(snapshot.counts),
             "summary": {name: _summary(summary) for name, summary in snapshot.summaries.items()},
             "latest": _present(entries | {"restored": _restored(snapshot.latest_restored)}),
-            # by id, so that a patch carries the one that has changed
+            # by id, so that a patch carries only changed entries
             "history": {str(stats.checkpoint_id): checkpoint_entry(stats) for stats in snapshot.history},
             "restore_report": None if report is None else _report(report),
         }
@@ -64,7 +64,7 @@ def checkpoints_document(snapshot: CheckpointsSnapshot, report: RestoreReport | 
 
 
 def checkpoint_entry(stats: CheckpointStats) -> Document:
-    """One checkpoint or savepoint as a whole."""
+    """Return the entry of a checkpoint or savepoint, without vertices."""
     options, message = stats.options, stats.failure_message
     entry = {
         "id": stats.checkpoint_id,
@@ -82,26 +82,26 @@ def checkpoint_entry(stats: CheckpointStats) -> Document:
         "external_path": stats.external_path,
         "discarded": stats.is_discarded,
         "failure_timestamp": stats.failure_timestamp_ms,
-        # PostgreSQL keeps no NUL
+        # PostgreSQL cannot store NUL
         "failure_message": None if message is None else message.replace("\0", "\ufffd"),
     }
     return _present(entry)
 
 
 def details_document(stats: CheckpointStats) -> Document:
-    """The same with its vertices and their subtasks."""
+    """Return `checkpoint_entry` with its vertices and their subtasks."""
     vertices = {vertex_id: _vertex(vertex, stats) for vertex_id, vertex in stats.vertices.items()}
     return checkpoint_entry(stats) | {"vertices": vertices}
 
 
 class CheckpointDetails:
-    """Details that are to be told: those that have changed since they were told last."""
+    """Tracks which checkpoint details have changed since they were last published."""
 
     def __init__(self) -> None:
         self._told: dict[int, tuple[str, int, bool]] = {}
 
     def changed(self, snapshot: CheckpointsSnapshot) -> tuple[dict[str, Document], list[str]]:
-        """Field → details of those that have changed, and the fields of those that nobody remembers any more."""
+        """Return field → details of changed checkpoints, and the fields of those that the statistics have dropped."""
         known = _all(snapshot)
         marks = {i: (s.status.value, s.num_acknowledged, s.is_discarded) for i, s in known.items()}
         changed = {
@@ -112,23 +112,23 @@ class CheckpointDetails:
         return changed, gone
 
     def forget(self) -> None:
-        """Nothing of what was told is there any more."""
+        """Forget what was published: it has been lost."""
         self._told = {}
 
 
 def all_details(snapshot: CheckpointsSnapshot) -> dict[str, Document]:
-    """Field → details, of every checkpoint that is remembered."""
+    """Return field → details of every checkpoint in the statistics."""
     return {details_field(i): details_document(stats) for i, stats in _all(snapshot).items()}
 
 
 def details_field(checkpoint_id: int) -> str:
-    """The field of a checkpoint."""
+    """Return the hash field of a checkpoint."""
     return str(checkpoint_id)
 
 
 def _all(snapshot: CheckpointsSnapshot) -> dict[int, CheckpointStats]:
     latest = (snapshot.latest_completed, snapshot.latest_failed, snapshot.latest_savepoint)
-    # what is in the history is newer than a "latest" that was frozen when it completed
+    # the history comes last: its entries are newer than a "latest" frozen at completion
     return {s.checkpoint_id: s for s in (*latest, *snapshot.history) if s is not None}
 
 

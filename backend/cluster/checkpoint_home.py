@@ -1,7 +1,7 @@
-"""Where the cluster's checkpoints and savepoints are: by default in TIDEMARK_HOME, and in no place that is not allowed.
+"""Storage of the cluster's checkpoints and savepoints: by default in TIDEMARK_HOME, never outside of the allowed roots.
 
-Locations that users name are checked here before anything of theirs is read, written or deleted: whoever may trigger a
-savepoint does not thereby own the account that writes it. Any process, any thread.
+Locations that users name are checked here before anything there is read, written or deleted: the right to trigger a
+savepoint must not give access to all files of the account that writes it. Any process, any thread.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from runtime.common.configuration import Configuration
 
 @dataclass(frozen=True, slots=True)
 class ClusterStorage:
-    """URIs."""
+    """The cluster's directories (URIs) and the allowed roots."""
 
     checkpoints: str
     savepoints: str
     allowed: AllowedRoots
 
     def checkpoints_of(self, configuration: Configuration) -> str:
-        """The directory of the checkpoints of a job with these options, which `with_cluster_directories` has made."""
+        """Return the checkpoint directory of a job with these options, which come from `with_cluster_directories`."""
         return configuration.get(options.CHECKPOINT_DIRECTORY) or self.checkpoints
 
     def files(self) -> SnapshotFiles:
-        """What reads, writes and deletes there."""
+        """Return the access to snapshot files in the allowed roots."""
         return SnapshotFiles(default_file_system(), self.allowed)
 
 
 def cluster_storage() -> ClusterStorage:
-    """As the settings say.
+    """Return the storage that the settings configure.
 
     Raises:
-        UnknownFileSystemError: a directory of the settings can never be one.
+        UnknownFileSystemError: a configured directory is on no known file system.
     """
     home = Path(settings.TIDEMARK_HOME)
     checkpoints = resolved(settings.TIDEMARK_CHECKPOINT_DIR or home / "checkpoints")
@@ -53,14 +53,14 @@ def cluster_storage() -> ClusterStorage:
 
 
 def with_cluster_directories(configuration: Mapping[str, str], storage: ClusterStorage) -> dict[str, str]:
-    """A job's options, with the directories that it is to use.
+    """Return a job's options with the directories that it is to use.
 
     Args:
-        configuration: as the job was submitted.
-        storage: the cluster's.
+        configuration: the options that the job was submitted with.
+        storage: the cluster's storage.
 
     Raises:
-        ConfigurationError: a directory that the job names is not allowed, or an option cannot be read.
+        ConfigurationError: a directory that the job names is not allowed, or an option is malformed.
     """
     wanted = CheckpointSettings.from_configuration(Configuration.from_dict(dict(configuration)))
     given = {

@@ -1,8 +1,8 @@
 """SqlCompletedStore: the completed checkpoints of one job as rows, written under the leader's epoch.
 
-A checkpoint is complete because its row is there: what a JobMaster of an older leader still tries to complete finds
-another epoch in SQL and is refused. Used by the job's storage thread, except that the rows are read by who makes the
-store. Nobody but this leader writes them, so what was read stays true.
+A checkpoint is complete if and only if its row exists: a JobMaster of an older leader that still tries to complete one
+finds another epoch in SQL and is refused. Used by the job's storage thread; only the creator of the store reads the
+rows. Nobody but this leader writes them, so the rows read stay valid.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from runtime.core.ids import CheckpointId
 
 
 class JobGivenUpError(Exception):
-    """The job belongs to another leader from now on: nothing of it may be forgotten or deleted here."""
+    """The job belongs to another leader from now on: nothing of it may be removed or deleted here."""
 
 
 class SqlCompletedStore:
     """Implements CompletedCheckpointStore.
 
     Args:
-        leadership: whose writes these are.
+        leadership: the leadership that fences all writes.
         job_id: the job.
-        retained: its completed checkpoints, oldest first, as `completed_checkpoints` has read them.
-        clock: for people.
+        retained: its completed checkpoints, oldest first, as read by `completed_checkpoints`.
+        clock: for the completion times shown to users.
     """
 
     def __init__(
@@ -50,24 +50,24 @@ class SqlCompletedStore:
     # --- the jobmanager's loop ----------------------------------------------------------------------------------------
 
     def end_is_saved(self) -> None:
-        """The job's row says that it has ended: its last checkpoint is needed no more."""
+        """Note that the job's row records its end: its last checkpoint is no longer needed."""
         self._end_is_saved.set()
 
     def give_up(self) -> None:
-        """Another leader will go on with the job."""
+        """Leave the job to another leader."""
         self._is_given_up = True
         self._end_is_saved.set()
 
     # --- the thread of the storage ------------------------------------------------------------------------------------
 
     def complete(self, checkpoint: CompletedCheckpoint) -> bool:
-        """Make a checkpoint, whose metadata has been written, the newest completed one.
+        """Make a checkpoint, whose metadata is written, the newest completed one.
 
         Returns:
-            Whether it is. False: another jobmanager leads, and nothing was changed.
+            Whether it was recorded. False: another jobmanager leads, and nothing was changed.
 
         Raises:
-            django.db.DatabaseError: it is not known whether it is; call again.
+            django.db.DatabaseError: it is unknown whether it was recorded; call again.
         """
         metadata = checkpoint.metadata
         writer = writer_of_directory(checkpoint.location)
@@ -93,19 +93,19 @@ class SqlCompletedStore:
         return True
 
     def retained(self) -> list[CheckpointPointer]:
-        """The completed checkpoints that have not been removed, oldest first."""
+        """Return the completed checkpoints that have not been removed, oldest first."""
         return [self._retained[checkpoint_id] for checkpoint_id in sorted(self._retained)]
 
     def remove(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
-        """Let `retained` give these no more.
+        """Remove checkpoints from the store.
 
-        Waits with the last one of a job that is over until SQL knows that it is: a leader that took over between the
-        two would start the job from nothing.
+        If the job has ended, removing its last checkpoint waits until SQL records that end: a leader that took over in
+        between would start the job without state.
 
         Raises:
-            JobGivenUpError: another leader goes on with the job.
-            LeadershipLostError: another leads already.
-            django.db.DatabaseError: it is not known whether they are removed.
+            JobGivenUpError: another leader continues the job.
+            LeadershipLostError: another jobmanager leads already.
+            django.db.DatabaseError: it is unknown whether they were removed.
         """
         gone = set(checkpoint_ids)
         if self._is_over and not self._retained.keys() - gone:
@@ -118,12 +118,12 @@ class SqlCompletedStore:
             self._retained.pop(checkpoint_id, None)
 
     def end(self, outcome: JobOutcome) -> None:
-        """Have `remove` wait for the job's row, which says how it ended."""
+        """Note that the job has ended: `remove` waits for its row from now on."""
         self._is_over = True
 
 
 def completed_checkpoints(job_id: str) -> list[CheckpointPointer]:
-    """A job's completed checkpoints, oldest first. By the leader that has the job."""
+    """Read a job's completed checkpoints, oldest first; only for the leader that owns the job."""
     with transaction.atomic():
         rows = Checkpoint.objects.filter(job_id=job_id).order_by("checkpoint_id")
         return [CheckpointPointer(CheckpointId(row.checkpoint_id), row.location, row.is_owned) for row in rows]

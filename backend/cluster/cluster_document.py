@@ -1,4 +1,4 @@
-"""The live document of the cluster: TaskManagers and jobs, as the overview shows them. Times are epoch ms."""
+"""The live document of the cluster: TaskManagers and jobs for the overview. Times are epoch ms."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from backend.cluster.models import TERMINAL_STATES, Job, TaskManager
 
 Document = dict[str, Any]
 
-#: ended jobs that the overview lists; REST has all
+#: number of ended jobs in the overview; REST lists all
 MAX_ENDED_JOBS = 100
 
 
 def cluster_document(taskmanagers: Sequence[Document], jobs: Sequence[Document], now: int, version: int) -> Document:
-    """Join what is known.
+    """Build the document.
 
     Args:
-        taskmanagers: `taskmanager_entry`s.
-        jobs: `job_entry`s, newest first.
+        taskmanagers: entries of `taskmanager_entry`.
+        jobs: entries of `job_entry`, newest first.
         now: epoch ms.
-        version: of the document.
+        version: the document's version.
     """
     usable = [t for t in taskmanagers if t["state"] == TaskManager.State.REGISTERED]
     return {
@@ -35,17 +35,17 @@ def cluster_document(taskmanagers: Sequence[Document], jobs: Sequence[Document],
 
 
 def job_entry(document: Document) -> Document:
-    """A job's line, from its live document."""
+    """Return a job's entry, made from its live document."""
     tasks = Counter(subtask["state"] for vertex in document["vertices"] for subtask in vertex["subtasks"])
     kept = ("id", "name", "state", "start_time", "end_time", "duration", "parallelism", "restarts", "waiting_for")
     entry = {name: document[name] for name in kept} | {"tasks": dict(tasks), "tasks_total": tasks.total()}
-    # documents of earlier versions have no checkpoints
+    # documents of earlier releases have no checkpoints
     latest = document.get("checkpoints", {}).get("latest", {}).get("completed")
     return entry | {"last_checkpoint": None if latest is None else latest["latest_ack_timestamp"]}
 
 
 def taskmanager_entry(row: TaskManager, free_slots: int) -> Document:
-    """A TaskManager's line."""
+    """Return a TaskManager's entry."""
     return {
         "id": row.id,
         "host": row.host,
@@ -63,7 +63,7 @@ def taskmanager_entry(row: TaskManager, free_slots: int) -> Document:
 
 
 def listed_jobs() -> list[Job]:
-    """Rows of the jobs that the overview shows, newest first, without graphs."""
+    """Return the rows of the jobs in the overview, newest first, without graphs."""
     rows = Job.objects.defer("graph", "plan").order_by("-created_at")
     active = list(rows.exclude(state__in=TERMINAL_STATES))
     ended = list(rows.filter(state__in=TERMINAL_STATES)[:MAX_ENDED_JOBS])
@@ -71,7 +71,7 @@ def listed_jobs() -> list[Job]:
 
 
 def cluster_document_from_rows(now: int) -> Document:
-    """What SQL knows, for when no jobmanager keeps a live document: no slot counts as free."""
+    """Build the document from SQL when no jobmanager keeps a live one; no slot counts as free."""
     rows = TaskManager.objects.filter(state=TaskManager.State.REGISTERED).order_by("registered_at")
     entries = [job_entry(job.document) for job in listed_jobs() if job.document]
     return cluster_document([taskmanager_entry(row, 0) for row in rows], entries, now, now)

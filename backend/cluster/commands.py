@@ -1,7 +1,7 @@
-"""Commands to TaskManagers: Celery messages into the queue of one worker, JSON, expiring, idempotent.
+"""Commands to TaskManagers: Celery messages to the queue of one worker; JSON, with an expiry, idempotent.
 
-A command that cannot be sent raises; one that is lost is noticed by its effect (no slot registers, a stage is not in
-the heartbeat), never by waiting for an answer. May be called by any thread.
+A command that cannot be sent raises. A lost one is noticed by its missing effect (no slot registers, a stage is not in
+the heartbeat), never by waiting for a reply. Any thread.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ DEPLOY_TASK = "tidemark.deploy"
 END_TASK = "tidemark.end"
 KILL_TASK = "tidemark.kill"
 PING_TASK = "tidemark.ping"
-#: a deployment that arrives later would start slots that nobody waits for; below ~5 s a busy worker misses some
+#: later deployments would start slots that nobody waits for any more; below ~5 s a busy worker misses some
 DEPLOY_EXPIRY_S = 20.0
 END_EXPIRY_S = 300.0
 PING_EXPIRY_S = 30.0
 
 
 class SendCommand(Protocol):
-    """`send`, or what stands for it in tests."""
+    """The type of `send` and of its replacements in tests."""
 
     def __call__(self, worker_name: str, task: str, expires_s: float, **arguments: Any) -> None: ...
 
@@ -38,10 +38,10 @@ def send(worker_name: str, task: str, expires_s: float, **arguments: Any) -> Non
     app.send_task(
         task,
         kwargs={"command_id": os.urandom(8).hex(), **arguments},
-        # celery's stubs know names only; a Queue carries its exchange, so the message waits for a worker that starts
+        # celery's stubs allow only names; a Queue includes its exchange, so the message waits for a starting worker
         queue=worker_direct(worker_name),  # type: ignore[arg-type]
         expires=expires_s,
         ignore_result=True,
-        # the caller decides what a broker that is away means; it must not be held up
+        # the caller must not block, and decides itself what an unavailable broker means
         retry=False,
     )

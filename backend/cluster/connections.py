@@ -1,7 +1,7 @@
-"""Database connections of threads that need one now and then: taken for a piece of work, and closed behind it.
+"""Database connections of threads that need one occasionally: opened for a piece of work and closed after it.
 
-A thread that waits for minutes must not hold a connection meanwhile, which the server may end, nor leave one behind
-when it ends itself.
+A thread that waits for minutes must not hold a connection meanwhile, which the server may close, and must not leave one
+open when it ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from django.db import close_old_connections, connection
 
 @contextmanager
 def brief_connection() -> Iterator[None]:
-    """The calling thread's connection, new and for the block only; within a transaction the one that it has."""
+    """Give the calling thread a new connection for the block; within a transaction keep its connection."""
     if connection.in_atomic_block:
         yield
         return
@@ -27,7 +27,7 @@ def brief_connection() -> Iterator[None]:
 
 @contextmanager
 def without_connection() -> Iterator[None]:
-    """None is held for the block; within a transaction the one that it has stays."""
+    """Close the calling thread's connection for the block; within a transaction keep it."""
     if not connection.in_atomic_block:
         connection.close()
     yield

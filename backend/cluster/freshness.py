@@ -1,7 +1,7 @@
-"""How old a document is, and what to say of one that is old: the one rule for page, command line and REST. Pure.
+"""Age of documents and the message about stale ones: one rule for page, command line and REST. Pure.
 
-Ages are measured with one clock, Redis's between writer and reader and the reader's monotonic one from then on: wall
-clocks of two machines are never compared.
+Each part of an age is measured with one clock, Redis's between writer and reader and then the reader's monotonic clock;
+wall clocks of two machines are never compared.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from enum import StrEnum
 from typing import Any, Final
 
 STALE_AFTER_MS: Final = 3_000
-"""The jobmanager's beat is twice a second. Shorter: a busy machine looks like a dead one; longer: with the second
-between two looks, people see rates of a jobmanager that is gone for more than 5 s."""
+"""The jobmanager's beat is twice a second. Shorter: a busy machine looks dead; longer: including the second between two
+reads, users see rates of a jobmanager that has been gone for more than 5 s."""
 
 
 class Source(StrEnum):
-    """Where a document comes from."""
+    """The source of a document."""
 
     LIVE = "live"
-    """The jobmanager's own, by way of Redis."""
+    """The jobmanager's document, read from Redis."""
     KEPT = "kept"
-    """The last live one that this process has read."""
+    """The last live document that this process has read."""
     DATABASE = "database"
-    """The one of the last change of state."""
+    """The document saved at the last change of state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Of one document, at the moment it is read.
+    """Freshness of a document at the moment it is read.
 
     Args:
-        source: where it comes from.
-        age_ms: since the jobmanager vouched for it; None: it has not since this process began.
+        source: the source of the document.
+        age_ms: time since the jobmanager last vouched for it; None: not since this process started.
         redis_answers: whether Redis could be read.
-        is_final: it is of a job that has ended, and stays true for ever.
+        is_final: the document is of an ended job and never gets stale.
     """
 
     source: Source
@@ -44,7 +44,7 @@ class Freshness:
 
     @property
     def reason(self) -> str:
-        """Why it may not be true any more; "" while it is."""
+        """Why the document may be out of date; "" if it is not."""
         if self.is_final:
             return ""
         silence = "" if self.age_ms is None else f"The jobmanager has not been heard of for {self.age_ms // 1000} s."
@@ -55,10 +55,10 @@ class Freshness:
         return silence if self.age_ms > STALE_AFTER_MS else ""
 
     def after(self, elapsed_ms: int) -> Freshness:
-        """The same document so much later."""
+        """Return the freshness of the same document `elapsed_ms` later."""
         return self if self.age_ms is None else replace(self, age_ms=self.age_ms + elapsed_ms)
 
     def to_json(self) -> dict[str, Any]:
-        """As REST and the WebSocket give it."""
+        """Return the form used by REST and the WebSocket."""
         reason = self.reason
         return {"age_ms": self.age_ms, "source": self.source.value, "is_stale": bool(reason), "reason": reason}

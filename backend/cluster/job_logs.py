@@ -1,7 +1,7 @@
-"""What slots print and log: appended to a file per job, attempt and slot, under logs/jobs/ of TIDEMARK_HOME.
+"""Appends what slots print and log to one file per job, attempt and slot, under logs/jobs/ of TIDEMARK_HOME.
 
-One thread writes for all jobs, so that a slow disk holds up what is printed (its window is not acknowledged) but no
-JobMaster. A file that has grown past its cap is moved to `<name>.1` and begun anew.
+One thread writes for all jobs, so that a slow disk delays output (its window is not acknowledged) but no JobMaster. A
+file that would exceed its cap is moved to `<name>.1` and started anew.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from runtime.jobmaster.status import ExceptionEntry
 
 logger = logging.getLogger(__name__)
 
-#: channel of the control stream → suffix of the file
+#: channel of the control stream → suffix of the log file
 SUFFIXES = {"stdout": "out", "log": "log"}
 #: per slot and kind there are at most two files of this size
 MAX_FILE_BYTES = 64 << 20
-#: open files; more would come near the usual limit of 1024 descriptors with many jobs
+#: open files; more could reach the usual limit of 1024 descriptors with many jobs
 MAX_OPEN_FILES = 128
 
 Acknowledge = Callable[[int], None]
 
 
 def job_log_directory(home: Path, job_id: str) -> Path:
-    """Where a job's files are."""
+    """Return the directory of a job's log files."""
     return home / "logs" / "jobs" / job_id
 
 
 def log_file_name(attempt: int, slot: int, kind: str) -> str:
-    """Relative to the job's directory; `kind` is "out" or "log"."""
+    """Return the name of a log file relative to the job's directory; `kind` is "out" or "log"."""
     return f"attempt-{attempt}/slot-{slot}.{kind}"
 
 
@@ -52,7 +52,7 @@ class SlotLogWriter:
     """Appends to the files of all jobs; `put` may be called by any thread.
 
     Args:
-        max_file_bytes: cap of one file.
+        max_file_bytes: maximum size of a file.
     """
 
     def __init__(self, max_file_bytes: int = MAX_FILE_BYTES) -> None:
@@ -64,11 +64,11 @@ class SlotLogWriter:
         self._thread.start()
 
     def put(self, path: Path, payload: bytes, acknowledge: Acknowledge) -> None:
-        """Append; `acknowledge` is called with the size once it is written, or could not be."""
+        """Append to a file; `acknowledge` is called with the size once it is written or has failed."""
         self._queue.put(_Text(path, payload, acknowledge))
 
     def close_directory(self, directory: Path) -> None:
-        """Nothing follows for the files in it."""
+        """Close the files of a directory; nothing more follows for them."""
         self._queue.put(directory)
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class SlotLogWriter:
             try:
                 self._append(item.path, item.payload)
             except OSError as error:
-                # the job must not hang because its text cannot be kept
+                # the job must not hang because its output cannot be stored
                 logger.warning("%s cannot be written: %s", item.path, error)
             item.acknowledge(len(item.payload))
         for file in self._files.values():
@@ -107,20 +107,20 @@ class SlotLogWriter:
 
 
 class JobLogs:
-    """One job's outputs; implements `runtime.jobmaster.client_outputs.Outputs`."""
+    """Log files of one job; implements `runtime.jobmaster.client_outputs.Outputs`."""
 
     def __init__(self, writer: SlotLogWriter, directory: Path) -> None:
         self._writer = writer
         self._directory = directory
-        #: attempt and cause of the failures that are written
+        #: attempt and cause of the failures written so far
         self._failures: set[tuple[Attempt, str]] = set()
 
     def note_failures(self, entries: Iterable[ExceptionEntry], offset_ms: float) -> None:
-        """Write failures that are not written yet into the log of the slot that they were in, or of the first one.
+        """Write new failures to the log of the slot in which they occurred, or of the first slot.
 
         Args:
-            entries: failures of the job, oldest first. What turns out to be the cause of one is written, too.
-            offset_ms: of the wall clock from the entries' monotonic one.
+            entries: failures of the job, oldest first. If the cause of one changes, it is written again.
+            offset_ms: wall-clock time minus the entries' monotonic time.
         """
         for entry in entries:
             cause = entry.cause
@@ -138,7 +138,7 @@ class JobLogs:
     def deliver(self, slot: SlotId, attempt: Attempt, channel: str, payload: bytes, acknowledge: Acknowledge) -> None:
         suffix = SUFFIXES.get(channel)
         if suffix is None:
-            # a collect sink: nobody waits for it in a session
+            # a collect sink's output, which nobody reads in a session cluster
             acknowledge(len(payload))
             return
         self._writer.put(self._directory / log_file_name(attempt, slot, suffix), payload, acknowledge)

@@ -1,7 +1,7 @@
-"""JobRequests: operations that one job's JobMaster is carrying out, and how they ended.
+"""JobRequests: operations that one job's JobMaster is carrying out, and their results.
 
-Begun and read by the jobmanager's loop; answered by the driver's thread. A savepoint's location, or why there is none,
-is a JSON value that goes into the operation's row.
+Begun and read by the jobmanager's loop, answered by the driver's thread. A result (a savepoint's location, or an error)
+is a JSON value for the operation's row.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ CHECKPOINT_TYPES: Mapping[str, SnapshotKind | None] = {
 
 
 class JobRequests:
-    """Of one job.
+    """Requests that are open for one job.
 
     Args:
-        driver: its JobMaster.
-        slots_for: slots that it would need with other parallelisms, and those that it could have; may raise
-            RescaleError.
+        driver: the driver of its JobMaster.
+        slots_for: returns the number of slots that the job needs with other parallelisms, and the number available to
+            it; may raise RescaleError.
     """
 
     def __init__(self, driver: JobMasterDriver, slots_for: Callable[[Mapping[VertexId, int]], tuple[int, int]]) -> None:
@@ -47,11 +47,11 @@ class JobRequests:
 
     @property
     def is_open(self) -> bool:
-        """Whether something is not answered yet."""
+        """Whether a request is not answered yet."""
         return not all(future.done() for _, future in self._begun.values())
 
     def begin(self, operation: Operation) -> None:
-        """Have the JobMaster do it."""
+        """Hand an operation to the JobMaster."""
         try:
             asked = self._ask(operation)
         except (LookupError, TypeError, ValueError) as error:
@@ -59,11 +59,11 @@ class JobRequests:
         self._begun[operation.trigger_id] = (operation, asked)
 
     def answers(self, *, has_ended: bool) -> dict[str, Document]:
-        """Results by trigger id, until they are forgotten.
+        """Return results by trigger id, until `forget`.
 
         Args:
-            has_ended: whether the job has. A stop that went well is told with the end of its job, not before: were it
-                told, and the end lost with this process, the next leader would bring a stopped job back.
+            has_ended: whether the job has ended. A successful stop is reported only with the end of its job: if it were
+                saved earlier and the end lost with this process, the next leader would restart a stopped job.
         """
         return {
             trigger_id: _result(future)
@@ -72,7 +72,7 @@ class JobRequests:
         }
 
     def forget(self, trigger_ids: Mapping[str, Document]) -> None:
-        """These are saved."""
+        """Drop results that have been saved."""
         for trigger_id in trigger_ids:
             self._begun.pop(trigger_id, None)
 
@@ -102,13 +102,13 @@ class JobRequests:
         except RescaleError as error:
             return _refused(str(error))
         if needed > available:
-            # it would be torn down, wait for slots for minutes, and go back
+            # it would be stopped, wait for slots for minutes, and return to the old parallelism
             return _refused(f"the job would need {needed} slots, and could have {available}")
         return self._driver.rescale(parallelism)
 
 
 class _Refused(Exception):
-    """It was not even begun."""
+    """The operation was refused before it began."""
 
 
 def _refused(why: str) -> Future[RequestAnswered]:

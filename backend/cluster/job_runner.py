@@ -1,8 +1,8 @@
-"""JobRunner: one job in the leading jobmanager: its JobMaster on a thread of its own, and what is to be written of it.
+"""JobRunner: one job in the leading jobmanager: its JobMaster on a thread of its own, and the state to be saved.
 
-`start`, `cancel` and `observe` are called by the jobmanager's loop. What the world is told is read off the machine's
-status: a slow database holds up the news, and what has to be durable before it counts: that a checkpoint is complete
-(the job's storage thread), and that a further attempt has begun (the driver's thread).
+The jobmanager's loop calls `start`, `cancel` and `observe`. Everything published is read from the state machine's
+status. A slow database therefore delays only publishing, and the two steps that must be durable first: completing a
+checkpoint (the job's storage thread) and beginning a further attempt (the driver's thread).
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from runtime.jobmaster.storage_worker import CheckpointHome
 logger = logging.getLogger(__name__)
 
 ANSWERS_TIMEOUT_MS = 5_000
-"""How long the end of a job waits for the answers to what was asked of it: a stop and its savepoint are saved together.
-The machine answers at the end itself; this is for a JobMaster whose end takes long."""
+"""Time that the end of a job waits for the results of its operations, so that a stop is saved with its savepoint. The
+state machine answers when it ends; this limit is for a JobMaster that takes long to end."""
 SQL_RETRY_S = 1.0
 CLOCK_JITTER_MS = 50.0
-"""By less than that the two clocks do not drift apart between two readings: it is the time that passes between them."""
+"""Smaller changes of the clocks' offset are not drift: they come from reading one clock after the other."""
 
 Document = dict[str, Any]
 
@@ -55,21 +55,21 @@ class JobRunner:
     """Runs one job.
 
     Args:
-        job: its row, claimed; changed here, saved by the jobmanager.
+        job: its row, owned by this leader; changed here, saved by the jobmanager.
         graph: its graph, with the parallelisms and directories that it runs with.
-        store: for attempts after the first one.
-        checkpoints: what is complete.
-        storage: where checkpoints are.
-        resources: gives slots.
+        store: records attempts after the first one.
+        checkpoints: store of completed checkpoints.
+        storage: storage of the checkpoints.
+        resources: grants slots.
         host: address of this process that slots can reach.
-        logs: takes what slots print.
+        logs: receives the slots' output.
         clock: for all deadlines.
-        first_attempt: number of the first attempt here; earlier leaders had lower ones, and it is in SQL.
-        exceptions: what is known of earlier attempts, newest first.
-        failures: how many there were; `exceptions` may hold the newest only.
+        first_attempt: number of the first attempt here, already in SQL; earlier leaders used lower ones.
+        exceptions: known failures of earlier attempts, newest first.
+        failures: total number of earlier failures; `exceptions` may hold only the newest.
 
     Raises:
-        ConfigurationError: an option of the job cannot be read.
+        ConfigurationError: an option of the job is malformed.
     """
 
     def __init__(
@@ -100,17 +100,17 @@ class JobRunner:
         self._restarts_before = job.restarts
         self._parallelism = {v.vertex_id: v.parallelism for v in graph.vertices}
         self._live = LiveDocument(job, graph, exceptions, failures)
-        #: before this leader took it
+        #: whether the job ran before this leader took it
         self._has_run = "RUNNING" in job.state_times
-        #: from the machine's monotonic times to the wall clock's
+        #: wall-clock time minus the state machine's monotonic time
         self._offset_ms = clock.now_ms() - clock.monotonic_ms()
         self._places: dict[Attempt, dict[SlotId, Placement]] = {}
-        #: of this leader, as last observed
+        #: failures under this leader, as last observed
         self._failures = 0
         self._begun = False
         self._abandoned = False
         self._is_cancelled = False
-        #: why an attempt does not begin; written by the driver's thread
+        #: why an attempt cannot begin yet; written by the driver's thread
         self._database_trouble = ""
         self._lock = threading.Lock()
         configuration = Configuration.from_dict(dict(graph.configuration))
@@ -148,11 +148,11 @@ class JobRunner:
     # --- called by the jobmanager's loop ------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Wait for the slots of the first attempt, then run."""
+        """Request the slots of the first attempt; the job runs once they are granted."""
         self._provider.reserve(self._first_attempt, ExecutionGraph(self._graph, self._first_attempt).regions)
 
     def cancel(self) -> None:
-        """Stop the job; again does nothing."""
+        """Cancel the job; further calls do nothing."""
         if self._is_cancelled:
             return
         self._is_cancelled = True
@@ -161,30 +161,30 @@ class JobRunner:
         self._begin_without_slots()
 
     def fail(self, error: Exception) -> None:
-        """End the job: something around its JobMaster is broken."""
+        """Fail the job because something around its JobMaster is broken."""
         self._driver.fail(error)
         self._begin_without_slots()
 
     def carry_out(self, operation: Operation) -> None:
-        """Begin what a user asked for; `requests` has the answer later."""
+        """Begin an operation; `requests` has its result later."""
         self.requests.begin(operation)
 
     def end_is_saved(self) -> None:
-        """The job's row says that it has ended."""
+        """Note that the job's row records its end."""
         self._checkpoints.end_is_saved()
 
     def abandon(self) -> None:
-        """This process ends: the job is left to the next leader, its slots are sent home."""
+        """Leave the job to the next leader and release its slots, because this process ends."""
         self._abandoned = True
         self._attempt_given_up.set()
         self._resources.withdraw(self.job.id)
-        # nothing of it is forgotten or deleted from here on
+        # from here on, none of its checkpoints is removed or deleted
         if self._begun:
             self._driver.abandon()
         self._checkpoints.give_up()
 
     def wait_abandoned(self, timeout_s: float) -> None:
-        """Wait for the slots to leave."""
+        """Wait for the slots to be released."""
         if self._begun:
             self._thread.join(timeout_s)
         else:
@@ -192,11 +192,11 @@ class JobRunner:
 
     @property
     def is_over(self) -> bool:
-        """Whether the job has ended and nothing of it is left."""
+        """Whether the job has ended and its thread is gone."""
         return self._begun and not self._thread.is_alive()
 
     def observe(self) -> bool:
-        """Bring the row up to date with the machine; returns whether anything but numbers has changed."""
+        """Update the row from the state machine; return whether anything but metrics has changed."""
         job = self.job
         if job.is_terminal:
             return False
@@ -216,7 +216,7 @@ class JobRunner:
         job.waiting_for = "" if job.is_terminal else self._waiting_for(snapshot)
         if job.state in TERMINAL_STATES:
             job.ended_at = now
-            # what ends after this is nobody's place any more
+            # no slots are kept for it any more, whatever ends after this
             self._resources.withdraw(job.id)
         entries = self.exceptions()
         if job.state == "FAILED" and job.failure is None and entries:
@@ -227,11 +227,11 @@ class JobRunner:
 
     @property
     def disowns_checkpoints(self) -> bool:
-        """Whether the job has ended for a reason that is none to delete what it had."""
+        """Whether the job ended in a way that keeps its checkpoints."""
         return self.job.is_terminal and self._driver.status().leaves_checkpoints
 
     def document(self) -> Document:
-        """The live document as of now."""
+        """Return the current live document."""
         snapshot = self._driver.status()
         return self._live.build(
             snapshot,
@@ -242,21 +242,21 @@ class JobRunner:
         )
 
     def tasks(self) -> Sequence[TaskSnapshot]:
-        """The tasks of the current attempt, with all that they have reported."""
+        """Return the tasks of the current attempt with everything that they have reported."""
         return self._driver.status().tasks
 
     def checkpoints(self) -> CheckpointsSnapshot:
-        """Checkpoints since this leader took the job."""
+        """Return the checkpoint statistics since this leader took the job."""
         return self._driver.status().checkpoints
 
     def exceptions(self) -> list[Document]:
-        """Failures since this leader took the job, newest first."""
+        """Return the failures since this leader took the job, newest first."""
         return self._exceptions(self._driver.status())
 
     # --- threads of the job -------------------------------------------------------------------------------------------
 
     def _begin_without_slots(self) -> None:
-        """One that waits for slots begins only to end at once."""
+        """Begin a job that still waits for slots, so that it can end at once."""
         self._resources.withdraw(self.job.id)
         self._begin()
 
@@ -268,7 +268,7 @@ class JobRunner:
         self._thread.start()
 
     def _record_attempt(self, attempt: Attempt) -> bool:
-        """Called by the driver: no slot lives, so it may wait for SQL."""
+        """Record an attempt; called by the driver while none of its slots runs, so it may wait for SQL."""
         if attempt <= self._first_attempt:
             return True
         try:
@@ -297,21 +297,21 @@ class JobRunner:
         ]
 
     def _wall_offset_ms(self) -> float:
-        """How far the wall clock is ahead of the monotonic one, without the jitter of reading one after the other."""
+        """Return wall-clock time minus monotonic time, without the jitter of reading one clock after the other."""
         offset_ms = self._clock.now_ms() - self._clock.monotonic_ms()
         if abs(offset_ms - self._offset_ms) > CLOCK_JITTER_MS:
             self._offset_ms = offset_ms
         return self._offset_ms
 
     def _may_end(self) -> bool:
-        """Whether all that was asked of the job is answered."""
+        """Return whether all requests to the job are answered, or have had enough time."""
         now_ms = self._clock.monotonic_ms()
         if self._ended_ms is None:
             self._ended_ms = now_ms
         return not self.requests.is_open or now_ms - self._ended_ms > ANSWERS_TIMEOUT_MS
 
     def _told(self) -> tuple[object, ...]:
-        """What is saved whenever it changes; what a job that runs waits for is told, and comes and goes."""
+        """Return the state that is saved when it changes; `waiting_for` of a running job changes often and is not."""
         job = self.job
         waiting_for = "" if job.state == JobState.RUNNING.value else job.waiting_for
         return job.state, job.attempt, job.restarts, waiting_for, self._failures
@@ -320,7 +320,7 @@ class JobRunner:
         return self._resources.shortage(self.job.id) or self._database_trouble or snapshot.waiting_for
 
     def _note_parallelism(self, parallelism: Mapping[VertexId, int]) -> None:
-        """A job that was rescaled: whoever leads next starts it as it runs now."""
+        """Note parallelisms changed by rescaling, with which the next leader will start the job."""
         changed = {v: n for v, n in parallelism.items() if self._parallelism.get(v) != n}
         if not changed:
             return
@@ -333,10 +333,10 @@ class JobRunner:
         job.plan = job_plan(graph)
 
     def _slots_for(self, parallelism: Mapping[VertexId, int]) -> tuple[int, int]:
-        """Slots that the job would need with other parallelisms, and those that it could have now.
+        """Return the number of slots that the job needs with other parallelisms, and the number available to it now.
 
         Raises:
-            RescaleError: it cannot run with them.
+            RescaleError: the job cannot run with these parallelisms.
         """
         now = rescaled(self._graph, self._parallelism)
         needed, used = (
@@ -349,13 +349,13 @@ class JobRunner:
         return {s.slot: Placement(where.get(s.slot, ""), s.host, s.pid) for s in snapshot.slots}
 
     def _note_places(self, snapshot: JobStatusSnapshot) -> None:
-        """Remember where the slots of each attempt ran: a failure is shown long after they are gone."""
+        """Remember where the slots of each attempt ran, as failures are shown long after the slots are gone."""
         attempts = {task.slot: task.attempt for task in snapshot.tasks}
         places = self._placements(snapshot)
         for slot in snapshot.slots:
             if slot.pid is not None:
                 known = self._places.setdefault(attempts.get(slot.slot, snapshot.attempt), {})
-                # a slot that is given back has no TaskManager any more
+                # a released slot no longer has a TaskManager
                 if slot.slot not in known or places[slot.slot].taskmanager:
                     known[slot.slot] = places[slot.slot]
         for attempt in sorted(self._places)[:-20]:

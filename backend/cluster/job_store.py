@@ -1,4 +1,4 @@
-"""The leader's SQL: take-overs and saves, every one in a transaction that holds the leader's epoch.
+"""The leader's SQL: every take-over and save is a transaction that holds the leader's epoch.
 
 Called by the jobmanager's loop only, except `record_attempt`.
 """
@@ -19,18 +19,18 @@ from runtime.checkpoint.outcome import JobOutcome
 from runtime.common.config_options import ConfigurationError
 from runtime.core.ids import Attempt
 
-#: what the leader changes of a job; the rest was written by who submitted it
+#: fields of a job that the leader changes; the rest was written at submission
 LEADER_FIELDS = ("state", "state_times", "ended_at", "attempt", "restarts", "waiting_for", "failure", "document")
-#: the same, of a job that was rescaled
+#: further fields that the leader changes if the job was rescaled
 RESCALED_FIELDS = ("parallelism", "vertex_parallelism", "slots_required", "plan")
 KEPT_EXCEPTIONS = 100
 
 
 class JobStore:
-    """Reads and writes rows as leader.
+    """Reads and writes rows for the leader.
 
     Args:
-        leadership: whose writes these are.
+        leadership: the leadership that fences all writes.
     """
 
     def __init__(self, leadership: Leadership) -> None:
@@ -39,25 +39,25 @@ class JobStore:
 
     @property
     def epoch(self) -> int:
-        """The leader's."""
+        """The leader's epoch."""
         return self._epoch
 
     def without_runner(self, running: Iterable[str]) -> list[Job]:
-        """Jobs that have not ended and that nobody runs, oldest first: new ones, and those that were taken before.
+        """Return jobs that have not ended and have no runner, oldest first: new ones, and ones of earlier leaders.
 
         Args:
-            running: jobs that this leader runs.
+            running: ids of the jobs that this leader runs.
         """
         rows = Job.objects.filter(leader_epoch__lte=self._epoch).exclude(state__in=TERMINAL_STATES)
         return list(rows.exclude(id__in=list(running)).order_by("created_at"))
 
     def take(self, job: Job, exceptions: Sequence[dict[str, Any]] = ()) -> bool:
-        """Make a job this leader's, about to begin the attempt in its row, of which no later leader uses the number.
+        """Take a job for this leader, about to begin the attempt in its row; no later leader will use that number.
 
-        All of it is written at once: whoever does not hear the answer finds in the row whether it was.
+        It is one write: if the response is lost, the row tells whether it was done.
 
         Returns:
-            Whether it is; False: a later leader has it.
+            Whether the job was taken; False: a later leader has it.
         """
         if not self.save(job, exceptions):
             return False
@@ -65,9 +65,9 @@ class JobStore:
         return True
 
     def record_attempt(self, job_id: str, attempt: Attempt) -> bool:
-        """An attempt is about to begin: no later leader will use its number. False if the job is not this leader's.
+        """Record that an attempt is about to begin, so that no later leader uses its number.
 
-        Any thread.
+        Returns False if the job is not this leader's. Any thread.
         """
         with self._leadership.fenced():
             mine = Job.objects.filter(id=job_id, leader_epoch=self._epoch, attempt__lte=attempt)
@@ -81,19 +81,19 @@ class JobStore:
         *,
         disowns: bool = False,
     ) -> bool:
-        """Write what the leader knows of a job; returns False if a later leader has it.
+        """Save the state of a job; return False if a later leader has the job.
 
         Args:
             job: its row.
             exceptions: failures of attempts that this leader ran.
-            answers: operation → result, of those that are over with the job.
-            disowns: whether the job has ended without going on from its checkpoints: their files are left to people,
+            answers: trigger id → result of operations that complete with the job.
+            disowns: whether the job has ended in a way that keeps its checkpoints: their files are left to users,
                 whatever its retention.
         """
         with self._leadership.fenced():
             fields = LEADER_FIELDS + (RESCALED_FIELDS if job.vertex_parallelism else ())
             values = {name: getattr(job, name) for name in fields}
-            # the driver may have recorded a later attempt since
+            # the driver may have recorded a later attempt in the meantime
             values["attempt"] = Greatest(F("attempt"), Value(job.attempt))
             mine = Job.objects.filter(id=job.id, leader_epoch__lte=self._epoch)
             if mine.update(leader_epoch=self._epoch, **values) != 1:
@@ -111,7 +111,7 @@ class JobStore:
         return True
 
     def known_exceptions(self, job: Job) -> list[dict[str, Any]]:
-        """Failures of earlier attempts, newest first."""
+        """Return failures of earlier attempts, newest first."""
         names = (
             "timestamp",
             "name",
@@ -127,14 +127,14 @@ class JobStore:
         return [dict(row) for row in rows]
 
     def due_operations(self) -> list[Operation]:
-        """Operations that are not over, whoever has begun them, oldest first."""
+        """Return all operations that are not completed, oldest first, whichever leader began them."""
         rows = Operation.objects.exclude(state=Operation.State.COMPLETED).select_related("job").defer("job__graph")
         return list(rows.order_by("created_at"))
 
     def leftover_checkpoints(self) -> list[tuple[str, list[str]]]:
-        """Directories of checkpoints that ended jobs do not keep: their leader ended before it had deleted them.
+        """Return directories of checkpoints that ended jobs do not retain but whose leader ended before deleting them.
 
-        Their rows are gone afterwards: what then fails to be deleted is left to people.
+        Deletes their rows: directories whose deletion then fails are left to users.
         """
         with self._leadership.fenced():
             ended = Checkpoint.objects.filter(job__state__in=TERMINAL_STATES)
@@ -146,29 +146,29 @@ class JobStore:
         return [(job_id, sorted(directories)) for job_id, directories in found.items()]
 
     def begin(self, operation: Operation) -> bool:
-        """Note that an operation is under way; False if it is already."""
+        """Mark an operation as in progress; return False if it was already."""
         with self._leadership.fenced():
             pending = Operation.objects.filter(trigger_id=operation.trigger_id, state=Operation.State.PENDING)
             return pending.update(state=Operation.State.IN_PROGRESS) == 1
 
     def complete(self, operation: Operation, result: dict[str, Any], now: int) -> None:
-        """An operation is over."""
+        """Save the result of an operation."""
         with self._leadership.fenced():
             self._finish(Operation.objects.filter(trigger_id=operation.trigger_id), result, now)
 
     def save_taskmanager(self, row: TaskManager) -> None:
-        """A TaskManager has come or changed."""
+        """Save a new or changed TaskManager."""
         row.epoch = self._epoch
         with self._leadership.fenced():
             row.save()
 
     def taskmanager_gone(self, name: str, state: TaskManager.State, now: int) -> None:
-        """A TaskManager has ended or cannot be heard."""
+        """Save that a TaskManager has ended or was lost."""
         with self._leadership.fenced():
             TaskManager.objects.filter(id=name).update(state=state, last_heartbeat=now, epoch=self._epoch)
 
     def forget_taskmanagers(self) -> None:
-        """A new leader knows none; those that live report within a second."""
+        """Mark all TaskManagers as lost, as a new leader knows none; live ones report within a second."""
         with self._leadership.fenced():
             TaskManager.objects.filter(state=TaskManager.State.REGISTERED).update(
                 state=TaskManager.State.LOST, epoch=self._epoch
@@ -176,7 +176,7 @@ class JobStore:
 
     def _complete(self, job: Job) -> None:
         now = job.ended_at or 0
-        # a cancel that came too late has an answer too
+        # a cancellation that came too late gets a result, too
         self._finish(job.operations.filter(kind=Operation.Kind.CANCEL), {"state": job.state}, now)
         self._finish(job.operations.all(), {"error": f"the job is {job.state}"}, now)
 
@@ -187,15 +187,15 @@ class JobStore:
 
 
 def _keeps_checkpoints(job: Job) -> bool:
-    """Whether the checkpoints of a job that has ended are left to its user."""
+    """Return whether the checkpoints of an ended job are retained."""
     try:
         return checkpoint_settings(job).retention.keeps(JobOutcome(job.state))
     except ConfigurationError:
-        # nobody knows what it wanted
+        # its retention is unknown
         return True
 
 
 def _directories(row: Checkpoint) -> list[str]:
-    """What goes with a checkpoint that nobody needs: the directory of all its job's. What others wrote stays."""
+    """Return what to delete with an unneeded checkpoint: its job's checkpoint directory, nothing that others wrote."""
     parent = parent_of(row.location)
     return [parent] if row.is_owned and name_of(parent) == row.job_id else []

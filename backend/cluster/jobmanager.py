@@ -1,11 +1,11 @@
-"""JobManager: the leading process. One loop takes jobs and operations from SQL, hears TaskManagers, and tells news.
+"""JobManager: the leading process. One loop takes jobs and operations from SQL, listens to TaskManagers and publishes.
 
-What is to be done is read off the rows at every poll: jobs that have not ended and have no runner here are run,
-operations that are not over are begun. Nothing is remembered as done that SQL does not say: what fails half-way, or is
-done without being answered, is done at the next poll. One job's error is that job's, never the leader's.
+Every poll reads from the rows what is to be done: it runs jobs that have not ended and have no runner here, and begins
+operations that are not completed. Only SQL records what is done: work that fails half-way, or is done but not recorded,
+is repeated at the next poll. An error in one job fails that job, never the leader.
 
-Every job's JobMaster has a thread of its own and goes on whatever this loop waits for: SQL and Redis may be away for a
-while. A jobmanager that is no longer the leader ends.
+Every job's JobMaster has a thread of its own and keeps running whatever this loop waits for: SQL and Redis may be away
+for a while. A jobmanager that is no longer the leader ends.
 """
 
 from __future__ import annotations
@@ -55,27 +55,27 @@ from runtime.jobmaster.restart_strategy import NoRestart, create_restart_strateg
 
 logger = logging.getLogger(__name__)
 
-#: the loop's beat: how late a change of state is told at most
+#: the loop's beat: the maximum delay before a change of state is published
 BEAT_S = 0.25
-#: SQL is asked for new jobs at least so often; who submits one wakes the loop
+#: interval of polling SQL for new jobs; a submission also wakes the loop
 POLL_MS = 1_000
-#: live documents at most twice a second: people cannot read faster and browsers have to draw them
+#: live documents at most twice a second: users cannot read faster, and browsers have to render them
 PUBLISH_MS = 500
-#: all metrics of all subtasks are some kilobytes each, and read on demand only
+#: metrics less often: they are some kilobytes per subtask, and read on demand only
 METRICS_MS = 2_000
-#: on the way out, jobs' slots are told to leave and given a moment
+#: at shutdown, time for the jobs' slots to leave
 STOP_TIMEOUT_S = 3.0
 
-#: an operation waits so long for its job to run: slots may have to be found, and state restored, behind a new leader
+#: maximum wait of an operation for its job to run: after a change of leader, slots and state come first
 OPERATION_PATIENCE_MS = 120_000
 
 
 class JobManager:
-    """The leader.
+    """The leading jobmanager.
 
     Args:
-        home: TIDEMARK_HOME; logs of slots go there.
-        host: address of this process that slots can reach; a loopback address if all are on this machine.
+        home: TIDEMARK_HOME, for the slots' logs.
+        host: address of this process that slots can reach; a loopback address if all slots are on this machine.
         clock: for all deadlines.
         send: sends a command to a TaskManager's worker.
     """
@@ -93,7 +93,7 @@ class JobManager:
         self._writer = SlotLogWriter()
         self._announcer = bus.Announcer()
         self._runners: dict[str, JobRunner] = {}
-        #: rows whose save failed (SQL was away) and must be tried again
+        #: jobs whose save failed (SQL was away) and must be repeated
         self._unsaved: set[str] = set()
         self._details: dict[str, CheckpointDetails] = {}
         self._leads_since = clock.now_ms()
@@ -106,14 +106,14 @@ class JobManager:
         self._recovered = False
 
     def stop(self) -> None:
-        """End the loop; any thread, also a signal handler."""
+        """End the loop; callable from any thread and from a signal handler."""
         self._stop.set()
 
     def run(self) -> None:
         """Lead until `stop`, or until another jobmanager leads.
 
         Raises:
-            LeadershipLostError: another leads.
+            LeadershipLostError: another jobmanager leads.
         """
         try:
             while not self._stop.is_set():
@@ -127,7 +127,7 @@ class JobManager:
             self._shut_down()
 
     def step(self, wait_s: float) -> None:
-        """One turn of the loop; waits up to `wait_s` for something to happen."""
+        """Run one turn of the loop; wait up to `wait_s` for an event."""
         if not self._recovered:
             self._recover()
         for event in self._take_events(wait_s):
@@ -153,7 +153,7 @@ class JobManager:
 
     @contextmanager
     def _alone(self, what: str) -> Iterator[None]:
-        """Let what fails here hold up nothing else; it is due again at the next turn."""
+        """Contain failures of the block so that they hold up nothing else; the work is repeated at the next turn."""
         try:
             yield
         except LeadershipLostError:
@@ -166,7 +166,7 @@ class JobManager:
 
     @contextmanager
     def _of_job(self, runner: JobRunner) -> Iterator[None]:
-        """As `_alone`; but what is not the database's is the job's own failure."""
+        """Contain failures as `_alone` does, but fail the job unless the database is the cause."""
         with self._alone(f"job {runner.job.id}"):
             try:
                 yield
@@ -184,7 +184,7 @@ class JobManager:
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """See what earlier leaders left behind beside jobs."""
+        """Take over what earlier leaders left behind, except for jobs."""
         self._store.forget_taskmanagers()
         for job in listed_jobs():
             if job.document:
@@ -207,10 +207,10 @@ class JobManager:
                     self._end_without_run(job, "FAILED", f"it cannot be run: {error!r}")
 
     def _take(self, job: Job) -> bool:
-        """Take a new job, or one of an earlier leader: its slots lived on that one's control streams and are gone.
+        """Take a new job, or one of an earlier leader, whose slots are gone with that leader's control streams.
 
         Returns:
-            Whether the attempt in its row is to be run; else the job has ended.
+            Whether to run the attempt in its row; False: the job has ended, or a later leader has it.
         """
         if job.state == "INITIALIZING":
             job.state, job.state_times = "CREATED", job.state_times | {"CREATED": self._clock.now_ms()}
@@ -221,7 +221,7 @@ class JobManager:
             return False
         cause = "the jobmanager that ran the job ended, and its slots with it"
         lost: list[dict[str, Any]] = []
-        # one that never ran has lost nothing: waiting on is no restart
+        # a job that never ran has lost nothing: it keeps waiting, which is no restart
         if "RUNNING" in job.state_times or job.exceptions.exists():
             if not self._goes_on(job):
                 why = f"{options.RESTART_STRATEGY.key} is none and it takes no checkpoints"
@@ -235,9 +235,10 @@ class JobManager:
         return self._store.take(job, lost)
 
     def _goes_on(self, job: Job) -> bool:
-        """Whether a job that ran under an earlier leader is started again.
+        """Return whether a job that ran under an earlier leader is restarted.
 
-        With checkpoints always: that this process was replaced is no failure of the job. Else as after any failure.
+        A job with checkpoints always is: the change of leader is no failure of the job. Otherwise the restart strategy
+        decides, as after any failure.
         """
         try:
             configuration = Configuration.from_dict(_graph_of(job).configuration)
@@ -245,11 +246,11 @@ class JobManager:
                 return True
             return not isinstance(create_restart_strategy(configuration, lambda: 0.5), NoRestart)
         except (GraphFormatError, ConfigurationError):
-            # `_run` tells what is wrong
+            # `_run` reports the error
             return True
 
     def _run(self, job: Job) -> None:
-        """Run the attempt in a job's row: it is this leader's, and nothing of the attempt has begun."""
+        """Run the attempt in the row of a job that this leader has taken; nothing of the attempt has begun yet."""
         first_attempt = Attempt(job.attempt)
         try:
             storage = cluster_storage()
@@ -306,7 +307,7 @@ class JobManager:
             "exceptions": known,
             "version": max(now, document.get("version", 0) + 1),
         }
-        # a user's cancellation goes by the retention; whatever else kept the job from running says nothing of its state
+        # after a user's cancellation the retention applies; any other reason must not cost the job its checkpoints
         self._store.save(job, failures, disowns=state == "FAILED")
         self._entries[job.id] = job_entry(job.document)
         self._tell(told_document(job.document), expiry_s=bus.EXPIRY_S)
@@ -331,7 +332,7 @@ class JobManager:
                 self._see_to(operation)
 
     def _see_to(self, operation: Operation) -> None:
-        """Begin an operation whose effect is not recorded, unless it is under way here."""
+        """Begin an operation whose result is not recorded, unless it is already in progress here."""
         if operation.kind == Operation.Kind.DISPOSE:
             self._dispose(operation)
             return
@@ -339,7 +340,7 @@ class JobManager:
         if runner is None:
             if operation.job is not None and operation.job.is_terminal:
                 self._refuse(operation, f"the job is {operation.job.state}", {"state": operation.job.state})
-            # else it is not taken yet: the next turn sees to it
+            # else the job is not taken yet: the next turn handles the operation
         elif operation.kind == Operation.Kind.CANCEL:
             self._begin(operation)
             runner.cancel()
@@ -351,7 +352,7 @@ class JobManager:
             self._store.begin(operation)
 
     def _carry_out(self, operation: Operation, runner: JobRunner) -> None:
-        """Begin an operation, or begin it again behind an earlier leader, once the job runs."""
+        """Begin an operation once the job runs, also if an earlier leader had begun it."""
         job = runner.job
         if job.is_terminal:
             return
@@ -370,7 +371,7 @@ class JobManager:
         self._store.complete(operation, result, self._clock.now_ms())
 
     def _dispose(self, operation: Operation) -> None:
-        """Begin to delete a savepoint, or tell how that ended."""
+        """Begin to delete a savepoint, or save the result of the deletion."""
         path = str(operation.parameters["path"])
         answer: dict[str, Any] | None = None
         if operation.trigger_id in self._leftovers:
@@ -393,12 +394,12 @@ class JobManager:
             self._leftovers.forget(operation.trigger_id)
 
     def _answer(self) -> None:
-        """Save how operations ended; those that end with their job are saved with it."""
+        """Save results of operations; those that end with their job are saved with it."""
         for runner in self._runners.values():
             with self._of_job(runner):
                 answers = runner.requests.answers(has_ended=False)
                 if answers and not runner.job.is_terminal:
-                    # who has the answer finds what came of it
+                    # a client that sees the result must also find its effect in the document
                     self._publish_job(runner)
                 for trigger_id, result in answers.items():
                     logger.info("job %s: operation %s: %s", runner.job.id, trigger_id, result)
@@ -406,7 +407,7 @@ class JobManager:
                 runner.requests.forget(answers)
 
     def _observe(self) -> None:
-        """Save every job that has changed; drop those that are over."""
+        """Save every job that has changed; drop ended ones."""
         for job_id, runner in list(self._runners.items()):
             with self._of_job(runner):
                 if runner.observe() or job_id in self._unsaved:
@@ -460,7 +461,7 @@ class JobManager:
     def _on_event(self, event: dict[str, Any]) -> None:
         match event:
             case {"type": "heartbeat", "taskmanager": report, "stages": stages}:
-                # what waited in the queue for long (no jobmanager ran) says nothing of now
+                # heartbeats that waited in the queue for long (no jobmanager ran) are out of date
                 if self._clock.now_ms() - int(event.get("now", 0)) < bus.EVENT_EXPIRY_MS:
                     self._on_heartbeat(report, [(str(j), int(a), int(s)) for j, a, s in stages])
             case {"type": "stage_ended", "job": job, "attempt": attempt, "stage": stage}:
@@ -545,7 +546,7 @@ class JobManager:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def _shut_down(self) -> None:
-        """Jobs stay as they are in SQL: the next leader restarts them. Their slots end with this process's streams."""
+        """Abandon all jobs: they stay in SQL for the next leader to restart; slots end with this process's streams."""
         deadline = time.monotonic() + STOP_TIMEOUT_S
         for runner in self._runners.values():
             runner.abandon()

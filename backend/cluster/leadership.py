@@ -1,7 +1,7 @@
-"""Who leads: an epoch in SQL, taken by compare-and-set and held in every write of the leader.
+"""Leadership: an epoch in SQL, taken by compare-and-set and checked in every write of the leader.
 
-The row of the epoch is locked while the leader writes, so that a new leader's take-over waits for writes that are under
-way and refuses all later ones. A jobmanager that finds another epoch there has been replaced: it must end.
+The epoch's row is locked while the leader writes, so that a new leader's take-over waits for writes in progress and
+fences off all later ones. A jobmanager that finds another epoch there has been replaced and must end.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class LeadershipLostError(Exception):
 
 
 class Leadership:
-    """One leader's claim.
+    """The leadership of one jobmanager.
 
     Args:
-        epoch: which it took.
+        epoch: the epoch that it took.
     """
 
     def __init__(self, epoch: int) -> None:
@@ -36,10 +36,10 @@ class Leadership:
 
     @contextmanager
     def fenced(self) -> Iterator[None]:
-        """A transaction in which the epoch cannot change.
+        """Run the block in a transaction during which the epoch cannot change.
 
         Raises:
-            LeadershipLostError: it has changed; nothing of the block was run.
+            LeadershipLostError: it has changed; the block was not run.
         """
         with transaction.atomic():
             row = LeaderEpoch.objects.select_for_update().get(name=ROLE)
@@ -49,15 +49,15 @@ class Leadership:
 
 
 def take_leadership(holder: str, now: int) -> Leadership:
-    """Become leader; who led before is fenced off from now on.
+    """Become leader; the previous leader is fenced off from now on.
 
     Args:
-        holder: shown to people: host and process.
+        holder: host and process, shown to users.
         now: epoch ms.
     """
     LeaderEpoch.objects.get_or_create(name=ROLE)
     while True:
         epoch = LeaderEpoch.objects.values_list("epoch", flat=True).get(name=ROLE)
-        # compare and set: of several that start together, each gets an epoch of its own and the last one leads
+        # compare-and-set: of several that start together, each gets its own epoch and the last one leads
         if LeaderEpoch.objects.filter(name=ROLE, epoch=epoch).update(epoch=epoch + 1, holder=holder, since=now) == 1:
             return Leadership(epoch + 1)

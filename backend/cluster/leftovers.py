@@ -1,6 +1,6 @@
-"""Leftovers: deletion of savepoints and checkpoints beside the jobmanager's loop: a slow storage must not hold it up.
+"""Leftovers: deletes savepoints and checkpoints outside of the jobmanager's loop, which slow storage must not block.
 
-Begun and read by the loop; the work is one thread's, one directory after the other.
+Begun and read by the loop; one thread deletes one directory after the other.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Document = dict[str, Any]
 
 
 class Leftovers:
-    """What is to be deleted.
+    """Pending deletions and their results.
 
     Args:
-        files: of the places that are allowed.
+        files: access to the allowed roots.
     """
 
     def __init__(self, files: SnapshotFiles) -> None:
@@ -38,12 +38,12 @@ class Leftovers:
         return trigger_id in self._disposals
 
     def answer(self, trigger_id: str) -> Document | None:
-        """How a disposal ended; None: it is under way."""
+        """Return the result of a disposal; None while it is in progress."""
         future = self._disposals[trigger_id]
         return future.result() if future.done() else None
 
     def forget(self, trigger_id: str) -> None:
-        """The answer is saved."""
+        """Drop a result that has been saved."""
         self._disposals.pop(trigger_id, None)
 
     def delete(self, job_id: str, directories: Sequence[str]) -> None:
@@ -52,7 +52,7 @@ class Leftovers:
             self._pool.submit(lambda: self._delete(job_id, directories))
 
     def close(self) -> None:
-        """Begin nothing more; what is under way comes to its end."""
+        """Begin no further deletions; the current one runs to its end."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _dispose(self, directory: str) -> Document:

@@ -1,7 +1,7 @@
-"""Lifelines: a locked file for each TaskManager of a home, whose lock falls with the process, however that ends.
+"""Lifelines: one locked file per TaskManager of a home; the lock is released with the process, however that ends.
 
-A TaskManager that was killed tells nobody, and the leader would give its slots away for ten seconds more. The next one
-on the same machine finds the lock free and tells in its place, before it starts its own JVM. Any thread.
+A killed TaskManager cannot sign off, and the leader would grant its slots for ten more seconds. The next TaskManager on
+the same machine finds the lock free and reports the death before it starts its own JVM. Any thread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TextIO
 
 
 def hold_lifeline(home: Path, host: str, taskmanager: str) -> TextIO:
-    """Say that a TaskManager lives, for as long as the file is open, at the longest as the process lives.
+    """Mark a TaskManager as alive until the returned file is closed, or the process ends.
 
     Args:
         home: TIDEMARK_HOME.
@@ -23,7 +23,7 @@ def hold_lifeline(home: Path, host: str, taskmanager: str) -> TextIO:
     """
     directory = _directory(home, host)
     directory.mkdir(parents=True, exist_ok=True)
-    # locked under another name: whoever looks for the dead in between must not find it
+    # locked under another name first: a concurrent search for dead TaskManagers must not find it unlocked
     made = directory / f".{taskmanager}"
     file = made.open("w")
     fcntl.flock(file, fcntl.LOCK_EX)
@@ -33,9 +33,9 @@ def hold_lifeline(home: Path, host: str, taskmanager: str) -> TextIO:
 
 @contextmanager
 def dead_taskmanagers(home: Path, host: str) -> Iterator[list[str]]:
-    """Ids of the TaskManagers of that machine that have ended; the next caller is not told of them again.
+    """Yield the ids of the TaskManagers on that machine that have ended; the next caller does not get them again.
 
-    If the block raises, the next caller is.
+    If the block raises, the next caller does get them.
     """
     directory, dead = _directory(home, host), dict[str, TextIO]()
     try:
@@ -44,7 +44,7 @@ def dead_taskmanagers(home: Path, host: str) -> Iterator[list[str]]:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                # it lives
+                # it is alive
                 file.close()
             else:
                 dead[path.name] = file

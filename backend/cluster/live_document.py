@@ -1,7 +1,7 @@
-"""The live document of a job: what REST, WebSocket and page show of it. Made by the jobmanager of its machine's status.
+"""The live document of a job for REST, WebSocket and page. The jobmanager builds it from the JobMaster's status.
 
-Pure, except that a `LiveDocument` remembers the document before. Times are epoch ms; `version` grows with every change
-of anything but the clock, also from one jobmanager to the next (it starts at the wall-clock time).
+Pure, except that a `LiveDocument` keeps the previous document. Times are epoch ms. `version` grows with every change of
+anything but the clock, also from one jobmanager to the next (it starts at the wall-clock time).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TOTALS = {
     "bytes_in": "numBytesIn",
     "bytes_out": "numBytesOut",
 }
-#: Times of a task's last second, ms; they add up to 1000.
+#: Shares of a task's last second, ms; they add up to 1000.
 TIMES = {
     "busy": "busyTimeMsPerSecond",
     "idle": "idleTimeMsPerSecond",
@@ -51,7 +51,7 @@ _ERROR_NAME = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)")
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a slot of the current attempt runs."""
+    """The location of a slot of the current attempt."""
 
     taskmanager: str
     host: str
@@ -64,8 +64,8 @@ class LiveDocument:
     Args:
         job: its row.
         graph: its graph.
-        exceptions: entries of earlier leaders, the newest ones and these first.
-        failures: how many there were under earlier leaders; None = those that `exceptions` holds.
+        exceptions: the latest entries of earlier leaders, newest first.
+        failures: number of failures under earlier leaders; None = the length of `exceptions`.
     """
 
     def __init__(
@@ -87,14 +87,14 @@ class LiveDocument:
         exceptions: Sequence[Document] = (),
         offset_ms: float = 0.0,
     ) -> Document:
-        """The document as of now.
+        """Build the current document.
 
         Args:
-            snapshot: of the job's machine; None before it has one.
-            placements: of the current attempt's slots.
+            snapshot: status of the job's JobMaster; None before it has one.
+            placements: locations of the current attempt's slots.
             now: wall-clock time, epoch ms.
-            exceptions: of this leader, newest first.
-            offset_ms: of the wall clock from the snapshot's monotonic one.
+            exceptions: entries of this leader, newest first.
+            offset_ms: wall-clock time minus the snapshot's monotonic time.
         """
         tasks = {t.task: t for t in snapshot.tasks} if snapshot is not None else {}
         parallelism = snapshot.parallelism if snapshot is not None else {}
@@ -189,17 +189,17 @@ class LiveDocument:
 
 
 def planned_document(job: Job, graph: JobGraph, now: int) -> Document:
-    """The document of a job that has not been taken by a jobmanager yet."""
+    """Return the document of a job that no jobmanager has taken yet."""
     return LiveDocument(job, graph).build(None, {}, now)
 
 
 def told_document(saved: Mapping[str, Any]) -> Document:
-    """A job's saved document without what only REST reads, each for itself."""
+    """Return a job's saved document without the parts that only REST reads, separately."""
     return {name: value for name, value in saved.items() if name not in (ACCUMULATORS, DETAILS)}
 
 
 def settings_of(graph: JobGraph) -> CheckpointSettings:
-    """What the job says about checkpoints; the defaults if that cannot be read, which its JobMaster tells."""
+    """Return the job's checkpoint settings; the defaults if they are malformed, which its JobMaster reports."""
     try:
         return CheckpointSettings.from_configuration(Configuration.from_dict(dict(graph.configuration)))
     except ConfigurationError:
@@ -207,7 +207,7 @@ def settings_of(graph: JobGraph) -> CheckpointSettings:
 
 
 def vertex_state(states: Sequence[str]) -> str:
-    """The state of a vertex whose subtasks have these states. Source: Flink, getAggregateJobVertexState."""
+    """Return the state of a vertex whose subtasks have these states. Source: Flink, getAggregateJobVertexState."""
     counts = Counter(states)
     for state in ("FAILED", "CANCELING", "CANCELED", "INITIALIZING", "DEPLOYING", "SCHEDULED"):
         if counts[state]:
@@ -218,13 +218,13 @@ def vertex_state(states: Sequence[str]) -> str:
 
 
 def task_metrics(task: TaskSnapshot | None, is_source: bool, now: int) -> Document:
-    """Metrics of one subtask, from what its slot reported last; rates are 0 once it has ended."""
+    """Return the metrics of a subtask from its slot's last report; rates are 0 once it has ended."""
     values = {} if task is None else task.metrics
     running = task is not None and task.state is TaskState.RUNNING
     metrics: Document = {ours: _whole(values.get(flink)) for ours, flink in TOTALS.items()}
     for ours, flink in TOTALS.items():
         metrics[f"{ours}_per_second"] = round(_number(values.get(f"{flink}PerSecond")), 1) if running else 0.0
-    # each of the three is measured: their sum says whether the measurement is right
+    # all three are measured, so that their sum shows whether the measurement is right
     metrics |= {ours: _whole(values.get(flink)) if running else 0 for ours, flink in TIMES.items()}
     if not running or "idleTimeMsPerSecond" not in values:
         metrics["idle"] = 1000
@@ -234,8 +234,8 @@ def task_metrics(task: TaskSnapshot | None, is_source: bool, now: int) -> Docume
 
 
 def vertex_metrics(subtasks: Sequence[Document], now: int) -> Document:
-    """Metrics of a vertex: sums; the most busy, most back-pressured and least idle subtask's times; the lowest
-    watermark."""
+    """Return the metrics of a vertex: sums; the times of the most busy, most back-pressured and least idle subtask; the
+    lowest watermark."""
     metrics: Document = {name: sum(m[name] for m in subtasks) for name in TOTALS}
     metrics |= {f"{name}_per_second": round(sum(m[f"{name}_per_second"] for m in subtasks), 1) for name in TOTALS}
     metrics |= {
@@ -250,12 +250,12 @@ def vertex_metrics(subtasks: Sequence[Document], now: int) -> Document:
 
 
 def exception_document(entry: ExceptionEntry, timestamp: int, places: Mapping[SlotId, Placement]) -> Document:
-    """A failure as the page and REST show it.
+    """Return a failure in the form shown by the page and REST.
 
     Args:
         entry: the failure.
         timestamp: epoch ms.
-        places: where the slots of its attempt ran.
+        places: locations of the slots of its attempt.
     """
     cause = entry.cause
     place = None if cause.slot is None else places.get(cause.slot)
@@ -276,7 +276,7 @@ def exception_document(entry: ExceptionEntry, timestamp: int, places: Mapping[Sl
 
 
 def stall_document(stall: Stall, offset_ms: float) -> Document:
-    """A call of user code that does not return, as the page and REST show it."""
+    """Return a call of user code that does not return, in the form shown by the page and REST."""
     return {
         "vertex": "" if stall.task is None else stall.task.vertex_id,
         "subtask": -1 if stall.task is None else stall.task.subtask_index,
@@ -288,7 +288,7 @@ def stall_document(stall: Stall, offset_ms: float) -> Document:
 
 
 def newest_failure(exceptions: Sequence[Document]) -> Document | None:
-    """Why the job failed last, in short; None: it never has.
+    """Return a summary of the job's latest failure; None if it never failed.
 
     Args:
         exceptions: its failures, newest first.
@@ -298,7 +298,7 @@ def newest_failure(exceptions: Sequence[Document]) -> Document | None:
 
 
 def error_name(failure: FailureInfo) -> str:
-    """The error's class, which ends a Python traceback; failures that are no exceptions have a name of ours."""
+    """Return the error's class, taken from the end of the traceback; failures without exception get a fixed name."""
     for line in reversed(failure.traceback.strip().splitlines()):
         match = _ERROR_NAME.match(line)
         if match:
@@ -307,7 +307,7 @@ def error_name(failure: FailureInfo) -> str:
 
 
 def _by_file_name(text: str) -> str:
-    """Uploaded programs by the name that their users know; where this cluster keeps them is noise."""
+    """Shorten paths of uploaded programs to their file names: the cluster's artifact directories are noise to users."""
     return _ARTIFACT_DIRECTORY.sub("", text)
 
 
@@ -320,7 +320,7 @@ def _whole(value: object) -> int:
 
 
 def _epoch(monotonic_ms: float | None, offset_ms: float) -> int:
-    """A time of the machine's clock as epoch ms; -1 for None."""
+    """Convert a monotonic time to epoch ms; -1 for None."""
     return -1 if monotonic_ms is None else round(monotonic_ms + offset_ms)
 
 

@@ -1,4 +1,4 @@
-"""SQL rows of the cluster: what must survive every process. Live numbers are in Redis, not here.
+"""SQL rows of the cluster: the state that must survive every process. Live metrics are in Redis, not here.
 
 The jobmanager writes jobs, exceptions and TaskManagers, each write under the leader epoch it holds; web processes only
 insert jobs, artifacts and operations. Times are epoch milliseconds, as Flink's REST API gives them.
@@ -15,12 +15,12 @@ TERMINAL_STATES = ("FINISHED", "CANCELED", "FAILED")
 
 
 def new_id() -> str:
-    """32 random hex digits."""
+    """Return 32 random hex digits."""
     return os.urandom(16).hex()
 
 
 class LeaderEpoch(models.Model):
-    """Who leads: one row per role. The epoch only grows; it fences every write of the leader."""
+    """The current leader: one row per role. The epoch only grows; it fences every write of the leader."""
 
     name = models.CharField(max_length=32, primary_key=True)
     epoch = models.BigIntegerField(default=0)
@@ -30,20 +30,20 @@ class LeaderEpoch(models.Model):
 
 
 class Artifact(models.Model):
-    """An uploaded program: a .py, a zip or a wheel, stored as artifacts/<sha256>/<file name>."""
+    """An uploaded program (.py, zip or wheel), stored as artifacts/<sha256>/<file name>."""
 
     id = models.CharField(max_length=64, primary_key=True)
-    """sha256 of the file, hex."""
+    """SHA-256 of the file, hex."""
     file_name = models.CharField(max_length=255)
     size = models.BigIntegerField()
     uploaded_at = models.BigIntegerField()
     uploaded_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     entry = models.JSONField(default=dict)
-    """What to run: {} for a .py, {"module": name} otherwise."""
+    """The entry point: {} for a .py, {"module": name} otherwise."""
 
     @property
     def public_id(self) -> str:
-        """As clients know it: as a Flink jar, by a prefix and its name."""
+        """The id shown to clients; like a Flink jar's id, a prefix and the file name."""
         return f"{self.id}_{self.file_name}"
 
 
@@ -55,7 +55,7 @@ class Job(models.Model):
     state = models.CharField(max_length=16, default="INITIALIZING", db_index=True)
     """Flink's JobStatus; INITIALIZING until a jobmanager has taken the job."""
     state_times = models.JSONField(default=dict)
-    """State → epoch ms of when it was last entered."""
+    """State → epoch ms at which it was last entered."""
     created_at = models.BigIntegerField()
     ended_at = models.BigIntegerField(null=True)
     submitted_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
@@ -63,21 +63,21 @@ class Job(models.Model):
     program_args = models.JSONField(default=list)
     configuration = models.JSONField(default=dict)
     submission = models.JSONField(default=dict)
-    """What was asked for with the program and its arguments: {"entry", "parallelism", "configuration"}."""
+    """Parameters of the submission besides the arguments: {"entry", "parallelism", "configuration"}."""
     graph = models.JSONField()
     """runtime.graph.codec's JSON."""
     plan = models.JSONField()
     """Flink's plan shape."""
     parallelism = models.IntegerField()
     vertex_parallelism = models.JSONField(default=dict)
-    """Vertex id → parallelism, of those that were rescaled since the submission."""
+    """Vertex id → parallelism of the vertices rescaled since the submission."""
     slots_required = models.IntegerField()
     attempt = models.IntegerField(default=0)
     restarts = models.IntegerField(default=0)
     waiting_for = models.TextField(default="", blank=True)
-    """Why it does not run yet; empty when nothing is missing."""
+    """Why the job does not run yet; empty if nothing is missing."""
     failure = models.JSONField(null=True)
-    """{"message", "stacktrace", "timestamp"} of the cause that ended the job."""
+    """{"message", "stacktrace", "timestamp"} of the failure that ended the job."""
     document = models.JSONField(null=True)
     """The live document at the last change of state."""
     leader_epoch = models.BigIntegerField(default=0)
@@ -92,7 +92,7 @@ class Job(models.Model):
 
 
 class JobException(models.Model):
-    """A failure of a job's attempt; the cause, and what else broke because of it."""
+    """A failure of a job's attempt: the cause, and the failures suppressed because they follow from it."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="exceptions")
     timestamp = models.BigIntegerField()
@@ -103,20 +103,20 @@ class JobException(models.Model):
     location = models.TextField(default="")
     """host:pid of the slot's process."""
     taskmanager = models.CharField(max_length=255, default="")
-    """Id of the one that offered the slot; "" if it is not known."""
+    """Id of the TaskManager that offered the slot; "" if unknown."""
     attempt = models.IntegerField()
     suppressed = models.JSONField(default=list)
     """[{"name", "message", "task_name"}]."""
 
     class Meta:
-        # an attempt fails once; what a slower write says of it replaces what was said
+        # an attempt fails once; a later write about it replaces the earlier one
         constraints = (models.UniqueConstraint(fields=["job", "attempt"], name="one_failure_per_attempt"),)
 
 
 class Checkpoint(models.Model):
-    """A completed checkpoint that recovery may start from: it is complete because this row is there.
+    """A completed checkpoint that recovery may start from; it counts as complete because this row exists.
 
-    A savepoint has one only if its job stops behind it; of others the Operation tells the location.
+    A savepoint has a row only if its job stops with it; the locations of other savepoints are in their Operation.
     """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="checkpoints")
@@ -124,12 +124,12 @@ class Checkpoint(models.Model):
     location = models.TextField()
     """URI of its directory."""
     is_owned = models.BooleanField()
-    """Whether its files are the job's to delete."""
+    """Whether the job may delete its files."""
     is_savepoint = models.BooleanField()
     leader_epoch = models.BigIntegerField()
     """Of the leader that completed it."""
     attempt = models.IntegerField(null=True)
-    """That took it; null for savepoints, whose names do not say."""
+    """The attempt that took it; null for savepoints, whose names do not contain it."""
     triggered_at = models.BigIntegerField()
     completed_at = models.BigIntegerField()
     size = models.BigIntegerField()
@@ -140,7 +140,7 @@ class Checkpoint(models.Model):
 
 
 class Operation(models.Model):
-    """A change that a user asked for; the leader carries it out, whoever leads by then."""
+    """A change that a user requested; carried out by whichever jobmanager leads."""
 
     class State(models.TextChoices):
         PENDING = "PENDING"
@@ -158,10 +158,10 @@ class Operation(models.Model):
         RESCALE = "rescale"
         """{"parallelism"}: vertex id → parallelism."""
         DISPOSE = "dispose"
-        """{"path"}: of a savepoint; of no job."""
+        """{"path"} of a savepoint; belongs to no job."""
 
     trigger_id = models.CharField(max_length=32, primary_key=True, default=new_id)
-    """The client's, or a random one."""
+    """Chosen by the client, or random."""
     job = models.ForeignKey(Job, null=True, on_delete=models.CASCADE, related_name="operations")
     kind = models.CharField(max_length=32, choices=Kind.choices)
     parameters = models.JSONField(default=dict)
@@ -169,7 +169,7 @@ class Operation(models.Model):
     created_at = models.BigIntegerField()
     finished_at = models.BigIntegerField(null=True)
     result = models.JSONField(null=True)
-    """{"error"} if it was not done; else {"location", "checkpoint_id"} of snapshots, {"state"} of a cancellation."""
+    """{"error"} if it failed; else {"location", "checkpoint_id"} of a snapshot, {"state"} of a cancellation."""
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
 
 
@@ -182,16 +182,16 @@ class TaskManager(models.Model):
         GONE = "GONE"
 
     id = models.CharField(max_length=255, primary_key=True)
-    """<host>:<pid>-<6 hex>; a process that starts again is another TaskManager."""
+    """<host>:<pid>-<6 hex digits>; a restarted process is another TaskManager."""
     worker_name = models.CharField(max_length=255)
-    """Its Celery node name: where commands to it go."""
+    """Its Celery node name, to which commands are sent."""
     host = models.CharField(max_length=255)
     pid = models.IntegerField()
     slots = models.IntegerField()
     spark_master = models.CharField(max_length=255)
     registered_at = models.BigIntegerField()
     last_heartbeat = models.BigIntegerField()
-    """As of the last change of this row; the current one is in Redis."""
+    """As of the last change of this row; the current value is in Redis."""
     state = models.CharField(max_length=16, choices=State.choices, default=State.REGISTERED, db_index=True)
     hardware = models.JSONField(default=dict)
     """{"cpu_cores", "physical_memory", "free_memory"}; bytes."""

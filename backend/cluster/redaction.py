@@ -1,4 +1,4 @@
-"""Options as they may be shown: without what gives access to something. Pure."""
+"""Redaction of secrets in options that are shown to users. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HIDDEN = "******"
 
 
 def redacted(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options that may be shown: secrets by their names, and user info in URLs, are hidden."""
+    """Return the options with secrets hidden: values of options with secret-like names, and user info in URLs."""
     return {
         key: HIDDEN if _SECRET.search(key) else _USER_INFO.sub(f"{HIDDEN}@", str(value))
         for key, value in options.items()

@@ -1,8 +1,8 @@
-"""ResourceManager: TaskManagers as the leader knows them, and the stages that jobs have on them.
+"""ResourceManager: the TaskManagers known to the leader, and the jobs' stages on them.
 
-Fed by the jobmanager's loop with what TaskManagers report; asked for slots by the jobs' drivers, each on a thread of
-its own. Decisions are SlotPool's; here are the lock, the commands and the callbacks. Nothing is called with the lock
-held. Source: Flink, ResourceManager, FineGrainedSlotManager.
+The jobmanager's loop passes on what TaskManagers report; the jobs' drivers, each on its own thread, request slots.
+SlotPool decides; this module has the lock, the commands and the callbacks. Nothing is called with the lock held.
+Source: Flink, ResourceManager, FineGrainedSlotManager.
 """
 
 from __future__ import annotations
@@ -23,46 +23,46 @@ from runtime.core.ids import Attempt
 
 logger = logging.getLogger(__name__)
 
-#: heartbeats come every second; a JVM that starts on a loaded machine can hold a process up for some of them
+#: heartbeats come every second; a JVM starting on a loaded machine can delay several of them
 TASKMANAGER_TIMEOUT_MS = 10_000
-#: a deployment that has not become a stage by then was lost on its way (it has expired at the latest)
+#: a deployment that has not become a stage by then was lost, or has expired
 DEPLOY_TIMEOUT_MS = 1000 * commands.DEPLOY_EXPIRY_S + 5_000
-#: stages that belong to nobody are told to end again after this
+#: interval of repeating the command to end orphaned stages
 ORPHAN_RETRY_MS = 5_000
 
 
 class JobSlots(Protocol):
-    """The side of a job."""
+    """Callbacks of a job."""
 
     def granted(self, request: SlotRequest, stages: Sequence[Stage]) -> None:
-        """Its slots are there; any thread."""
+        """Handle granted slots; any thread."""
 
     def stage_ended(self, stage: Stage, error: str | None) -> None:
-        """A stage of it is over; any thread."""
+        """Handle the end of one of the job's stages; any thread."""
 
 
 @dataclass(slots=True)
 class KnownTaskManager:
-    """A TaskManager that reports."""
+    """A TaskManager that sends heartbeats."""
 
     id: str
     worker_name: str
     slots: int
     report: dict[str, Any]
-    """Its last heartbeat's description of itself."""
+    """Its description of itself in the last heartbeat."""
     heard_ms: float
-    """Monotonic."""
+    """Time of the last heartbeat, monotonic ms."""
     heard_at: int
-    """Epoch ms."""
+    """Time of the last heartbeat, epoch ms."""
     seen: set[StageKey] = field(default_factory=set)
-    """Stages that it has reported to run."""
+    """Stages that it last reported as running."""
 
 
 class ResourceManager:
-    """Gives slots to jobs.
+    """Grants slots to jobs.
 
     Args:
-        epoch: of the leader; every command carries it.
+        epoch: the leader's epoch, sent with every command.
         clock: for timeouts.
         send: sends a command to a worker: (worker, task, expiry in s, arguments).
     """
@@ -82,30 +82,30 @@ class ResourceManager:
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
     def attach(self, job_id: str, job: JobSlots) -> None:
-        """A job's callbacks."""
+        """Register a job's callbacks."""
         with self._lock:
             self._jobs[job_id] = job
 
     def detach(self, job_id: str) -> None:
-        """The job is over."""
+        """Unregister a job that has ended."""
         with self._lock:
             self._jobs.pop(job_id, None)
         self.withdraw(job_id)
 
     def request(self, request: SlotRequest) -> None:
-        """Ask for slots; `granted` follows, perhaps at once, perhaps much later."""
+        """Request slots; `granted` is called at once or much later."""
         with self._lock:
             self._pool.request(request)
         self._serve()
 
     def withdraw(self, job_id: str, attempt: Attempt | None = None) -> None:
-        """The job, or that attempt of it, waits no longer; others get what was kept for it."""
+        """Withdraw the requests of a job, or of one of its attempts; slots kept for it become free for others."""
         with self._lock:
             self._pool.withdraw(job_id, attempt)
         self._serve()
 
     def deploy(self, stage: Stage, deployment: dict[str, Any]) -> None:
-        """Start a stage that was granted."""
+        """Deploy a granted stage."""
         worker = self._worker_of(stage)
         try:
             if worker is None:
@@ -125,7 +125,7 @@ class ResourceManager:
             self.stage_ended(stage.key, f"it could not be deployed: {error}")
 
     def end_attempt(self, job_id: str, attempt: Attempt, regions: Collection[int] | None = None) -> None:
-        """Have what runs of an attempt, or of these regions of it, end; `stage_ended` follows."""
+        """End the stages of an attempt, or of some of its regions; `stage_ended` follows."""
         by_worker: dict[str, list[int]] = {}
         with self._lock:
             for stage in self._pool.stages(job_id):
@@ -137,7 +137,7 @@ class ResourceManager:
             self._end(worker, job_id, attempt, None if regions is None else stages)
 
     def kill(self, job_id: str, processes: Sequence[tuple[str, str, int]]) -> None:
-        """kill -9 slots' processes: (TaskManager, host, pid)."""
+        """Kill slots' processes, given as (TaskManager, host, pid), with SIGKILL."""
         for name in {name for name, _, _ in processes}:
             known = self._taskmanagers.get(name)
             if known is not None:
@@ -145,33 +145,33 @@ class ResourceManager:
                 self._command(known.worker_name, commands.KILL_TASK, commands.DEPLOY_EXPIRY_S, processes=targets)
 
     def give_back(self, stage: Stage) -> None:
-        """A granted stage that was never deployed."""
+        """Return a granted stage that was never deployed."""
         with self._lock:
             self._forget(stage.key)
         self._serve()
 
     def wait_until_free(self, job_id: str, timeout_s: float) -> None:
-        """Wait until no stage of the job is left; slots that are left then stay taken until their stages report."""
+        """Wait until the job has no stages left; after a timeout their slots stay taken until they report their end."""
         with self._changed:
             self._changed.wait_for(lambda: not self._pool.stages(job_id), timeout_s)
 
     def shortage(self, job_id: str) -> str:
-        """What a waiting job lacks, for people; empty if it does not wait."""
+        """Return a message on what a waiting job lacks; empty if it does not wait."""
         with self._lock:
             return self._pool.shortage(job_id)
 
     # --- what TaskManagers report -------------------------------------------------------------------------------------
 
     def heartbeat(self, report: dict[str, Any], running: Sequence[tuple[str, int, int]], now: int) -> bool:
-        """A TaskManager lives.
+        """Handle a heartbeat of a TaskManager.
 
         Args:
-            report: its description: "id", "worker_name", "slots" and what is only shown.
+            report: its description: "id", "worker_name", "slots" and fields that are only displayed.
             running: (job, attempt, stage) of each of its stages.
             now: epoch ms.
 
         Returns:
-            Whether it is new.
+            Whether the TaskManager is new.
         """
         name, stages = report["id"], {StageKey(job, Attempt(a), s) for job, a, s in running}
         with self._lock:
@@ -193,7 +193,7 @@ class ResourceManager:
         return is_new
 
     def stage_ended(self, key: StageKey, error: str | None) -> None:
-        """A stage is over; again is ignored."""
+        """Handle the end of a stage; repeated calls are ignored."""
         with self._lock:
             stage = self._forget(key)
             job = self._jobs.get(key.job_id)
@@ -203,7 +203,7 @@ class ResourceManager:
             self._serve()
 
     def remove(self, name: str, cause: str) -> bool:
-        """A TaskManager is gone, and its stages with it. Returns whether it was known."""
+        """Remove a TaskManager that is gone, with its stages. Return whether it was known."""
         with self._lock:
             known = self._taskmanagers.pop(name, None)
             stages = self._pool.remove(name)
@@ -217,20 +217,20 @@ class ResourceManager:
         return known is not None
 
     def silent(self) -> list[str]:
-        """TaskManagers that have not reported for too long."""
+        """Return the TaskManagers whose heartbeat has timed out."""
         deadline = self._clock.monotonic_ms() - TASKMANAGER_TIMEOUT_MS
         with self._lock:
             return [known.id for known in self._taskmanagers.values() if known.heard_ms < deadline]
 
     def renew_all(self) -> None:
-        """Nobody could be heard (the bus was away): start all timeouts again."""
+        """Restart all heartbeat timeouts, because the bus was away and no heartbeat could arrive."""
         now = self._clock.monotonic_ms()
         with self._lock:
             for known in self._taskmanagers.values():
                 known.heard_ms = now
 
     def taskmanagers(self) -> list[tuple[KnownTaskManager, int]]:
-        """All that report, with their free slots."""
+        """Return all TaskManagers with their free slots."""
         with self._lock:
             return [(known, self._pool.free_of(known.id)) for known in self._taskmanagers.values()]
 
@@ -255,7 +255,7 @@ class ResourceManager:
         return stage
 
     def _missing(self, known: KnownTaskManager, running: set[StageKey]) -> list[tuple[StageKey, str]]:
-        """Stages that should run there and do not: their end, or their deployment, was lost on the bus."""
+        """Return stages that should run there but do not: their deployment or the report of their end was lost."""
         overdue = self._clock.monotonic_ms() - DEPLOY_TIMEOUT_MS
         missing = []
         for stage in self._pool.stages(taskmanager=known.id):
@@ -280,7 +280,7 @@ class ResourceManager:
             return None if known is None else known.worker_name
 
     def _end(self, worker_name: str, job_id: str, attempt: Attempt, stages: Sequence[int] | None = None) -> None:
-        # a command that nothing but the attempt is in is understood by all
+        # commands for a whole attempt omit "stages", so that every TaskManager understands them
         only = {} if stages is None else {"stages": list(stages)}
         self._command(worker_name, commands.END_TASK, commands.END_EXPIRY_S, job_id=job_id, attempt=attempt, **only)
 
@@ -288,5 +288,5 @@ class ResourceManager:
         try:
             self._send(worker_name, task, expires_s, epoch=self._epoch, **arguments)
         except (OperationalError, OSError) as error:
-            # slots leave by themselves when their control stream or lease ends
+            # harmless: slots end by themselves when their control stream or lease ends
             logger.warning("a command could not be sent: %s", error)

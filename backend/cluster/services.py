@@ -1,6 +1,6 @@
-"""What the faces (REST, WebSocket, supervisor) may ask of the cluster. Any process, any thread; plain SQL and Redis.
+"""Cluster services for REST, WebSocket and supervisor. Any process, any thread; plain SQL and Redis.
 
-Nothing here starts or stops anything: jobs and operations are rows that the leading jobmanager carries out.
+Nothing here starts or stops anything: jobs and operations are rows, which the leading jobmanager carries out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from runtime.graph.plan import job_plan
 from runtime.jobmaster.execution_graph import ExecutionGraph
 
 logger = logging.getLogger(__name__)
-#: a cluster document whose last beat is older was left behind by a jobmanager that is gone
+#: a cluster document with an older last beat was left behind by a jobmanager that is gone
 ABANDONED_MS = 10_000
 
 User = AbstractBaseUser | AnonymousUser | None
@@ -44,7 +44,7 @@ class ClusterError(Exception):
 
 
 class JobUnknownError(ClusterError):
-    """There is no such job."""
+    """No job has this id."""
 
     def __init__(self, job_id: str) -> None:
         self.job_id = job_id
@@ -52,7 +52,7 @@ class JobUnknownError(ClusterError):
 
 
 class JobEndedError(ClusterError):
-    """The job has ended: nothing about it can be changed."""
+    """The job has ended and cannot be changed."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -60,14 +60,14 @@ class JobEndedError(ClusterError):
 
 
 class OperationUnknownError(ClusterError):
-    """There is no such operation."""
+    """No operation has this trigger id."""
 
     def __init__(self, trigger_id: str) -> None:
         super().__init__(f"Operation not found under key: {trigger_id}")
 
 
 class JobExistsError(ClusterError):
-    """There is a job of the id that a client has chosen: its request has been carried out already."""
+    """A job already has the id that the client chose: its request has been carried out before."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(f"Job {job_id} was already submitted.")
@@ -81,9 +81,9 @@ class TriggerTakenError(ClusterError):
 
 
 class SnapshotNeededError(ClusterError):
-    """A job that has not ended took the snapshot that another one is to claim, or was started from it.
+    """The snapshot to be claimed was taken by a job that has not ended, or such a job was started from it.
 
-    It may have to go on from it, and would lose what its sinks have prepared since.
+    That job may have to restore from it, and would lose what its sinks have prepared since.
     """
 
     def __init__(self, location: str, job_id: str) -> None:
@@ -93,7 +93,7 @@ class SnapshotNeededError(ClusterError):
 
 
 def now_ms() -> int:
-    """Wall-clock time, epoch ms."""
+    """Return the wall-clock time in epoch ms."""
     return time.time_ns() // 1_000_000
 
 
@@ -109,19 +109,19 @@ def submit_job(
     """Queue a job; a jobmanager takes it within a second.
 
     Args:
-        graph_json: of `runtime.graph.codec`. Its job id is kept unless a job has it already.
+        graph_json: a graph in the format of `runtime.graph.codec`. Its job id is kept unless a job already has it.
         artifact: the program it was extracted from.
         args: the program's arguments, shown to users.
-        configuration: what the submitter set, shown to users; the graph carries what is run.
-        user: who submits.
+        configuration: the submitter's options, shown to users; those that apply are in the graph.
+        user: the submitter.
         submission: see `Job.submission`.
-        job_id: the client's: two requests with the same one, even at the same moment, are one job.
+        job_id: an id chosen by the client: requests with the same id, even concurrent ones, create one job.
 
     Raises:
         runtime.graph.codec.GraphFormatError: the graph cannot be read.
-        ConfigurationError: an option about checkpoints cannot be read, or names a directory that is not allowed.
-        SnapshotNeededError: the job would claim a checkpoint that another one needs.
-        JobExistsError: a job has the client's id.
+        ConfigurationError: a checkpoint option is malformed, or names a directory that is not allowed.
+        SnapshotNeededError: the job would claim a snapshot that another one needs.
+        JobExistsError: a job already has the client's id.
     """
     graph = job_graph_from_json(dict(graph_json))
     _check_snapshots(graph.configuration)
@@ -160,7 +160,7 @@ def submit_job(
 
 
 def request_cancel(job: Job, user: User) -> Operation:
-    """Ask for the job's cancellation; asking again gives the same operation.
+    """Request the job's cancellation; a repeated request returns the same operation.
 
     Raises:
         JobEndedError: the job has ended.
@@ -168,25 +168,25 @@ def request_cancel(job: Job, user: User) -> Operation:
     return request_operation(job, Operation.Kind.CANCEL, {}, user)
 
 
-#: asking for the same again gives the operation that is not over yet
+#: repeating such a request returns the operation that is not completed yet
 _REPEATABLE = (Operation.Kind.CANCEL, Operation.Kind.STOP, Operation.Kind.RESCALE)
 
 
 def request_operation(
     job: Job | None, kind: Operation.Kind, parameters: Mapping[str, Any], user: User, trigger_id: str | None = None
 ) -> Operation:
-    """Ask for a change; the leading jobmanager carries it out, and carries it out again if it is replaced meanwhile.
+    """Request an operation; the leading jobmanager carries it out, and its successor again if it is replaced meanwhile.
 
     Args:
-        job: which job; None: of none (DISPOSE).
-        kind: what.
-        parameters: as `Operation.Kind` says.
-        user: who asks.
-        trigger_id: 32 hex digits; asking twice with the same one gives the same operation.
+        job: the job; None for operations without one (DISPOSE).
+        kind: the kind of operation.
+        parameters: as documented at `Operation.Kind`.
+        user: the requesting user.
+        trigger_id: 32 hex digits; a repeated request with the same id returns the same operation.
 
     Raises:
         JobEndedError: the job has ended.
-        TriggerTakenError: the trigger id is another operation's.
+        TriggerTakenError: another operation has the trigger id.
     """
     job_id = None if job is None else job.id
     with transaction.atomic():
@@ -210,7 +210,7 @@ def request_operation(
             with transaction.atomic():
                 operation.save(force_insert=True)
         except IntegrityError:
-            # the same click, twice at the same moment
+            # two concurrent requests with the same trigger id
             first = _known_operation(job_id, kind, trigger_id)
             assert first is not None
             return first
@@ -228,10 +228,10 @@ def _known_operation(job_id: str | None, kind: Operation.Kind, trigger_id: str |
 
 
 def get_operation(trigger_id: str, job: Job | None, kinds: Collection[Operation.Kind] = ()) -> Operation:
-    """An operation of that job, or of none.
+    """Return an operation of a job, or one without a job.
 
     Raises:
-        OperationUnknownError: there is none of that id, or it is of another job, or of none of these kinds.
+        OperationUnknownError: no operation has this id, or it belongs to another job or is of another kind.
     """
     found = Operation.objects.filter(trigger_id=trigger_id, job_id=None if job is None else job.id).first()
     if found is None or (kinds and found.kind not in kinds):
@@ -240,20 +240,20 @@ def get_operation(trigger_id: str, job: Job | None, kinds: Collection[Operation.
 
 
 def list_operations(job: Job) -> QuerySet[Operation]:
-    """What was asked of a job, newest first."""
+    """Return a job's operations, newest first."""
     return job.operations.order_by("-created_at")
 
 
 def list_checkpoints(job: Job) -> QuerySet[Checkpoint]:
-    """The job's completed checkpoints that are still there, newest first."""
+    """Return the job's retained completed checkpoints, newest first."""
     return job.checkpoints.order_by("-checkpoint_id")
 
 
 def get_job(job_id: str) -> Job:
-    """A job, without its graph (which is large and only the jobmanager needs).
+    """Return a job without its graph, which is large and needed only by the jobmanager.
 
     Raises:
-        JobUnknownError: there is none of that id.
+        JobUnknownError: no job has this id.
     """
     job = list_jobs().filter(id=job_id).first()
     if job is None:
@@ -262,35 +262,35 @@ def get_job(job_id: str) -> Job:
 
 
 def list_jobs() -> QuerySet[Job]:
-    """All jobs, newest first, without their graphs."""
+    """Return all jobs, newest first, without their graphs."""
     return Job.objects.defer("graph").order_by("-created_at")
 
 
 def list_exceptions(job: Job) -> QuerySet[JobException]:
-    """A job's failures, newest first."""
+    """Return a job's failures, newest first."""
     return job.exceptions.order_by("-timestamp")
 
 
 def list_taskmanagers() -> QuerySet[TaskManager]:
-    """TaskManagers that offer slots, oldest first."""
+    """Return the registered TaskManagers, oldest first."""
     return TaskManager.objects.filter(state=TaskManager.State.REGISTERED).order_by("registered_at")
 
 
 def any_job_active() -> bool:
-    """Whether a job has not ended yet."""
+    """Return whether any job has not ended yet."""
     return Job.objects.exclude(state__in=TERMINAL_STATES).exists()
 
 
 def job_document(job_id: str) -> dict[str, Any]:
-    """The document of `read_job`."""
+    """Return the document of `read_job`."""
     return read_job(job_id)[0]
 
 
 def read_job(job_id: str) -> tuple[dict[str, Any], Freshness]:
-    """A job's live document, and how old it is: Redis's if it is there, else the one of its last change of state.
+    """Return a job's live document and its freshness: from Redis, else the one saved at its last change of state.
 
     Raises:
-        JobUnknownError: there is no such job.
+        JobUnknownError: no job has this id.
     """
     read = _read(bus.JOB_KEY.format(job_id))
     if read is not None and read.document is not None:
@@ -302,23 +302,23 @@ def read_job(job_id: str) -> tuple[dict[str, Any], Freshness]:
 
 
 def task_metrics(job_id: str, vertex_id: str, subtasks: Sequence[int]) -> list[Metrics]:
-    """What subtasks have reported last, by their slots' names; {} of those that nobody knows (any more).
+    """Return the subtasks' last reported metrics, by their slots' names; {} for subtasks without any (any more).
 
     Args:
-        job_id: a job's.
-        vertex_id: one of its vertices'.
-        subtasks: their indexes; the answer has their order.
+        job_id: the job's id.
+        vertex_id: the id of one of its vertices.
+        subtasks: subtask indexes, in the order of the result.
     """
     return _fields(job_id, [subtask_field(vertex_id, index) for index in subtasks])
 
 
 def job_level_metrics(job_id: str) -> Metrics:
-    """What a job's subtasks have reported that is the job's own: latencies."""
+    """Return the metrics that its subtasks report for the job as a whole: latencies."""
     return _fields(job_id, [JOB_METRICS])[0]
 
 
 def job_accumulators(job: Job) -> dict[str, Any]:
-    """An `accumulators_document`: as reported while the job runs, as saved once it has ended."""
+    """Return the `accumulators_document`: the last reported one while the job runs, the saved one once it has ended."""
     saved = dict((job.document or {}).get(ACCUMULATORS, {}))
     if job.is_terminal:
         return saved
@@ -326,7 +326,7 @@ def job_accumulators(job: Job) -> dict[str, Any]:
 
 
 def checkpoint_details(job: Job, checkpoint_id: int) -> dict[str, Any] | None:
-    """A `details_document`, while the checkpoint is remembered; None of others."""
+    """Return the `details_document` of a checkpoint; None if it is no longer kept."""
     field = details_field(checkpoint_id)
     if not job.is_terminal:
         try:
@@ -341,12 +341,12 @@ def checkpoint_details(job: Job, checkpoint_id: int) -> dict[str, Any] | None:
 
 
 def cluster_document() -> dict[str, Any]:
-    """The document of `read_cluster`."""
+    """Return the document of `read_cluster`."""
     return read_cluster()[0]
 
 
 def read_cluster() -> tuple[dict[str, Any], Freshness]:
-    """The cluster's live document, and how old it is: Redis's if a jobmanager keeps it, else one made from SQL."""
+    """Return the cluster's document and its freshness: from Redis if a jobmanager keeps it, else built from SQL."""
     read = _read(bus.CLUSTER_KEY)
     if read is not None and read.document is not None and (read.beat_age_ms or 0) < ABANDONED_MS:
         return read.document, Freshness(Source.LIVE, read.beat_age_ms)
@@ -354,14 +354,14 @@ def read_cluster() -> tuple[dict[str, Any], Freshness]:
 
 
 def _freshness_of_rows(read: bus.Reading | None, is_final: bool = False) -> Freshness:
-    """Of what SQL knows: a jobmanager that is there writes every change of state to it."""
+    """Return the freshness of data from SQL, to which a live jobmanager writes every change of state."""
     if read is None:
         return Freshness(Source.DATABASE, None, redis_answers=False, is_final=is_final)
     return Freshness(Source.DATABASE, read.beat_age_ms, is_final=is_final)
 
 
 def _check_snapshots(configuration: Mapping[str, str]) -> None:
-    """Refuse directories that are not allowed, and to take over what another job needs."""
+    """Refuse directories that are not allowed, and claiming a snapshot that another job needs."""
     checked = with_cluster_directories(configuration, cluster_storage())
     restore = CheckpointSettings.from_configuration(Configuration.from_dict(checked)).restore
     if restore is None or restore.claim_mode is not ClaimMode.CLAIM:
@@ -369,7 +369,7 @@ def _check_snapshots(configuration: Mapping[str, str]) -> None:
     directory = cluster_storage().files().directory_of(restore.path)
     needed_by = job_that_needs(directory)
     if needed_by is None:
-        # what a job took and goes on behind: its sinks have prepared more since
+        # a savepoint of a job that continues: its sinks have prepared more since
         taken = Operation.objects.filter(result__location=directory, job__isnull=False)
         needed_by = taken.exclude(job__state__in=TERMINAL_STATES).values_list("job_id", flat=True).first()
     if needed_by is not None:
@@ -377,7 +377,7 @@ def _check_snapshots(configuration: Mapping[str, str]) -> None:
 
 
 def _read(key: str) -> bus.Reading | None:
-    """None: Redis does not answer."""
+    """Read a live document; None if Redis does not answer."""
     try:
         return bus.read_document(key)
     except redis.RedisError as error:
@@ -394,7 +394,7 @@ def _fields(job_id: str, names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _wake(event: dict[str, Any]) -> None:
-    """Have the jobmanager look at once; it would by itself within a second."""
+    """Wake the jobmanager, which otherwise polls within a second."""
     try:
         bus.wake_jobmanager(event)
     except redis.RedisError as error:

@@ -1,8 +1,8 @@
-"""SlotPool: which TaskManager's slots belong to which job, and who waits for some. The leader's bookkeeping.
+"""SlotPool: the leader's bookkeeping of which job has which TaskManager's slots and which jobs wait for some.
 
-Pure; the caller locks. A slot is taken when a stage is planned on it and free again when that stage is over (or its
-TaskManager is). Requests are granted whole: the stages of an attempt run together or not at all. For a job that has had
-slots as many are kept between its attempts, so that none that came later runs in its place.
+Pure; the caller locks. A slot is taken when a stage is planned on it and free again when that stage ends (or its
+TaskManager does). Requests are granted as a whole: the stages of an attempt run together or not at all. A job that has
+had slots keeps as many between its attempts, so that no later job takes its place.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from runtime.core.ids import Attempt, SlotId
 
 @dataclass(frozen=True, slots=True)
 class StageKey:
-    """Names one barrier stage of the cluster."""
+    """Identifies a barrier stage in the cluster."""
 
     job_id: str
     attempt: Attempt
@@ -27,7 +27,7 @@ class StageKey:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage that hosts slots of one region on one TaskManager."""
+    """A stage that runs slots of one region on one TaskManager."""
 
     key: StageKey
     region: int
@@ -37,16 +37,16 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class SlotRequest:
-    """Slots of one attempt, or of those regions that are restarted: all of them or none."""
+    """A request for the slots of an attempt, or of its restarted regions; granted as a whole."""
 
     job_id: str
     attempt: Attempt
     since_ms: int
-    """When the job was submitted: who waits longest is served first."""
+    """Submission time of the job: the oldest is served first."""
     regions: Sequence[Sequence[SlotId]]
-    """The slots of each region of the job; none of one that is not restarted."""
+    """The slots of each region of the job; empty for a region that is not restarted."""
     has_run: bool = False
-    """Whether the job restarts: it is served before those that have not run, and has its place kept."""
+    """Whether the job restarts: it is served before jobs that have not run, and slots are kept for it."""
 
     @property
     def count(self) -> int:
@@ -69,7 +69,7 @@ class SlotPool:
     def __init__(self) -> None:
         self._taskmanagers: dict[str, _TaskManager] = {}
         self._waiting: dict[tuple[str, Attempt], SlotRequest] = {}
-        #: jobs that have had slots → region → slots that are kept for it, whether they are there or not
+        #: jobs that have had slots → region → number of slots kept for it, whether they exist at present or not
         self._kept: dict[str, dict[int, int]] = {}
 
     @property
@@ -81,16 +81,16 @@ class SlotPool:
         return sum(t.free for t in self._taskmanagers.values())
 
     def free_of(self, taskmanager: str) -> int:
-        """Free slots of one TaskManager; 0 if it is unknown."""
+        """Return the number of free slots of a TaskManager; 0 if it is unknown."""
         entry = self._taskmanagers.get(taskmanager)
         return 0 if entry is None else entry.free
 
     def add(self, taskmanager: str, slots: int) -> None:
-        """A TaskManager offers slots; again is the same."""
+        """Add a TaskManager with its slots; repeated calls do nothing."""
         self._taskmanagers.setdefault(taskmanager, _TaskManager(slots))
 
     def remove(self, taskmanager: str) -> list[Stage]:
-        """A TaskManager is gone; its stages, which went with it."""
+        """Remove a TaskManager; return its stages, which are gone with it."""
         entry = self._taskmanagers.pop(taskmanager, None)
         stages = [] if entry is None else list(entry.stages.values())
         for stage in stages:
@@ -98,16 +98,16 @@ class SlotPool:
         return stages
 
     def request(self, request: SlotRequest) -> None:
-        """Wait for slots; regions that are restarted alone wait for each their own attempt."""
+        """Add a request; regions that restart separately each wait under their own attempt."""
         self._waiting[request.job_id, request.attempt] = request
         if request.has_run:
             kept = self._kept.setdefault(request.job_id, {})
             kept |= {region: len(slots) for region, slots in enumerate(request.regions) if slots}
 
     def withdraw(self, job_id: str, attempt: Attempt | None = None) -> None:
-        """The job, or that attempt of it, does not want slots any more; those that it has stay its own.
+        """Withdraw the requests of a job, or of one of its attempts; slots that it has stay its own.
 
-        What was kept for it is free then: for others that wait, the wait of an attempt has lasted long enough.
+        The slots kept for the requests become free: other jobs have waited long enough for this attempt.
         """
         for key in [key for key in self._waiting if key[0] == job_id and attempt in (None, key[1])]:
             self._unkeep(self._waiting.pop(key))
@@ -115,7 +115,7 @@ class SlotPool:
             self._kept.pop(job_id, None)
 
     def release(self, key: StageKey) -> Stage | None:
-        """A stage is over; None if it was known to be."""
+        """Release the slots of an ended stage and return it; None if they are released already."""
         for entry in self._taskmanagers.values():
             stage = entry.stages.pop(key, None)
             if stage is not None:
@@ -124,7 +124,7 @@ class SlotPool:
         return None
 
     def stages(self, job_id: str | None = None, taskmanager: str | None = None) -> list[Stage]:
-        """Stages that hold slots, of one job or TaskManager if one is given."""
+        """Return the stages that hold slots, filtered by job and TaskManager if given."""
         return [
             stage
             for name, entry in self._taskmanagers.items()
@@ -134,10 +134,10 @@ class SlotPool:
         ]
 
     def grant(self) -> list[tuple[SlotRequest, list[Stage]]]:
-        """Serve who can be served: jobs that restart, then the others, oldest first.
+        """Grant all requests that can be granted: restarting jobs first, then the others, oldest first.
 
-        A younger request that fits goes ahead of an older one that does not: streaming jobs hardly ever end, and slots
-        that stay empty until one does help nobody. It gets none that is kept for another job.
+        A younger request that fits goes ahead of an older one that does not: streaming jobs rarely end, and slots that
+        stay empty until one does help nobody. No request gets slots that are kept for another job.
         """
         granted = []
         in_order = sorted(self._waiting.values(), key=lambda r: (not r.has_run, r.since_ms, r.job_id, r.attempt))
@@ -150,7 +150,7 @@ class SlotPool:
         return granted
 
     def shortage(self, job_id: str) -> str:
-        """What a waiting job lacks, for people; empty if it does not wait."""
+        """Return a message on what a waiting job lacks; empty if it does not wait."""
         count = sum(request.count for (of, _), request in self._waiting.items() if of == job_id)
         if not count:
             return ""
@@ -162,7 +162,7 @@ class SlotPool:
         return f"needs {_slots(count)}, {self.free} {'is' if self.free == 1 else 'are'} free{for_whom}{where}"
 
     def _keep(self, stage: Stage) -> None:
-        """The slots of a stage that is over are its job's until it asks for them again."""
+        """Keep the slots of an ended stage for its job until the job requests them again."""
         kept = self._kept.get(stage.key.job_id)
         if kept is not None:
             kept[stage.region] = kept.get(stage.region, 0) + len(stage.slots)
@@ -174,11 +174,11 @@ class SlotPool:
                 kept.pop(region, None)
 
     def _kept_from(self, job_id: str) -> int:
-        """How many slots are kept for other jobs."""
+        """Return the number of slots kept for other jobs."""
         return sum(sum(kept.values()) for of, kept in self._kept.items() if of != job_id)
 
     def _place(self, request: SlotRequest) -> list[Stage]:
-        """Large regions first, each into the TaskManager that it fills best; one that fits nowhere is cut up."""
+        """Place regions, large ones first, each on the best-fitting TaskManager; split a region that fits on none."""
         stages: list[Stage] = []
         for region in sorted(range(len(request.regions)), key=lambda index: -len(request.regions[index])):
             slots = list(request.regions[region])

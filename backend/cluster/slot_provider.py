@@ -1,7 +1,7 @@
-"""ClusterSlotProvider: a job's slots in barrier stages on the cluster's TaskManagers.
+"""ClusterSlotProvider: runs a job's slots in barrier stages on the cluster's TaskManagers.
 
 The counterpart of application mode's SparkSlots: the control server is here, in the jobmanager; stages are started by
-command. A region may be cut into stages on several TaskManagers: it ends with the last of them.
+commands. A region may be split into stages on several TaskManagers; it ends with the last of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from runtime.jobmaster.events import JobMasterEvent, SlotLost, SlotMessageReceiv
 from runtime.jobmaster.execution_graph import Region
 from runtime.task.messages import JobMasterMessage, SlotMessage
 
-#: Spark needs up to 4 s to notice and end the workers of a cancelled stage
+#: Spark needs up to 4 s to end the workers of a cancelled stage
 CLOSE_TIMEOUT_S = 8.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -31,16 +31,16 @@ class ClusterSlotProvider:
     """Implements SlotProvider for one job.
 
     Args:
-        resources: gives the slots.
+        resources: grants the slots.
         host: interface and address of this process that slots can reach.
         job_id: the job.
-        since_ms: when it was submitted; who waits longest is served first.
+        since_ms: submission time of the job: the oldest is served first.
         has_run: whether the job ran under an earlier leader, and restarts.
-        configuration: the job's.
-        on_reserved: called, by any thread, when what `reserve` asked for is there.
-        record_attempt: makes the number of an attempt after the first one durable before anything of it runs, for a
-            later leader must never use it again; False: the job is not this leader's any more. May wait.
-        post: takes events, from any thread.
+        configuration: the job's configuration.
+        on_reserved: called by any thread when the slots requested by `reserve` are granted.
+        record_attempt: makes the number of an attempt after the first one durable before any of it runs, because a
+            later leader must never reuse it; returns False if the job is no longer this leader's. May block.
+        post: accepts events from any thread.
     """
 
     def __init__(
@@ -68,29 +68,29 @@ class ClusterSlotProvider:
         self._window_bytes = configuration.get(options.CHANNEL_WINDOW_BYTES)
         self._floating_bytes = configuration.get(options.FLOATING_BYTES_PER_GATE)
         self._lock = threading.Lock()
-        #: granted and not deployed yet; the machine asks for the first attempt's slots only when they are there
+        #: granted but not deployed yet: the JobMaster requests the first attempt's slots only once they are granted
         self._reserved: list[Stage] = []
-        #: regions whose slots have been asked for and not released, by attempt
+        #: regions whose slots have been requested and not released, by attempt
         self._wanted: dict[Attempt, set[int]] = {}
         self._recording = threading.Lock()
-        #: the highest attempt that is recorded
+        #: the highest recorded attempt
         self._recorded = Attempt(-1)
         self._begun = False
-        #: stages that are not over, by attempt and region
+        #: running stages, by attempt and region
         self._running: dict[tuple[Attempt, int], list[Stage]] = {}
         self._region_stages: dict[tuple[Attempt, int], int] = {}
         self._errors: dict[tuple[Attempt, int], str] = {}
-        #: of the latest attempt of its region
+        #: the stage of each slot, in the latest attempt of its region
         self._stage_of: dict[SlotId, Stage] = {}
         self._control = ControlServer(host, self._token, self._on_message, self._on_lost)
         resources.attach(job_id, self)
 
     def reserve(self, attempt: Attempt, regions: Sequence[Region]) -> None:
-        """Wait for the slots of the first attempt; the job starts when they are there."""
+        """Request the slots of the first attempt; the job starts when they are granted."""
         self._resources.request(self._request(attempt, regions))
 
     def placements(self) -> Mapping[SlotId, str]:
-        """The TaskManager of each slot of the current attempt."""
+        """Return the TaskManager of each slot of the current attempt."""
         with self._lock:
             return {slot: stage.taskmanager for slot, stage in self._stage_of.items()}
 
@@ -105,7 +105,7 @@ class ClusterSlotProvider:
         if reserved and reserved[0].key.attempt == attempt:
             self._deploy(reserved)
         elif is_alone:
-            # it may have to wait for the database, and the slots of other regions must not wait for their heartbeats
+            # recording may wait for the database, which must not delay the heartbeats to the slots of other regions
             threading.Thread(
                 target=self._request_recorded, args=(attempt, regions), name=f"attempt-{attempt}", daemon=True
             ).start()
@@ -174,7 +174,7 @@ class ClusterSlotProvider:
         key = (attempt, region)
         with self._lock:
             if stage in self._reserved:
-                # its TaskManager is gone before the job began: the attempt will ask again
+                # its TaskManager is gone before the job began: the attempt will request slots again
                 self._reserved.remove(stage)
                 unused, self._reserved = self._reserved, []
                 running = None
@@ -225,7 +225,7 @@ class ClusterSlotProvider:
             self._resources.deploy(stage, deployment)
 
     def _forget_old(self) -> None:
-        """Forget attempts that have been released, and whose stages are over; with the lock."""
+        """Forget released attempts whose stages have ended; the caller holds the lock."""
         over = [key for key in self._region_stages if key[0] not in self._wanted and not self._running.get(key)]
         for key in over:
             del self._region_stages[key]

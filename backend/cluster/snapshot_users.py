@@ -1,4 +1,4 @@
-"""What a job was started from, and which job needs a snapshot, so that it is neither deleted nor claimed by another."""
+"""Users of snapshots: which job needs a snapshot (so that nobody deletes or claims it), and what a job started from."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from runtime.common.configuration import Configuration
 
 
 def job_that_needs(directory: str) -> str | None:
-    """The job that has not ended and may go on from the snapshot in that directory, if there is one.
+    """Return the id of a job that has not ended and may restore from the snapshot in a directory, if there is one.
 
     Args:
-        directory: URI, as `SnapshotFiles.directory_of` gives it.
+        directory: URI returned by `SnapshotFiles.directory_of`.
     """
     own = Checkpoint.objects.filter(location=directory).exclude(job__state__in=TERMINAL_STATES)
     owner: str | None = own.values_list("job_id", flat=True).first()
@@ -27,16 +27,16 @@ def job_that_needs(directory: str) -> str | None:
 
 
 def checkpoint_settings(job: Job) -> CheckpointSettings:
-    """What a job was submitted with.
+    """Return the checkpoint settings that a job was submitted with.
 
     Raises:
-        ConfigurationError: an option cannot be read, by this release.
+        ConfigurationError: this release cannot read an option.
     """
     return CheckpointSettings.from_configuration(Configuration.from_dict(dict(job.graph["configuration"])))
 
 
 def left_of_start(job: Job) -> RestoreSettings | None:
-    """The snapshot that a job was started from, if it was and has not replaced or deleted it since."""
+    """Return the snapshot that a job was started from; None if there is none or it was since replaced or deleted."""
     try:
         settings = checkpoint_settings(job)
     except ConfigurationError:
@@ -44,9 +44,9 @@ def left_of_start(job: Job) -> RestoreSettings | None:
     restore = settings.restore
     if restore is None or restore.claim_mode is ClaimMode.NO_CLAIM:
         return restore
-    # what was claimed is deleted when so many of the job's own have taken its place, and then only
+    # a claimed snapshot is deleted only when as many of the job's own have taken its place
     is_replaced = job.checkpoints.count() >= settings.num_retained
-    # of a job that has ended they may be gone too: only the storage knows
+    # an ended job may have deleted it, too: only the storage knows
     return None if is_replaced or (job.is_terminal and not _is_there(restore.path)) else restore
 
 
@@ -57,18 +57,18 @@ def _is_there(path: str) -> bool:
     except CheckpointStorageError:
         return False
     except OSError:
-        # its storage is away
+        # the storage is unavailable
         return True
 
 
 def _goes_back_to(job: Job, directory: str) -> bool:
-    """Whether a job goes back to the snapshot that it was started from, or to files of it."""
+    """Return whether a job may restore from the snapshot that it was started from, or from files of it."""
     try:
         restore = checkpoint_settings(job).restore
         if restore is None or cluster_storage().files().directory_of(restore.path) != directory:
             return False
     except (CheckpointStorageError, ConfigurationError):
-        # not allowed or not understood any more: the job cannot go on from it either
+        # no longer allowed or readable: the job cannot restore from it either
         return False
-    # what was claimed may be built on for as long as it is there; else the first checkpoint is complete in itself
+    # later checkpoints may refer to a claimed snapshot's files; otherwise the first checkpoint is self-contained
     return restore.claim_mode is ClaimMode.CLAIM or not job.checkpoints.exists()

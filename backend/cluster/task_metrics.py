@@ -1,8 +1,8 @@
-"""What subtasks report beyond the live document: every metric of task, operators and user, and accumulators.
+"""Metrics of subtasks beyond the live document: all metrics of task, operators and user, and accumulators.
 
-The jobmanager writes it into a Redis hash per job, one field per subtask, so that the document, which is sent to every
-open page, stays small; REST reads the fields it needs. Pure. Names are the slots' own, `<operator>.<metric>`;
-`flink_metrics` makes them Flink's ids. Source: Flink, MetricQueryService and MetricStore.
+The jobmanager writes them to a Redis hash per job, one field per subtask, so that the live document, which is sent to
+every open page, stays small; REST reads the fields it needs. Pure. Names are the slots' own, `<operator>.<metric>`;
+`flink_metrics` turns them into Flink's ids. Source: Flink, MetricQueryService and MetricStore.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ Metrics = dict[str, Value]
 Document = dict[str, Any]
 
 ACCUMULATORS = "accumulators"
-"""Field of the hash with the accumulators of all subtasks, and their key in a job's saved document."""
+"""Field of the hash that holds the accumulators of all subtasks, and their key in a job's saved document."""
 JOB_METRICS = "job"
-"""Field with what Flink counts as the job's own: latencies, which name source, operator and subtask themselves."""
+"""Field for the metrics that Flink assigns to the job: latencies, whose names include source, operator and subtask."""
 _LATENCY = "latency."
-#: what a task that has ended does no longer do
+#: reported as 0 once a task has ended
 _RATES = ("PerSecond", "Rate")
 _NOT_IN_IDS = re.compile(r"[ .:,]")
 _NOT_IN_PATHS = re.compile(r"[ :,]")
 
 
 def subtask_field(vertex_id: str, index: int) -> str:
-    """The field of a subtask."""
+    """Return the hash field of a subtask."""
     return f"{vertex_id}.{index}"
 
 
 def metric_fields(tasks: Iterable[TaskSnapshot]) -> dict[str, Document]:
-    """The hash of a job: metrics of each subtask, latencies, accumulators."""
+    """Return the hash of a job: metrics of each subtask, latencies, accumulators."""
     tasks = list(tasks)
     fields: dict[str, Document] = {}
     latencies: Metrics = {}
@@ -58,18 +58,18 @@ def _reported(task: TaskSnapshot) -> Metrics:
 
 
 def _json_value(value: object) -> Value:
-    """JSON has neither NaN nor infinity: they are the words that Java prints."""
+    """Return a value that JSON can represent; NaN and infinities become text as Java prints them."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
 def flink_metrics(reported: Mapping[str, Value], operators: Sequence[str]) -> Metrics:
-    """Metrics of a subtask by Flink's ids: `<metric>` of the task, `<operator>.<group>.<metric>` of its operators.
+    """Return a subtask's metrics by Flink's ids: `<metric>` of the task, `<operator>.<group>.<metric>` of operators.
 
     Args:
-        reported: by the slot's names.
-        operators: names of the chain's operators. Of their names, dots are replaced too.
+        reported: metrics by the slot's names.
+        operators: names of the chain's operators; dots in them are replaced, too.
     """
     prefixes = sorted((f"{name}." for name in operators), key=len, reverse=True)
     values: Metrics = {}
@@ -81,12 +81,12 @@ def flink_metrics(reported: Mapping[str, Value], operators: Sequence[str]) -> Me
 
 
 def metric_id(name: str) -> str:
-    """One name as it stands in ids."""
+    """Return a name with the characters replaced that Flink's ids cannot contain."""
     return _NOT_IN_IDS.sub("_", name)
 
 
 def accumulators_document(tasks: Iterable[TaskSnapshot]) -> Document:
-    """vertex id → subtask index, as text → [[name, kind, parts]]; without subtasks that have none."""
+    """Return vertex id → subtask index (as text) → [[name, kind, parts]], without subtasks that have none."""
     document: Document = {}
     for task in tasks:
         reports = accumulators_of(task.metrics)
@@ -97,7 +97,7 @@ def accumulators_document(tasks: Iterable[TaskSnapshot]) -> Document:
 
 
 def accumulator_reports(document: Mapping[str, Any], vertex_id: str) -> dict[int, list[AccumulatorReport]]:
-    """Subtask index → its accumulators, from an `accumulators_document`."""
+    """Return subtask index → its accumulators, from an `accumulators_document`."""
     return {
         int(index): [AccumulatorReport(name, kind, parts) for name, kind, parts in reports]
         for index, reports in document.get(vertex_id, {}).items()

@@ -1,9 +1,9 @@
-"""TaskManager: a process that offers slots. It owns one SparkSession and hosts stages for the leader.
+"""TaskManager: a process that offers slots. It owns one SparkSession and runs stages for the leader.
 
-Commands come in by Celery (`backend.cluster.tasks`) and are handed to threads of this process at once; what happens is
-reported on the bus. A second thread reports every second and watches: a JVM that died, a session that Spark stopped, or
-a command queue that has gone deaf ends the process; its supervisor starts another: none can be mended inside.
-Source: Flink, TaskExecutor.
+Commands arrive through Celery (`backend.cluster.tasks`) and are handed to threads of this process at once; events are
+reported on the bus. The reporter thread sends a heartbeat every second and checks the process: a JVM that died, a
+session that Spark stopped or a command queue that no longer delivers cannot be repaired from inside, so the process
+ends and its supervisor starts another. Source: Flink, TaskExecutor.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ logger = logging.getLogger(__name__)
 
 REPORT_INTERVAL_S = 1.0
 PING_INTERVAL_MS = 10_000
-#: a worker may be busy for seconds; one that reconnected and consumes nothing never answers again
+#: a worker may be busy for seconds; one that reconnected but consumes nothing never answers again
 PING_TIMEOUT_MS = 45_000
-#: Spark needs up to 4 s to end the workers of a cancelled stage; the process may take 5 s to stop
+#: Spark needs up to 4 s to end the workers of a cancelled stage; the process has 5 s to stop
 STOP_TIMEOUT_S = 4.0
 REMEMBERED_COMMANDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerIdentity:
-    """Who a TaskManager is; another start is another identity."""
+    """Identity of a TaskManager; every start has a new one."""
 
     id: str
     worker_name: str
@@ -58,7 +58,7 @@ class TaskManagerIdentity:
         return cls(name, f"taskmanager-{pid}-{name[-6:]}@{host}", host, pid, slots, spark_master, now)
 
     def report(self) -> dict[str, Any]:
-        """What heartbeats say of this process."""
+        """Return the description of this process for heartbeats."""
         return {
             "id": self.id,
             "worker_name": self.worker_name,
@@ -72,15 +72,15 @@ class TaskManagerIdentity:
 
 
 class TaskManager:
-    """Hosts stages; implements `backend.cluster.tasks.CommandReceiver`.
+    """Runs stages; implements `backend.cluster.tasks.CommandReceiver`.
 
     Args:
-        identity: who this is.
-        stages: of a session with room for all slots.
-        session_defect: why the session is useless; None if it is sound.
+        identity: the identity of this process.
+        stages: stages of a session with room for all slots.
+        session_defect: returns why the session is unusable; None if it is sound.
         clock: for timeouts.
-        die: ends the process at once; it is called with the cause.
-        send: sends a command; this process pings itself.
+        die: ends the process at once; called with the cause.
+        send: sends a command; used by this process to ping itself.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class TaskManager:
         self._epoch = 0
         self._known_commands: deque[str] = deque(maxlen=REMEMBERED_COMMANDS)
         self._running: set[tuple[str, int, int]] = set()
-        #: ends that could not be told yet, oldest first
+        #: stage ends that could not be reported yet, oldest first
         self._untold: deque[dict[str, Any]] = deque()
         self._unanswered_since_ms: float | None = None
         self._next_ping_ms = 0.0
@@ -111,11 +111,11 @@ class TaskManager:
         self._reporter = threading.Thread(target=self._report_for_ever, name="taskmanager-report", daemon=True)
 
     def start(self) -> None:
-        """Report from now on."""
+        """Start the heartbeats."""
         self._reporter.start()
 
     def stop(self) -> None:
-        """End all stages (4 s at most) and say farewell."""
+        """End all stages (4 s at most) and sign off."""
         self._stopping.set()
         with self._lock:
             groups = {_group(*key) for key in self._running}
@@ -158,7 +158,7 @@ class TaskManager:
             ]
             accepted = self._accepts(epoch)
         if accepted and wanted:
-            # waits for stages that leave by themselves: not in a thread of the worker's
+            # waits for stages to end by themselves, which must not block a thread of the worker
             target = threading.Thread(target=self._stages.end, args=([_group(*key) for key in wanted],), daemon=True)
             target.start()
 
@@ -170,7 +170,7 @@ class TaskManager:
             kill_worker(host, pid)
 
     def answered(self) -> None:
-        """A ping of this process came back through its own queue."""
+        """Note that a ping of this process came back through its own queue."""
         self._unanswered_since_ms = None
 
     # --- reports: the reporter's thread -------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class TaskManager:
             self.watch()
 
     def report(self) -> None:
-        """Tell the leader what runs here, after everything that has ended."""
+        """Report ended stages that are not reported yet, then the running ones in a heartbeat."""
         with self._lock:
             running = sorted(self._running)
         while self._untold:
@@ -192,7 +192,7 @@ class TaskManager:
         self._tell({"type": "heartbeat", "taskmanager": self.identity.report(), "stages": running, "now": now})
 
     def watch(self) -> None:
-        """End the process if it has become useless."""
+        """End the process if it has become unusable; ping its command queue when due."""
         if self._ended_by_defect():
             return
         now = self._clock.monotonic_ms()
@@ -201,7 +201,7 @@ class TaskManager:
             try:
                 self._send(self.identity.worker_name, commands.PING_TASK, commands.PING_EXPIRY_S)
             except (OperationalError, OSError):
-                # the broker is away: that says nothing of this process
+                # the broker is away, which is no defect of this process
                 self._unanswered_since_ms = None
                 return
             if self._unanswered_since_ms is None:
@@ -211,7 +211,7 @@ class TaskManager:
         cause = self._defect()
         if cause is None:
             return False
-        # the leader would find out by itself, ten seconds later, and give these slots to somebody until then
+        # otherwise the leader would notice only ten seconds later, and grant these slots until then
         self._tell({"type": "gone", "taskmanager": self.identity.id, "cause": cause})
         self._die(cause)
         return True
@@ -228,7 +228,7 @@ class TaskManager:
     # --- small things -------------------------------------------------------------------------------------------------
 
     def _accepts(self, epoch: int) -> bool:
-        """Whether the command's leader is the newest that was heard of."""
+        """Return whether the command's leader is the newest one known."""
         if epoch < self._epoch:
             logger.warning("a command of epoch %d was refused: %d leads", epoch, self._epoch)
             return False
@@ -258,7 +258,7 @@ class TaskManager:
 
 
 def hardware() -> dict[str, int]:
-    """CPU cores and memory of this machine in bytes; Linux only, else zeros."""
+    """Return the CPU cores, and the memory in bytes, of this machine; Linux only, else zeros."""
     page = os.sysconf("SC_PAGE_SIZE")
     return {
         "cpu_cores": os.cpu_count() or 0,

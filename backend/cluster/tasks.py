@@ -1,6 +1,6 @@
-"""The Celery tasks of a TaskManager: each hands its command to the process's own executor and returns at once.
+"""The Celery tasks of a TaskManager: each hands its command to the process's receiver and returns at once.
 
-They run in the worker's thread pool; what they reach is the TaskManager that this process set with `serve`.
+They run in the worker's thread pool; the receiver is the TaskManager that this process has set with `serve`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from backend.config.celery import app
 
 
 class CommandReceiver(Protocol):
-    """What a TaskManager does on command; any thread, returns at once."""
+    """Commands that a TaskManager executes; called by any thread, return at once."""
 
     def deploy(self, command_id: str, epoch: int, deployment: dict[str, object]) -> None: ...
 
@@ -22,7 +22,7 @@ class CommandReceiver(Protocol):
     def kill(self, epoch: int, processes: list[tuple[str, int]]) -> None: ...
 
     def answered(self) -> None:
-        """A ping came back through the queue."""
+        """Note that a ping came back through the queue."""
 
 
 class _Process:
@@ -31,7 +31,7 @@ class _Process:
 
 
 def serve(receiver: CommandReceiver) -> None:
-    """Commands that reach this process go to `receiver`."""
+    """Make `receiver` the receiver of this process's commands."""
     _Process.receiver = receiver
 
 

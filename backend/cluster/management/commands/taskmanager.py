@@ -1,7 +1,7 @@
 """`manage.py taskmanager`: offer slots until SIGTERM.
 
-The order matters: the SparkSession comes first, while the process has one thread (PySpark forks to start its JVM), and
-secrets leave the environment before that, because user code inherits it.
+The order matters: the SparkSession is created first, while the process has one thread (PySpark forks to start its JVM);
+before that, secrets are removed from the environment, because user code inherits it.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from runtime.execution.spark_stages import SparkStages
 
 logger = logging.getLogger(__name__)
 
-#: what user code must not find in its environment; this process has read them already
+#: variables that user code must not find in its environment; this process has read them already
 SECRETS = ("TIDEMARK_ADMIN_TOKEN", "TIDEMARK_SECRET_KEY", "DATABASE_URL", "REDIS_URL")
-#: commands only hand work over: two may run at once so that one that waits for a lock does not hold up the ping
+#: commands only hand over work; with two threads, a command that waits for a lock does not delay the ping
 WORKER_THREADS = 2
 
 
@@ -57,7 +57,7 @@ class Command(BaseCommand):
         except ExecutionError as error:
             raise CommandError(str(error)) from error
         identity = TaskManagerIdentity.create(slots, master, SYSTEM_CLOCK.now_ms())
-        # open until the process ends
+        # held until the process ends
         lifeline = hold_lifeline(settings.TIDEMARK_HOME, identity.host, identity.id)
         stages = SparkStages(context)
         if is_local(master):
@@ -72,18 +72,18 @@ class Command(BaseCommand):
         logger.info("TaskManager %s stops", identity.id)
         manager.stop()
         lifeline.close()
-        # the worker's threads, and a JVM that is slow to stop, are not waited for: they end with the process
+        # do not wait for the worker's threads or a JVM that is slow to stop: they end with the process
         _exit(0)
 
 
 def _tell_of_the_dead() -> None:
-    """Say that TaskManagers that were killed on this machine are gone: they could not, and are missed much later."""
+    """Report TaskManagers killed on this machine as gone: they could not sign off, and time out only much later."""
     try:
         with dead_taskmanagers(settings.TIDEMARK_HOME, socket.gethostname()) as names:
             for name in names:
                 bus.post_event({"type": "gone", "taskmanager": name, "cause": "its process has ended"})
     except (redis.RedisError, OSError) as error:
-        # the leader misses them in the end
+        # the leader notices in the end, by their timeout
         logger.warning("TaskManagers that have ended could not be told of: %s", error)
 
 
@@ -93,7 +93,7 @@ def _configuration(master: str) -> Configuration:
     configuration.set_string("spark.app.name", "Tidemark TaskManager")
     host = os.environ.get("TIDEMARK_TASKMANAGER_HOST")
     if host:
-        # what other machines reach this driver, and the slots of a local master, by
+        # the address by which other machines reach this driver and the slots of a local master
         configuration.set_string("spark.driver.host", host)
         if is_local(master):
             configuration.set_string("spark.driver.bindAddress", host)
@@ -101,7 +101,7 @@ def _configuration(master: str) -> Configuration:
 
 
 def _consume(worker_name: str) -> None:
-    """Take commands until the process ends: only those of this worker's own queue."""
+    """Consume commands from this worker's own queue until the process ends."""
     setup_logging.connect(lambda **_: None, weak=False)
     app.conf.task_queues = []
     controller = app.WorkController(
@@ -122,7 +122,7 @@ def _consume(worker_name: str) -> None:
 
 
 def _die(cause: str) -> None:
-    """End this process without any tidying up: what would tidy up may be what hangs."""
+    """End this process without cleaning up, because the clean-up itself might hang."""
     logger.error("TaskManager ends: %s", cause)
     _exit(1)
 
