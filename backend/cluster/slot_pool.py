@@ -7,6 +7,7 @@ had slots keeps as many between its attempts, so that no later job takes its pla
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -69,8 +70,8 @@ class SlotPool:
     def __init__(self) -> None:
         self._taskmanagers: dict[str, _TaskManager] = {}
         self._waiting: dict[tuple[str, Attempt], SlotRequest] = {}
-        #: jobs that have had slots → region → number of slots kept for it, whether they exist at present or not
-        self._kept: dict[str, dict[int, int]] = {}
+        #: jobs that have had slots → region → number of slots it runs on, whether it has them at present or not
+        self._needs: dict[str, dict[int, int]] = {}
 
     @property
     def total(self) -> int:
@@ -92,17 +93,13 @@ class SlotPool:
     def remove(self, taskmanager: str) -> list[Stage]:
         """Remove a TaskManager; return its stages, which are gone with it."""
         entry = self._taskmanagers.pop(taskmanager, None)
-        stages = [] if entry is None else list(entry.stages.values())
-        for stage in stages:
-            self._keep(stage)
-        return stages
+        return [] if entry is None else list(entry.stages.values())
 
     def request(self, request: SlotRequest) -> None:
         """Add a request; regions that restart separately each wait under their own attempt."""
         self._waiting[request.job_id, request.attempt] = request
         if request.has_run:
-            kept = self._kept.setdefault(request.job_id, {})
-            kept |= {region: len(slots) for region, slots in enumerate(request.regions) if slots}
+            self._note_needs(request)
 
     def withdraw(self, job_id: str, attempt: Attempt | None = None) -> None:
         """Withdraw the requests of a job, or of one of its attempts; slots that it has stay its own.
@@ -110,16 +107,18 @@ class SlotPool:
         The slots kept for the requests become free: other jobs have waited long enough for this attempt.
         """
         for key in [key for key in self._waiting if key[0] == job_id and attempt in (None, key[1])]:
-            self._unkeep(self._waiting.pop(key))
+            needs, request = self._needs.get(job_id, {}), self._waiting.pop(key)
+            for region, slots in enumerate(request.regions):
+                if slots:
+                    needs.pop(region, None)
         if attempt is None:
-            self._kept.pop(job_id, None)
+            self._needs.pop(job_id, None)
 
     def release(self, key: StageKey) -> Stage | None:
         """Release the slots of an ended stage and return it; None if they are released already."""
         for entry in self._taskmanagers.values():
             stage = entry.stages.pop(key, None)
             if stage is not None:
-                self._keep(stage)
                 return stage
         return None
 
@@ -144,8 +143,7 @@ class SlotPool:
         for request in in_order:
             if 0 < request.count <= self.free - self._kept_from(request.job_id):
                 del self._waiting[request.job_id, request.attempt]
-                self._kept.setdefault(request.job_id, {})
-                self._unkeep(request)
+                self._note_needs(request)
                 granted.append((request, self._place(request)))
         return granted
 
@@ -161,21 +159,21 @@ class SlotPool:
         for_whom = f", {kept} of them kept for jobs that restart" if kept else ""
         return f"needs {_slots(count)}, {self.free} {'is' if self.free == 1 else 'are'} free{for_whom}{where}"
 
-    def _keep(self, stage: Stage) -> None:
-        """Keep the slots of an ended stage for its job until the job requests them again."""
-        kept = self._kept.get(stage.key.job_id)
-        if kept is not None:
-            kept[stage.region] = kept.get(stage.region, 0) + len(stage.slots)
-
-    def _unkeep(self, request: SlotRequest) -> None:
-        kept = self._kept.get(request.job_id, {})
-        for region, slots in enumerate(request.regions):
-            if slots:
-                kept.pop(region, None)
+    def _note_needs(self, request: SlotRequest) -> None:
+        needs = self._needs.setdefault(request.job_id, {})
+        needs |= {region: len(slots) for region, slots in enumerate(request.regions) if slots}
 
     def _kept_from(self, job_id: str) -> int:
-        """Return the number of slots kept for other jobs."""
-        return sum(sum(kept.values()) for of, kept in self._kept.items() if of != job_id)
+        """Return the number of slots kept for other jobs: those that they need and do not have."""
+        held: Counter[tuple[str, int]] = Counter()
+        for stage in self.stages():
+            held[stage.key.job_id, stage.region] += len(stage.slots)
+        return sum(
+            max(0, slots - held[of, region])
+            for of, needs in self._needs.items()
+            if of != job_id
+            for region, slots in needs.items()
+        )
 
     def _place(self, request: SlotRequest) -> list[Stage]:
         """Place regions, large ones first, each on the best-fitting TaskManager; split a region that fits on none."""

@@ -124,6 +124,23 @@ def test_a_job_that_needs_less_than_before_leaves_the_rest_to_others() -> None:
     assert [r.job_id for r, _ in slots.grant()] == ["a", "b"]
 
 
+def test_a_stage_that_is_over_late_leaves_its_slots_to_others() -> None:
+    slots = pool(t=2, u=2, v=2)
+    slots.request(request("a", 2))
+    [(_, [late])] = slots.grant()
+    slots.request(again("a", 1, 2))
+    [(_, [lost])] = slots.grant()
+    slots.request(request("b", 2, since=2))
+    slots.request(request("c", 2, since=3))
+    assert [r.job_id for r, _ in slots.grant()] == ["b"]
+    slots.release(late.key)
+    assert [r.job_id for r, _ in slots.grant()] == ["c"], "the job runs on others"
+    slots.request(request("d", 2, since=4))
+    slots.remove(lost.taskmanager)
+    slots.add("w", 2)
+    assert slots.grant() == [], "these are its place"
+
+
 def test_a_place_is_not_kept_longer_than_its_attempt_waits() -> None:
     slots = pool(t=2, u=2)
     slots.request(request("a", 4))
