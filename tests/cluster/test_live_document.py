@@ -136,7 +136,7 @@ def test_tasks_and_vertices_have_the_times_that_the_machine_has_measured() -> No
 def test_calls_that_do_not_return_are_told() -> None:
     job_graph = graph(2)
     task = TaskId(job_graph.vertices[0].vertex_id, 1)
-    stack = 'File "/home/artifacts/' + "0" * 64 + '/job.py", line 3, in ask'
+    stack = 'File "/srv/artifacts/' + "0" * 64 + '/job.py", line 3, in ask'
     stalls = (Stall(SlotId(1), Attempt(2), task, "map (2/2)", 250.0, stack),)
     snapshot = machine_of(job_graph, stalls=stalls)
     [stall] = LiveDocument(job(), job_graph).build(snapshot, {}, NOW, (), float(NOW))["stalls"]
