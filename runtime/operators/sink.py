@@ -49,6 +49,9 @@ class WriterContext:
     """Of the first of the jobs that have claimed one another's snapshots, down to this one; `job_id` if it has claimed
     none."""
 
+    held: Sequence[Any] = ()
+    """Everything that the snapshot which is gone on from holds of this sink, of all subtasks."""
+
     @property
     def owner(self) -> str:
         """16 hex digits: this sink of this job, the same in every attempt and at every parallelism."""

@@ -137,6 +137,7 @@ class SinkOperator(OneInputOperator):
             job_id=context.job_id,
             operator_id=context.operator_id,
             origin_job_id=self._origin_job_id,
+            held=self._held,
         )
 
     @property

@@ -380,6 +380,52 @@ def test_nothing_is_committed_of_a_snapshot_of_which_something_is_gone(tmp_path:
     assert visible(tmp_path) == []
 
 
+@pytest.mark.parametrize("is_savepoint", [False, True])
+def test_a_restore_waits_for_an_output_directory_that_is_away(tmp_path: Path, is_savepoint: bool) -> None:
+    out, away = tmp_path / "out", tmp_path / "away"
+    sink = text_sink(out)
+    rig = SinkRig(sink, Types.STRING())
+    rig.write("a")
+    snapshot = rig.snapshot(1, is_savepoint=is_savepoint)
+    kill(rig)
+    out.rename(away)
+    for subtask in (1, 0):
+        with pytest.raises(SinkError, match=f"{out}, with files that the snapshot relies on, is not there") as caught:
+            SinkRig(sink, Types.STRING(), snapshot=snapshot, attempt=1, subtask=subtask, parallelism=2)
+        assert not describe_failure(caught.value).is_damaged_snapshot
+    assert not out.exists(), "an empty one would be taken for that which is away"
+    away.rename(out)
+    rig = SinkRig(sink, Types.STRING(), snapshot=snapshot, attempt=2)
+    rig.finish()
+    assert lines(out) == ["a"]
+
+
+def test_a_restore_waits_for_the_file_system_below_an_empty_mount_point(tmp_path: Path) -> None:
+    out, away = tmp_path / "out", tmp_path / "away"
+    sink = FileSink.for_ndjson(out).with_bucket_assigner(BucketAssigner.by_field("id")).build()
+    rig = SinkRig(sink, TYPE)
+    rig.write(*ROWS[:2])
+    snapshots = [rig.snapshot(1), rig.snapshot(2, is_savepoint=True)]
+    kill(rig)
+    out.rename(away)
+    out.mkdir()
+    for snapshot in snapshots:
+        with pytest.raises(SinkError, match="with files that the snapshot relies on, is not there") as caught:
+            SinkRig(sink, TYPE, snapshot=snapshot, attempt=1)
+        assert not describe_failure(caught.value).is_damaged_snapshot
+
+
+def test_a_restore_may_write_to_another_directory_than_its_snapshot(tmp_path: Path) -> None:
+    rig = SinkRig(text_sink(tmp_path / "old"), Types.STRING())
+    rig.write("a")
+    snapshot = rig.snapshot(1)
+    kill(rig)
+    rig = SinkRig(text_sink(tmp_path / "new"), Types.STRING(), snapshot=snapshot, attempt=1)
+    rig.write("b")
+    rig.finish()
+    assert lines(tmp_path / "new") == ["a", "b"]
+
+
 CLAIM = {"execution.state-recovery.claim-mode": "CLAIM"}
 
 

@@ -22,9 +22,11 @@ from runtime.connectors.files.part_file import (
     check_part,
     check_writable,
     commit_part,
+    directory_away,
     hidden_name,
     maker_of,
     remove_leftovers,
+    size_of,
     sync_above,
     sync_all,
 )
@@ -209,6 +211,10 @@ class _FileSinkWriter(SinkWriter):
         #: directories that this writer has used
         self._known = {self._base}
         options.file_format.check(context.input_type)
+        relies_on_base = any(Path(item["temporary"]).is_relative_to(self._base) for item in context.held)
+        if relies_on_base and not self._base.is_dir():
+            # made anew it would look as if its files had been removed
+            raise directory_away(self._base)
         check_writable(self._base, f".probe.{self._uid}")
         sync_above(self._base)
         try:
@@ -300,8 +306,8 @@ class _FileSinkWriter(SinkWriter):
         bucket, origin = item["bucket"], Path(item["temporary"])
         if bucket in self._parts:
             self._finish_part(bucket)
-        if not origin.exists():
-            if not Path(item["target"]).exists():
+        if size_of(origin) is None:
+            if size_of(Path(item["target"])) is None:
                 raise SnapshotUnusableError(f"{origin}, which the snapshot relies on, is gone")
             # only if the newest checkpoint was damaged, or an old savepoint is gone back to
             logger.warning("%s was committed behind the checkpoint that is restored: its rows stay", item["target"])

@@ -169,7 +169,9 @@ def commit_part(committable: dict[str, Any]) -> bool:
         temporary.rename(target)
     except FileNotFoundError:
         # at this moment, by a process of an older attempt: the name is the same
-        return check_part(committable)
+        if check_part(committable):
+            raise SinkError(f"{temporary} was away for a moment") from None
+        return False
     except OSError as error:
         raise unwritable(target, error) from error
     return True
@@ -183,17 +185,36 @@ def check_part(committable: dict[str, Any]) -> bool:
 
     Raises:
         SnapshotUnusableError: the file is gone, or has not the length that it was prepared with.
+        SinkError: its directory is not there.
     """
     temporary, target = Path(committable["temporary"]), Path(committable["target"])
-    try:
-        size = temporary.stat().st_size
-    except FileNotFoundError:
-        if target.exists():
+    size = size_of(temporary)
+    if size is None:
+        if size_of(target) is not None:
             return False
-        raise SnapshotUnusableError(f"{temporary} is gone, and {target} was never committed") from None
+        raise SnapshotUnusableError(f"{temporary} is gone, and {target} was never committed")
     if size != committable["bytes"]:
         raise SnapshotUnusableError(f"{temporary} has {size} bytes; {committable['bytes']} were prepared")
     return True
+
+
+def size_of(path: Path) -> int | None:
+    """Bytes of a file that a snapshot relies on; None if it is gone from its directory.
+
+    Raises:
+        SinkError: the directory is not there: its file system may be away, and nobody knows about the file.
+        OSError: the file system does not answer.
+    """
+    try:
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        raise directory_away(path.parent) from None
+    try:
+        return os.stat(path.name, dir_fd=directory).st_size
+    except FileNotFoundError:
+        return None
+    finally:
+        os.close(directory)
 
 
 def sync_all(parts: Iterable[PartFile], directories: Iterable[Path]) -> None:
@@ -291,6 +312,11 @@ def check_writable(directory: Path, probe_name: str) -> None:
             probe.unlink(missing_ok=True)
     except OSError as error:
         raise unwritable(directory, error) from error
+
+
+def directory_away(directory: Path) -> SinkError:
+    """The error for a directory that has files in it which a snapshot relies on, and cannot be found."""
+    return SinkError(f"directory {directory}, with files that the snapshot relies on, is not there")
 
 
 def unwritable(path: Path, error: OSError) -> SinkError:
