@@ -112,22 +112,24 @@ class JobLogs:
     def __init__(self, writer: SlotLogWriter, directory: Path) -> None:
         self._writer = writer
         self._directory = directory
-        #: attempt and cause of the failures written so far
+        #: attempt and cause of the newest failures that are written
         self._failures: set[tuple[Attempt, str]] = set()
 
     def note_failures(self, entries: Iterable[ExceptionEntry], offset_ms: float) -> None:
         """Write new failures to the log of the slot in which they occurred, or of the first slot.
 
         Args:
-            entries: failures of the job, oldest first. If the cause of one changes, it is written again.
+            entries: the newest failures of the job, oldest first. If the cause of one changes, it is written again.
             offset_ms: wall-clock time minus the entries' monotonic time.
         """
+        written, self._failures = self._failures, set()
         for entry in entries:
             cause = entry.cause
             known = (entry.attempt, cause.message)
-            if known in self._failures:
-                continue
             self._failures.add(known)
+            if known in written:
+                continue
+            written.add(known)
             at = datetime.fromtimestamp((entry.timestamp_ms + offset_ms) / 1000.0, UTC).astimezone()
             text = f"{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03} ERROR job - attempt {entry.attempt} failed: "
             text += "\n".join(filter(None, (cause.message, cause.traceback))) + "\n"

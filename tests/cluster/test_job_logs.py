@@ -52,6 +52,18 @@ def test_failures_stand_in_the_log_of_their_slot_once(tmp_path: Path) -> None:
     assert "attempt 3 failed: connection broken" in (tmp_path / "attempt-3/slot-0.log").read_text()
 
 
+def test_a_job_that_fails_for_ever_has_its_newest_failures_remembered_only(tmp_path: Path) -> None:
+    writer = SlotLogWriter()
+    logs = JobLogs(writer, tmp_path)
+    failures = [ExceptionEntry(Attempt(n), float(n), FailureInfo("bad"), ()) for n in range(100)]
+    for end in range(1, 101):
+        logs.note_failures(failures[max(0, end - 16) : end], 0.0)
+    logs.close()
+    writer.close()
+    assert len(logs._failures) == 16
+    assert all(path.read_text().count("bad") == 1 for path in tmp_path.rglob("*.log"))
+
+
 def test_a_file_over_its_cap_is_moved_aside_once(tmp_path: Path) -> None:
     writer = SlotLogWriter(max_file_bytes=10)
     logs = JobLogs(writer, tmp_path)
