@@ -55,8 +55,8 @@ def run(sink: Sink, directory: Path, parallelism: int, script: ScriptedSource | 
     return run_job(build, parallelism=parallelism, options=options)
 
 
-def hidden_in(directory: Path) -> list[str]:
-    return [path.name for path in directory.rglob(".*") if path.is_file()]
+def hidden_in(directory: Path) -> list[Path]:
+    return [path for path in directory.rglob(".*") if path.is_file()]
 
 
 def records_in(directory: Path) -> list[tuple[int, str]]:
@@ -161,8 +161,8 @@ def test_a_job_whose_savepoint_has_lost_its_files_fails_at_once_and_says_why(tmp
         job.settle()
         savepoint = job.answer(job.driver.trigger_savepoint())
         job.cancel()
-    for name in hidden_in(out):
-        (out / name).unlink()
+    for path in hidden_in(out):
+        path.unlink()
     with RunningJob(lambda env: write_to(env, source, sink), clock, 2, options, savepoint) as job:
         status = job.run(JobState.FAILED)
     assert status.restarts == 0
