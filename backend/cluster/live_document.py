@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,8 @@ ACCUMULATED_TIMES = {
     "accumulated_idle": "accumulateIdleTimeMs",
     "accumulated_back_pressured": "accumulateBackPressuredTimeMs",
 }
+#: a service that does not answer stalls every slot in the same way
+MAX_STALLS = 8
 _ARTIFACT_DIRECTORY = re.compile(r'[^\s"]*/artifacts/[0-9a-f]{64}/')
 _ERROR_NAME = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)")
 
@@ -119,7 +121,7 @@ class LiveDocument:
             "failure": newest_failure(known),
             "failures": self._earlier_failures + (0 if snapshot is None else snapshot.failures),
             "next_attempt_at": _epoch(None if snapshot is None else snapshot.next_attempt_ms, offset_ms),
-            "stalls": [] if snapshot is None else [stall_document(stall, offset_ms) for stall in snapshot.stalls],
+            "stalls": [] if snapshot is None else stall_documents(snapshot.stalls, offset_ms),
             "exceptions": known,
             "checkpoints": (
                 checkpoints_document(CheckpointsSnapshot(settings_of(self._graph)))
@@ -273,6 +275,12 @@ def exception_document(entry: ExceptionEntry, timestamp: int, places: Mapping[Sl
             for other in entry.suppressed
         ],
     }
+
+
+def stall_documents(stalls: Iterable[Stall], offset_ms: float) -> list[Document]:
+    """Calls of user code that do not return, those that last longest first; at most `MAX_STALLS` of them."""
+    longest = sorted(stalls, key=lambda stall: (stall.since_ms, stall.slot))[:MAX_STALLS]
+    return [stall_document(stall, offset_ms) for stall in longest]
 
 
 def stall_document(stall: Stall, offset_ms: float) -> Document:

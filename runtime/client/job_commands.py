@@ -137,13 +137,15 @@ def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
         f"started {time_text(document['start_time'])}, {duration_text(document['duration'])}, "
         f"parallelism {document['parallelism']}, {attempt}"
     )
-    if document.get("waiting_for"):
+    stalls = stall_lines(document)
+    if document.get("waiting_for") and not (stalls and document["state"] == "RUNNING"):
+        # a job that runs waits for the calls that are told below
         terminal.line(f"waiting: {document['waiting_for']}")
     if document["state"] == "FAILED":
         terminal.line(f"failed: {failure_text(document)}")
     elif document.get("failure"):
         terminal.line(f"{time_text(document['failure']['timestamp'])}  {cause_text(document)}")
-    for line in stall_lines(document):
+    for line in stalls:
         terminal.line(line)
     for line in _vertex_table(document["vertices"], terminal.columns):
         terminal.line(line)

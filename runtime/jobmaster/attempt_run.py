@@ -135,6 +135,8 @@ class AttemptRun:
             self._killed.difference_update(region.slots)
             self.slots.expect_again(region.slots)
             self.execution.reset(region.slots)
+            for slot in region.slots:
+                self._stalls.pop(slot, None)
             for task in region.tasks:
                 self.execution.transition(task, TaskState.SCHEDULED)
         self._act(RequestSlots(attempt, regions))

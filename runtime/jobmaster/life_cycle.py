@@ -133,8 +133,6 @@ class JobMasterMachine:
         self._now_ms = 0.0
         self._wall_ms = 0
         self._sources = frozenset(v.vertex_id for v in graph.vertices if not graph.in_edges(v.vertex_id))
-        #: how long user code has not returned, by slot, as last reported
-        self._stalled_ms: dict[SlotId, float] = {}
         self._actions: list[JobMasterAction] = []
         self._story: deque[str] = deque(maxlen=STORY_LENGTH)
         self._restart_strategy = restart_strategy
@@ -255,6 +253,7 @@ class JobMasterMachine:
         """
         tasks = self._run.task_snapshots() if self._has_begun else ()
         slots = self._run.slot_snapshots() if self._has_begun else ()
+        stalls = self._run.stalls() if self.phase is not Phase.IDLE else ()
         checkpoints = self._checkpoints.statistics()
         standing = Standing(
             state=self.state,
@@ -267,7 +266,7 @@ class JobMasterMachine:
             recovery=self._waiting_for,
             storage=storage,
             is_undecided=self._checkpoints.is_undecided,
-            stalled_ms=self._stalled_ms,
+            stalls=stalls,
         )
         return JobStatusSnapshot(
             job_id=self.graph.job_id,
@@ -286,7 +285,7 @@ class JobMasterMachine:
             waiting_for=waiting_for(standing),
             failures=self._exceptions.count,
             next_attempt_ms=self._next_attempt_ms,
-            stalls=self._run.stalls() if self.phase is not Phase.IDLE else (),
+            stalls=stalls,
             leaves_checkpoints=self._is_broken or self._checkpoints.are_left_alone,
         )
 
@@ -445,7 +444,6 @@ class JobMasterMachine:
             return
         match message:
             case Heartbeat():
-                self._stalled_ms[message.slot] = message.stalled_ms
                 self._run.heartbeat(message, self._now_ms)
                 is_working = self._is_working and self._regions.is_up(message.slot)
                 if is_working and 0 < self.options.stall_timeout_ms <= message.stalled_ms:

@@ -6,19 +6,17 @@ it that grows with time, so that a document which shows it does not change while
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from runtime.checkpoint.statistics import CheckpointsSnapshot, CheckpointStats, CheckpointStatus
-from runtime.core.ids import SlotId, VertexId
+from runtime.core.ids import VertexId
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.phases import DEPLOYED, RUNNING, Phase
 from runtime.jobmaster.slot_registry import SlotStatus
-from runtime.jobmaster.status import SlotSnapshot, TaskSnapshot
+from runtime.jobmaster.status import SlotSnapshot, Stall, TaskSnapshot
 from runtime.task.messages import TaskState
 
-STALLED_MS = 2_000.0
-"""User code that has not returned for so long is worth a word; below ~1 s slow functions would be."""
 LONG_CHECKPOINT_MS = 10_000
 """A checkpoint that is under way for so long is worth a word: below it most end by themselves."""
 HELD_MS = 500
@@ -44,8 +42,8 @@ class Standing:
     """What the storage has not done although it was asked for it, and why."""
     is_undecided: bool = False
     """Whether the storage has yet to say which checkpoint is the newest."""
-    stalled_ms: Mapping[SlotId, float] | None = None
-    """How long user code has not returned, by slot, as last reported."""
+    stalls: Sequence[Stall] = ()
+    """Calls of user code that have not returned."""
 
 
 def waiting_for(at: Standing) -> str:
@@ -84,9 +82,12 @@ def _undecided(at: Standing) -> str:
 
 
 def _stalled(at: Standing) -> str:
-    stalled = {slot for slot, ms in (at.stalled_ms or {}).items() if ms >= STALLED_MS}
-    tasks = [task for task in at.tasks if task.slot in stalled and task.state is TaskState.RUNNING]
-    return f"user code that has not returned, in the slot of {_names(task.name for task in tasks)}" if tasks else ""
+    names = [
+        name
+        for stall in at.stalls
+        for name in ([stall.task_name] if stall.task_name else [t.name for t in at.tasks if t.slot == stall.slot])
+    ]
+    return f"user code that has not returned, in {_names(names)}" if names else ""
 
 
 def _long_checkpoint(at: Standing) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from pathlib import Path
+from traceback import StackSummary
+from types import FrameType
 
 _RUNTIME_DIR = f"{Path(__file__).absolute().parent.parent}{os.sep}"
 _SLOT_FILE = f"{Path(__file__).absolute().parent / 'slot.py'}"
@@ -18,10 +19,14 @@ _SLOT_FILE = f"{Path(__file__).absolute().parent / 'slot.py'}"
 SHOWN_AFTER_MS = 5_000
 MAX_FRAMES = 40
 """Innermost ones that are shown; recursion is as deep as it likes."""
+MAX_LINE_CHARS = 200
+"""Of a file's name or a line of source, which may be a program's whole table; every heartbeat carries the stack."""
 
 
 def user_stack(thread_id: int) -> str:
     """Where a slot's loop stands, from the first line of user code in it to the innermost line.
+
+    Lines of source, as in a traceback; never values.
 
     Args:
         thread_id: of the thread that runs the loop.
@@ -30,10 +35,13 @@ def user_stack(thread_id: int) -> str:
         As in a traceback, outermost first; what the runtime itself does if it has called no user code; "" if the thread
         has ended.
     """
+    frames: list[FrameType] = []
     frame = sys._current_frames().get(thread_id)
-    if frame is None:
-        return ""
-    frames = traceback.extract_stack(frame)
-    first = 1 + max((i for i, f in enumerate(frames) if f.filename == _SLOT_FILE), default=-1)
-    users = next((i for i in range(first, len(frames)) if not frames[i].filename.startswith(_RUNTIME_DIR)), first)
-    return "".join(traceback.format_list(frames[users:][-MAX_FRAMES:])).rstrip()
+    while frame is not None and frame.f_code.co_filename != _SLOT_FILE:
+        frames.append(frame)
+        frame = frame.f_back
+    frames.reverse()
+    users = next((i for i, f in enumerate(frames) if not f.f_code.co_filename.startswith(_RUNTIME_DIR)), 0)
+    shown = StackSummary.extract((f, f.f_lineno) for f in frames[users:][-MAX_FRAMES:])
+    lines = "".join(shown.format()).splitlines()
+    return "\n".join(line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}…" for line in lines)

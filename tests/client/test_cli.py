@@ -459,6 +459,18 @@ def test_info_for_people_has_tasks_and_slots(tidemark: Tidemark, cluster: FakeCl
     assert "Busiest: Source: numbers -> Sink: print (busy 2 %); nothing is back-pressured" in out
 
 
+def test_info_tells_a_call_that_does_not_return_once(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured
+) -> None:
+    stall = {"task_name": "map (1/2)", "slot": 0, "since": 1_000, "stack": '  File "job.py", line 3, in ask'}
+    waiting_for = "user code that has not returned, in map (1/2)"
+    cluster.documents = [document(stalls=[stall], waiting_for=waiting_for, now=10_500)]
+    assert tidemark("info", "three numbers") == 0
+    out = capsys.readouterr().out
+    assert "map (1/2): user code has not returned for" in out
+    assert waiting_for not in out
+
+
 def test_cancel_waits_until_the_job_has_ended(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
     cluster.documents = [document("CANCELLING"), document("CANCELED")]
     assert tidemark("cancel", "three numbers") == 0

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from backend.cluster.live_document import LiveDocument, error_name, task_metrics, vertex_metrics, vertex_state
+from backend.cluster.live_document import (
+    MAX_STALLS,
+    LiveDocument,
+    error_name,
+    task_metrics,
+    vertex_metrics,
+    vertex_state,
+)
 from backend.cluster.models import Job
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.ids import Attempt, SlotId, TaskId, VertexId
@@ -142,6 +149,13 @@ def test_calls_that_do_not_return_are_told() -> None:
     [stall] = LiveDocument(job(), job_graph).build(snapshot, {}, NOW, (), float(NOW))["stalls"]
     assert (stall["vertex"], stall["subtask"], stall["task_name"]) == (task.vertex_id, 1, "map (2/2)")
     assert (stall["since"], stall["slot"], stall["stack"]) == (NOW + 250, 1, 'File "job.py", line 3, in ask')
+
+
+def test_of_many_calls_that_do_not_return_those_are_told_that_last_longest() -> None:
+    job_graph = graph(2)
+    stalls = tuple(Stall(SlotId(n), Attempt(2), None, "", 100.0 - n, "") for n in range(100))
+    document = LiveDocument(job(), job_graph).build(machine_of(job_graph, stalls=stalls), {}, NOW, (), float(NOW))
+    assert [stall["slot"] for stall in document["stalls"]] == [*range(99, 99 - MAX_STALLS, -1)]
 
 
 def test_vertices_name_their_inputs_and_ends() -> None:

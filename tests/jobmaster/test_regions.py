@@ -34,6 +34,7 @@ from runtime.task.messages import (
     OperatorEvent,
     ReleaseSlot,
     SlotFailed,
+    StalledCall,
     Start,
     TaskState,
     TaskStateChanged,
@@ -221,6 +222,20 @@ def test_a_region_that_hangs_is_killed_and_restarted(plain: Simulation) -> None:
     assert s.killed() == [RIGHT]
     s.advance(600)
     assert s.machine.state is S.RUNNING
+
+
+def test_a_region_that_has_restarted_stands_in_no_call_of_before(plain: Simulation) -> None:
+    s = plain
+    call = StalledCall(None, 'File "job.py", line 3, in ask')
+    s.say(Heartbeat(SlotId(RIGHT), Attempt(0), 3, {}, stalled_ms=9_000, stalled_in=call))
+    assert [stall.slot for stall in s.machine.status().stalls] == [RIGHT]
+    assert "user code that has not returned" in s.machine.status().waiting_for
+    s.fail_task(RIGHT)
+    s.settle()
+    s.advance(600)
+    assert s.machine.state is S.RUNNING
+    assert s.machine.status().stalls == ()
+    assert s.machine.status().waiting_for == ""
 
 
 def test_slots_that_do_not_come_fail_the_region_again() -> None:

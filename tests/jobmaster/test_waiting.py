@@ -10,11 +10,11 @@ import pytest
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.statistics import CheckpointsSnapshot, CheckpointStats, CheckpointStatus, VertexCheckpoint
 from runtime.core.checkpoint_options import CheckpointOptions
-from runtime.core.ids import CheckpointId, SlotId, TaskId, VertexId
+from runtime.core.ids import Attempt, CheckpointId, SlotId, TaskId, VertexId
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.phases import Phase
 from runtime.jobmaster.slot_registry import SlotStatus
-from runtime.jobmaster.status import SlotSnapshot, TaskSnapshot
+from runtime.jobmaster.status import SlotSnapshot, Stall, TaskSnapshot
 from runtime.jobmaster.waiting import LONG_CHECKPOINT_MS, Standing, waiting_for
 from runtime.task.messages import TaskState
 
@@ -46,6 +46,11 @@ def standing(
         wall_ms=LONG_CHECKPOINT_MS,
         **given,
     )
+
+
+def stall(task_name: str) -> Stall:
+    """In the second slot."""
+    return Stall(SlotId(1), Attempt(0), TaskId(MAP, 1) if task_name else None, task_name, 0.0, "")
 
 
 def under_way(acknowledged: set[int]) -> CheckpointsSnapshot:
@@ -95,8 +100,13 @@ def under_way(acknowledged: set[int]) -> CheckpointsSnapshot:
             "what takes the records of source, map",
         ),
         (
-            standing(JobState.RUNNING, Phase.STARTED, stalled_ms={SlotId(1): 2_500.0, SlotId(0): 100.0}),
-            "user code that has not returned, in the slot of source (2/2), map (2/2)",
+            standing(JobState.RUNNING, Phase.STARTED, stalls=[stall("map (2/2)")]),
+            "user code that has not returned, in map (2/2)",
+        ),
+        (
+            # a timer's, or a checkpoint's
+            standing(JobState.RUNNING, Phase.STARTED, stalls=[stall("")]),
+            "user code that has not returned, in source (2/2), map (2/2)",
         ),
         (
             standing(JobState.RUNNING, Phase.STARTED, storage="checkpoint 7 to be recorded: x"),

@@ -92,8 +92,10 @@ function hangingCall(job: JobDocument, now: number): Notice | null {
   };
 }
 
-function waitingFor(job: JobDocument): Notice | null {
+function waitingFor(job: JobDocument, now: number): Notice | null {
   if (job.waiting_for === '') return null;
+  // a job that runs waits for the call that another notice tells of
+  if (job.state === 'RUNNING' && hangingCall(job, now) !== null) return null;
   // a job that runs may have nothing to do: no trouble as such
   const tone = job.state === 'RUNNING' ? 'waiting' : 'trouble';
   return { id: 'waiting', tone, title: 'Waiting', text: job.waiting_for };

@@ -47,7 +47,8 @@ test('what a job waits for is a notice', () => {
 test('a call that does not return is a notice with its place', () => {
   const stack = '  File "job.py", line 3, in ask\n    get(url)';
   const stall = { vertex: 'v', subtask: 0, task_name: 'map (1/2)', slot: 0, since: 1_000, stack };
-  render(<JobNotices job={job({ stalls: [stall] })} now={10_500} />, { wrapper: MemoryRouter });
+  const waiting_for = 'user code that has not returned, in map (1/2)';
+  render(<JobNotices job={job({ stalls: [stall], waiting_for })} now={10_500} />, { wrapper: MemoryRouter });
   expect(screen.getByRole('status').textContent).toMatch(
     /^User code does not return: map \(1\/2\), for 9\ss: File "job.py", line 3, in ask get\(url\)/,
   );
