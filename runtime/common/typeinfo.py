@@ -1,8 +1,9 @@
 """Type information: what a stream's records are, declared with `Types`.
 
 Pure Python values: picklable, hashable, compared by content. A type decides how values are coerced (`coercer`), stored
-(`runtime.core.serializers`) and laid out in columns (`runtime.core.arrow`). `repr(type)` is a stable text that
-`parse_type` reads back; snapshots name serializers by it. Source: PyFlink, common/typeinfo.py.
+(`runtime.core.serializers`) and laid out in columns (`runtime.core.arrow`). `str` and `repr` show a type as PyFlink
+does; `type_string()` is a stable text that `parse_type` reads back, and snapshots name serializers by it.
+Source: PyFlink, common/typeinfo.py.
 """
 
 from __future__ import annotations
@@ -44,10 +45,7 @@ __all__ = [
 
 
 class TypeInformation(ABC):
-    """A type of records or of their fields. Immutable.
-
-    `repr` is a text from which `parse_type` makes an equal type; `str` is what PyFlink shows.
-    """
+    """A type of records or of their fields. Immutable. `str` and `repr` are what PyFlink shows."""
 
     __slots__ = ()
 
@@ -71,8 +69,19 @@ class TypeInformation(ABC):
         return False
 
     @abstractmethod
+    def type_string(self) -> str:
+        """The text from which `parse_type` makes an equal type. Snapshots and job graphs hold it: it never changes."""
+
+    @abstractmethod
     def _identity(self) -> tuple[Any, ...]:
-        """What tells two types of the same class apart."""
+        """The parts that tell two types of the same class apart."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """The type's name as PyFlink shows it."""
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other._identity() == self._identity()
@@ -149,7 +158,7 @@ class BasicTypeInfo(TypeInformation):
     def _identity(self) -> tuple[Any, ...]:
         return (self.basic_type,)
 
-    def __repr__(self) -> str:
+    def type_string(self) -> str:
         return self.basic_type.value
 
     def __str__(self) -> str:
@@ -247,7 +256,7 @@ class DateTypeInfo(SqlTimeTypeInfo):
     def python_class(self) -> type:
         return datetime.date
 
-    def __repr__(self) -> str:
+    def type_string(self) -> str:
         return "sql_date"
 
     def __str__(self) -> str:
@@ -266,7 +275,7 @@ class TimeTypeInfo(SqlTimeTypeInfo):
     def python_class(self) -> type:
         return datetime.time
 
-    def __repr__(self) -> str:
+    def type_string(self) -> str:
         return "sql_time"
 
     def __str__(self) -> str:
@@ -285,7 +294,7 @@ class TimestampTypeInfo(SqlTimeTypeInfo):
     def python_class(self) -> type:
         return datetime.datetime
 
-    def __repr__(self) -> str:
+    def type_string(self) -> str:
         return "sql_timestamp"
 
     def __str__(self) -> str:
@@ -307,7 +316,7 @@ class PickledBytesTypeInfo(TypeInformation):
     def _identity(self) -> tuple[Any, ...]:
         return ()
 
-    def __repr__(self) -> str:
+    def type_string(self) -> str:
         return "pickle"
 
     def __str__(self) -> str:
@@ -339,8 +348,8 @@ class _SequenceTypeInfo(TypeInformation):
     def _identity(self) -> tuple[Any, ...]:
         return (self.element_type,)
 
-    def __repr__(self) -> str:
-        return f"{self._text}<{self.element_type!r}>"
+    def type_string(self) -> str:
+        return f"{self._text}<{self.element_type.type_string()}>"
 
     def __str__(self) -> str:
         return f"{type(self).__name__}<{self.element_type}>"
@@ -417,8 +426,8 @@ class MapTypeInfo(TypeInformation):
     def _identity(self) -> tuple[Any, ...]:
         return (self.key_type, self.value_type)
 
-    def __repr__(self) -> str:
-        return f"map<{self.key_type!r}, {self.value_type!r}>"
+    def type_string(self) -> str:
+        return f"map<{self.key_type.type_string()}, {self.value_type.type_string()}>"
 
     def __str__(self) -> str:
         return f"MapTypeInfo<{self.key_type}, {self.value_type}>"
@@ -450,8 +459,8 @@ class TupleTypeInfo(TypeInformation):
     def _identity(self) -> tuple[Any, ...]:
         return self.field_types
 
-    def __repr__(self) -> str:
-        return f"tuple<{', '.join(map(repr, self.field_types))}>"
+    def type_string(self) -> str:
+        return f"tuple<{', '.join(t.type_string() for t in self.field_types)}>"
 
     def __str__(self) -> str:
         return f"TupleTypeInfo({', '.join(map(str, self.field_types))})"
@@ -505,11 +514,11 @@ class RowTypeInfo(TypeInformation):
     def _identity(self) -> tuple[Any, ...]:
         return (self.field_types, self.field_names)
 
-    def __repr__(self) -> str:
+    def type_string(self) -> str:
         if not self.is_named:
-            return f"row<{', '.join(map(repr, self.field_types))}>"
+            return f"row<{', '.join(t.type_string() for t in self.field_types)}>"
         named = zip(self.field_names, self.field_types, strict=True)
-        return f"row<{', '.join(f'{json.dumps(name)}: {t!r}' for name, t in named)}>"
+        return f"row<{', '.join(f'{json.dumps(name)}: {t.type_string()}' for name, t in named)}>"
 
     def __str__(self) -> str:
         if not self.is_named:
@@ -666,7 +675,7 @@ _PRIMITIVES = frozenset(BasicType) - {BasicType.STRING, BasicType.BIG_INT, Basic
 _PLAIN: dict[str, TypeInformation] = {
     **{basic.value: BasicTypeInfo(basic) for basic in BasicType},
     "instant": InstantTypeInfo(BasicType.INSTANT),
-    **{repr(t): t for t in (DateTypeInfo(), TimeTypeInfo(), TimestampTypeInfo(), PickledBytesTypeInfo())},
+    **{t.type_string(): t for t in (DateTypeInfo(), TimeTypeInfo(), TimestampTypeInfo(), PickledBytesTypeInfo())},
 }
 _SEQUENCES: dict[str, type[_SequenceTypeInfo]] = {
     cls._text: cls for cls in (ListTypeInfo, PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo)
@@ -674,7 +683,7 @@ _SEQUENCES: dict[str, type[_SequenceTypeInfo]] = {
 
 
 def parse_type(text: str) -> TypeInformation:
-    """The type whose `repr` is `text`.
+    """The type whose `type_string()` is `text`.
 
     Raises:
         ValueError: the text is not that of a type.

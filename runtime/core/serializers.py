@@ -1,6 +1,6 @@
 """Serializers: values of a declared type to compact bytes and back, and copies of records.
 
-A serializer's name is stored in snapshots and finds it again (`serializer_by_name`): it is the `repr` of its type.
+A serializer's name is stored in snapshots and finds it again (`serializer_by_name`): it is its type's `type_string()`.
 Typed serializers never use pickle. All of them write column by column (`runtime.core.column_codec`), so that a list of
 rows costs little more than its columns; single values have a short form of their own where it matters. Without state:
 any thread may call them.
@@ -111,7 +111,7 @@ class TypedSerializer:
 
     def __init__(self, type_info: TypeInformation) -> None:
         self.type_info = type_info
-        self.name = repr(type_info)
+        self.name = type_info.type_string()
         self._codec: ColumnCodec = codec_for(type_info)
 
     def serialize(self, value: Any) -> bytes:

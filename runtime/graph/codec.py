@@ -1,8 +1,8 @@
 """JobGraph as JSON and back, for a database, the wire and the file that a child process answers with.
 
-User code stays what it is in a JobGraph: bytes, here as base64, which nobody has to load. Types are their `repr`, read
-back by `parse_type`. Reading is strict: a field that is missing, unknown or of the wrong kind is refused with its path,
-because a graph may come from a process that ran a user's code. Pure functions.
+User code stays what it is in a JobGraph: bytes, here as base64, which nobody has to load. Types are their
+`type_string()`, read back by `parse_type`. Reading is strict: a field that is missing, unknown or of the wrong kind is
+refused with its path, because a graph may come from a process that ran a user's code. Pure functions.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _text_of_bytes(value: bytes) -> str:
 
 
 def _text_of_type(value: TypeInformation | None) -> str | None:
-    return None if value is None else repr(value)
+    return None if value is None else value.type_string()
 
 
 # --- from JSON --------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ def key_type_of(selector: Any) -> str:
     """The name of the type that a key selector declares for its keys."""
     declared = getattr(selector, "key_type", None)
     # users' own selectors may have anything under that name
-    return repr(declared) if isinstance(declared, TypeInformation) else UNDECLARED
+    return declared.type_string() if isinstance(declared, TypeInformation) else UNDECLARED
 
 
 def key_type_info(key_type: str) -> TypeInformation | None:

@@ -222,8 +222,8 @@ def test_which_serializers_pickle() -> None:
         Types.LIST(Types.PICKLED_BYTE_ARRAY()),
         Types.MAP(Types.INT(), Types.TUPLE([Types.PICKLED_BYTE_ARRAY()])),
     ]
-    assert all(is_pickled(repr(type_info)) for type_info in pickled)
-    assert not is_pickled(repr(Types.ROW_NAMED(["pickle"], [Types.INT()])))
+    assert all(is_pickled(type_info.type_string()) for type_info in pickled)
+    assert not is_pickled(Types.ROW_NAMED(["pickle"], [Types.INT()]).type_string())
     assert not is_pickled("")
     assert is_pickled("something else")
 

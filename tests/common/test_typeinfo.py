@@ -37,8 +37,8 @@ def test_every_member_of_types_is_here() -> None:
 @pytest.mark.parametrize("type_info", ALL, ids=repr)
 def test_types_survive_pickle_and_their_own_text(type_info: Any) -> None:
     assert pickle.loads(pickle.dumps(type_info)) == type_info
-    assert parse_type(repr(type_info)) == type_info
-    assert hash(parse_type(repr(type_info))) == hash(type_info)
+    assert parse_type(type_info.type_string()) == type_info
+    assert hash(parse_type(type_info.type_string())) == hash(type_info)
 
 
 def test_types_differ_by_content() -> None:
@@ -46,9 +46,15 @@ def test_types_differ_by_content() -> None:
     assert Types.LIST(Types.INT()) != Types.OBJECT_ARRAY(Types.INT())
 
 
+def test_types_show_themselves_as_pyflink_does() -> None:
+    named = Types.ROW_NAMED(["a"], [Types.MAP(Types.STRING(), Types.LIST(Types.INT()))])
+    assert repr(named) == str(named) == "RowTypeInfo(a: MapTypeInfo<String, ListTypeInfo<Integer>>)"
+    assert [repr(Types.INT()), repr(Types.BIG_INT())] == ["Integer", "BigInteger"]
+
+
 def test_odd_field_names_survive_the_text() -> None:
     odd = Types.ROW_NAMED(['a, "b">', "é: <"], [Types.INT(), Types.INT()])
-    assert parse_type(repr(odd)) == odd
+    assert parse_type(odd.type_string()) == odd
 
 
 @pytest.mark.parametrize("text", ["", "int8", "row<int", "row<int>x", "list<int, int>", "map<int>", "foo<int>", "a<<"])

@@ -61,8 +61,8 @@ class LocalOperator(OneInputOperator, ABC):
     def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
         saved = None if snapshot is None else snapshot.operator_states.get(STATE_NAME)
         if saved is not None:
-            if saved.serializer != repr(self._output_type):
-                raise StateMigrationError(STATE_NAME, saved.serializer, repr(self._output_type))
+            if saved.serializer != self._output_type.type_string():
+                raise StateMigrationError(STATE_NAME, saved.serializer, self._output_type.type_string())
             self._kept = [from_bytes(item, self._schema) for item in saved.items]
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: CheckpointId) -> None:
@@ -72,7 +72,7 @@ class LocalOperator(OneInputOperator, ABC):
         self._kept += self.taken()
         items = [to_bytes(frame) for frame in self._kept]
         # partials may be merged in any subtask: the exchange brings them together
-        state = OperatorStateSnapshot(Redistribution.SPLIT, items, repr(self._output_type))
+        state = OperatorStateSnapshot(Redistribution.SPLIT, items, self._output_type.type_string())
         return OperatorSnapshot(operator_states={STATE_NAME: state})
 
     def process_batch(self, batch: RecordBatch) -> None:

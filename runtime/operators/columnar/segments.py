@@ -270,7 +270,7 @@ def from_bytes(data: bytes, schema: Sequence[tuple[str, pl.DataType]]) -> pl.Dat
 
 
 def _meta(name: str, type_info: TypeInformation) -> StateMeta:
-    return StateMeta(name, "columnar", repr(type_info), namespaced=False)
+    return StateMeta(name, "columnar", type_info.type_string(), namespaced=False)
 
 
 def _to_ipc(columns: pa.RecordBatch) -> bytes:

@@ -32,7 +32,7 @@ TYPES = [
 
 def main() -> None:
     for type_info in TYPES:
-        print(type_info)
+        print(type_info, repr(type_info))
     for index, type_info in enumerate(TYPES):
         print(index, [other for other, candidate in enumerate(TYPES) if candidate == type_info])
     row = Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()])
