@@ -34,11 +34,11 @@ from backend.cluster.job_logs import JobLogs, SlotLogWriter, job_log_directory
 from backend.cluster.job_runner import JobRunner
 from backend.cluster.job_store import JobStore
 from backend.cluster.leadership import LeadershipLostError, take_leadership
-from backend.cluster.leftovers import Leftovers
 from backend.cluster.live_document import newest_failure, planned_document, told_document
 from backend.cluster.models import Job, Operation, TaskManager
 from backend.cluster.resource_manager import KnownTaskManager, ResourceManager
 from backend.cluster.slot_pool import StageKey
+from backend.cluster.snapshot_disposal import SnapshotDisposal
 from backend.cluster.snapshot_users import job_that_needs
 from backend.cluster.task_metrics import ACCUMULATORS, accumulators_document, metric_fields
 from runtime.checkpoint.errors import CheckpointStorageError
@@ -97,7 +97,7 @@ class JobManager:
         self._unsaved: set[str] = set()
         self._details: dict[str, CheckpointDetails] = {}
         self._leads_since = clock.now_ms()
-        self._leftovers = Leftovers(cluster_storage().files())
+        self._disposal = SnapshotDisposal(cluster_storage().files())
         self._entries: dict[str, dict[str, Any]] = {}
         self._published: dict[str, int] = {}
         self._cluster: dict[str, Any] = {}
@@ -190,7 +190,7 @@ class JobManager:
             if job.document:
                 self._entries[job.id] = job_entry(job.document)
         for job_id, locations in self._store.leftover_checkpoints():
-            self._leftovers.delete(job_id, locations)
+            self._disposal.delete(job_id, locations)
         self._recovered = True
 
     def _run_jobs(self) -> None:
@@ -374,8 +374,8 @@ class JobManager:
         """Begin to delete a savepoint, or save the result of the deletion."""
         path = str(operation.parameters["path"])
         answer: dict[str, Any] | None = None
-        if operation.trigger_id in self._leftovers:
-            answer = self._leftovers.answer(operation.trigger_id)
+        if operation.trigger_id in self._disposal:
+            answer = self._disposal.answer(operation.trigger_id)
         else:
             try:
                 directory = cluster_storage().files().directory_of(path)
@@ -385,13 +385,13 @@ class JobManager:
                 user = job_that_needs(directory)
                 if user is None:
                     self._begin(operation)
-                    self._leftovers.dispose(operation.trigger_id, directory)
+                    self._disposal.dispose(operation.trigger_id, directory)
                 else:
                     answer = {"error": f"job {user} may have to go on from it"}
         if answer is not None:
             logger.info("savepoint %s is disposed of: %s", path, answer)
             self._store.complete(operation, answer, self._clock.now_ms())
-            self._leftovers.forget(operation.trigger_id)
+            self._disposal.forget(operation.trigger_id)
 
     def _answer(self) -> None:
         """Save results of operations; those that end with their job are saved with it."""
@@ -552,7 +552,7 @@ class JobManager:
             runner.abandon()
         for runner in self._runners.values():
             runner.wait_abandoned(max(0.0, deadline - time.monotonic()))
-        self._leftovers.close()
+        self._disposal.close()
         self._writer.close()
         self._announcer.close()
 

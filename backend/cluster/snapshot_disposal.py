@@ -1,4 +1,4 @@
-"""Leftovers: deletes savepoints and checkpoints outside of the jobmanager's loop, which slow storage must not block.
+"""SnapshotDisposal: deletes savepoints and checkpoints outside of the jobmanager's loop, which slow storage must not block.
 
 Begun and read by the loop; one thread deletes one directory after the other.
 """
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 Document = dict[str, Any]
 
 
-class Leftovers:
+class SnapshotDisposal:
     """Pending deletions and their results.
 
     Args:
@@ -27,7 +27,7 @@ class Leftovers:
 
     def __init__(self, files: SnapshotFiles) -> None:
         self._files = files
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="leftovers")
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="snapshot-disposal")
         self._disposals: dict[str, Future[Document]] = {}
 
     def dispose(self, trigger_id: str, directory: str) -> None:
