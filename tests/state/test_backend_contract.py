@@ -241,7 +241,20 @@ INT_MAP = MapStateDescriptor("s", Types.STRING(), Types.INT())
         ),
         (AggregatingStateDescriptor("s", AverageFunction(), Types.LONG()), lambda state: state.add(1), TypeError),
     ],
-    ids=repr,
+    ids=[
+        "update int",
+        "update string",
+        "add",
+        "add_all",
+        "update list",
+        "put",
+        "put key",
+        "put_all",
+        "get",
+        "add to reduced",
+        "reduce",
+        "aggregate",
+    ],
 )
 @pytest.mark.parametrize("namespaced", [False, True])
 @pytest.mark.parametrize("ttl", [None, Time.hours(1)])
