@@ -1,4 +1,4 @@
-"""SnapshotDisposal: deletes savepoints and checkpoints outside of the jobmanager's loop: slow storage must not block it.
+"""SnapshotDisposal: deletes savepoints and checkpoints outside the jobmanager's loop: slow storage must not block it.
 
 Begun and read by the loop; one thread deletes one directory after the other.
 """
