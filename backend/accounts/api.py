@@ -47,7 +47,7 @@ class SessionView(ProductView):
             raise exceptions.ParseError("The body must be a JSON object.")
         given = {name: request.data.get(name, "") for name in ("username", "password", "token")}
         if not all(is_clean_text(value) for value in given.values()):
-            raise exceptions.ValidationError("username, password and token are texts.")
+            raise exceptions.ValidationError("username, password and token must be strings.")
         if not given["token"] and not (given["username"] and given["password"]):
             raise exceptions.ValidationError("Give username and password, or token.")
         address = request.META.get("REMOTE_ADDR", "")

@@ -47,7 +47,7 @@ class JobRequests:
 
     @property
     def is_open(self) -> bool:
-        """Whether a request is not answered yet."""
+        """True if a request is not answered yet."""
         return not all(future.done() for _, future in self._begun.values())
 
     def begin(self, operation: Operation) -> None:
@@ -103,7 +103,7 @@ class JobRequests:
             return _refused(str(error))
         if needed > available:
             # it would be stopped, wait for slots for minutes, and return to the old parallelism
-            return _refused(f"the job would need {needed} slots, and could have {available}")
+            return _refused(f"the job would need {needed} slots, but only {available} are available")
         return self._driver.rescale(parallelism)
 
 

@@ -192,7 +192,7 @@ class JobRunner:
 
     @property
     def is_over(self) -> bool:
-        """Whether the job has ended and its thread is gone."""
+        """True if the job has ended and its thread is gone."""
         return self._begun and not self._thread.is_alive()
 
     def observe(self) -> bool:
@@ -227,7 +227,7 @@ class JobRunner:
 
     @property
     def disowns_checkpoints(self) -> bool:
-        """Whether the job ended in a way that keeps its checkpoints."""
+        """True if the job ended in a way that keeps its checkpoints."""
         return self.job.is_terminal and self._driver.status().leaves_checkpoints
 
     def document(self) -> Document:

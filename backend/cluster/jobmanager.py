@@ -87,7 +87,7 @@ class JobManager:
         self._stop = threading.Event()
         holder = f"{socket.gethostname()}:{os.getpid()}"
         self.leadership = take_leadership(holder, clock.now_ms())
-        logger.info("leads with epoch %d", self.leadership.epoch)
+        logger.info("leading with epoch %d", self.leadership.epoch)
         self._store = JobStore(self.leadership)
         self.resources = ResourceManager(self.leadership.epoch, clock, send)
         self._writer = SlotLogWriter()
@@ -162,7 +162,7 @@ class JobManager:
             logger.warning("%s waits for the database: %s", what, error)
             close_old_connections()
         except Exception:
-            logger.exception("%s cannot be seen to", what)
+            logger.exception("%s failed; it is retried", what)
 
     @contextmanager
     def _of_job(self, runner: JobRunner) -> Iterator[None]:
@@ -173,11 +173,11 @@ class JobManager:
             except (DatabaseError, LeadershipLostError):
                 raise
             except Exception as error:
-                logger.exception("job %s is given up", runner.job.id)
+                logger.exception("the jobmanager cannot run job %s any longer", runner.job.id)
                 runner.fail(error)
                 self._unsaved.add(runner.job.id)
                 state = runner.job.state if runner.job.is_terminal else "FAILED"
-                self._end_without_run(runner.job, state, f"the jobmanager cannot go on with it: {error!r}")
+                self._end_without_run(runner.job, state, f"the jobmanager cannot continue it: {error!r}")
                 runner.end_is_saved()
                 self._unsaved.discard(runner.job.id)
 
@@ -387,9 +387,9 @@ class JobManager:
                     self._begin(operation)
                     self._disposal.dispose(operation.trigger_id, directory)
                 else:
-                    answer = {"error": f"job {user} may have to go on from it"}
+                    answer = {"error": f"job {user} may have to restore from it"}
         if answer is not None:
-            logger.info("savepoint %s is disposed of: %s", path, answer)
+            logger.info("disposal of savepoint %s: %s", path, answer)
             self._store.complete(operation, answer, self._clock.now_ms())
             self._disposal.forget(operation.trigger_id)
 
@@ -474,7 +474,7 @@ class JobManager:
             case {"type": "job_submitted" | "operation"}:
                 self._next_poll_ms = 0.0
             case _:
-                logger.warning("an event of an unknown kind was dropped: %.200s", event)
+                logger.warning("dropped an event of unknown type: %.200s", event)
 
     def _on_heartbeat(self, report: dict[str, Any], stages: list[tuple[str, int, int]]) -> None:
         now = self._clock.now_ms()
@@ -486,7 +486,7 @@ class JobManager:
         if self._bus_away:
             return
         for name in self.resources.silent():
-            logger.warning("TaskManager %s has not been heard of for too long", name)
+            logger.warning("heartbeat of TaskManager %s timed out", name)
             self.resources.remove(name, f"TaskManager {name} was lost")
             self._store.taskmanager_gone(name, TaskManager.State.LOST, self._clock.now_ms())
 
@@ -521,7 +521,7 @@ class JobManager:
             bus.put_document(key, document, expiry_s)
             self._announcer.announce(topic, document["version"])
         except (redis.RedisError, OSError) as error:
-            logger.warning("live document %s could not be told: %s", topic, error)
+            logger.warning("live document %s could not be published: %s", topic, error)
             return False
         return True
 
@@ -531,7 +531,7 @@ class JobManager:
         try:
             bus.put_fields(bus.METRICS_KEY.format(runner.job.id), metric_fields(runner.tasks()), expiry_s)
         except redis.RedisError as error:
-            logger.warning("metrics of job %s could not be told: %s", runner.job.id, error)
+            logger.warning("metrics of job %s could not be published: %s", runner.job.id, error)
 
     def _tell_checkpoints(self, runner: JobRunner, expiry_s: int | None) -> None:
         changed, gone = self._details[runner.job.id].changed(runner.checkpoints())
@@ -541,7 +541,7 @@ class JobManager:
             bus.put_fields(bus.CHECKPOINTS_KEY.format(runner.job.id), changed, expiry_s, gone)
         except redis.RedisError as error:
             self._details[runner.job.id].forget()
-            logger.warning("checkpoints of job %s could not be told: %s", runner.job.id, error)
+            logger.warning("checkpoints of job %s could not be published: %s", runner.job.id, error)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

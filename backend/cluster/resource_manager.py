@@ -271,7 +271,7 @@ class ResourceManager:
         name, now = f"{job_id}-{attempt}", self._clock.monotonic_ms()
         if now - self._orphans_told_ms.get(name, -ORPHAN_RETRY_MS) >= ORPHAN_RETRY_MS:
             self._orphans_told_ms[name] = now
-            logger.info("ending stages of attempt %s of job %s, which nobody leads", attempt, job_id)
+            logger.info("ending orphaned stages of attempt %s of job %s", attempt, job_id)
             self._end(worker_name, job_id, attempt)
 
     def _worker_of(self, stage: Stage) -> str | None:

@@ -398,7 +398,7 @@ def _wake(event: dict[str, Any]) -> None:
     try:
         bus.wake_jobmanager(event)
     except redis.RedisError as error:
-        logger.warning("the jobmanager could not be told: %s", error)
+        logger.warning("the jobmanager could not be notified: %s", error)
 
 
 def _user_id(user: User) -> int | None:

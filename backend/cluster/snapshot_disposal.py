@@ -61,9 +61,9 @@ class SnapshotDisposal:
     def _delete(self, job_id: str, directories: Sequence[str]) -> None:
         try:
             self._files.delete((), directories)
-            logger.info("deleted what was left of the checkpoints of job %s", job_id)
+            logger.info("deleted the remaining checkpoints of job %s", job_id)
         except OSError as error:
-            logger.warning("checkpoints of job %s are left over: %s", job_id, error)
+            logger.warning("checkpoints of job %s could not be deleted: %s", job_id, error)
 
 
 def _told(work: Callable[[], Document]) -> Document:

@@ -222,7 +222,7 @@ class TaskManager:
             return cause
         since = self._unanswered_since_ms
         if since is not None and self._clock.monotonic_ms() - since > PING_TIMEOUT_MS:
-            return f"commands have not come through for {PING_TIMEOUT_MS / 1000:g} s"
+            return f"no command has arrived for {PING_TIMEOUT_MS / 1000:g} s"
         return None
 
     # --- small things -------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ class TaskManager:
         job_id, attempt, stage = key
         if error is not None and self._ended_by_defect():
             return
-        logger.info("job %s, attempt %d: stage %d ended: %s", job_id, attempt, stage, error or "in good order")
+        logger.info("job %s, attempt %d: stage %d ended: %s", job_id, attempt, stage, error or "normally")
         event = {"type": "stage_ended", "job": job_id, "attempt": attempt, "stage": stage, "error": error}
         if not self._tell(event):
             self._untold.append(event)
@@ -252,7 +252,7 @@ class TaskManager:
         try:
             bus.post_event(event)
         except redis.RedisError as error:
-            logger.warning("the leader could not be told: %s", error)
+            logger.warning("the leader could not be notified: %s", error)
             return False
         return True
 

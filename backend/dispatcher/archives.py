@@ -1,6 +1,6 @@
-"""What may be inside an uploaded zip or wheel, checked from its directory before anything is unpacked or imported.
+"""Checks of uploaded zips and wheels, made on the archive's directory before anything is unpacked or imported.
 
-Slots put the archive itself on `sys.path`; nothing is unpacked by us. The checks hold for whoever does unpack it.
+Slots put the archive itself on `sys.path`; Tidemark unpacks nothing. The checks protect anyone who does unpack it.
 """
 
 from __future__ import annotations
@@ -11,39 +11,39 @@ from pathlib import Path
 
 MAX_FILES = 20_000
 MAX_UNPACKED_BYTES = 2 << 30
-"""A wheel with a large model in it still fits; a zip bomb does not."""
+"""Enough for a wheel with a large model, too little for a zip bomb."""
 SUFFIXES = (".zip", ".whl")
 MAIN = "__main__.py"
 
 
 class ArchiveError(Exception):
-    """The archive is refused; the message says what is wrong with it, in one line."""
+    """The archive is refused; the message says in one line what is wrong with it."""
 
 
 def check_archive(path: Path) -> str | None:
     """Check a zip or wheel.
 
     Returns:
-        The module that starts the program: the one package at the top that has a `__main__.py`; None if the archive
-        itself has one, or none can be told.
+        The module that starts the program: the only top-level package with a `__main__.py`; None if the archive itself
+        has a `__main__.py`, or the package is not unique.
 
     Raises:
-        ArchiveError: it is no archive, or has members that no honest one has.
+        ArchiveError: the file is not an archive, or has members that a legitimate one never has.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise ArchiveError(f"The file is no zip archive: {error}") from error
+        raise ArchiveError(f"The file is not a zip archive: {error}") from error
     if len(members) > MAX_FILES:
-        raise ArchiveError(f"The archive has {len(members)} files; at most {MAX_FILES} are taken.")
+        raise ArchiveError(f"The archive has {len(members)} files; at most {MAX_FILES} are allowed.")
     unpacked = sum(member.file_size for member in members)
     if unpacked > MAX_UNPACKED_BYTES:
-        raise ArchiveError(f"The archive is {unpacked} bytes unpacked; at most {MAX_UNPACKED_BYTES} are taken.")
+        raise ArchiveError(f"The archive is {unpacked} bytes unpacked; at most {MAX_UNPACKED_BYTES} are allowed.")
     seen: set[str] = set()
     for member in members:
         _check_member(member)
-        # some file systems take names for equal that differ in case only
+        # some file systems ignore case in names
         name = member.filename.rstrip("/").casefold()
         if name in seen:
             raise ArchiveError(f"The archive has {_shown(member.filename)} twice.")
@@ -52,7 +52,7 @@ def check_archive(path: Path) -> str | None:
 
 
 def _check_member(member: zipfile.ZipInfo) -> None:
-    # zipfile cuts names at a NUL and turns the system's separator into "/": the name as stored counts
+    # check the stored name: zipfile truncates names at a NUL and turns the system's separator into "/"
     name = member.orig_filename
     shown = _shown(name)
     if not name or "\0" in name or any(ord(c) < 32 for c in name):
@@ -60,7 +60,7 @@ def _check_member(member: zipfile.ZipInfo) -> None:
     if name.startswith("/") or "\\" in name or name[1:2] == ":":
         raise ArchiveError(f"The archive has a file with an absolute or foreign path, {shown}.")
     if any(part in ("..", ".") for part in name.split("/")) or "//" in name:
-        raise ArchiveError(f"The archive has a file outside of it, {shown}.")
+        raise ArchiveError(f"The archive has a file whose path leads outside of it, {shown}.")
     if member.flag_bits & 0x1:
         raise ArchiveError(f"The archive has an encrypted file, {shown}.")
     kind = stat.S_IFMT(member.external_attr >> 16)

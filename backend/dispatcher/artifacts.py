@@ -1,7 +1,7 @@
 """Uploaded programs: streamed to disk, checked, and stored as artifacts/<sha256>/<file name> of TIDEMARK_HOME.
 
-A client knows an artifact as "<sha256>_<file name>", as a Flink jar is known by a prefix and its name. The name that
-the client sent is for showing; what is made of it for the disk has no separators. Blocking; any thread.
+Clients know an artifact as "<sha256>_<file name>", like a Flink jar's id of prefix and name. The file name is derived
+from the name that the client sent, without separators. Blocking; any thread.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ class ArtifactError(Exception):
 
 
 class RefusedFile(ArtifactError):
-    """The file is no program."""
+    """The file is not a program."""
 
 
 class FileTooLarge(ArtifactError):
-    """The file is over the limit of uploads."""
+    """The file exceeds the upload limit."""
 
 
 class ArtifactInUse(ArtifactError):
-    """A job that has not ended needs the artifact: a restart imports from it."""
+    """A job that has not ended needs the artifact: a restart would import from it."""
 
 
 def root() -> Path:
-    """Where artifacts are."""
+    """Return the directory of all artifacts."""
     return Path(settings.TIDEMARK_HOME) / "artifacts"
 
 
 def path_of(artifact: Artifact) -> Path:
-    """Where an artifact's file is."""
+    """Return the path of an artifact's file."""
     return root() / artifact.id / artifact.file_name
 
 
 def public_id(artifact: Artifact) -> str:
-    """What clients call it."""
+    """Return the id that clients use."""
     return artifact.public_id
 
 
 def find(public: str) -> Artifact | None:
-    """The artifact of a client's id; the sha256 alone does as well."""
+    """Return the artifact with a client's id, of which the sha256 suffices; None if there is none."""
     match = _ID.fullmatch(public)
     if match is None:
         return None
@@ -72,12 +72,12 @@ def find(public: str) -> Artifact | None:
 
 
 def store(upload: TemporaryUploadedFile, user: Any) -> Artifact:
-    """Keep an uploaded program. The same content again is the same artifact, under its new name.
+    """Store an uploaded program. The same content uploaded again is the same artifact under its new name.
 
     Raises:
-        RefusedFile: its name or content is none of a program.
+        RefusedFile: its name or content is not that of a program.
         FileTooLarge: it is larger than `TIDEMARK_MAX_UPLOAD_BYTES`.
-        backend.dispatcher.archives.ArchiveError: it is an archive with something wrong in it.
+        backend.dispatcher.archives.ArchiveError: it is an archive that the checks refuse.
     """
     name = safe_name(upload.name or "")
     with _incoming() as temporary:
@@ -115,10 +115,10 @@ def delete(artifact: Artifact) -> None:
 
 
 def safe_name(given: str) -> str:
-    """A name for the disk, made of the last part of what the client sent.
+    """Return a file name for the disk, made from the last part of the client's name.
 
     Raises:
-        RefusedFile: it ends like no program.
+        RefusedFile: it does not end like a program's name.
     """
     name = PurePosixPath(given.replace("\\", "/")).name
     name = _UNSAFE.sub("_", name).lstrip(".-")[-MAX_NAME_LENGTH:]
@@ -129,7 +129,7 @@ def safe_name(given: str) -> str:
 
 @contextmanager
 def _incoming() -> Iterator[Path]:
-    """A file beside the artifacts, so that it can be moved among them; gone afterwards if it was not."""
+    """Yield a temporary file next to the artifacts, so that it can be moved there; delete it if it was not moved."""
     root().mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, name = tempfile.mkstemp(prefix=".incoming-", dir=root())
     os.close(descriptor)

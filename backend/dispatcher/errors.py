@@ -1,6 +1,6 @@
-"""Errors as Flink's clients want them: {"errors": ["…"]} with a status that is not 2xx, whatever went wrong.
+"""Errors in the form that Flink's clients expect: always {"errors": ["…"]} with a status that is not 2xx.
 
-Flink's Java client takes any other JSON under a 4xx for success, so that no error may leave in another shape.
+Flink's Java client takes any other JSON with a 4xx for success, so every error must have this form.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from backend.accounts.errors import as_api_exception, headers_of
 
 
 class BadRequest(exceptions.ParseError):
-    """A parameter or a body that cannot be used. Lines after the first are details, such as a traceback."""
+    """A parameter or body is invalid. Lines after the first are details, such as a traceback."""
 
 
 def flink_errors(error: Exception, context: dict[str, Any]) -> Response:
-    """DRF's exception handler of Flink's routes."""
+    """Handle exceptions of Flink's routes (DRF exception handler)."""
     known = as_api_exception(error)
     return Response({"errors": list(_texts(known.detail))}, status=known.status_code, headers=headers_of(known))
 

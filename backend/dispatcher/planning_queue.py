@@ -1,7 +1,7 @@
-"""PlanningQueue: how many programs are looked at at a time, and how many may wait for that. Any thread.
+"""PlanningQueue: limits how many programs are planned at a time and how many may wait. Any thread.
 
-Each is a whole Python with the engine in it, so that they take turns, first come first served. Who comes when the queue
-is full, or does not get a turn in time, is told when to come again: from how long turns have taken of late.
+Planning a program takes a Python process with the engine, so programs take turns, first come, first served. A client
+that finds the queue full, or gets no turn in time, is told when to retry, estimated from recent turns.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from contextlib import contextmanager
 from typing import Final
 
 FIRST_GUESS_S: Final = 5.0
-"""Of how long a turn takes, before there has been one."""
+"""Assumed duration of a turn until there has been one."""
 WEIGHT: Final = 0.3
-"""Of the newest turn in the average. Larger: one slow program frightens all others away; smaller: it adapts late."""
+"""Weight of the newest turn in the average. Larger: one slow program turns clients away; smaller: it adapts late."""
 
 
 class QueueFullError(Exception):
-    """There is no turn to be had now.
+    """No turn is available now.
 
     Attributes:
-        waiting: how many others wait.
-        retry_after_s: when to come again, >= 1.
+        waiting: number of programs that wait.
+        retry_after_s: time until the client should retry, >= 1.
     """
 
     def __init__(self, waiting: int, retry_after_s: int) -> None:
@@ -38,13 +38,13 @@ class QueueFullError(Exception):
 
 
 class PlanningQueue:
-    """Turns of one process.
+    """The planning turns of one process.
 
     Args:
-        turns: programs that are looked at at a time.
-        max_waiting: that wait besides.
-        max_wait_s: how long one waits for its turn at most.
-        monotonic: seconds.
+        turns: number of programs planned at a time.
+        max_waiting: maximum number of waiting programs.
+        max_wait_s: maximum wait for a turn.
+        monotonic: clock in seconds.
     """
 
     def __init__(
@@ -61,15 +61,15 @@ class PlanningQueue:
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """Number of waiting programs."""
         return len(self._waiting)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for a turn, which lasts as long as the block.
+        """Wait for a turn and hold it for the block.
 
         Raises:
-            QueueFullError: too many wait already, or it took too long.
+            QueueFullError: too many programs wait already, or the wait took too long.
         """
         self._wait_for_turn()
         began = self._monotonic()
@@ -94,7 +94,7 @@ class PlanningQueue:
                 self._running += 1
             finally:
                 self._waiting.remove(ticket)
-                # the next one may come at once, if several turns were free
+                # wake the next one: several turns may be free
                 self._changed.notify_all()
 
     def _is_next(self, ticket: object) -> bool:

@@ -1,7 +1,7 @@
-"""From an uploaded program to its job graph: how it is asked for, and the child process that finds it out.
+"""From an uploaded program to its job graph: parses the request and extracts the graph in a child process.
 
-At most `MAX_EXTRACTIONS` children run at a time in this process: each is a whole Python with the engine in it. More
-programs wait for their turn.
+At most `MAX_EXTRACTIONS` children run at a time, as each is a Python process with the engine; more programs wait for
+their turn.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from runtime.state.handles import DamagedSnapshotError
 
 MAX_EXTRACTIONS = 2
 MAX_WAITING = 64
-"""Each holds a thread and a connection of a client."""
+"""Each holds a thread and a client's connection."""
 MAX_WAIT_S = 120.0
-"""With the time of the program itself it stays below what clients wait for an answer."""
+"""Including the program's own time, this stays below the clients' timeouts."""
 EXTRACTION_TIMEOUT_S = 60.0
 MAX_PARALLELISM = 32768
 MAX_ARGUMENTS = 1000
@@ -45,7 +45,7 @@ _queue = PlanningQueue(MAX_EXTRACTIONS, MAX_WAITING, MAX_WAIT_S)
 
 
 class PlanningBusy(Unavailable):
-    """Too many programs are being looked at; the client is told when to come again."""
+    """Too many programs are being planned; the client is told when to retry."""
 
     default_code = "planning_busy"
 
@@ -57,7 +57,7 @@ class PlanningBusy(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class ProgramRequest:
-    """How a program is to be started."""
+    """Parameters for starting a program."""
 
     args: Sequence[str] = ()
     entry: str | None = None
@@ -65,14 +65,14 @@ class ProgramRequest:
     configuration: Mapping[str, str] = field(default_factory=dict)
     job_id: str | None = None
     restore: Mapping[str, str] = field(default_factory=dict)
-    """Options that go before the program's own: which snapshot it starts from, and how."""
+    """Options that override the program's own: the snapshot to restore from, and how."""
 
 
 def read_program_request(body: Any, query: QueryDict) -> ProgramRequest:
-    """What a plan or run request says, in its body or, as Flink's page does, in its query; the body goes first.
+    """Parse a plan or run request, given in its body or (by Flink's page) in its query; the body takes precedence.
 
     Raises:
-        BadRequest: a field is of the wrong kind, or asks for what there is not.
+        BadRequest: a field has the wrong type, or names something that does not exist.
     """
     if not isinstance(body, dict):
         raise BadRequest("The body must be a JSON object.")
@@ -85,7 +85,7 @@ def read_program_request(body: Any, query: QueryDict) -> ProgramRequest:
         check_id("jobId", job_id)
     configuration = body.get("flinkConfiguration") or {}
     if not isinstance(configuration, dict) or not all(map(is_clean_text, [*configuration, *configuration.values()])):
-        raise BadRequest("flinkConfiguration must be an object of texts.")
+        raise BadRequest("flinkConfiguration must be an object with string values.")
     return ProgramRequest(
         args=_arguments(body, query),
         entry=entry,
@@ -97,7 +97,7 @@ def read_program_request(body: Any, query: QueryDict) -> ProgramRequest:
 
 
 def _restore(body: Mapping[str, Any], query: QueryDict) -> dict[str, str]:
-    """Flink's fields about a savepoint, as options of the job."""
+    """Return options of the job for Flink's fields about the savepoint to restore from."""
     path = (_text(body, "savepointPath") or query.get("savepointPath") or "").strip()
     allow = body.get("allowNonRestoredState")
     if allow is None:
@@ -115,8 +115,8 @@ def _restore(body: Mapping[str, Any], query: QueryDict) -> dict[str, str]:
     except (CheckpointStorageError, DamagedSnapshotError) as error:
         raise BadRequest(f"savepointPath: {error}") from error
     except OSError as error:
-        # the jobmanager may reach what this process does not
-        logger.warning("savepoint %s cannot be looked at: %s", path, error)
+        # the jobmanager may be able to reach it
+        logger.warning("savepoint %s cannot be read: %s", path, error)
         directory = path
     return {
         options.RECOVERY_PATH.key: directory,
@@ -131,7 +131,7 @@ def _arguments(body: Mapping[str, Any], query: QueryDict) -> list[str]:
         one_text = _text(body, "programArgs") or query.get("program-args") or ""
         listed = one_text.split() or [a for text in query.getlist("programArg") for a in text.split(",") if a]
     if not isinstance(listed, list) or len(listed) > MAX_ARGUMENTS or not all(map(is_clean_text, listed)):
-        raise BadRequest(f"programArgsList must be a list of at most {MAX_ARGUMENTS} texts.")
+        raise BadRequest(f"programArgsList must be a list of at most {MAX_ARGUMENTS} strings.")
     return listed
 
 
@@ -140,19 +140,19 @@ def _text(body: Mapping[str, Any], name: str) -> str:
     if value is None:
         return ""
     if not is_clean_text(value):
-        raise BadRequest(f"{name} must be a text.")
+        raise BadRequest(f"{name} must be a string.")
     return str(value)
 
 
 def extract(artifact: Artifact, wanted: ProgramRequest) -> ExtractedJob:
-    """The job that a program defines.
+    """Extract the job that a program defines.
 
     Raises:
         BadRequest: it defines none; the message is the program's error, with the traceback of its own code.
-        PlanningBusy: too many programs are being looked at.
+        PlanningBusy: too many programs are being planned.
     """
     try:
-        # the wait may be long: it needs no connection of the database
+        # the wait may be long, so release the database connection
         with without_connection(), _queue.turn():
             extracted = extract_job_graph(
                 artifacts.path_of(artifact),
@@ -172,17 +172,17 @@ def extract(artifact: Artifact, wanted: ProgramRequest) -> ExtractedJob:
 
 
 def _told(error: ExtractionError) -> list[str]:
-    """The message, and if there are any the traceback of the program's own code and what it printed before."""
+    """Return the message, and if present the traceback of the program's own code and the output before the error."""
     printed = f"{OUTPUT_HEADING}\n{error.output}" if error.output.strip() else ""
     return [text for text in (str(error), error.traceback, printed) if text]
 
 
 def _check_texts(graph: Mapping[str, Any]) -> None:
-    """Refuse names that a database cannot keep."""
+    """Refuse names that a database cannot store."""
     text = json.dumps(graph, ensure_ascii=False)
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise BadRequest("A name in the program is no proper text: it has half a surrogate pair in it.") from error
+        raise BadRequest("A name in the program is not valid text: it contains a lone surrogate.") from error
     if "\\u0000" in text:
-        raise BadRequest("A name in the program has a NUL character in it.")
+        raise BadRequest("A name in the program contains a NUL character.")

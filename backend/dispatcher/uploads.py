@@ -1,7 +1,7 @@
-"""The limit of what a request may send, kept before Django reads it.
+"""Limit of a request's body, enforced before Django reads it.
 
-Django's ASGI handler takes a request's whole body before it looks at the path or at who sends it: `BodyLimit` stands
-before it, so that no one can fill the disk.
+Django's ASGI handler reads a request's whole body before it checks path or user. `BodyLimit` in front of it keeps
+anyone from filling the disk.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from django.conf import settings
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-#: Django types its own application with Mapping, others with TypedDicts
+#: loosely typed: Django types its application with Mapping, others use TypedDicts
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 UPLOAD_PATH = "/jars/upload"
 MULTIPART_OVERHEAD_BYTES = 64 << 10
 """Boundaries and part headers around the file."""
 MAX_BODY_BYTES = 1 << 20
-"""Of every other request."""
+"""Limit of all other requests."""
 
 
 JOBS_PATH = "/jobs"
@@ -37,17 +37,17 @@ NO_JOB_GRAPHS = (
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """How much of a body is read after its answer. Less: more clients see a reset; more: each holds a connection."""
+    """Limits of reading a body after the response. Less: more clients see a reset; more: it occupies connections."""
 
     seconds: float = 30.0
     max_bytes: int = 1 << 30
 
 
 class _TooLarge(Exception):
-    """The body has gone over its limit.
+    """The body exceeds its limit.
 
     Attributes:
-        has_more: whether more of it follows.
+        has_more: whether more of the body follows.
     """
 
     def __init__(self, has_more: bool) -> None:
@@ -56,14 +56,14 @@ class _TooLarge(Exception):
 
 
 class BodyLimit:
-    """ASGI middleware: a body over its limit is answered with 413, as soon as that is known.
+    """ASGI middleware that answers a body over its limit with 413 as soon as that is known.
 
-    The answer is sent at once and the rest of the body is read, within limits, and thrown away: a connection that is
-    closed while its client still sends is reset, and the client never sees the answer.
+    After the response, the rest of the body is read, within limits, and discarded: closing a connection while its
+    client still sends resets it, and the client would never see the response.
 
     Args:
-        application: what answers everything else.
-        drain: how much is read after an answer.
+        application: the application that handles all other requests.
+        drain: limits on reading after a response.
     """
 
     def __init__(self, application: Application, drain: Drain = Drain()) -> None:
@@ -106,7 +106,7 @@ class BodyLimit:
         if not scope["path"].endswith(UPLOAD_PATH):
             return MAX_BODY_BYTES
         names = {name for name, _ in scope["headers"]}
-        # without either nobody is logged in, and the answer will be 401
+        # without either, no user is logged in and the response will be 401
         may_upload = b"authorization" in names or b"cookie" in names
         limit: int = settings.TIDEMARK_MAX_UPLOAD_BYTES + MULTIPART_OVERHEAD_BYTES
         return limit if may_upload else MAX_BODY_BYTES
@@ -119,7 +119,7 @@ class BodyLimit:
             (b"connection", b"close"),
         ]
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        # complete for the client; for the server, which would close the connection behind the last part, it is not
+        # complete for the client, but not yet for the server, which would close the connection after the last part
         await send({"type": "http.response.body", "body": body, "more_body": True})
         if has_more:
             with suppress(TimeoutError):
@@ -144,6 +144,6 @@ def _refusal(scope: Message, limit: int) -> tuple[int, bytes]:
         status, message = 405, NO_JOB_GRAPHS
     elif path.endswith(UPLOAD_PATH) and limit > MAX_BODY_BYTES:
         most = settings.TIDEMARK_MAX_UPLOAD_BYTES
-        message = f"The program is too large: at most {most} bytes ({most / (1 << 20):.4g} MiB) are taken."
+        message = f"The program is too large: at most {most} bytes ({most / (1 << 20):.4g} MiB) are allowed."
     error: Any = {"code": "too_large", "field": "", "message": message} if path.startswith("/api/") else message
     return status, json.dumps({"errors": [error]}).encode()

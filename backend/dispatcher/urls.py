@@ -1,4 +1,4 @@
-"""Flink's routes, with and without /v1; what none of them answers is refused in Flink's way. Included last."""
+"""Flink's routes, with and without /v1; all other paths get Flink's 404. Included last."""
 
 from __future__ import annotations
 

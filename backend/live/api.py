@@ -94,7 +94,7 @@ class LogSearchView(ProductView):
         query = request.query_params.get("query", "")
         if not 0 < len(query) <= MAX_QUERY_CHARS or not is_clean_text(query) or "\n" in query:
             raise exceptions.ValidationError(
-                {"query": f"Must be a text of one line, up to {MAX_QUERY_CHARS} characters."}
+                {"query": f"Must be one line of text, up to {MAX_QUERY_CHARS} characters."}
             )
         start = _number(request, "from", 0, 0, 2**50)
         limit = _number(request, "limit", DEFAULT_MATCHES, 1, MAX_MATCHES)

@@ -50,7 +50,7 @@ class Pace:
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
-    """One connection.
+    """The consumer of one WebSocket connection.
 
     Args:
         pace: its intervals and limits.
@@ -181,7 +181,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         except (asyncio.CancelledError, StopConsumer):
             raise
         except Exception:
-            logger.exception("live connection ends")
+            logger.exception("live connection failed")
             await self.close(CLOSE_ERROR)
 
     async def _send_what_is_due(self) -> None:

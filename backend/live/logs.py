@@ -22,7 +22,7 @@ _FILE = re.compile(r"attempt-(\d{1,9})/slot-(\d{1,9})\.(out|log)(\.\d{1,3})?")
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """One log file."""
+    """A log file of one slot."""
 
     name: str
     """"attempt-<n>/slot-<k>.<kind>", with ".1" appended for a rotated file."""

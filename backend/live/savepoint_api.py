@@ -91,7 +91,7 @@ def _look(files: SnapshotFiles, location: str) -> _Storage:
     except (NotASnapshotError, NewerSnapshotError) as error:
         return _Storage(isinstance(error, NewerSnapshotError), None)
     except (CheckpointStorageError, OSError) as error:
-        logger.warning("savepoint %s cannot be looked at: %s", location, error)
+        logger.warning("savepoint %s cannot be read: %s", location, error)
         return _UNKNOWN
     return _Storage(True, sum(file.size for file in metadata.files()))
 

@@ -28,7 +28,7 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 class ManagedProcess:
-    """One child process.
+    """A child process of the supervisor.
 
     Args:
         name: shown to users.

@@ -97,7 +97,7 @@ class Supervisor:
             environment.write_secret(environment.REDIS_URL_FILE, redis.url)
             settings["REDIS_URL"] = redis.url
             self._launch("redis", redis.command, {"PATH": os.environ.get("PATH", "")}, f"port {redis.port}")
-        self._say("the database is brought up to date")
+        self._say("updating the database")
         prepared = json.loads(
             self._finish(self._manage("prepare"), settings | {"TIDEMARK_ADMIN_TOKEN": token}, "the preparation")
         )

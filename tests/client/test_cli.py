@@ -486,7 +486,7 @@ def test_cancel_of_a_job_that_has_ended_is_refused(tidemark: Tidemark, cluster: 
 
 # --- what is out of date ----------------------------------------------------------------------------------------------
 
-SILENT = "The jobmanager has not been heard of for 12 s."
+SILENT = "The jobmanager has sent no heartbeat for 12 s."
 
 
 @pytest.mark.parametrize("arguments", [["list"], ["list", "--json"], ["info", JOB_ID], ["info", "--json", JOB_ID]])

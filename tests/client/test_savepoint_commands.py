@@ -93,13 +93,13 @@ def test_dispose_has_the_cluster_delete_which_knows_what_its_jobs_need(
     tidemark: Callable[..., int], cluster: FakeCluster, savepoint: Path, capsys: Captured
 ) -> None:
     route, uri = "/v1/savepoint-disposal", to_uri(savepoint)
-    needed = {"failure-cause": {"message": "job 7 may have to go on from it"}}
+    needed = {"failure-cause": {"message": "job 7 may have to restore from it"}}
     cluster.answers = {
         f"POST {route}": (202, {"request-id": "1"}),
         f"GET {route}/1": (200, {"status": {"id": "COMPLETED"}, "operation": needed}),
     }
     assert tidemark("savepoint", "dispose", "-y", str(savepoint)) == 1
-    assert capsys.readouterr().err == f"tidemark: {uri} is not deleted: job 7 may have to go on from it\n"
+    assert capsys.readouterr().err == f"tidemark: {uri} is not deleted: job 7 may have to restore from it\n"
     assert cluster.calls[0][2]["savepoint-path"] == uri
     cluster.answers[f"GET {route}/1"] = (200, {"status": {"id": "COMPLETED"}, "operation": {}})
     assert tidemark("savepoint", "dispose", "-y", str(savepoint)) == 0

@@ -105,7 +105,7 @@ def test_a_stop_that_went_well_is_told_with_the_jobs_end_only(requests: JobReque
 
 
 @pytest.mark.parametrize(
-    ("parallelism", "error"), [({"v": 5}, "would need 5 slots, and could have 4"), ({"?": 1}, "no vertex ?")]
+    ("parallelism", "error"), [({"v": 5}, "would need 5 slots, but only 4 are available"), ({"?": 1}, "no vertex ?")]
 )
 def test_what_the_cluster_has_no_slots_for_is_refused_before_anything_is_torn_down(
     requests: JobRequests, driver: RecordingDriver, parallelism: dict[str, int], error: str

@@ -208,7 +208,7 @@ def test_a_checkpoint_that_a_job_needs_is_neither_disposed_of_nor_claimed(lead: 
     operation = services.request_operation(None, Kind.DISPOSE, {"path": location}, None)
     turn(lead())
     operation.refresh_from_db()
-    assert operation.result == {"error": f"job {job.id} may have to go on from it"}
+    assert operation.result == {"error": f"job {job.id} may have to restore from it"}
     restore = {"execution.state-recovery.path": location, "execution.state-recovery.claim-mode": "claim"}
     with pytest.raises(services.SnapshotNeededError):
         submit(**restore)
@@ -236,7 +236,7 @@ def test_what_a_job_was_started_from_stays_until_it_has_a_checkpoint_of_its_own(
         **CHECKPOINTING,
         **{"execution.state-recovery.path": f"{location}/_metadata", "execution.state-recovery.claim-mode": claim_mode},
     )
-    refusal = {"error": f"job {job.id} may have to go on from it"}
+    refusal = {"error": f"job {job.id} may have to restore from it"}
     assert dispose_answer(lead(), location) == refusal
     with pytest.raises(services.SnapshotNeededError, match=job.id):
         submit(**{"execution.state-recovery.path": location, "execution.state-recovery.claim-mode": "claim"})

@@ -202,7 +202,7 @@ def test_a_command_queue_that_went_deaf_ends_the_process(rig: Rig) -> None:
     rig.manager.watch()
     rig.clock.advance(PING_TIMEOUT_MS + 1)
     rig.manager.watch()
-    assert rig.deaths == ["commands have not come through for 45 s"]
+    assert rig.deaths == ["no command has arrived for 45 s"]
 
 
 def test_what_could_not_be_told_is_told_when_redis_is_back(rig: Rig, settings: Any) -> None:

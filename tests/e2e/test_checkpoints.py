@@ -183,7 +183,7 @@ def test_a_job_is_rescaled_and_goes_on_exactly(site: Site, page: Page, tmp_path:
     # more than there are: refused, and the job goes on
     refused = tidemark(site, "rescale", job_id, 99)
     assert refused.returncode == 1
-    assert re.search("would need 99 slots, and could have [45]", refused.stderr)
+    assert re.search("would need 99 slots, but only [45] are available", refused.stderr)
     stop(site, job_id)
     check_exactly_once(output)
 

@@ -1,1 +1,1 @@
-"""Views of Flink's routes: read the parameters, ask the cluster, hand on to the shapes."""
+"""Views of Flink's routes: they read parameters, call the cluster services and build responses with the shapes."""

@@ -1,4 +1,4 @@
-"""What the views of Flink's routes share: parameters, jobs and vertices by id, error shape."""
+"""Common parts of the views of Flink's routes: parameters, jobs and vertices by id, error format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Document = dict[str, Any]
 
 _ID = re.compile(r"[0-9a-f]{32}")
 MAX_LISTED_IDS = 5000
-"""Metric or job ids in one query; more is no question that a page asks."""
+"""Maximum number of metric or job ids in a query; no page asks for more."""
 
 
 class FlinkView(ClosedView):
@@ -34,7 +34,7 @@ class FlinkView(ClosedView):
 
 
 class NoSuchRoute(FlinkView):
-    """Every path and method that nothing else answers."""
+    """Answers 404 for all other paths and methods."""
 
     def _refuse(self, request: Request, path: str = "") -> NoReturn:
         raise exceptions.NotFound(f"Unable to load requested file {request.path}.")
@@ -73,10 +73,10 @@ class VertexView(JobView):
         self.vertex = vertex
 
     def subtask(self, index: str) -> Document:
-        """The subtask of that index.
+        """Return the subtask with an index.
 
         Raises:
-            BadRequest: the index is no number.
+            BadRequest: the index is not a number.
             NotFound: the vertex has fewer subtasks.
         """
         if not index.isdecimal():
@@ -88,7 +88,7 @@ class VertexView(JobView):
 
 
 def bad_parameter(name: str, value: str) -> BadRequest:
-    """What a parameter that cannot be read is answered with."""
+    """Return the error for an unreadable path parameter."""
     return BadRequest(
         f'Bad request, could not parse parameters: Cannot resolve path parameter ({name}) from value "{value}".'
     )
@@ -101,11 +101,11 @@ def check_id(name: str, value: str) -> None:
 
 
 def find_job(job_id: str, parameter: str = "jobid") -> Job:
-    """A job's row, without its graph.
+    """Return a job's row without its graph.
 
     Raises:
-        BadRequest: no job can have that id.
-        NotFound: none has it.
+        BadRequest: the id is malformed.
+        NotFound: no job has this id.
     """
     check_id(parameter, job_id)
     try:
@@ -115,12 +115,12 @@ def find_job(job_id: str, parameter: str = "jobid") -> Job:
 
 
 def document_of(job: Job) -> Document:
-    """A job's live document."""
+    """Return a job's live document."""
     return services.job_document(job.id)
 
 
 def facts_of(job: Job, now: int) -> JobFacts:
-    """What the shapes need of a row."""
+    """Return the part of a row that the shapes need."""
     return JobFacts(
         id=job.id,
         name=job.name,
@@ -137,7 +137,7 @@ def facts_of(job: Job, now: int) -> JobFacts:
 
 
 def names(request: Request, parameter: str) -> list[str]:
-    """A query parameter with names joined by commas; it may also come several times."""
+    """Return the names in a comma-separated query parameter, which may also be repeated."""
     values = [name for text in request.query_params.getlist(parameter) for name in text.split(",") if name]
     if len(values) > MAX_LISTED_IDS:
         raise BadRequest(f"Query parameter {parameter} has more than {MAX_LISTED_IDS} values.")
@@ -145,7 +145,7 @@ def names(request: Request, parameter: str) -> list[str]:
 
 
 def aggregations(request: Request, allowed: Collection[str] = AGGREGATIONS[:-1]) -> Collection[str]:
-    """The `agg` parameter: which figures are wanted; all if it is absent."""
+    """Return the aggregations in the `agg` parameter; all if it is absent."""
     wanted = names(request, "agg")
     for name in wanted:
         if name not in allowed:
@@ -154,10 +154,10 @@ def aggregations(request: Request, allowed: Collection[str] = AGGREGATIONS[:-1])
 
 
 def whole_number(name: str, value: Any, low: int, high: int) -> int:
-    """A number given as one or as text.
+    """Parse a whole number given as a number or as text.
 
     Raises:
-        BadRequest: it is none, or outside [low, high].
+        BadRequest: it is not a number, or outside of [low, high].
     """
     text = str(value)
     if isinstance(value, bool) or not text.isdecimal() or not low <= int(text) <= high:
@@ -166,7 +166,7 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int:
 
 
 def cluster_options() -> dict[str, str]:
-    """The cluster's own configuration, by Flink's keys where it has one."""
+    """Return the cluster's own configuration, under Flink's keys where they exist."""
     return redacted(
         {
             "spark.master": environment.spark_master(),

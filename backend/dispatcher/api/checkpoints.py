@@ -1,4 +1,4 @@
-"""/jobs/:jobid/checkpoints: what is known of them, and one on demand."""
+"""/jobs/:jobid/checkpoints: statistics of checkpoints, and triggering one."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from backend.dispatcher.shapes.taskmanagers import taskmanager_detail, taskmanag
 from runtime import __version__
 
 FLINK_VERSION = "2.3.0"
-"""The release whose API this is; Tidemark's own version is beside it."""
+"""The Flink release whose API this is; Tidemark's own version is reported separately."""
 REFRESH_INTERVAL_MS = 3000
 
 
@@ -97,12 +97,16 @@ class TaskManagersMetricsView(FlinkView):
 
 
 def registered(cluster: Document) -> list[Document]:
-    """TaskManagers that offer slots now."""
+    """Return the currently registered TaskManagers."""
     return [t for t in cluster["taskmanagers"] if t["state"] == TaskManager.State.REGISTERED]
 
 
 def find_taskmanager(taskmanager_id: str) -> Document:
-    """One TaskManager's line of the cluster document."""
+    """Return a TaskManager's entry of the cluster document.
+
+    Raises:
+        NotFound: no registered TaskManager has this id.
+    """
     found = next((t for t in registered(services.cluster_document()) if t["id"] == taskmanager_id), None)
     if found is None:
         raise exceptions.NotFound(f"TaskExecutor {taskmanager_id} not found.")
@@ -110,7 +114,7 @@ def find_taskmanager(taskmanager_id: str) -> Document:
 
 
 def tasks_of_slots(taskmanager_id: str) -> list[tuple[str, int]]:
-    """(job id, number of tasks) of each of a TaskManager's slots that is in use."""
+    """Return (job id, number of tasks) for each slot of a TaskManager that is in use."""
     slots: Counter[tuple[str, Any]] = Counter()
     for job_id in Job.objects.exclude(state__in=TERMINAL_STATES).values_list("id", flat=True):
         for vertex in services.job_document(job_id)["vertices"]:

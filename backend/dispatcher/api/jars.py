@@ -1,4 +1,4 @@
-"""/jars: uploaded programs, their plans, and running them. A "jar" is a .py, a zip or a wheel."""
+"""/jars: uploading, planning and running programs. A "jar" is a .py, a zip or a wheel."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class JarView(FlinkView):
 
 
 class JarPlanView(FlinkView):
-    """Planning runs the program in a child process: it takes the right to run programs."""
+    """The plan of a program; planning runs it in a child process, and so requires the right to run programs."""
 
     roles = {"GET": Role.DEVELOPER, "POST": Role.DEVELOPER}  # noqa: RUF012
 
@@ -118,7 +118,7 @@ class JarRunView(FlinkView):
 
 
 def find_artifact(jar_id: str) -> Artifact:
-    """The artifact that a client names.
+    """Return the artifact that a client names.
 
     Raises:
         NotFound: there is none.
@@ -141,5 +141,5 @@ def _listed(artifact: Artifact) -> dict[str, Any]:
 
 
 def _told(extracted: ExtractedJob) -> dict[str, Any]:
-    """Messages about a program that its user should see, whether it is planned or run."""
+    """Return messages of a program that its user should see, whether it is planned or run."""
     return {"warnings": list(extracted.warnings), "output": extracted.stdout_tail}

@@ -1,4 +1,4 @@
-"""/jobs, /jobs/:jobid and what hangs on it, and Flink 2.3's /applications."""
+"""/jobs, /jobs/:jobid and its subroutes, and Flink 2.3's /applications."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from runtime.common.configuration import Configuration
 from runtime.jobmaster.restart_strategy import describe_restart_strategy
 
 MAX_OVERVIEW_JOBS = 1000
-"""Jobs in an overview, newest first: each costs its live document."""
+"""Number of jobs in an overview, newest first; each requires reading its live document."""
 
 
 class JobsView(FlinkView):
@@ -76,7 +76,7 @@ class JobDetailView(JobView):
 
 
 class CancelByGetView(JobView):
-    """`yarn-cancel`: the one cancel call of Flink's page is a GET."""
+    """`yarn-cancel`: the GET by which Flink's page cancels jobs."""
 
     roles = {"GET": Role.OPERATOR}  # noqa: RUF012
 
@@ -85,12 +85,12 @@ class CancelByGetView(JobView):
         return cancel(request, self.job)
 
     def _refuse_other_sites(self, request: Request) -> None:
-        """A link on another site sends the session cookie along with a GET: only the own page may do that."""
+        """Refuse requests triggered by other sites: a link there sends a GET with the session cookie."""
         if not isinstance(request.successful_authenticator, CookieAuthentication):
             return
         site = request.META.get("HTTP_SEC_FETCH_SITE")
         if site is None:
-            # browsers leave the header out on plain http; the page's own requests carry a Referer there
+            # browsers omit the header on plain http; the page's own requests carry a Referer there
             own = f"{request.scheme}://{request.get_host()}/"
             site = "same-origin" if request.META.get("HTTP_REFERER", "").startswith(own) else "cross-site"
         if site != "same-origin":
@@ -172,7 +172,7 @@ class ApplicationCancelView(FlinkView):
 
 
 def cancel(request: Request, job: Job) -> Response:
-    """Ask for a job's cancellation: 202 {}."""
+    """Request a job's cancellation; answer 202 {}."""
     try:
         services.request_cancel(job, request.user)
     except services.JobEndedError as error:
@@ -183,7 +183,7 @@ def cancel(request: Request, job: Job) -> Response:
 
 
 def _settled(job: Job) -> dict[str, object]:
-    """What an overview needs of a job's document: the row's own once the job has ended."""
+    """Return a job's document for an overview: the saved one once the job has ended."""
     if job.is_terminal and job.document:
         return dict(job.document)
     return document_of(job)
@@ -206,5 +206,5 @@ def _restart_strategy(configuration: Mapping[str, str]) -> str:
     try:
         return describe_restart_strategy(Configuration.from_dict(dict(configuration)))
     except ConfigurationError as error:
-        # of an earlier release; the job itself tells what is wrong
+        # written by an earlier release; the job itself reports the error
         return str(error)

@@ -1,4 +1,4 @@
-"""What the routes of asynchronous operations share: trigger ids, bodies, formats, places."""
+"""Common parts of the routes of asynchronous operations: trigger ids, bodies, formats, locations."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from runtime.checkpoint.errors import CheckpointStorageError
 
 
 def body_of(request: Request) -> Mapping[str, Any]:
-    """The body as an object; none at all is an empty one.
+    """Return the body as an object; a missing one is an empty object.
 
     Raises:
-        BadRequest: it is something else.
+        BadRequest: the body is not an object.
     """
     if not isinstance(request.data, dict):
         raise BadRequest("The body must be a JSON object.")
@@ -32,10 +32,10 @@ def body_of(request: Request) -> Mapping[str, Any]:
 def ask(
     request: Request, job: Job | None, kind: Operation.Kind, parameters: Mapping[str, Any], trigger_id: str | None
 ) -> Operation:
-    """Write the operation down; the leading jobmanager carries it out.
+    """Request an operation, which the leading jobmanager carries out.
 
     Raises:
-        Conflict: the job has ended, or the trigger id is another operation's.
+        Conflict: the job has ended, or another operation has the trigger id.
     """
     try:
         return services.request_operation(job, kind, parameters, request.user, trigger_id)
@@ -44,11 +44,11 @@ def ask(
 
 
 def result_of(trigger_id: str, job: Job | None, kinds: Collection[Operation.Kind]) -> Mapping[str, Any] | None:
-    """How an operation ended; None: it has not.
+    """Return the result of an operation; None while it is not completed.
 
     Raises:
-        BadRequest: no operation can have that id.
-        NotFound: none has it.
+        BadRequest: the id is malformed.
+        NotFound: no such operation has this id.
     """
     check_id("triggerid", trigger_id)
     try:
@@ -61,26 +61,26 @@ def result_of(trigger_id: str, job: Job | None, kinds: Collection[Operation.Kind
 
 
 def text(body: Mapping[str, Any], *names: str) -> str | None:
-    """The first of these fields that is there and not empty.
+    """Return the first of these fields that is present and not empty; None if there is none.
 
     Raises:
-        BadRequest: it is no text.
+        BadRequest: it is not a text.
     """
     for name in names:
         value = body.get(name)
         if value in (None, ""):
             continue
         if not is_clean_text(value):
-            raise BadRequest(f"{name} must be a text.")
+            raise BadRequest(f"{name} must be a string.")
         return str(value)
     return None
 
 
 def flag(body: Mapping[str, Any], name: str) -> bool:
-    """A field that is true or false; false if it is not there.
+    """Return a boolean field; false if it is missing.
 
     Raises:
-        BadRequest: it is neither.
+        BadRequest: it is not a boolean.
     """
     value = body.get(name)
     if not isinstance(value, bool | None):
@@ -89,10 +89,10 @@ def flag(body: Mapping[str, Any], name: str) -> bool:
 
 
 def choice(body: Mapping[str, Any], name: str, allowed: Collection[str], default: str) -> str:
-    """A field that is one of some words.
+    """Return a field in upper case whose value must be one of `allowed`.
 
     Raises:
-        BadRequest: it is none of them.
+        BadRequest: it has another value.
     """
     value = text(body, name) or default
     if value.upper() not in allowed:
@@ -101,7 +101,7 @@ def choice(body: Mapping[str, Any], name: str, allowed: Collection[str], default
 
 
 def trigger_id_of(body: Mapping[str, Any]) -> str | None:
-    """The client's own id for what it asks, if it has given one.
+    """Return the client's trigger id; None if there is none.
 
     Raises:
         BadRequest: it is not 32 hex digits.
@@ -113,10 +113,10 @@ def trigger_id_of(body: Mapping[str, Any]) -> str | None:
 
 
 def place(name: str, location: str | None) -> str | None:
-    """A place that a user names, resolved.
+    """Check and resolve a location that a user names.
 
     Raises:
-        BadRequest: it is not allowed, or can never be one.
+        BadRequest: it is not allowed, or is not a location.
     """
     if location is None:
         return None

@@ -1,4 +1,4 @@
-"""/jobs/:jobid/resource-requirements: other parallelisms for a job that runs; and the route that came before it."""
+"""/jobs/:jobid/resource-requirements, which changes a running job's parallelisms; and its predecessor, /rescaling."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_PARALLELISM = 32768
 
 
 class ResourceRequirementsView(JobView):
-    """The upper bound of each vertex is the parallelism that it is to run with; the lower one is taken for less."""
+    """The upper bound of each vertex is its new parallelism; the lower bound is only validated."""
 
     roles = {"PUT": Role.OPERATOR}  # noqa: RUF012
 
@@ -38,17 +38,17 @@ class ResourceRequirementsView(JobView):
             raise BadRequest("No vertex is given.")
         _check(self.job, wanted)
         operation = ask(request, self.job, Operation.Kind.RESCALE, {"parallelism": wanted}, trigger_id_of(body))
-        # Flink answers {}; its clients leave unknown fields alone
+        # Flink answers {}; its clients ignore unknown fields
         return Response({"request-id": operation.trigger_id})
 
 
 class RescalingView(JobView):
-    """As in Flink, where it is switched off."""
+    """Answers as Flink does when rescaling is switched off."""
 
     roles = {"PATCH": Role.OPERATOR}  # noqa: RUF012
 
     def patch(self, request: Request, job_id: str) -> Response:
-        raise Unavailable("Rescaling goes by PUT /jobs/:jobid/resource-requirements.")
+        raise Unavailable("Use PUT /jobs/:jobid/resource-requirements to rescale a job.")
 
 
 def _requirement(parallelism: int) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def _upper_bound(vertex_id: str, value: Any) -> int:
     if not isinstance(bounds, dict) or "upperBound" not in bounds:
         raise BadRequest(f'{vertex_id[:40]}: {{"parallelism": {{"lowerBound": …, "upperBound": …}}}} is expected.')
     upper = whole_number(f"upperBound of {vertex_id[:40]}", bounds["upperBound"], 1, MAX_PARALLELISM)
-    # Flink's client sends -1 for "as it is"
+    # Flink's client sends -1 for "unchanged"
     if bounds.get("lowerBound") not in (None, -1):
         lower = whole_number(f"lowerBound of {vertex_id[:40]}", bounds["lowerBound"], 1, MAX_PARALLELISM)
         if lower > upper:
@@ -69,7 +69,7 @@ def _upper_bound(vertex_id: str, value: Any) -> int:
 
 
 def _check(job: Job, wanted: Mapping[str, int]) -> None:
-    """Refuse at once what the job can never run with."""
+    """Refuse parallelisms with which the job can never run."""
     row = Job.objects.only("graph", "vertex_parallelism").get(id=job.id)
     try:
         graph = rescaled(job_graph_from_json(row.graph), row.vertex_parallelism)

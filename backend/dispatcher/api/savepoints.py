@@ -45,7 +45,7 @@ class StopView(JobView):
 
 
 class SavepointTriggerView(JobView):
-    """How a savepoint stands, and a stop, which Flink's clients ask for here too."""
+    """Status of a savepoint, or of a stop, for which Flink's clients also ask here."""
 
     def get(self, request: Request, job_id: str, trigger_id: str) -> Response:
         return Response(operations.savepoint(result_of(trigger_id, self.job, SNAPSHOTS)))

@@ -1,4 +1,4 @@
-"""/jobs/:jobid/vertices/:vertexid and what hangs on it."""
+"""/jobs/:jobid/vertices/:vertexid and its subroutes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class VertexDetailView(VertexView):
 
 
 class MetricsOfVertexView(VertexView):
-    """A route that reads metrics of subtasks."""
+    """Base of routes that read metrics of subtasks."""
 
     def metrics_of(self, subtasks: list[Document]) -> dict[int, Metrics]:
-        """Subtask index → its metrics by Flink's ids."""
+        """Return subtask index → its metrics by Flink's ids."""
         indexes = [subtask["index"] for subtask in subtasks]
         operators = [operator["name"] for operator in self.vertex["operators"]]
         reported = services.task_metrics(self.job.id, self.vertex["id"], indexes)
@@ -58,7 +58,7 @@ class SubtaskView(VertexView):
 
 
 class SubtaskAttemptView(VertexView):
-    """Only the current attempt is known here; what ended earlier ones is in the exception history."""
+    """Details of the current attempt, the only one known; failures of earlier ones are in the exception history."""
 
     def get(self, request: Request, job_id: str, vertex_id: str, index: str, attempt: str) -> Response:
         subtask = self.subtask(index)
@@ -120,7 +120,7 @@ class SubtasksAccumulatorsView(VertexView):
 
 
 def _ranges(texts: list[str]) -> set[int] | None:
-    """ "0-2", "5" as the numbers they stand for; None if there are none."""
+    """Parse index ranges such as "0-2" and "5"; None if there are none."""
     if not texts:
         return None
     chosen: set[int] = set()

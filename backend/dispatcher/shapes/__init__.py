@@ -1,5 +1,5 @@
-"""Flink's answers as plain values, built from rows and live documents. Pure: no request, query or clock in here.
+"""Flink's responses as plain values, built from rows and live documents. Pure: without requests, queries and clocks.
 
-A live document is what `backend.cluster` publishes of a job; times are epoch milliseconds. Source of the shapes:
-answers of a Flink 2.3 cluster.
+A live document is published by `backend.cluster` for each job; times are epoch milliseconds. Source: responses of a
+Flink 2.3 cluster.
 """

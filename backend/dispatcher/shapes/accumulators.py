@@ -11,31 +11,31 @@ from backend.dispatcher.shapes.vertices import Subtask, Vertex, endpoint
 from runtime.common.accumulators import AccumulatorReport, merge_accumulators
 
 NOTHING = "null"
-"""Of an accumulator without a value."""
+"""Text for an accumulator without a value."""
 
 
 def job_accumulators(document: Mapping[str, Any], vertex_ids: Iterable[str]) -> dict[str, Any]:
-    """/jobs/:jobid/accumulators, merged over all subtasks.
+    """Return the response of /jobs/:jobid/accumulators, merged over all subtasks.
 
     Args:
         document: an `accumulators_document`.
-        vertex_ids: of the job, in their order.
+        vertex_ids: the job's vertex ids, in order.
     """
     return {
         "job-accumulators": [],
         "user-task-accumulators": _described(_of_vertices(document, vertex_ids)),
-        # Java objects: nobody but Java could make or read them
+        # serialized Java objects, which only Java can write or read
         "serialized-user-task-accumulators": {},
     }
 
 
 def vertex_accumulators(document: Mapping[str, Any], vertex: Vertex) -> dict[str, Any]:
-    """/jobs/:jobid/vertices/:vertexid/accumulators, merged over its subtasks."""
+    """Return the response of /jobs/:jobid/vertices/:vertexid/accumulators, merged over its subtasks."""
     return {"id": vertex["id"], "user-accumulators": _described(_of_vertices(document, [vertex["id"]]))}
 
 
 def subtasks_accumulators(document: Mapping[str, Any], vertex: Vertex) -> dict[str, Any]:
-    """/jobs/:jobid/vertices/:vertexid/subtasks/accumulators."""
+    """Return the response of /jobs/:jobid/vertices/:vertexid/subtasks/accumulators."""
     subtasks = [
         {
             "subtask": subtask["index"],
@@ -49,7 +49,7 @@ def subtasks_accumulators(document: Mapping[str, Any], vertex: Vertex) -> dict[s
 
 
 def subtask_accumulators(document: Mapping[str, Any], vertex: Vertex, subtask: Subtask) -> list[dict[str, str]]:
-    """Those of one subtask."""
+    """Return the accumulators of one subtask."""
     return _described(accumulator_reports(document, vertex["id"]).get(subtask["index"], []))
 
 

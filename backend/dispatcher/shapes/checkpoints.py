@@ -1,6 +1,6 @@
-"""Answers about a job's checkpoints, from the checkpoints of its live document and their details.
+"""Responses about a job's checkpoints, from the checkpoints of its live document and their details.
 
-What is not in the document, for want of a value, is null, or "NaN" where Flink has a number. Source: Flink, messages of
+Members missing in the document become null, or "NaN" where Flink has a number. Source: Flink, messages of
 `runtime.rest.messages.checkpoints`.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 Document = Mapping[str, Any]
 
 NEVER_MS = 2**63 - 1
-"""The interval of a job that takes none by itself."""
+"""The interval of a job without periodic checkpoints."""
 SUMMARISED = ("checkpointed_size", "state_size", "end_to_end_duration", "processed_data", "persisted_data")
 QUANTILES = ("p50", "p90", "p95", "p99", "p999")
 COUNTS = ("restored", "total", "in_progress", "completed", "failed")
@@ -31,7 +31,7 @@ _BACKENDS = {"hashmap": "HashMapStateBackend", "rocksdb": "EmbeddedRocksDBStateB
 
 
 def checkpoints(document: Document) -> dict[str, Any]:
-    """/jobs/:jobid/checkpoints; `document` is the live document's part, {} of a job that has none."""
+    """Return the response of /jobs/:jobid/checkpoints; `document` is the live document's section, {} if it has none."""
     latest = document.get("latest", {})
     summary = document.get("summary", {})
     history = sorted(document.get("history", {}).values(), key=lambda entry: -int(entry["id"]))
@@ -53,7 +53,7 @@ def checkpoints(document: Document) -> dict[str, Any]:
 
 
 def checkpoint(entry: Document, vertices: Document) -> dict[str, Any]:
-    """/jobs/:jobid/checkpoints/details/:checkpointid, and without vertices an entry of the history."""
+    """Return the response of /jobs/:jobid/checkpoints/details/:checkpointid; without vertices, a history entry."""
     kind = entry["status"]
     answer = {
         "className": {"COMPLETED": "completed", "FAILED": "failed"}.get(kind, "in_progress"),
@@ -77,7 +77,7 @@ def checkpoint(entry: Document, vertices: Document) -> dict[str, Any]:
 
 
 def subtasks(entry: Document, vertex: Document) -> dict[str, Any]:
-    """/jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid."""
+    """Return the response of /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid."""
     known = {part["index"]: part for part in vertex["subtasks"]}
     return {
         **_task(vertex, entry["id"]),
@@ -87,7 +87,7 @@ def subtasks(entry: Document, vertex: Document) -> dict[str, Any]:
 
 
 def checkpoint_config(config: Document) -> dict[str, Any]:
-    """/jobs/:jobid/checkpoints/config."""
+    """Return the response of /jobs/:jobid/checkpoints/config."""
     interval = config.get("interval")
     retention = config.get("retention", "no_externalized_checkpoints")
     backend = config.get("state_backend", "hashmap")
@@ -167,5 +167,5 @@ def _summary(summary: Document) -> dict[str, Any]:
 
 
 def _nothing() -> dict[str, Any]:
-    """Of what there is nothing of."""
+    """Return the summary of no values."""
     return {"min": 0, "max": 0, "avg": 0} | dict.fromkeys(QUANTILES, 0.0)

@@ -1,4 +1,4 @@
-"""Answers about whole jobs: overview, detail, configuration, exceptions, result, and Flink 2.3's applications."""
+"""Responses about whole jobs: overview, detail, configuration, exceptions, result, and Flink 2.3's applications."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _APPLICATION_STATE = {
 }
 _RESULT = {"FINISHED": "SUCCEEDED", "FAILED": "FAILED", "CANCELED": "CANCELED"}
 DEFAULT_MAX_EXCEPTIONS = 20
-"""Entries of the exception history that are given when nobody says how many."""
+"""Default number of entries in the exception history."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What a job's row tells; its live document tells the rest."""
+    """The facts from a job's row; the rest comes from its live document."""
 
     id: str
     name: str
@@ -73,7 +73,7 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One entry of a job's exception history."""
+    """An entry of a job's exception history."""
 
     timestamp: int
     name: str
@@ -86,7 +86,7 @@ class Failure:
 
 
 def job_overview(job: JobFacts, document: Document) -> dict[str, Any]:
-    """An entry of /jobs/overview."""
+    """Return an entry of /jobs/overview."""
     counts = state_counts(s["state"] for v in document["vertices"] for s in v["subtasks"])
     return {
         "jid": job.id,
@@ -104,7 +104,7 @@ def job_overview(job: JobFacts, document: Document) -> dict[str, Any]:
 
 
 def job_detail(job: JobFacts, document: Document) -> dict[str, Any]:
-    """/jobs/:jobid."""
+    """Return the response of /jobs/:jobid."""
     return {
         "jid": job.id,
         "application-id": job.id,
@@ -123,18 +123,18 @@ def job_detail(job: JobFacts, document: Document) -> dict[str, Any]:
         "status-counts": state_counts(vertex["state"] for vertex in document["vertices"]),
         "plan": plan(job),
         "pending-operators": 0,
-        # ours: Flink does not say
+        # Tidemark's own field
         "waiting-for": document["waiting_for"],
     }
 
 
 def plan(job: JobFacts) -> dict[str, Any]:
-    """What stands under "plan": the program's plan under the job's own id and name."""
+    """Return the "plan" member: the program's plan with the job's own id and name."""
     return {**job.plan, "jid": job.id, "name": job.name}
 
 
 def job_config(job: JobFacts, user_config: Mapping[str, str], restart_strategy: str) -> dict[str, Any]:
-    """/jobs/:jobid/config. `user_config` has its secrets taken out."""
+    """Return the response of /jobs/:jobid/config. `user_config` must have its secrets redacted."""
     options = job.configuration
     return {
         "jid": job.id,
@@ -149,7 +149,7 @@ def job_config(job: JobFacts, user_config: Mapping[str, str], restart_strategy: 
 
 
 def exception_history(failures: Sequence[Failure], limit: int) -> dict[str, Any]:
-    """/jobs/:jobid/exceptions; `failures` newest first."""
+    """Return the response of /jobs/:jobid/exceptions; `failures` newest first."""
     entries = [
         {
             **_exception(
@@ -194,12 +194,12 @@ def _exception(
 def execution_result(
     job: JobFacts, failure: Mapping[str, Any] | None, error_class: str | None = None
 ) -> dict[str, Any]:
-    """/jobs/:jobid/execution-result.
+    """Return the response of /jobs/:jobid/execution-result.
 
     Args:
         job: the job.
-        failure: "message" and "stacktrace" of what ended it.
-        error_class: of that error, if it is known.
+        failure: "message" and "stacktrace" of the failure that ended it.
+        error_class: the class of that error, if known.
     """
     if job.state not in _RESULT:
         return {"status": {"id": "IN_PROGRESS"}}
@@ -221,7 +221,7 @@ def execution_result(
 
 
 def application_overview(job: JobFacts) -> dict[str, Any]:
-    """An entry of /applications/overview: here every job is an application of its own."""
+    """Return an entry of /applications/overview: here every job is its own application."""
     return {
         "id": job.id,
         "name": _application_name(job),
@@ -234,11 +234,11 @@ def application_overview(job: JobFacts) -> dict[str, Any]:
 
 
 def application_detail(job: JobFacts, document: Document) -> dict[str, Any]:
-    """/applications/:applicationid."""
+    """Return the response of /applications/:applicationid."""
     times = dict.fromkeys(APPLICATION_STATES, 0)
     for state, time in job.timestamps.items():
         name = _APPLICATION_STATE.get(state, state)
-        # the application is created when its job is initialised, and runs from the job's first run on
+        # the application is created when its job is initialised, and runs from its job's first run
         times[name] = min((t for t in (times[name], time) if t), default=0)
     return {
         "id": job.id,
@@ -257,7 +257,7 @@ def _application_name(job: JobFacts) -> str:
 
 
 def jobs_by_kind(states: Iterable[str]) -> dict[str, int]:
-    """The four counters of /overview."""
+    """Return the four job counters of /overview."""
     counts = Counter(states)
     ended = {"jobs-finished": "FINISHED", "jobs-cancelled": "CANCELED", "jobs-failed": "FAILED"}
     answer = {key: counts[state] for key, state in ended.items()}

@@ -26,17 +26,17 @@ _TASK_METRICS = {
     "idleTimeMsPerSecond": "idle",
     "backPressuredTimeMsPerSecond": "back_pressured",
 }
-#: states of a job of which Flink tells how long it has been in them: "runningTime"
+#: job states for which Flink reports the time in the state, such as "runningTime"
 _TIMED_STATES = ("INITIALIZING", "CREATED", "RUNNING", "RESTARTING", "FAILING", "CANCELLING")
 
 
 def subtask_metrics(subtask: Mapping[str, Any], reported: Values, is_source: bool) -> dict[str, Value]:
-    """What one subtask measures, by Flink's ids; what it does not measure is absent.
+    """Return a subtask's metrics by Flink's ids, without those that it does not measure.
 
     Args:
-        subtask: of the live document, which is newer than what was reported.
-        reported: by Flink's ids.
-        is_source: whether the watermark of the live document is the output's.
+        subtask: its entry of the live document, which is newer than `reported`.
+        reported: its reported metrics by Flink's ids.
+        is_source: whether the live document's watermark is the output watermark.
     """
     metrics = subtask["metrics"]
     values = dict(reported)
@@ -48,12 +48,12 @@ def subtask_metrics(subtask: Mapping[str, Any], reported: Values, is_source: boo
 
 
 def vertex_metrics(subtasks: Mapping[int, Values]) -> dict[str, Value]:
-    """Every subtask's metrics as "<subtask>.<id>"."""
+    """Return all subtasks' metrics as "<subtask>.<id>"."""
     return {f"{index}.{name}": value for index, values in subtasks.items() for name, value in values.items()}
 
 
 def job_metrics(job: JobFacts) -> dict[str, Value]:
-    """Metrics of a job as a whole; times in milliseconds."""
+    """Return the metrics of a job as a whole; times in milliseconds."""
     since_running = job.state_times.get("RUNNING", 0)
     end = job.now if job.ended_at is None else job.ended_at
     is_running = job.state == "RUNNING" and since_running > 0
@@ -72,7 +72,7 @@ def job_metrics(job: JobFacts) -> dict[str, Value]:
 
 
 def taskmanager_metrics(taskmanager: Mapping[str, Any]) -> dict[str, Value]:
-    """What is known of a TaskManager; memory in bytes."""
+    """Return the known metrics of a TaskManager; memory in bytes."""
     values = {
         "taskSlotsTotal": taskmanager.get("slots"),
         "taskSlotsAvailable": taskmanager.get("free_slots"),
@@ -84,14 +84,14 @@ def taskmanager_metrics(taskmanager: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def listed(values: Values, wanted: Sequence[str]) -> list[dict[str, str]]:
-    """Ids without values if nothing is asked for, else the values of what there is, as text."""
+    """Return all ids without values if `wanted` is empty, else the values of the wanted existing metrics as text."""
     if not wanted:
         return [{"id": name} for name in values]
     return [{"id": name, "value": text(values[name])} for name in wanted if name in values]
 
 
 def aggregated(sources: Iterable[Values], wanted: Sequence[str], figures: Collection[str]) -> list[dict[str, Any]]:
-    """Ids if nothing is asked for, else each metric over all sources that have it."""
+    """Return all ids if `wanted` is empty, else each wanted metric aggregated over the sources that have it."""
     rows = list(sources)
     if not wanted:
         return [{"id": name} for name in dict.fromkeys(name for row in rows for name in row)]
@@ -104,7 +104,7 @@ def aggregated(sources: Iterable[Values], wanted: Sequence[str], figures: Collec
 
 
 def _numbers(values: Sequence[Value]) -> list[float]:
-    """Values to be added up; none at all if one of them is no number, as Flink has it."""
+    """Return the values as numbers; none at all if one of them is not a number, as in Flink."""
     try:
         return [] if any(isinstance(value, bool) for value in values) else [float(value) for value in values]
     except ValueError:
@@ -112,5 +112,5 @@ def _numbers(values: Sequence[Value]) -> list[float]:
 
 
 def text(value: Value) -> str:
-    """A value as Flink prints it."""
+    """Return a value as Flink prints it."""
     return str(value).lower() if isinstance(value, bool) else str(value)

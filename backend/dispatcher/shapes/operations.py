@@ -1,4 +1,4 @@
-"""Answers about operations that take their time: how they stand, and how they ended.
+"""Responses about asynchronous operations: their status and result.
 
 Source: Flink, AsynchronousOperationResult, SavepointInfo, CheckpointInfo, SerializedThrowableSerializer.
 """
@@ -15,17 +15,17 @@ IN_PROGRESS: Mapping[str, Any] = {"status": {"id": "IN_PROGRESS"}, "operation": 
 
 
 def savepoint(result: Result | None) -> Mapping[str, Any]:
-    """/jobs/:jobid/savepoints/:triggerid; `result` is None until it is over."""
+    """Return the response of /jobs/:jobid/savepoints/:triggerid; `result` is None until it is completed."""
     return _completed(result, "failure-cause", {"location": (result or {}).get("location")})
 
 
 def checkpoint(result: Result | None) -> Mapping[str, Any]:
-    """/jobs/:jobid/checkpoints/:triggerid."""
+    """Return the response of /jobs/:jobid/checkpoints/:triggerid."""
     return _completed(result, "failureCause", {"checkpointId": (result or {}).get("checkpoint_id")})
 
 
 def disposal(result: Result | None) -> Mapping[str, Any]:
-    """/savepoint-disposal/:triggerid."""
+    """Return the response of /savepoint-disposal/:triggerid."""
     return _completed(result, "failure-cause", {})
 
 

@@ -1,4 +1,4 @@
-"""Numbers summed up as Flink sums them: metrics over subtasks, and the seven figures of vertex details."""
+"""Flink's aggregations: metrics over subtasks, and the summary figures of vertex details."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 NOT_A_NUMBER = "NaN"
-"""JSON has none; Flink writes the word as text."""
+"""Flink's text for NaN, which JSON does not have."""
 AGGREGATIONS = ("min", "max", "avg", "sum", "skew")
 
 
 def aggregate(metric_id: str, values: Sequence[float], wanted: Collection[str]) -> dict[str, Any]:
-    """One metric over several subtasks, jobs or TaskManagers.
+    """Aggregate a metric over several subtasks, jobs or TaskManagers.
 
     Args:
-        metric_id: its name.
-        values: one each, at least one.
-        wanted: of `AGGREGATIONS`.
+        metric_id: the metric's name.
+        values: one value each, at least one.
+        wanted: elements of `AGGREGATIONS`.
 
     Source: Flink, AbstractAggregatingMetricsHandler and DoubleAccumulator.
     """
@@ -37,7 +37,7 @@ def _json_number(figure: float) -> float | str:
 
 
 def summary(values: Sequence[float | str]) -> dict[str, int]:
-    """min, max, avg, sum, median and percentiles of whole numbers; what is not a number counts as -1.
+    """Return min, max, avg, sum, median and percentiles as whole numbers; a value that is not a number counts as -1.
 
     Source: Flink, StatsSummary and its percentiles (position p·(n+1)).
     """

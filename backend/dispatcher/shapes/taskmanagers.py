@@ -1,4 +1,4 @@
-"""Answers about TaskManagers and the jobmanager. A slot is a Python process here: there is no JVM heap to report."""
+"""Responses about TaskManagers. A slot is a Python process here, so there is no JVM heap to report."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _MEMORY_CONFIGURATION = (
 
 
 def taskmanager_overview(taskmanager: TaskManager, assigned_tasks: int) -> dict[str, Any]:
-    """An entry of /taskmanagers. Memory that nobody sets apart is 0: Java clients need the field."""
+    """Return an entry of /taskmanagers. Memory pools that do not exist here are 0: Java clients need the fields."""
     slots, free = int(taskmanager["slots"]), int(taskmanager["free_slots"])
     return {
         "id": taskmanager["id"],
         "path": f"{taskmanager.get('spark_master', '')} on {taskmanager.get('host', '')}",
         "dataPort": 0,
         "jmxPort": -1,
-        # Flink sends the time itself under this name
+        # under this name, Flink sends the time of the heartbeat
         "timeSinceLastHeartbeat": int(taskmanager["last_heartbeat"] or 0),
         "slotsNumber": slots,
         "freeSlots": free,
@@ -67,7 +67,7 @@ def taskmanager_overview(taskmanager: TaskManager, assigned_tasks: int) -> dict[
 
 
 def taskmanager_detail(taskmanager: TaskManager, tasks_of_slots: Sequence[tuple[str, int]]) -> dict[str, Any]:
-    """/taskmanagers/:taskmanagerid. `tasks_of_slots`: (job id, number of tasks) of each slot in use."""
+    """Return the response of /taskmanagers/:taskmanagerid. `tasks_of_slots`: (job id, task count) of each used slot."""
     return {
         **taskmanager_overview(taskmanager, sum(tasks for _, tasks in tasks_of_slots)),
         "allocatedSlots": [
@@ -78,7 +78,7 @@ def taskmanager_detail(taskmanager: TaskManager, tasks_of_slots: Sequence[tuple[
 
 
 def resource(slots: int) -> dict[str, Any]:
-    """A resource profile: a slot is one core."""
+    """Return a resource profile, in which a slot is one core."""
     return {
         "cpuCores": float(slots),
         "taskHeapMemory": 0,

@@ -1,9 +1,9 @@
-"""Failures as Flink's Java client takes them: it reads nothing but a serialized Java object with the message in it.
+"""Failures in the form that Flink's Java client needs: it reads only a serialized Java object with the message.
 
-The object is an `org.apache.flink.util.SerializedThrowable` with no cause, no stack and no original exception, in the
-form of Java's ObjectOutputStream; what differs from one to the next are three texts: message, stack trace and class.
-Clients that are not Java's read the fields beside it. Source: Flink 2.3, SerializedThrowable and
-SerializedThrowableSerializer; Java Object Serialization Specification, chapter 6.
+The object is an `org.apache.flink.util.SerializedThrowable` without cause, stack and original exception, written as by
+Java's ObjectOutputStream; only three texts vary: message, stack trace and class. Clients not written in Java read the
+other fields. Source: Flink 2.3, SerializedThrowable and SerializedThrowableSerializer; Java Object Serialization
+Specification, chapter 6.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from base64 import b64encode
 from typing import Any, Final
 
 OPERATION_FAILED: Final = "tidemark.OperationFailed"
-"""Stands for the class of a failure that has none of its own."""
+"""Class name of an operation's failure that has no class of its own."""
 JOB_FAILED: Final = "tidemark.JobFailed"
-"""The same for a job's."""
+"""Class name of a job's failure that has no class of its own."""
 MAX_CHARS: Final = 100_000
-"""Of a text; a traceback of a recursion is longer, and says nothing more."""
+"""Maximum length of a text; only tracebacks of recursions are longer, without saying more."""
 
 # tags of the stream
 _OBJECT, _STRING, _LONG_STRING, _ARRAY, _NULL, _END = b"sr", b"t", b"|", b"ur", b"p", b"x"
@@ -25,15 +25,15 @@ _MAX_SHORT_BYTES: Final = 0xFFFF
 
 
 def throwable(message: str, name: str = OPERATION_FAILED, stack_trace: str | None = None) -> dict[str, Any]:
-    """A failure.
+    """Return a failure.
 
     Args:
-        message: what happened.
-        name: class of the error.
-        stack_trace: of the program; None: the message does for it.
+        message: the error message.
+        name: the class of the error.
+        stack_trace: the program's stack trace; None: the message stands in for it.
     """
     message = message[:MAX_CHARS]
-    # Java's begins with the class, where the message does not
+    # Java's text begins with the class, unless the message does already
     titled = message if message.startswith(f"{name}: ") or message == name else f"{name}: {message}"
     trace = (stack_trace or titled)[:MAX_CHARS]
     return {
@@ -102,12 +102,12 @@ def _serialized(name: str, titled: str, trace: str) -> bytes:
     return b"\xac\xed\x00\x05" + _OBJECT + own + parents + throwable_fields + own_fields
 
 
-#: a reference to the first text of the stream, the name of the class String
+#: a reference to the first string of the stream, the name of the class String
 _FIRST_STRING: Final = b"q\x00\x7e\x00\x01"
 
 
 def _class(name: str, serial_version: str, flags: int, fields: int) -> bytes:
-    """What a class description begins with, behind its tag."""
+    """Return the start of a class description, after its tag."""
     return _utf(name) + bytes.fromhex(serial_version) + bytes([flags]) + fields.to_bytes(2, "big")
 
 
@@ -117,7 +117,7 @@ def _utf(text: str) -> bytes:
 
 
 def _string(text: str) -> bytes:
-    """A String object: one whose length two bytes cannot say is written with eight."""
+    """Return a String object; a length that does not fit in two bytes is written with eight."""
     data = _modified_utf8(text)
     if len(data) <= _MAX_SHORT_BYTES:
         return _STRING + len(data).to_bytes(2, "big") + data
@@ -125,7 +125,7 @@ def _string(text: str) -> bytes:
 
 
 def _modified_utf8(text: str) -> bytes:
-    """Java's own: NUL takes two bytes, and what lies outside of the basic plane is written as its two surrogates."""
+    """Encode as Java's modified UTF-8: NUL takes two bytes; characters outside of the BMP are written as surrogates."""
     units = text.encode("utf-16-be", "surrogatepass")
     plain = "".join(map(chr, struct.unpack(f">{len(units) // 2}H", units)))
     return plain.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")

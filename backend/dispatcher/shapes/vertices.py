@@ -1,6 +1,6 @@
-"""Answers about one vertex of a job: its subtasks, where they run, watermarks, back-pressure.
+"""Responses about one vertex of a job: its subtasks, their TaskManagers, watermarks, back-pressure.
 
-The engine times a task as a whole, not each of its states: the current state's duration is the task's, the others' 0.
+The engine times a task as a whole, not its states: the current state gets the task's duration, the others 0.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOW_RATIO = 0.50
 
 
 def state_counts(states: Iterable[str]) -> dict[str, int]:
-    """How many tasks are in each of the ten states."""
+    """Return the number of tasks in each of the ten states."""
     counts = dict.fromkeys(TASK_STATES, 0)
     for state in states:
         counts[state] = counts.get(state, 0) + 1
@@ -43,7 +43,7 @@ def state_counts(states: Iterable[str]) -> dict[str, int]:
 
 
 def io_metrics(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """The eleven figures that Flink shows of a vertex or subtask."""
+    """Return the eleven figures that Flink shows for a vertex or subtask."""
     figures: dict[str, Any] = {}
     for name, key in (("read", "in"), ("write", "out")):
         for unit in ("bytes", "records"):
@@ -56,7 +56,7 @@ def io_metrics(metrics: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def job_vertex(vertex: Vertex, now: int) -> dict[str, Any]:
-    """An entry of "vertices" in /jobs/:jobid."""
+    """Return an entry of "vertices" in /jobs/:jobid."""
     return {
         "id": vertex["id"],
         "slotSharingGroupId": vertex["slot_sharing_group"],
@@ -71,7 +71,7 @@ def job_vertex(vertex: Vertex, now: int) -> dict[str, Any]:
 
 
 def vertex_detail(vertex: Vertex, now: int) -> dict[str, Any]:
-    """/jobs/:jobid/vertices/:vertexid."""
+    """Return the response of /jobs/:jobid/vertices/:vertexid."""
     subtasks = [subtask_detail(vertex, subtask, now) for subtask in vertex["subtasks"]]
     return {
         "id": vertex["id"],
@@ -85,7 +85,7 @@ def vertex_detail(vertex: Vertex, now: int) -> dict[str, Any]:
 
 
 def subtask_detail(vertex: Vertex, subtask: Subtask, now: int) -> dict[str, Any]:
-    """An entry of "subtasks": /jobs/:jobid/vertices/:vertexid/subtasks/:subtaskindex."""
+    """Return an entry of "subtasks", the response of /jobs/:jobid/vertices/:vertexid/subtasks/:subtaskindex."""
     times = _times(subtask, now)
     return {
         "subtask": subtask["index"],
@@ -103,7 +103,7 @@ def subtask_detail(vertex: Vertex, subtask: Subtask, now: int) -> dict[str, Any]
 
 
 def by_taskmanager(vertex: Vertex, now: int) -> dict[str, Any]:
-    """/jobs/:jobid/vertices/:vertexid/taskmanagers."""
+    """Return the response of /jobs/:jobid/vertices/:vertexid/taskmanagers."""
     groups: dict[str, list[Subtask]] = {}
     for subtask in vertex["subtasks"]:
         groups.setdefault(subtask.get("taskmanager") or UNASSIGNED, []).append(subtask)
@@ -135,7 +135,7 @@ def _taskmanager(vertex: Vertex, name: str, subtasks: Sequence[Subtask], now: in
 
 
 def subtask_times(vertex: Vertex, now: int) -> dict[str, Any]:
-    """/jobs/:jobid/vertices/:vertexid/subtasktimes."""
+    """Return the response of /jobs/:jobid/vertices/:vertexid/subtasktimes."""
     return {
         "id": vertex["id"],
         "name": vertex["name"],
@@ -161,7 +161,7 @@ def _timestamps(subtask: Subtask) -> dict[str, int]:
 
 
 def watermarks(vertex: Vertex) -> list[dict[str, str]]:
-    """/jobs/:jobid/vertices/:vertexid/watermarks: the input's watermark of each subtask; none of a source."""
+    """Return the response of /jobs/:jobid/vertices/:vertexid/watermarks: its input watermarks; [] for a source."""
     if not vertex["inputs"]:
         return []
     return [
@@ -171,14 +171,14 @@ def watermarks(vertex: Vertex) -> list[dict[str, str]]:
 
 
 def watermark_value(watermark: int | str | None) -> int:
-    """A watermark of the live document as Flink's long."""
+    """Convert a watermark of the live document to Flink's long."""
     if watermark is None:
         return NO_WATERMARK
     return MAX_WATERMARK if isinstance(watermark, str) else int(watermark)
 
 
 def back_pressure(vertex: Vertex, now: int) -> dict[str, Any]:
-    """/jobs/:jobid/vertices/:vertexid/backpressure."""
+    """Return the response of /jobs/:jobid/vertices/:vertexid/backpressure."""
     subtasks = []
     for subtask in vertex["subtasks"]:
         metrics = subtask["metrics"]
@@ -206,7 +206,7 @@ def back_pressure(vertex: Vertex, now: int) -> dict[str, Any]:
 
 
 def endpoint(subtask: Subtask) -> str:
-    """Where a subtask runs, for people."""
+    """Return the host on which a subtask runs, for users."""
     return subtask.get("host") or UNASSIGNED
 
 
@@ -225,7 +225,7 @@ def _level(ratio: float | None) -> str:
 
 
 def _times(item: Mapping[str, Any], now: int) -> dict[str, int]:
-    """Of a vertex or a subtask."""
+    """Return start time, end time and duration of a vertex or subtask."""
     started, ended = item["start_time"], item["end_time"]
     return {
         "start-time": started,

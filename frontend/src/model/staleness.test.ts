@@ -37,10 +37,10 @@ test('the first connection has a little time', () => {
 });
 
 test('a socket that ticks is not live while the data itself is old, and the page says why', () => {
-  const staleData = { since: 4_000, reason: 'The jobmanager has not been heard of for 6 s.' };
+  const staleData = { since: 4_000, reason: 'The jobmanager has sent no heartbeat for 6 s.' };
   const found = staleness({ ...live, staleData }, 10_100);
   expect(found?.since).toBe(4_000);
-  expect(found?.reason).toMatch(/^The jobmanager has not been heard of for 6 s\. What is shown is as of then/);
+  expect(found?.reason).toMatch(/^The jobmanager has sent no heartbeat for 6 s\. What is shown is as of then/);
   const both = staleness({ ...live, status: 'closed', staleData }, 10_100);
   expect(both?.reason).toMatch(/6 s\. The connection to the server is down/);
 });

@@ -84,7 +84,7 @@ def _tell_of_the_dead() -> None:
                 bus.post_event({"type": "gone", "taskmanager": name, "cause": "its process has ended"})
     except (redis.RedisError, OSError) as error:
         # the leader notices in the end, by their timeout
-        logger.warning("TaskManagers that have ended could not be told of: %s", error)
+        logger.warning("ended TaskManagers could not be reported: %s", error)
 
 
 def _configuration(master: str) -> Configuration:
