@@ -6,6 +6,7 @@ wall clocks of two machines are never compared.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -62,3 +63,23 @@ class Freshness:
         """Return the form used by REST and the WebSocket."""
         reason = self.reason
         return {"age_ms": self.age_ms, "source": self.source.value, "is_stale": bool(reason), "reason": reason}
+
+
+def as_of_the_beat(document: Mapping[str, Any], age_ms: int | None, now_ms: int) -> dict[str, Any]:
+    """A job's document with its clock moved on to the beat that vouches for it.
+
+    The jobmanager writes a document when something in it changes; a job that waits changes nothing, yet lasts longer.
+
+    Args:
+        document: of a job that has not ended.
+        age_ms: since the beat; None: there was none, and the document is as of when it was written.
+        now_ms: wall-clock time, epoch ms.
+
+    Returns:
+        The same with other `now` and `duration`, neither below what was written.
+    """
+    written = int(document.get("now", 0))
+    if age_ms is None or now_ms - age_ms <= written:
+        return dict(document)
+    lasted = now_ms - age_ms - written
+    return {**document, "now": written + lasted, "duration": int(document.get("duration", 0)) + lasted}

@@ -20,7 +20,7 @@ from backend.cluster import bus
 from backend.cluster.checkpoint_document import DETAILS, details_field
 from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
 from backend.cluster.cluster_document import cluster_document_from_rows
-from backend.cluster.freshness import Freshness, Source
+from backend.cluster.freshness import Freshness, Source, as_of_the_beat
 from backend.cluster.live_document import planned_document, told_document
 from backend.cluster.models import TERMINAL_STATES, Artifact, Checkpoint, Job, JobException, Operation, TaskManager
 from backend.cluster.snapshot_users import job_that_needs
@@ -295,7 +295,8 @@ def read_job(job_id: str) -> tuple[dict[str, Any], Freshness]:
     read = _read(bus.JOB_KEY.format(job_id))
     if read is not None and read.document is not None:
         is_final = read.document["state"] in TERMINAL_STATES
-        return read.document, Freshness(Source.LIVE, read.beat_age_ms, is_final=is_final)
+        document = read.document if is_final else as_of_the_beat(read.document, read.beat_age_ms, now_ms())
+        return document, Freshness(Source.LIVE, read.beat_age_ms, is_final=is_final)
     job = get_job(job_id)
     document = told_document(job.document or {}) | {"now": now_ms()}
     return document, _freshness_of_rows(read, job.is_terminal)

@@ -108,7 +108,9 @@ def progress_text(document: dict[str, Any]) -> str:
     state = document["state"]
     if state not in TERMINAL_STATES and document.get("waiting_for"):
         parts = [f"{state}: {document['waiting_for']}"]
-        return ", ".join(parts + [restarts_text(document["restarts"])] * bool(document.get("restarts")))
+        if document.get("restarts"):
+            parts.append(restarts_text(document["restarts"]))
+        return ", ".join(filter(None, [*parts, next_attempt_text(document)]))
     vertices = document.get("vertices", [])
     parts = [f"{state:<10} {duration_text(document['duration']):>8}"]
     for word, flag, metric in (("read", "is_source", "records_in"), ("written", "is_sink", "records_out")):

@@ -13,6 +13,7 @@ from rest_framework.test import APIClient
 
 from backend.cluster import bus
 from backend.cluster.models import Job
+from backend.cluster.services import now_ms
 from tests.dispatcher import rows
 from tests.support.waiting import wait_until
 
@@ -75,6 +76,26 @@ def test_documents_say_how_old_they_are(api: APIClient, job: Job, bus_redis: red
     bus_redis.pexpire(bus.CLUSTER_KEY, bus.EXPIRY_S * 1000 - 25_000)
     assert api.get(path).json()["freshness"]["reason"] == "The jobmanager has not been heard of for 25 s."
     assert api.get("/api/v1/cluster").json()["freshness"]["source"] == "database"
+
+
+def test_the_clock_of_a_job_in_which_nothing_changes_goes_on_while_the_jobmanager_beats(
+    api: APIClient, job: Job, bus_redis: redis.Redis
+) -> None:
+    path, written = f"/api/v1/jobs/{job.id}/live", now_ms() - 60_000
+    kept = {**(job.document or {}), "state": "RESTARTING", "start_time": written - 1_000, "end_time": -1}
+    bus.put_document(bus.JOB_KEY.format(job.id), {**kept, "now": written, "duration": 1_000})
+    bus.put_document(bus.CLUSTER_KEY, {"version": 1, "now": 1}, bus.EXPIRY_S)
+    told = api.get(path).json()
+    assert told["now"] - written == told["duration"] - 1_000 and 57_000 < told["now"] - written < 70_000
+    # what nobody vouches for any more stands still
+    bus_redis.pexpire(bus.CLUSTER_KEY, bus.EXPIRY_S * 1000 - 25_000)
+    frozen_at = api.get(path).json()["now"]
+    assert 32_000 < frozen_at - written < 45_000
+    bus_redis.delete(bus.CLUSTER_KEY)
+    assert api.get(path).json()["duration"] == 1_000
+    bus.put_document(bus.CLUSTER_KEY, {"version": 2, "now": 1}, bus.EXPIRY_S)
+    bus.put_document(bus.JOB_KEY.format(job.id), {**kept, "state": "FAILED", "now": written, "duration": 1_000})
+    assert api.get(path).json()["duration"] == 1_000
 
 
 def test_a_frozen_redis_takes_no_route_down(
