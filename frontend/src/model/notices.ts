@@ -44,12 +44,16 @@ function causeOfFailure(job: JobDocument, now: number): Notice | null {
   // a task's failure names the task and the exception itself
   const ofTask = withoutPrefix(headline, `task ${cause.task_name}: `);
   const message = withoutPrefix(ofTask, `${cause.name}: `);
-  const said = message === '' ? cause.name : `${cause.name}: ${message}`;
+  const name = cause.name.split('.').at(-1) ?? cause.name;
+  const said = message === '' ? name : `${name}: ${message}`;
+  const story = [`${said}${where}.`, restarts(job)];
+  // a narrow page cuts the end off, so what somebody waits for stands first
+  const text = [nextAttempt(job, now), ...story].filter(Boolean).join(' ');
   return {
     id: 'cause',
     tone: job.state === 'FAILED' ? 'failed' : 'trouble',
     title,
-    text: [`${said}${where}.`, restarts(job), nextAttempt(job, now)].filter(Boolean).join(' '),
+    text,
     tab: 'exceptions',
   };
 }
@@ -93,7 +97,9 @@ function hangingCall(job: JobDocument, now: number): Notice | null {
 }
 
 function waitingFor(job: JobDocument, now: number): Notice | null {
-  if (job.waiting_for === '') return null;
+  // how long a delayed restart waits stands in the notice of its cause
+  const isDelayed = job.state === 'RESTARTING' && (job.next_attempt_at ?? -1) >= 0;
+  if (job.waiting_for === '' || isDelayed) return null;
   // a job that runs waits for the call that another notice tells of
   if (job.state === 'RUNNING' && hangingCall(job, now) !== null) return null;
   // a job that runs may have nothing to do: no trouble as such

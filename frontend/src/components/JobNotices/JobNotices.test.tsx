@@ -18,11 +18,12 @@ test('a failed job opens with its newest cause, in one line that leads to all ex
 });
 
 test('a restarting job says when its next attempt begins', () => {
-  const failure = { timestamp: 0, name: 'KeyError', message: "'XBT'", task_name: '', attempt: 2 };
-  const restarting = job({ state: 'RESTARTING', restarts: 1, failure, failures: 2, next_attempt_at: 9_200 });
+  const failure = { timestamp: 0, name: 'my_job.errors.KeyError', message: "'XBT'", task_name: '', attempt: 2 };
+  const delay = { waiting_for: "its restart strategy's delay", next_attempt_at: 9_200 };
+  const restarting = job({ state: 'RESTARTING', restarts: 1, failure, failures: 2, ...delay });
   render(<JobNotices job={restarting} now={1_000} />, { wrapper: MemoryRouter });
   const text = screen.getByRole('status').textContent.replaceAll('\u202f', ' ');
-  expect(text).toContain("Restarting: KeyError: 'XBT'. It has restarted once. The next attempt is in 9 s.");
+  expect(text).toBe("Restarting: The next attempt is in 9 s. KeyError: 'XBT'. It has restarted once.Show exceptions");
 });
 
 test('the task and the exception are named once, even where the message names them, too', () => {
