@@ -141,6 +141,30 @@ def test_a_stage_that_is_over_late_leaves_its_slots_to_others() -> None:
     assert slots.grant() == [], "these are its place"
 
 
+def test_jobs_that_ask_again_before_their_stages_are_over_do_not_keep_slots_from_each_other() -> None:
+    slots = pool(t=2)
+    slots.request(request("a", 1))
+    slots.request(request("b", 1, since=2))
+    old = [stage for _, stages in slots.grant() for stage in stages]
+    slots.request(again("a", 1, 1))
+    slots.request(again("b", 1, 1, since=2))
+    assert slots.grant() == []
+    for stage in old:
+        slots.release(stage.key)
+    assert [r.job_id for r, _ in slots.grant()] == ["a", "b"]
+
+
+def test_a_job_does_not_wait_for_what_another_ones_older_attempt_still_holds() -> None:
+    slots = pool(t=2)
+    slots.request(request("a", 1))
+    slots.request(request("b", 1, since=2))
+    [(_, [of_a]), _] = slots.grant()
+    slots.request(again("a", 1, 1))
+    slots.request(again("b", 1, 1, since=2))
+    slots.release(of_a.key)
+    assert [r.job_id for r, _ in slots.grant()] == ["a"]
+
+
 def test_a_place_is_not_kept_longer_than_its_attempt_waits() -> None:
     slots = pool(t=2, u=2)
     slots.request(request("a", 4))
