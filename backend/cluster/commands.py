@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 from typing import Any, Protocol
 
+import redis
 from celery.utils.nodenames import worker_direct
+from kombu.exceptions import OperationalError
 
 from backend.config.celery import app
 
@@ -21,6 +23,9 @@ PING_TASK = "tidemark.ping"
 DEPLOY_EXPIRY_S = 20.0
 END_EXPIRY_S = 300.0
 PING_EXPIRY_S = 30.0
+#: a JobMaster that ends an attempt sends two commands, and the slots of its other regions wait for its heartbeats
+#: meanwhile: with more, their leases expire while the broker is frozen; with less, a loaded one counts as unavailable
+SEND_TIMEOUT_S = 2.0
 
 
 class SendCommand(Protocol):
@@ -33,15 +38,23 @@ def send(worker_name: str, task: str, expires_s: float, **arguments: Any) -> Non
     """Queue a command for one worker.
 
     Raises:
-        kombu.exceptions.OperationalError: the broker cannot be reached.
+        kombu.exceptions.OperationalError: the broker cannot be reached, or does not answer.
     """
-    app.send_task(
-        task,
-        kwargs={"command_id": os.urandom(8).hex(), **arguments},
-        # celery's stubs allow only names; a Queue includes its exchange, so the message waits for a starting worker
-        queue=worker_direct(worker_name),  # type: ignore[arg-type]
-        expires=expires_s,
-        ignore_result=True,
-        # the caller must not block, and decides itself what an unavailable broker means
-        retry=False,
-    )
+    timeouts = {"socket_timeout": SEND_TIMEOUT_S, "socket_connect_timeout": SEND_TIMEOUT_S, "max_retries": 0}
+    try:
+        # a connection of its own: the worker's waits for commands without a timeout
+        with app.connection_for_write(transport_options=timeouts) as connection:
+            app.send_task(
+                task,
+                kwargs={"command_id": os.urandom(8).hex(), **arguments},
+                # celery's stubs allow only names; a Queue includes its exchange, so the message waits for a starting
+                # worker
+                queue=worker_direct(worker_name),  # type: ignore[arg-type]
+                expires=expires_s,
+                ignore_result=True,
+                # the caller must not block, and decides itself what an unavailable broker means
+                retry=False,
+                connection=connection,
+            )
+    except redis.RedisError as error:
+        raise OperationalError(str(error)) from error

@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 TASKMANAGER_TIMEOUT_MS = 10_000
 #: a deployment that has not become a stage by then was lost, or has expired
 DEPLOY_TIMEOUT_MS = 1000 * commands.DEPLOY_EXPIRY_S + 5_000
-#: interval of repeating the command to end orphaned stages
-ORPHAN_RETRY_MS = 5_000
+#: interval of repeating the command to end stages; Spark takes up to 4 s to end one
+END_RETRY_MS = 5_000
 
 
 class JobSlots(Protocol):
@@ -78,6 +78,8 @@ class ResourceManager:
         self._taskmanagers: dict[str, KnownTaskManager] = {}
         self._planned_ms: dict[StageKey, float] = {}
         self._orphans_told_ms: dict[str, float] = {}
+        #: stages of attempts that are over → time of the last command to end them, monotonic ms
+        self._ending_ms: dict[StageKey, float] = {}
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
@@ -132,6 +134,7 @@ class ResourceManager:
                 known = self._taskmanagers.get(stage.taskmanager)
                 is_wanted = stage.key.attempt == attempt and (regions is None or stage.region in regions)
                 if is_wanted and known is not None:
+                    self._ending_ms[stage.key] = self._clock.monotonic_ms()
                     by_worker.setdefault(known.worker_name, []).append(stage.key.stage)
         for worker, stages in by_worker.items():
             self._end(worker, job_id, attempt, None if regions is None else stages)
@@ -185,10 +188,14 @@ class ResourceManager:
             missing = self._missing(known, stages)
             expected = {stage.key for stage in self._pool.stages(taskmanager=name)}
             known.seen = stages
+            hanging = self._hanging(stages)
         for key, why in missing:
             self.stage_ended(key, why)
         for job, attempt in {(key.job_id, key.attempt) for key in stages - expected}:
             self._end_orphan(known.worker_name, job, attempt)
+        for key in hanging:
+            logger.info("ending stage %s once more", key)
+            self._end(known.worker_name, key.job_id, key.attempt, [key.stage])
         self._serve()
         return is_new
 
@@ -210,6 +217,7 @@ class ResourceManager:
             jobs = [(stage, self._jobs.get(stage.key.job_id)) for stage in stages]
             for stage in stages:
                 self._planned_ms.pop(stage.key, None)
+                self._ending_ms.pop(stage.key, None)
             self._changed.notify_all()
         for stage, job in jobs:
             if job is not None:
@@ -250,6 +258,7 @@ class ResourceManager:
 
     def _forget(self, key: StageKey) -> Stage | None:
         self._planned_ms.pop(key, None)
+        self._ending_ms.pop(key, None)
         stage = self._pool.release(key)
         self._changed.notify_all()
         return stage
@@ -267,9 +276,16 @@ class ResourceManager:
                 missing.append((stage.key, "its deployment did not arrive"))
         return missing
 
+    def _hanging(self, running: set[StageKey]) -> list[StageKey]:
+        """Return the stages that still run long after the command to end them, which may have been lost."""
+        now = self._clock.monotonic_ms()
+        hanging = [key for key, told_ms in self._ending_ms.items() if key in running and now - told_ms >= END_RETRY_MS]
+        self._ending_ms |= dict.fromkeys(hanging, now)
+        return hanging
+
     def _end_orphan(self, worker_name: str, job_id: str, attempt: Attempt) -> None:
         name, now = f"{job_id}-{attempt}", self._clock.monotonic_ms()
-        if now - self._orphans_told_ms.get(name, -ORPHAN_RETRY_MS) >= ORPHAN_RETRY_MS:
+        if now - self._orphans_told_ms.get(name, -END_RETRY_MS) >= END_RETRY_MS:
             self._orphans_told_ms[name] = now
             logger.info("ending orphaned stages of attempt %s of job %s", attempt, job_id)
             self._end(worker_name, job_id, attempt)

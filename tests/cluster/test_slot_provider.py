@@ -31,7 +31,8 @@ class Rig:
         self.recorded: list[int] = []
         self.database = threading.Event()
         self.database.set()
-        self.resources = ResourceManager(1, ManualClock(0), self._send)
+        self.clock = ManualClock(0)
+        self.resources = ResourceManager(1, self.clock, self._send)
         self.provider = ClusterSlotProvider(
             self.resources,
             "127.0.0.1",
@@ -43,10 +44,14 @@ class Rig:
             self._record,
             self.events.append,
         )
-        report = {"id": "tm", "worker_name": "worker", "slots": 2}
-        self.resources.heartbeat(report, [], 0)
+        self.heartbeat()
         self.provider.reserve(Attempt(0), (LEFT, RIGHT))
         self.provider.request_slots(Attempt(0), (LEFT, RIGHT))
+
+    def heartbeat(self, *stages: int) -> None:
+        """The TaskManager reports stages of the first attempt."""
+        report = {"id": "tm", "worker_name": "worker", "slots": 2}
+        self.resources.heartbeat(report, [("job", 0, stage) for stage in stages], 0)
 
     def _send(self, worker_name: str, task: str, expires_s: float, **arguments: Any) -> None:
         self.sent.append((task, arguments))
@@ -98,6 +103,23 @@ def test_only_the_stage_of_the_region_is_ended(rig: Rig) -> None:
     assert rig.ended() == [(0, [1])]
     rig.provider.release_attempt(Attempt(0), (LEFT,))
     assert rig.ended()[1:] == [(0, [0])]
+
+
+def test_a_stage_that_goes_on_behind_its_end_is_ended_again(rig: Rig) -> None:
+    rig.heartbeat(0, 1)
+    rig.provider.release_attempt(Attempt(0), (RIGHT,))
+    assert rig.ended() == [(0, [1])]
+    for _ in range(2):
+        rig.clock.advance(4_000)
+        rig.heartbeat(0, 1)
+    assert rig.ended()[1:] == [(0, [1])], "the command may have been lost, with Redis"
+    rig.clock.advance(4_000)
+    rig.heartbeat(0, 1)
+    assert len(rig.ended()) == 2, "Spark takes a while"
+    rig.end_stage(0, 1)
+    rig.clock.advance(9_000)
+    rig.heartbeat(0)
+    assert len(rig.ended()) == 2
 
 
 def test_a_database_that_is_away_holds_up_the_region_alone(rig: Rig) -> None:
