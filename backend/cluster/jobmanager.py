@@ -100,6 +100,8 @@ class JobManager:
         self._disposal = SnapshotDisposal(cluster_storage().files())
         self._entries: dict[str, dict[str, Any]] = {}
         self._published: dict[str, int] = {}
+        #: final documents of ended jobs that Redis may not have; without them it would show the jobs running for ever
+        self._untold_ends: dict[str, dict[str, Any]] = {}
         self._cluster: dict[str, Any] = {}
         self._next_poll_ms = self._next_publish_ms = self._next_metrics_ms = 0.0
         self._bus_away = False
@@ -189,6 +191,8 @@ class JobManager:
         for job in listed_jobs():
             if job.document:
                 self._entries[job.id] = job_entry(job.document)
+                if job.is_terminal:
+                    self._untold_ends[job.id] = told_document(job.document)
         for job_id, locations in self._store.leftover_checkpoints():
             self._disposal.delete(job_id, locations)
         self._recovered = True
@@ -310,7 +314,8 @@ class JobManager:
         # after a user's cancellation the retention applies; any other reason must not cost the job its checkpoints
         self._store.save(job, failures, disowns=state == "FAILED")
         self._entries[job.id] = job_entry(job.document)
-        self._tell(told_document(job.document), expiry_s=bus.EXPIRY_S)
+        self._untold_ends[job.id] = told_document(job.document)
+        self._tell_ends()
         logger.info("job %s: %s %s", job.id, state, cause)
 
     def _failure(self, job: Job, message: str) -> dict[str, Any]:
@@ -433,8 +438,11 @@ class JobManager:
             runner.end_is_saved()
         self._unsaved.discard(job.id)
         self._entries[job.id] = job_entry(document)
-        self._tell(document, bus.EXPIRY_S if job.is_terminal else None)
-        if job.is_terminal:
+        if not job.is_terminal:
+            self._tell(document)
+        else:
+            self._untold_ends[job.id] = document
+            self._tell_ends()
             self._tell_metrics(runner, bus.EXPIRY_S)
             self._tell_checkpoints(runner, bus.EXPIRY_S)
         logger.info("job %s: %s %s", job.id, job.state, job.waiting_for)
@@ -497,6 +505,7 @@ class JobManager:
             if not runner.job.is_terminal:
                 with self._of_job(runner):
                     self._publish_job(runner)
+        self._tell_ends()
         taskmanagers = [_entry(known, free) for known, free in self.resources.taskmanagers()]
         jobs = sorted(self._entries.values(), key=lambda entry: -entry["start_time"])
         now = self._clock.now_ms()
@@ -510,9 +519,18 @@ class JobManager:
             self._tell_checkpoints(runner, None)
             self._tell(document)
 
-    def _tell(self, document: dict[str, Any], expiry_s: int | None = None) -> None:
-        if self._send(bus.JOB_KEY.format(document["id"]), f"job:{document['id']}", document, expiry_s):
+    def _tell(self, document: dict[str, Any], expiry_s: int | None = None) -> bool:
+        is_told = self._send(bus.JOB_KEY.format(document["id"]), f"job:{document['id']}", document, expiry_s)
+        if is_told and expiry_s is None:
             self._published[document["id"]] = document["version"]
+        return is_told
+
+    def _tell_ends(self) -> None:
+        """Publish final documents, until one cannot be: the rest waits with it."""
+        for job_id, document in list(self._untold_ends.items()):
+            if not self._tell(document, bus.EXPIRY_S):
+                return
+            del self._untold_ends[job_id]
 
     def _send(self, key: str, topic: str, document: dict[str, Any], expiry_s: int | None) -> bool:
         if self._bus_away:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 
 from backend.cluster import bus, services
 from backend.cluster.commands import DEPLOY_TASK, END_TASK
@@ -122,6 +123,28 @@ def test_a_waiting_job_can_be_cancelled(lead: Any) -> None:
     with pytest.raises(services.JobEndedError):
         services.request_cancel(job, None)
     assert services.job_document(job.id)["end_time"] > 0
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_the_end_of_a_job_is_told_when_redis_is_back(
+    is_replaced: bool, lead: Any, settings: Settings, live_redis: str
+) -> None:
+    manager, job = lead(), submit(2)
+    turn(manager, job)
+    assert bus.read_document(bus.JOB_KEY.format(job.id)).document is not None
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    bus.disconnect()
+    services.request_cancel(job, None)
+    wait_until(lambda: turn(manager, job).is_terminal, 10, "the job's end")
+    settings.REDIS_URL = live_redis
+    bus.disconnect()
+    assert services.job_document(job.id)["state"] == "CREATED", "that is what Redis knows"
+    if is_replaced:
+        manager = lead()
+    turn(manager, job)
+    turn(manager, job)
+    assert services.job_document(job.id)["state"] == "CANCELED"
+    assert 0 < bus.client().ttl(bus.JOB_KEY.format(job.id)) <= bus.EXPIRY_S
 
 
 def test_metrics_lie_beside_the_document_and_expire(lead: Any) -> None:
