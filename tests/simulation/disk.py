@@ -440,10 +440,12 @@ def _scan(path: DiskPath) -> Iterator[list[Any]]:
 
 _OS = SimpleNamespace(
     O_RDONLY=os.O_RDONLY,
+    O_DIRECTORY=os.O_DIRECTORY,
     open=lambda path, flags: _open_directory(path),
     close=lambda number: _disk().remove(number),
     fsync=lambda number: _disk().sync(number),
     fstat=lambda number: _stat(_file(number).inode),
+    stat=lambda name, dir_fd: _stat_in(name, dir_fd),
     fchmod=lambda number, mode: setattr(_file(number).inode, "mode", mode),
     copy_file_range=lambda *arguments: _refuse_to_copy(),
     scandir=lambda path: _scan(path),
@@ -493,6 +495,12 @@ def _open_directory(path: DiskPath) -> int:
     if not path.is_dir():
         raise _error(errno.ENOENT, str(path))
     return _disk().add(str(path))
+
+
+def _stat_in(name: str, dir_fd: int) -> os.stat_result:
+    directory = _disk().handle(dir_fd)
+    assert isinstance(directory, str)
+    return DiskPath(directory, name).stat()
 
 
 def _remove_tree(path: DiskPath) -> None:
