@@ -16,6 +16,9 @@ from runtime.client.errors import ClientError
 from runtime.client.rest import RequestRefusedError, RestClient, ServerUnreachableError
 from runtime.client.terminal import INTERRUPTED, Terminal
 
+QUIET_S = 5.0
+"""Somebody who sees nothing for longer takes the command for one that hangs; most programs are planned sooner."""
+
 Send = Callable[[str], object]
 """Sends the request for a job of that id."""
 
@@ -50,7 +53,9 @@ class Submission:
         Raises:
             ClientError: the server refuses it, or does not say what came of it.
         """
-        self._is_over.wait()
+        if not self._is_over.wait(QUIET_S):
+            self._terminal.line("The server runs the program up to its execute(), after those that came before it …")
+            self._is_over.wait()
         if self._failure is not None:
             raise self._failure
 

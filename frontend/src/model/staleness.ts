@@ -40,7 +40,8 @@ export interface Staleness {
 
 const SOCKET_IS_DOWN =
   'The connection to the server is down; the page goes on reconnecting, and asks the server every 5 s until then.';
-const HEARD_AGAIN = 'What is shown is as of then; the page goes on by itself once it is heard again.';
+const AS_OF_THEN = 'What is shown is as of then; the page goes on by itself once it is heard again.';
+const AS_OF_SOME_TIME = 'What is shown may be out of date; the page goes on by itself once it answers again.';
 
 /** Null while what is shown is live. */
 export function staleness(liveness: Liveness, now: number): Staleness | null {
@@ -48,7 +49,8 @@ export function staleness(liveness: Liveness, now: number): Staleness | null {
   const socket = socketStaleSince(liveness, now);
   if (staleData !== null) {
     // what is asked for over REST while the socket is down is no newer than the server's own data
-    return { since: staleData.since, reason: `${staleData.reason} ${socket === null ? HEARD_AGAIN : SOCKET_IS_DOWN}` };
+    const heardAgain = staleData.since === null ? AS_OF_SOME_TIME : AS_OF_THEN;
+    return { since: staleData.since, reason: `${staleData.reason} ${socket === null ? heardAgain : SOCKET_IS_DOWN}` };
   }
   return socket === null ? null : { since: socket, reason: SOCKET_IS_DOWN };
 }
