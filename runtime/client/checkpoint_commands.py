@@ -26,7 +26,7 @@ from runtime.client.jobs import absolute_location, bytes_text, count_text, resol
 from runtime.client.rest import RestClient, ServerUnreachableError
 from runtime.client.tables import table
 from runtime.client.terminal import SUCCESS, Terminal
-from runtime.client.watch import UNREACHABLE_S, wait_cancelled
+from runtime.client.watch import UNREACHABLE_S, StaleNews, wait_cancelled
 
 SAVEPOINT_ACTIONS = ("take", "list", "inspect", "dispose")
 _PATH_HELP = "directory of the savepoint or checkpoint, or its _metadata file; a path or a URI"
@@ -339,10 +339,13 @@ def _wait(client: RestClient, job_id: str, request_id: str, terminal: Terminal, 
     """
     terminal.line(f"{what} …")
     operation: dict[str, Any] = {"state": "PENDING"}
+    news = StaleNews(terminal)
     heard_s = terminal.monotonic()
     while operation["state"] != "COMPLETED":
         try:
             operation = client.operation(job_id, request_id)
+            if operation["state"] != "COMPLETED":
+                news.show(client.live(job_id))
             heard_s = terminal.monotonic()
         except ServerUnreachableError:
             if terminal.monotonic() - heard_s > UNREACHABLE_S:

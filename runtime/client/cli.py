@@ -64,9 +64,9 @@ def _options(given: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
     options, unknown = parser.parse_known_args(_with_action(given[:cut]))
     if unknown:
+        parser.prog = f"tidemark {given[0]}"
         hint = ""
         if given[0] == "run":
-            parser.prog = "tidemark run"
             hint = ". Arguments of the program stand behind --: tidemark run PROGRAM -- " + " ".join(unknown)
         parser.error(f"unknown arguments: {' '.join(unknown)}{hint}")
     if given[cut:] and given[0] != "run":

@@ -85,6 +85,25 @@ class _Progress:
         self._is_lost = True
 
 
+class StaleNews:
+    """Says once, while a command waits, that who has to act is silent; and again if that happens again.
+
+    Args:
+        terminal: to print on.
+    """
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._is_told = False
+
+    def show(self, document: dict[str, Any]) -> None:
+        """Tell what a document says of its own age."""
+        stale = stale_text(document)
+        if stale and not self._is_told:
+            self._terminal.complain(f"{stale} Still waiting; Ctrl-C ends the waiting only.")
+        self._is_told = bool(stale)
+
+
 def wait_cancelled(client: RestClient, job_id: str, terminal: Terminal, **fields: str) -> int:
     """Wait until a job has ended that was asked to; returns the exit code.
 
@@ -97,8 +116,11 @@ def wait_cancelled(client: RestClient, job_id: str, terminal: Terminal, **fields
         ClientError: it has not for a long time.
     """
     deadline_s = terminal.monotonic() + CANCEL_WAIT_S
+    news = StaleNews(terminal)
     while terminal.monotonic() < deadline_s:
-        state = client.live(job_id)["state"]
+        document = client.live(job_id)
+        news.show(document)
+        state = document["state"]
         if state in TERMINAL_STATES:
             terminal.result({"jobid": job_id, "state": state, **fields}, f"Job {job_id} is {state}")
             return SUCCESS if state == "CANCELED" else FAILURE

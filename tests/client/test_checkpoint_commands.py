@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.fake_cluster import JOB_ID, REQUEST_ID, FakeCluster, document
+from tests.client.fake_cluster import JOB_ID, REQUEST_ID, FakeCluster, document, freshness
 
 Tidemark = Callable[..., int]
 Captured = pytest.CaptureFixture[str]
@@ -37,6 +37,17 @@ def test_savepoint_waits_and_says_where_it_is(
     assert len(trigger_id) == 32
     assert body == {"target-directory": "/some/where", "cancel-job": False, "formatType": "NATIVE"}
     assert capsys.readouterr().out.splitlines()[-1] == "Savepoint completed. Path: file:///sp"
+
+
+def test_savepoint_says_once_that_nobody_is_heard_who_could_take_it(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured
+) -> None:
+    cluster.operations = [WAITING, WAITING, WAITING, done(location="file:///sp", checkpoint_id=3)]
+    cluster.documents = [document(), document(freshness=freshness("Nobody is heard of."))]
+    assert tidemark("savepoint", JOB_ID) == 0
+    shown = capsys.readouterr()
+    assert shown.err == "tidemark: Nobody is heard of. Still waiting; Ctrl-C ends the waiting only.\n"
+    assert shown.out.endswith("Savepoint completed. Path: file:///sp\n")
 
 
 def test_a_savepoint_that_failed_is_one_line(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:

@@ -503,6 +503,17 @@ def test_what_is_out_of_date_is_said_to_be(
     assert JOB_ID in shown.out
 
 
+def test_cancel_says_once_that_nobody_is_heard_who_could_end_the_job(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured
+) -> None:
+    silent = document(freshness=freshness(SILENT))
+    cluster.documents = [document(), silent, silent, document("CANCELED")]
+    assert tidemark("cancel", JOB_ID) == 0
+    shown = capsys.readouterr()
+    assert shown.err == f"tidemark: {SILENT} Still waiting; Ctrl-C ends the waiting only.\n"
+    assert shown.out == f"Job {JOB_ID} is CANCELED\n"
+
+
 def test_run_says_at_once_that_the_jobmanager_is_silent_and_when_it_is_back(
     tidemark: Tidemark, cluster: FakeCluster, program: str, capsys: Captured
 ) -> None:
@@ -613,3 +624,10 @@ def test_arguments_of_the_program_without_the_dashes_get_a_hint(given: list[str]
     shown = " ".join(given)
     hint = f"Arguments of the program stand behind --: tidemark run PROGRAM -- {shown}"
     assert capsys.readouterr().err == f"tidemark: unknown arguments: {shown}. {hint}; see `tidemark run --help`\n"
+
+
+def test_what_a_command_does_not_take_points_to_its_help(capsys: Captured) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(["rescale", "three numbers", "2", "--force"])
+    assert end.value.code == 2
+    assert capsys.readouterr().err == "tidemark: unknown arguments: --force; see `tidemark rescale --help`\n"
