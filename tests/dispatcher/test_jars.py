@@ -155,7 +155,8 @@ def test_an_artifact_of_a_job_that_has_not_ended_stays(api: APIClient) -> None:
 def test_who_may_not_submit_can_neither_upload_nor_plan_nor_run(api: APIClient, oscar: User) -> None:
     name = jar_id(upload(api, "job.py", PROGRAM))
     operator = client_of(oscar)
-    assert upload(operator, "other.py", PROGRAM).status_code == 403
+    refused = upload(operator, "other.py", PROGRAM)
+    assert (refused.status_code, refused.json()) == (403, {"errors": ["Needs the role developer."]})
     assert operator.get(f"/v1/jars/{name}/plan").status_code == 403
     assert operator.post(f"/v1/jars/{name}/plan").status_code == 403
     assert operator.post(f"/v1/jars/{name}/run").status_code == 403
