@@ -159,7 +159,7 @@ def test_every_part_of_how_csv_is_written_can_be_chosen() -> None:
         .set_line_delimiter("\r\n")
         .build()
     )
-    assert writer.serialize(Row("a|b", 2.0, [1, 2], None)) == b"'a|b'|2.0|1/2|\r\n"
+    assert writer.serialize(Row("a|b", 2.0, [1, 2], None)) == b"'a|b'|2.0|'1/2'|\r\n"
     reader = (
         CsvRowDeserializationSchema.Builder(LINE)
         .set_field_delimiter("|")
@@ -169,13 +169,12 @@ def test_every_part_of_how_csv_is_written_can_be_chosen() -> None:
         .set_allow_comments(True)
         .build()
     )
-    assert list(reader.deserialize(b"'a|b'|2.0|1/2|\r\n") or []) == ["a|b", 2.0, [1, 2], None]
+    assert list(reader.deserialize(b"'a|b'|2.0|'1/2'|\r\n") or []) == ["a|b", 2.0, [1, 2], None]
     assert reader.deserialize(b"# nothing") is None
     escaped = CsvRowDeserializationSchema.Builder(Types.ROW_NAMED(["a"], [Types.STRING()])).set_escape_character("\\")
     assert list(escaped.build().deserialize(b"a\\,b") or []) == ["a,b"]
     bare = CsvRowSerializationSchema.Builder(Types.ROW_NAMED(["a"], [Types.STRING()])).disable_quote_character()
-    with pytest.raises(TypeError, match="without quotes"):
-        bare.build().serialize(Row("a,b"))
+    assert bare.build().serialize(Row("a,b")) == b"a,b\n", "as Flink writes it, though nobody can tell the fields apart"
 
 
 @pytest.mark.parametrize("message", [b"a,1.5", b"a,high,1,2024-01-02", b"a,1,1,2024-13-02", b'"a'])
@@ -184,6 +183,58 @@ def test_csv_that_cannot_be_read_is_told_or_ignored(message: bytes) -> None:
         CsvRowDeserializationSchema.Builder(LINE).build().deserialize(message)
     lenient = CsvRowDeserializationSchema.Builder(LINE).set_ignore_parse_errors(True).build()
     assert lenient.deserialize(message) is None
+
+
+ONE_TEXT = Types.ROW_NAMED(["a", "b"], [Types.STRING(), Types.INT()])
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        *(("", b",1\n"), (None, b",1\n"), (" x", b'" x",1\n'), ("#c", b'"#c",1\n'), ("a\\b", b'"a\\b",1\n')),
+        *(("a\rb", b'"a\rb",1\n'), ("a;b", b"a;b,1\n"), ("\x7f", b"\x7f,1\n"), ('"', b'"""",1\n')),
+        *(("x" * 24, b"x" * 24 + b",1\n"), ("x" * 25, b'"' + b"x" * 25 + b'",1\n')),
+    ],
+)
+def test_texts_of_csv_messages_are_quoted_as_flink_quotes_them(text: str | None, line: bytes) -> None:
+    assert CsvRowSerializationSchema.Builder(ONE_TEXT).build().serialize(Row(text, 1)) == line
+
+
+@pytest.mark.parametrize(
+    ("type_info", "value", "text"),
+    [
+        (Types.BIG_DEC(), Decimal("1.50"), b"1.50"),
+        (Types.BIG_DEC(), Decimal("1E-10"), b"1E-10"),
+        (Types.SQL_DATE(), datetime.date(2020, 1, 2), b"2020-01-02"),
+        (Types.SQL_TIMESTAMP(), datetime.datetime(2020, 1, 2, 3, 4, 5), b'"2020-01-02 03:04:05.0"'),
+        (Types.SQL_TIMESTAMP(), datetime.datetime(2020, 1, 2, 3, 4, 5, 120_000), b'"2020-01-02 03:04:05.12"'),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), b"ab", b"YWI="),
+        (Types.OBJECT_ARRAY(Types.INT()), list(range(20)), b'"0;1;2;3;4;5;6;7;8;9;10;11;12;13;14;15;16;17;18;19"'),
+    ],
+)
+def test_values_of_csv_messages_have_the_texts_that_flink_writes(type_info: Any, value: Any, text: bytes) -> None:
+    row_type = Types.ROW_NAMED(["a", "b"], [type_info, Types.INT()])
+    line = CsvRowSerializationSchema.Builder(row_type).build().serialize(Row(value, 1))
+    assert line == text + b",1\n"
+    assert list(CsvRowDeserializationSchema.Builder(row_type).build().deserialize(line) or []) == [value, 1]
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        *((b'"a" ,1', "a"), (b'a"b,1', 'a"b'), (b' "a",1', ' "a"'), (b'"a\\"b",1', 'a"b'), (b'"a""b",1', 'a"b')),
+        *((b"a\\,b,1", "a,b"), (b'"a\\nb\\0\\x",1', "a\nb\0x"), (b"\xef\xbb\xbfa,1", "a"), (b'"a\r\nb",1', "a\r\nb")),
+    ],
+)
+def test_csv_messages_are_read_as_flink_reads_them(message: bytes, expected: str) -> None:
+    reader = CsvRowDeserializationSchema.Builder(ONE_TEXT).set_escape_character("\\").build()
+    assert list(reader.deserialize(message) or []) == [expected, 1]
+
+
+@pytest.mark.parametrize("message", [b'"a"x,1', b'"a,1', b"a\rb,1", b"a,1_0", b"a,1\nb,2"])
+def test_what_is_no_line_of_csv_is_refused(message: bytes) -> None:
+    with pytest.raises(ValueError, match="CSV message cannot be read"):
+        CsvRowDeserializationSchema.Builder(ONE_TEXT).build().deserialize(message)
 
 
 def test_csv_settings_that_cannot_be_are_refused() -> None:

@@ -75,7 +75,7 @@ class CsvSchemaBuilder:
     """Makes a CsvSchema: columns in the order in which they are added, then how lines are written."""
 
     _columns: list[_Column] = field(default_factory=list)
-    _dialect: CsvDialect = field(default_factory=CsvDialect)
+    _dialect: CsvDialect = field(default_factory=lambda: CsvDialect(strips_decimals=True))
     _use_header: bool = False
     _strict_headers: bool = False
     _skip_first_data_row: bool = False
@@ -285,7 +285,7 @@ class CsvBulkWriterFactory(RowDataBulkWriterFactory, RowWriterFormat):
         check_fits(self._row_type, input_type)
 
     def header(self, input_type: TypeInformation | None) -> bytes:
-        return self._codec.line(self._row_type.get_field_names()).encode() if self._schema.use_header else b""
+        return self._codec.header().encode() if self._schema.use_header else b""
 
     def render(self, batch: RecordBatch, input_type: TypeInformation | None) -> bytes:
         try:
@@ -308,7 +308,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             ValueError: it is no such line.
         """
         try:
-            line = message.decode().rstrip("\r\n")
+            line = message.decode("utf-8-sig").rstrip("\r\n")
             return None if self._codec.is_comment(line) else self._codec.read(line)
         except ValueError as error:
             if self._ignore_parse_errors:

@@ -40,9 +40,9 @@ def text_reader(type_info: TypeInformation) -> Callable[[str], Any]:
         if kind in (BasicType.STRING, BasicType.CHAR):
             return str
         if kind in _INTEGERS:
-            return int
+            return _integer
         if kind in (BasicType.FLOAT, BasicType.DOUBLE):
-            return float
+            return _float
         if kind is BasicType.BOOLEAN:
             return _boolean
         if kind is BasicType.BIG_DEC:
@@ -90,6 +90,21 @@ def text_of(value: Any) -> str:
     raise TypeError(f"a {type(value).__name__} has no form as a text")
 
 
+def _integer(text: str) -> int:
+    return int(_without_underscores(text))
+
+
+def _float(text: str) -> float:
+    return float(_without_underscores(text))
+
+
+def _without_underscores(text: str) -> str:
+    # Python takes 1_000 for a number
+    if "_" in text:
+        raise ValueError(f"{text!r} is no number")
+    return text
+
+
 def _boolean(text: str) -> bool:
     word = text.strip().lower()
     if word not in ("true", "false"):
@@ -99,7 +114,7 @@ def _boolean(text: str) -> bool:
 
 def _decimal(text: str) -> Decimal:
     try:
-        return Decimal(text.strip())
+        return Decimal(_without_underscores(text).strip())
     except InvalidOperation:
         raise ValueError(f"{text!r} is no decimal number") from None
 
