@@ -27,9 +27,14 @@ class LingeringParquetFormat(ParquetFormat):
         return LingeringParquetFormat(resolved._columns, resolved._row_type)
 
     def open(
-        self, split: FileSplit, position: Any | None, limiter: RateLimiter, bad_records: BadRecordHandler | None = None
+        self,
+        split: FileSplit,
+        position: Any | None,
+        limiter: RateLimiter,
+        bad_records: BadRecordHandler | None = None,
+        max_record_bytes: int | None = None,
     ) -> SplitReader:
-        return _LingeringReader(super().open(split, position, limiter, bad_records))
+        return _LingeringReader(super().open(split, position, limiter, bad_records, max_record_bytes))
 
 
 class _LingeringReader(SplitReader):

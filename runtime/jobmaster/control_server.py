@@ -14,7 +14,8 @@ import pyarrow.flight as flight
 
 from runtime.core.ids import Attempt, SlotId
 from runtime.network.control_stream import ControlStreamError, Hello, Outbox, decode_messages
-from runtime.task.messages import JobMasterMessage, SlotLeaving, SlotMessage
+from runtime.network.pieces import PieceAssembler, PieceError
+from runtime.task.messages import HeartbeatRequest, JobMasterMessage, SlotLeaving, SlotMessage
 
 SHUTDOWN_TIMEOUT_S = 2.0
 
@@ -49,7 +50,7 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
         with self._lock:
             outbox = self._outboxes.get((slot, attempt))
         if outbox is not None:
-            outbox.put(message)
+            outbox.put(message, may_overtake=isinstance(message, HeartbeatRequest))
 
     def disconnect(self, attempt: Attempt, slot: SlotId | None = None) -> None:
         """End the streams of an attempt, or of one of its slots, once what is queued has been written."""
@@ -86,15 +87,17 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def _read(self, reader: Any, hello: Hello, outbox: Outbox) -> None:
         cause = "the control stream ended"
+        assembler = PieceAssembler()
         leaving = False
         try:
             while not leaving:
-                for message in decode_messages(reader.read_chunk().app_metadata.to_pybytes()):
+                received = assembler.add(reader.read_chunk().app_metadata)
+                for message in decode_messages(received) if received is not None else ():
                     leaving = leaving or isinstance(message, SlotLeaving)
                     self._on_message(hello.slot, message)
         except StopIteration:
             pass
-        except (flight.FlightError, OSError) as error:
+        except (flight.FlightError, PieceError, OSError) as error:
             cause = f"the control stream broke: {error}"
         finally:
             outbox.close()

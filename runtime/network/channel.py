@@ -10,7 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from runtime.common import options
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.elements import CheckpointBarrier, StreamElement
 from runtime.core.ids import CheckpointId, SlotId
@@ -61,10 +63,51 @@ class ChannelStatistics:
     """Consumer's end: size of the gate's pool, which its channels share."""
 
 
+class RecordTooLargeError(Exception):
+    """A record is larger than may go from slot to slot.
+
+    Attributes:
+        operator_name: of the operator that emitted it.
+        record_bytes: what it takes on the wire.
+        max_bytes: what it may take.
+    """
+
+    #: the message names the operator: reports add neither the task nor this class
+    is_self_explanatory = True
+
+    def __init__(self, operator_name: str, record_bytes: int, max_bytes: int) -> None:
+        self.operator_name = operator_name
+        self.record_bytes = record_bytes
+        self.max_bytes = max_bytes
+        super().__init__(
+            f"operator {operator_name!r} emitted a record of {record_bytes:,} bytes; {options.MAX_RECORD_BYTES.key} "
+            f"allows {max_bytes:,}"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.operator_name, self.record_bytes, self.max_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLimit:
+    """How large the records may be that an operator sends to other processes."""
+
+    operator_name: str
+    max_bytes: int
+
+    def check(self, record_bytes: int) -> None:
+        """Raise RecordTooLargeError if a record takes more."""
+        if record_bytes > self.max_bytes:
+            raise RecordTooLargeError(self.operator_name, record_bytes, self.max_bytes)
+
+
 class OutputChannel(ABC):
     """Producer's end."""
 
     channel_id: ChannelId
+
+    def limit_records(self, limit: RecordLimit) -> None:  # nothing to do where nothing is encoded
+        """Refuse larger records from now on, if this channel encodes them; `add` raises RecordTooLargeError."""
 
     @abstractmethod
     def add(self, element: StreamElement) -> None:

@@ -1,5 +1,7 @@
 """How control messages travel: pickled lists of messages in the metadata of a Flight DoExchange, behind a token.
 
+A long list goes in pieces; heartbeats overtake what is left of it, or a large record would look like a dead process.
+
 Shared by the slot's end (`runtime.task.control_client`) and the JobMaster's (`runtime.jobmaster.control_server`). The
 opening descriptor carries slot, attempt and token as JSON; nothing is unpickled before the token was compared.
 """
@@ -15,7 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from runtime.core.ids import Attempt, SlotId
+from runtime.network.pieces import pieces_of
 
 
 class ControlStreamError(Exception):
@@ -54,7 +59,7 @@ def encode_messages(messages: Sequence[Any]) -> bytes:
     return pickle.dumps(list(messages), protocol=pickle.HIGHEST_PROTOCOL)
 
 
-def decode_messages(data: bytes) -> list[Any]:
+def decode_messages(data: bytes | pa.Buffer) -> list[Any]:
     messages: list[Any] = pickle.loads(data)
     return messages
 
@@ -64,14 +69,21 @@ class Outbox:
 
     def __init__(self) -> None:
         self._queue: deque[Any] = deque()
+        #: those that need not wait for the rest of a long list
+        self._overtaking: deque[Any] = deque()
         self._changed = threading.Condition()
         self._closed = False
 
-    def put(self, message: Any) -> None:
-        """Queue a message; ignored after `close`."""
+    def put(self, message: Any, may_overtake: bool = False) -> None:
+        """Queue a message; ignored after `close`.
+
+        Args:
+            message: what to send.
+            may_overtake: whether it may arrive before others, as heartbeats may.
+        """
         with self._changed:
             if not self._closed:
-                self._queue.append(message)
+                (self._overtaking if may_overtake else self._queue).append(message)
                 self._changed.notify()
 
     def close(self) -> None:
@@ -80,14 +92,23 @@ class Outbox:
             self._closed = True
             self._changed.notify()
 
-    def write_all(self, write: Callable[[bytes], None]) -> None:
+    def write_all(self, write: Callable[[bytes | bytearray], None]) -> None:
         """Write everything that is put, several messages at a time, until closed and empty."""
-        while True:
-            with self._changed:
-                while not self._queue and not self._closed:
-                    self._changed.wait()
-                if not self._queue:
-                    return
-                messages = list(self._queue)
-                self._queue.clear()
-            write(encode_messages(messages))
+        while messages := self._wait():
+            for index, piece in enumerate(pieces_of(encode_messages(messages))):
+                if index and (overtaking := self._take(self._overtaking)):
+                    write(encode_messages(overtaking))
+                write(piece)
+
+    def _wait(self) -> list[Any]:
+        """All that is queued, once there is something; nothing: closed."""
+        with self._changed:
+            while not self._queue and not self._overtaking and not self._closed:
+                self._changed.wait()
+            return self._take(self._overtaking) + self._take(self._queue)
+
+    def _take(self, queue: deque[Any]) -> list[Any]:
+        with self._changed:
+            messages = list(queue)
+            queue.clear()
+        return messages

@@ -32,6 +32,7 @@ from runtime.network.channel import ChannelFailure, ChannelId, InputChannel, Net
 from runtime.network.credit import DEFAULT_FLOATING_BYTES, DEFAULT_WINDOW_BYTES
 from runtime.network.frames import FrameError, Hello, decode_hello, encode_hello
 from runtime.network.local import LocalNetwork
+from runtime.network.pieces import PieceAssembler, pieces_of
 from runtime.network.remote import (
     Connection,
     ConnectionOwner,
@@ -335,11 +336,14 @@ class _FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow is no
 
 def _read_frames(connection: Connection, reader: Any, clock: Clock, is_server: bool) -> None:
     cause = "the stream ended"
+    assembler = PieceAssembler()
     try:
         while not (is_server and connection.heard_bye):
             chunk = reader.read_chunk()
             connection.last_heard_ms = clock.monotonic_ms()
-            connection.on_frame(chunk.app_metadata or pa.py_buffer(b""))
+            frame = assembler.add(chunk.app_metadata or pa.py_buffer(b""))
+            if frame is not None:
+                connection.on_frame(frame)
     except StopIteration:
         pass
     except Exception as error:  # the transport's errors are of several families
@@ -351,7 +355,8 @@ def _write_outbox(connection: Connection, writer: Any) -> None:
     outbox = connection.outbox
     try:
         while (frame := outbox.get()) is not None:
-            writer.write_metadata(frame)
+            for piece in pieces_of(frame):
+                writer.write_metadata(piece)
     except Exception:  # the reader sees the same end, and reports it with its cause
         return
 

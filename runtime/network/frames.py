@@ -35,7 +35,7 @@ from runtime.core.elements import (
 )
 from runtime.core.ids import Attempt, CheckpointId, OperatorId, SlotId
 from runtime.core.serializers import SerializationError, Serializer, pickle_dumps, serializer_for
-from runtime.network.channel import ChannelId, Frame
+from runtime.network.channel import ChannelId, Frame, RecordLimit
 from runtime.network.credit import Credit
 
 MAGIC = 0x7D02
@@ -271,6 +271,8 @@ class FrameEncoder:
     """
 
     __slots__ = (
+        "_limit",
+        "_max_frame_bytes",
         "_record_type",
         "_row_bytes",
         "_schema",
@@ -285,6 +287,8 @@ class FrameEncoder:
     def __init__(self, channel_id: ChannelId, attempt: Attempt, record_type: TypeInformation | None) -> None:
         self.channel_id = channel_id
         self.attempt = attempt
+        self._limit: RecordLimit | None = None
+        self._max_frame_bytes = MAX_FRAME_BYTES
         self._record_type = record_type
         self._sequence = 0
         self._schema: pa.Schema | None = None
@@ -292,6 +296,12 @@ class FrameEncoder:
         self._whole_stream = False
         self._serializer = _serializer_of(record_type)
         self._row_bytes = 0.0
+
+    def limit_records(self, limit: RecordLimit) -> None:
+        """Refuse larger records in `encode_sliced` from now on."""
+        self._limit = limit
+        # what is above it is then alone in its frame, and the frame's size is the record's
+        self._max_frame_bytes = min(MAX_FRAME_BYTES, limit.max_bytes)
 
     @property
     def sequence(self) -> int:
@@ -314,30 +324,56 @@ class FrameEncoder:
     def encode_sliced(self, batch: RecordBatch, target_bytes: int) -> Iterator[bytearray]:
         """Frames of about `target_bytes` each with the rows of a batch, as the next of the channel.
 
-        How many rows make a frame is told from the columns' size, or from what earlier values took. A frame beyond
-        MAX_FRAME_BYTES is made again in halves.
+        How many rows make a frame is told from the columns' size, or from what earlier values took. Where a frame is
+        beyond MAX_FRAME_BYTES nevertheless, its rows are measured one by one: each is encoded three times at most, and
+        a large one twice, however many rows there are.
 
         Raises:
             FrameError: the records cannot be pickled.
+            RecordTooLargeError: a record is beyond the limit.
         """
         size = float(batch.arrow().nbytes) if self._sends_columns(batch) else self._row_bytes * batch.num_rows
         step = max(1, int(batch.num_rows * target_bytes / size)) if size > target_bytes else max(1, batch.num_rows)
         if step >= batch.num_rows:
-            yield from self._encode_halved(batch)
+            yield from self._encode_bounded(batch)
             return
         for start in range(0, batch.num_rows, step):
-            yield from self._encode_halved(batch.slice(start, min(start + step, batch.num_rows)))
+            yield from self._encode_bounded(batch.slice(start, min(start + step, batch.num_rows)))
 
-    def _encode_halved(self, batch: RecordBatch) -> Iterator[bytearray]:
+    def _encode_bounded(self, batch: RecordBatch) -> Iterator[bytearray]:
         frame, kind, flags = self._body(batch)
-        if len(frame) > MAX_FRAME_BYTES and batch.num_rows > 1:
-            half = batch.num_rows // 2
-            yield from self._encode_halved(batch.slice(0, half))
-            yield from self._encode_halved(batch.slice(half, batch.num_rows))
+        if len(frame) > self._max_frame_bytes and batch.num_rows > 1:
+            del frame
+            yield from self._encode_row_by_row(batch)
             return
+        yield self._numbered(batch, frame, kind, flags)
+
+    def _encode_row_by_row(self, batch: RecordBatch) -> Iterator[bytearray]:
+        """Frames of as many rows as fit one by the size of each; a row beyond it is one by itself."""
+        first = size = 0
+        for row in range(batch.num_rows):
+            frame, kind, flags = self._body(batch.slice(row, row + 1))
+            if first < row and size + len(frame) > self._max_frame_bytes:
+                yield self._number_rows(batch, first, row)
+                first, size = row, 0
+            if len(frame) > self._max_frame_bytes:
+                yield self._numbered(batch.slice(row, row + 1), frame, kind, flags)
+                first = row + 1
+            else:
+                size += len(frame)
+        if first < batch.num_rows:
+            yield self._number_rows(batch, first, batch.num_rows)
+
+    def _number_rows(self, batch: RecordBatch, first: int, stop: int) -> bytearray:
+        rows = batch.slice(first, stop)
+        return self._numbered(rows, *self._body(rows))
+
+    def _numbered(self, batch: RecordBatch, frame: bytearray, kind: FrameKind, flags: int) -> bytearray:
+        if self._limit is not None and batch.num_rows == 1:
+            self._limit.check(len(frame))
         if kind is FrameKind.DATA_OBJECT and batch.num_rows:
             self._row_bytes = len(frame) / batch.num_rows
-        yield self._number(frame, kind, flags)
+        return self._number(frame, kind, flags)
 
     def _number(self, frame: bytearray, kind: FrameKind, flags: int) -> bytearray:
         _seal(frame, kind, flags, self.attempt, self.channel_id, self._sequence)

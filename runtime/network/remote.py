@@ -28,6 +28,7 @@ from runtime.network.channel import (
     Frame,
     InputChannel,
     OutputChannel,
+    RecordLimit,
 )
 from runtime.network.credit import (
     DEFAULT_FLOATING_BYTES,
@@ -231,6 +232,9 @@ class RemoteOutputChannel(OutputChannel):
         self._ended = False
         #: whether the consumer knows that frames wait here
         self._is_backlog_known = False
+
+    def limit_records(self, limit: RecordLimit) -> None:
+        self._encoder.limit_records(limit)
 
     def add(self, element: StreamElement) -> None:
         if isinstance(element, RecordBatch):

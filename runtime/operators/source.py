@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import RecordBatch
@@ -60,6 +61,11 @@ class ReaderContext:
     configuration: Configuration
     clock: Clock
     metrics: MetricGroup
+
+    @property
+    def max_record_bytes(self) -> int:
+        """What one record may take; a reader that looks for the end of one gives up there."""
+        return self.configuration.get(options.MAX_RECORD_BYTES)
 
 
 class SplitReader(ABC):

@@ -19,6 +19,7 @@ import pyarrow.flight as flight
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
 from runtime.network.control_stream import Hello, Outbox, decode_messages
+from runtime.network.pieces import PieceAssembler, PieceError
 from runtime.task.messages import Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage, StalledCall
 from runtime.task.slot import ControlLostError
 from runtime.task.stalls import SHOWN_AFTER_MS
@@ -102,16 +103,20 @@ class FlightControlLink:
         self._listener()
 
     def _read(self) -> None:
+        assembler = PieceAssembler()
         try:
             while True:
-                for message in decode_messages(self._reader.read_chunk().app_metadata.to_pybytes()):
+                received = assembler.add(self._reader.read_chunk().app_metadata)
+                if received is None:
+                    continue
+                for message in decode_messages(received):
                     if isinstance(message, HeartbeatRequest):
                         self._answer(message)
                     self._inbox.append(message)
                 self._listener()
         except StopIteration:
             self._lose("the JobMaster ended the control stream")
-        except flight.FlightError as error:
+        except (flight.FlightError, PieceError) as error:
             self._lose(f"control stream broken: {error}")
 
     def _answer(self, request: HeartbeatRequest) -> None:
@@ -124,7 +129,7 @@ class FlightControlLink:
         stalled = int(now - self._published_ms)
         call = self._probe() if stalled >= SHOWN_AFTER_MS else None
         heartbeat = replace(self._heartbeat, sequence=request.sequence, stalled_ms=stalled, stalled_in=call)
-        self._outbox.put(heartbeat)
+        self._outbox.put(heartbeat, may_overtake=True)
         if call is not None and stalled >= self._warn_after_ms:
             self._warn_after_ms = 2 * stalled
             logger.warning("user code has not returned for %d s\n%s", stalled // 1000, call.stack)

@@ -32,7 +32,7 @@ from runtime.graph.job_graph import JobEdge
 from runtime.graph.partitioning import Partitioning
 from runtime.metrics import MetricRegistry
 from runtime.metrics.histogram import Histogram
-from runtime.network.channel import ChannelId, InputChannel, NetworkEnvironment, OutputChannel
+from runtime.network.channel import ChannelId, InputChannel, NetworkEnvironment, OutputChannel, RecordLimit
 from runtime.network.partitioners import create_selector
 from runtime.network.record_writer import RecordWriter
 from runtime.operators.operator import ClientChannel, OperatorContext
@@ -199,6 +199,10 @@ class Task:
         for consumer, slot in sorted(slots.items()):
             channel_id = ChannelId(edge.edge_id, subtask, consumer)
             channels.append(self._services.network.create_output_channel(channel_id, slot, edge.record_type))
+        emitter = self.deployment.vertex.operators[edge.source_operator].name
+        limit = RecordLimit(emitter, self._services.configuration.get(options.MAX_RECORD_BYTES))
+        for channel in channels:
+            channel.limit_records(limit)
         self._outputs.extend(channels)
         selector = create_selector(
             edge.partitioning,

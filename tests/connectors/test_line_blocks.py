@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import itertools
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.connectors.files.line_blocks import LineBlocks, line_number, open_unpacked
+from runtime.connectors.files.line_blocks import LineBlocks, LineTooLongError, line_number, open_unpacked
 
 CONTENT = st.lists(st.sampled_from([b"", b"a", b"\n", b"\r\n", b"bc", b"\n\n", "ü€".encode(), b"x" * 40])).map(b"".join)
 
@@ -87,3 +88,61 @@ def test_line_numbers_count_from_one(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_bytes(b"a\nb\n\nc")
     assert [line_number(str(path), offset) for offset in (0, 2, 4, 5)] == [1, 2, 3, 4]
+
+
+class CountedReads:
+    """Counts the bytes that are read by `os.pread` while it is entered."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.bytes = 0
+        self._pread = os.pread
+        monkeypatch.setattr(os, "pread", self._counted)
+
+    def _counted(self, file: int, size: int, offset: int) -> bytes:
+        data = self._pread(file, size, offset)
+        self.bytes += len(data)
+        return data
+
+
+def test_ranges_inside_one_long_line_read_no_further_than_their_own_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    size, ranges = 4 << 20, 16
+    with file_of(b"x" * size) as path:
+        reads = CountedReads(monkeypatch)
+        bounds = [size * part // ranges for part in range(ranges + 1)]
+        found = [blocks_of(path, start, end, None, 1 << 16) for start, end in itertools.pairwise(bounds)]
+    assert [len(blocks) for blocks in found] == [1] + [0] * (ranges - 1)
+    # the line itself twice, to find its end and to have it; of the other ranges, each byte once
+    assert reads.bytes < 4 * size
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("block_bytes", [4, 64, 1 << 20])
+def test_line_beyond_the_limit_is_refused_where_it_begins(suffix: str, block_bytes: int) -> None:
+    content = b"short\n" + b"x" * 100 + b"\n" + b"y" * 101 + b"\nlast\n"
+    with file_of(gzip.compress(content) if suffix else content, suffix) as path:
+        blocks = LineBlocks(path, 0, None, None, block_bytes, max_line_bytes=100)
+        with pytest.raises(LineTooLongError, match="more than 100 bytes") as raised:
+            while blocks.next_block() is not None:
+                pass
+        blocks.close()
+    assert raised.value.offset == len(b"short\n") + 101
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("block_bytes", [4, 64, 1 << 20])
+def test_line_at_the_limit_is_read(suffix: str, block_bytes: int) -> None:
+    content = b"short\n" + b"x" * 100 + b"\nlast" + b"y" * 96
+    with file_of(gzip.compress(content) if suffix else content, suffix) as path:
+        blocks = LineBlocks(path, 0, None, None, block_bytes, max_line_bytes=100)
+        assert b"".join(block.data for block in iter(blocks.next_block, None)) == content
+        blocks.close()
+
+
+def test_line_beyond_the_limit_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with file_of(b"x" * (32 << 20)) as path:
+        blocks = LineBlocks(path, 0, None, None, 1 << 16, max_line_bytes=1 << 20)
+        reads = CountedReads(monkeypatch)
+        with pytest.raises(LineTooLongError):
+            blocks.next_block()
+        blocks.close()
+    assert reads.bytes < 4 << 20

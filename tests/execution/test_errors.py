@@ -72,6 +72,19 @@ def test_a_failure_inside_a_library_names_the_line_of_the_user_that_called_it() 
     assert re.match(rf"operator 'parse' .* on record 'a': json.*JSONDecodeError: .* at {HERE}:\d+", message), message
 
 
+def test_a_line_beyond_the_limit_names_file_line_and_option(tmp_path: Path) -> None:
+    path = tmp_path / "lines.txt"
+    path.write_text("short\n" + "x" * 2000 + "\n")
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), path).build()
+    env = environment(1, {"taskmanager.network.max-record-size": "1000 b"})
+    message = failure_of(env.from_source(source, WatermarkStrategy.no_watermarks(), "lines"))
+    expected = (
+        rf"source .*lines.*: {re.escape(str(path))}, line 2 \(byte 6\): the line has more than 1,000 bytes; "
+        r"taskmanager\.network\.max-record-size allows no more"
+    )
+    assert re.match(expected, message), message
+
+
 def test_the_restarts_of_a_job_that_failed_for_good_are_told() -> None:
     env = environment(1, {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "0 ms"})
     words(env).map(first_letter).sink_to(BlackHoleSink())

@@ -93,6 +93,37 @@ env.execute("numbers")
     assert "invalid literal" in message
 
 
+def test_a_record_beyond_the_limit_names_its_operator_and_the_option(tmp_path: Path) -> None:
+    done = run_text(
+        tmp_path,
+        """
+from runtime.common import Configuration
+options = Configuration.from_dict({"taskmanager.network.max-record-size": "1000 b", "parallelism.default": "2"})
+env = StreamExecutionEnvironment.get_execution_environment(options)
+sizes = env.from_collection(range(8), Types.LONG()).map(lambda n: "x" * 2000, Types.STRING()).name("enlarge")
+sizes.rebalance().map(len).print()
+env.execute("large")
+""",
+    )
+    assert done.exit_code != 0
+    message = last_line(done)
+    assert "operator 'enlarge' emitted a record of 2,0" in message
+    assert "taskmanager.network.max-record-size allows 1,000" in message
+
+
+def test_a_large_record_goes_from_the_plan_to_another_slot_and_back(tmp_path: Path) -> None:
+    done = run_text(
+        tmp_path,
+        """
+large = env.from_collection(["x" * 20_000_000], Types.STRING())
+with large.rebalance().map(lambda text: text + "y", Types.STRING()).execute_and_collect() as collected:
+    print([(len(text), text[-1]) for text in collected])
+""",
+    )
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == "[(20000001, 'y')]\n"
+
+
 def test_a_missing_file_is_one_clear_message(tmp_path: Path) -> None:
     done = run_text(
         tmp_path,

@@ -16,6 +16,7 @@ from runtime.core.batch import Mark, RecordBatch
 from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.elements import CheckpointBarrier, EndOfInput, StreamElement, Watermark, WatermarkStatus
 from runtime.core.ids import Attempt, CheckpointId, SlotId
+from runtime.network import pieces
 from runtime.network.channel import ChannelFailure, ChannelId, InputChannel, NetworkEnvironment, OutputChannel
 from runtime.network.flight import FlightNetworkEnvironment
 from runtime.network.local import LocalNetwork
@@ -347,3 +348,20 @@ def test_backlog_borrows_the_pool_and_gives_it_back(pair: Pair) -> None:
     assert isinstance(into, RemoteInputChannel)
     into.gate.check_invariants()
     assert into.gate.pool.available_bytes == into.gate.pool.size_bytes
+
+
+def test_record_of_many_pieces_arrives_whole(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 1 << 10)
+    out, into = pair.channel()
+    pair.connect()
+    records = ["short", "x" * 100_000, "last"]
+    out.add(RecordBatch.of_values(records))
+    received: list[object] = []
+
+    def poll() -> bool:
+        while (element := into.poll()) is not None:
+            received.extend(rows_of([element]))
+        return len(received) == 3
+
+    pair.wait_until(poll)
+    assert received == records

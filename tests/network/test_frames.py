@@ -24,7 +24,7 @@ from runtime.core.elements import (
 )
 from runtime.core.ids import Attempt, CheckpointId, OperatorId, SlotId
 from runtime.network import frames
-from runtime.network.channel import ChannelId
+from runtime.network.channel import ChannelId, RecordLimit, RecordTooLargeError
 from runtime.network.frames import FrameDecoder, FrameEncoder, FrameError, FrameKind, Hello, decode, decode_header
 
 CHANNEL = ChannelId(7, 3, 65535)
@@ -141,10 +141,60 @@ def test_large_batch_is_sliced_in_order(columns: bool) -> None:
     assert len(sliced) >= 10 and max(map(len, sliced)) < 15_000
 
 
-def test_frame_beyond_the_limit_is_made_again_in_halves() -> None:
+def test_batch_beyond_the_size_of_a_frame_is_cut_by_the_size_of_its_rows() -> None:
     batch = RecordBatch.of_values([bytes(1 << 20)] * 8 + [bytes(5 << 20)])
     sizes = [len(frame) for frame in FrameEncoder(CHANNEL, ATTEMPT, None).encode_sliced(batch, 1 << 30)]
     assert all(size <= frames.MAX_FRAME_BYTES for size in sizes[:-1]) and sizes[-1] > 5 << 20
+
+
+@pytest.mark.parametrize("at", [0, 2000, 4095])
+def test_large_row_among_many_goes_alone_with_order_and_marks_kept(at: int) -> None:
+    values: list[object] = list(range(4096))
+    values[at] = bytes(5 << 20)
+    batch = RecordBatch.of_values(values, list(range(4096)), [Mark(at, 7), Mark(4096, 9)])
+    encoder, decoder = FrameEncoder(CHANNEL, ATTEMPT, None), FrameDecoder(None)
+    parts = [decoder.decode(decode_header(frame), frame) for frame in encoder.encode_sliced(batch, 1 << 30)]
+    assert [value for part in parts for value in as_lists(part)[0]] == values
+    assert [mark.watermark for part in parts for mark in as_lists(part)[2]] == [7, 9]
+    assert len(parts) == 3 - (at in (0, 4095))
+
+
+class CountsItsPickles:
+    """A large record that counts how often it is encoded."""
+
+    def __init__(self) -> None:
+        self.pickles = 0
+
+    def __reduce__(self) -> tuple[type[bytes], tuple[int]]:
+        self.pickles += 1
+        return bytes, (bytes(5 << 20),)  # type: ignore[return-value]
+
+
+def test_large_row_among_many_is_encoded_twice() -> None:
+    large = CountsItsPickles()
+    batch = RecordBatch.of_values([*range(4000), large, *range(4000)])
+    assert sum(1 for _ in FrameEncoder(CHANNEL, ATTEMPT, None).encode_sliced(batch, 1 << 30)) == 3
+    assert large.pickles == 2
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_record_beyond_the_limit_is_refused_with_its_operator_and_the_option(columns: bool) -> None:
+    batch = RecordBatch.of_values(["x" * 2000, "short"], None, [], Types.STRING())
+    if columns:
+        batch.arrow()
+    encoder = FrameEncoder(CHANNEL, ATTEMPT, Types.STRING())
+    encoder.limit_records(RecordLimit("enlarge", 1000))
+    with pytest.raises(
+        RecordTooLargeError, match=r"'enlarge'.* of 2,\d{3} bytes; taskmanager.network.max-record-size "
+    ):
+        list(encoder.encode_sliced(batch, 500))
+
+
+def test_many_small_records_may_be_beyond_the_limit_together() -> None:
+    encoder = FrameEncoder(CHANNEL, ATTEMPT, None)
+    encoder.limit_records(RecordLimit("many", 1000))
+    sizes = [len(frame) for frame in encoder.encode_sliced(RecordBatch.of_values(["x" * 100] * 100), 1 << 20)]
+    assert len(sizes) < 20 and max(sizes) <= 1000
 
 
 def test_what_cannot_be_pickled_is_an_error() -> None:

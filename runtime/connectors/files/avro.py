@@ -62,7 +62,12 @@ class AvroFormat(FileFormat):
         return list(itertools.pairwise([size * part // parts for part in range(parts + 1)]))
 
     def open(
-        self, split: FileSplit, position: Any | None, limiter: RateLimiter, bad_records: BadRecordHandler | None = None
+        self,
+        split: FileSplit,
+        position: Any | None,
+        limiter: RateLimiter,
+        bad_records: BadRecordHandler | None = None,
+        max_record_bytes: int | None = None,
     ) -> SplitReader:
         if self._type is None:
             raise SourceError(f"{split.path}: the format was not resolved against a file")

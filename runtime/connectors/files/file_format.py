@@ -14,8 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from runtime.common import options
 from runtime.common.typeinfo import TypeInformation
-from runtime.connectors.files.line_blocks import BLOCK_BYTES, Block, LineBlocks, is_compressed, line_number
+from runtime.connectors.files.line_blocks import (
+    BLOCK_BYTES,
+    Block,
+    LineBlocks,
+    LineTooLongError,
+    is_compressed,
+    line_number,
+)
 from runtime.connectors.formats.bad_records import SALVAGE_AT_ONCE, BadRecord, BadRecordHandler, salvage
 from runtime.connectors.rate_limiter import RateLimiter
 from runtime.core.batch import RecordBatch
@@ -65,9 +73,23 @@ class FileFormat(ABC):
 
     @abstractmethod
     def open(
-        self, split: FileSplit, position: Any | None, limiter: RateLimiter, bad_records: BadRecordHandler | None = None
+        self,
+        split: FileSplit,
+        position: Any | None,
+        limiter: RateLimiter,
+        bad_records: BadRecordHandler | None = None,
+        max_record_bytes: int | None = None,
     ) -> SplitReader:
-        """A reader of a split, from its start or from a position. Without a handler, bad records are errors."""
+        """A reader of a split, from its start or from a position.
+
+        Args:
+            split: what to read.
+            position: of an earlier reader; None = from the start.
+            limiter: says how many records may be read now.
+            bad_records: takes what is no record; without it, that is an error.
+            max_record_bytes: where a reader that looks for the end of a record gives up. Formats that say how long a
+                record is need none.
+        """
 
 
 class LineFormat(FileFormat):
@@ -119,9 +141,14 @@ class LineFormat(FileFormat):
         return True
 
     def open(
-        self, split: FileSplit, position: Any | None, limiter: RateLimiter, bad_records: BadRecordHandler | None = None
+        self,
+        split: FileSplit,
+        position: Any | None,
+        limiter: RateLimiter,
+        bad_records: BadRecordHandler | None = None,
+        max_record_bytes: int | None = None,
     ) -> SplitReader:
-        return LineReader(self, split, position, limiter, bad_records)
+        return LineReader(self, split, position, limiter, bad_records, max_record_bytes)
 
 
 def even_share(rows: int, max_rows: int) -> int:
@@ -150,6 +177,7 @@ class LineReader(SplitReader):
         position: int | None,
         limiter: RateLimiter,
         bad_records: BadRecordHandler | None = None,
+        max_line_bytes: int | None = None,
     ) -> None:
         self._format = line_format
         self._path = split.path
@@ -157,7 +185,9 @@ class LineReader(SplitReader):
         try:
             if position is None and split.start == 0:
                 position = line_format.first_record_offset(split.path)
-            self._blocks = LineBlocks(split.path, split.start, split.end, position, line_format.block_bytes)
+            self._blocks = LineBlocks(
+                split.path, split.start, split.end, position, line_format.block_bytes, max_line_bytes
+            )
         except (OSError, EOFError) as error:
             raise _unreadable(split.path, error) from error
         self._block = Block(b"", self._blocks.offset)
@@ -213,6 +243,9 @@ class LineReader(SplitReader):
             block = self._parts.popleft() if self._parts else self._blocks.next_block()
         except (OSError, EOFError) as error:
             raise _unreadable(self._path, error) from error
+        except LineTooLongError as error:
+            where = f"{self._path}, line {line_number(self._path, error.offset)} (byte {error.offset})"
+            raise SourceError(f"{where}: {error}; {options.MAX_RECORD_BYTES.key} allows no more") from error
         if block is None:
             self._batch = None
             return False

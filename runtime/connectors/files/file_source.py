@@ -109,7 +109,7 @@ class FileSource(Source):
         assert isinstance(split, FileSplit)
         limiter = RateLimiter(self._rate, context.parallelism, context.clock)
         handler = BadRecordHandler(self._bad_records, context.metrics.counter(ERRORS_METRIC))
-        return self._format.open(split, position, limiter, handler)
+        return self._format.open(split, position, limiter, handler, context.max_record_bytes)
 
     def split_to_json(self, split: SourceSplit) -> Any:
         assert isinstance(split, FileSplit)

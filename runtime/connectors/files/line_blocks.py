@@ -18,10 +18,24 @@ import pyarrow as pa
 #: Below 256 KiB the cost per block shows, above 4 MiB a slice of records holds up the slot's loop.
 BLOCK_BYTES = 1 << 20
 
-#: Where a block ends is looked for in pieces of so many bytes: a few lines.
+#: Where a block ends is looked for in pieces of so many bytes, a few lines, which grow with the line.
 PROBE_BYTES = 4 << 10
 
 COMPRESSED_SUFFIXES = frozenset({".gz", ".bz2", ".zst"})
+
+
+class LineTooLongError(Exception):
+    """A line is longer than allowed.
+
+    Attributes:
+        offset: of its first byte, as in Block.
+        max_bytes: what is allowed.
+    """
+
+    def __init__(self, offset: int, max_bytes: int) -> None:
+        super().__init__(f"the line has more than {max_bytes:,} bytes")
+        self.offset = offset
+        self.max_bytes = max_bytes
 
 
 class Block(NamedTuple):
@@ -63,14 +77,22 @@ class LineBlocks:
         end: the byte behind it; None = to the end of the file, and always so for a compressed file.
         position: where to go on, the start of a line as given by an earlier reader; None = at the beginning.
         block_bytes: size of a block; a longer line makes a longer block.
+        max_line_bytes: how long a line may be, without its end; None = as long as it likes.
     """
 
     def __init__(
-        self, path: str, start: int, end: int | None, position: int | None, block_bytes: int = BLOCK_BYTES
+        self,
+        path: str,
+        start: int,
+        end: int | None,
+        position: int | None,
+        block_bytes: int = BLOCK_BYTES,
+        max_line_bytes: int | None = None,
     ) -> None:
         self._file = open_unpacked(path)
         self._end = end
         self._block_bytes = block_bytes
+        self._max_line_bytes = max_line_bytes
         self._is_compressed = is_compressed(path)
         #: of a compressed file: unpacked bytes that are in no block yet
         self._carry = b""
@@ -79,16 +101,22 @@ class LineBlocks:
         if position is not None:
             self._skip_to(position)
         elif start > 0:
-            # one byte back: if it is a line's end, the line at `start` is ours
-            self.offset = self._line_end(start - 1)
+            # One byte back: if it is a line's end, the line at `start` is ours. Not beyond the range: of a line that
+            # covers many, each would be read to its end.
+            self.offset = self._line_end(start - 1, self._end)
 
     def next_block(self) -> Block | None:
-        """The next whole lines, or None behind the last."""
+        """The next whole lines, or None behind the last.
+
+        Raises:
+            LineTooLongError: the first of them that is longer than allowed; it was not read as a whole.
+        """
         if self._end is not None and self.offset >= self._end:
             return None
         data = self._unpacked_lines() if self._is_compressed else self._lines()
         if not data:
             return None
+        self._check_lines(data)
         block = Block(data, self.offset)
         self.offset += len(data)
         return block
@@ -99,16 +127,36 @@ class LineBlocks:
         if self._end is not None:
             # the last line that is ours holds the range's last byte
             last = min(last, self._end)
-        return self._bytes(self.offset, self._line_end(last - 1))
+        if self._max_line_bytes is None:
+            return self._bytes(self.offset, self._line_end(last - 1, None))
+        stop = last + self._max_line_bytes + 1
+        end = self._line_end(last - 1, stop)
+        if end < stop:
+            return self._bytes(self.offset, end)
+        before = self._bytes(self.offset, last)
+        self._check_lines(before)
+        raise LineTooLongError(self.offset + before.rfind(b"\n", 0, -1) + 1, self._max_line_bytes)
 
-    def _line_end(self, position: int) -> int:
-        """Behind the line that the byte at `position` is in."""
-        while chunk := os.pread(self._file.fileno(), PROBE_BYTES, position):
+    def _line_end(self, position: int, stop: int | None) -> int:
+        """Behind the line that the byte at `position` is in, or if it is longer a place in it at or behind `stop`."""
+        probe = PROBE_BYTES
+        while (stop is None or position < stop) and (chunk := os.pread(self._file.fileno(), probe, position)):
             cut = chunk.find(b"\n") + 1
             if cut:
                 return position + cut
             position += len(chunk)
+            probe = min(2 * probe, BLOCK_BYTES)
         return position
+
+    def _check_lines(self, data: bytes) -> None:
+        # as a rule the limit is far above a block: nothing is looked at
+        if self._max_line_bytes is None or len(data) <= self._max_line_bytes:
+            return
+        offset = self.offset
+        for line in data.split(b"\n"):
+            if len(line) > self._max_line_bytes:
+                raise LineTooLongError(offset, self._max_line_bytes)
+            offset += len(line) + 1
 
     def _bytes(self, start: int, stop: int) -> bytes:
         """The bytes [start, stop), as far as the file has them."""
@@ -121,14 +169,18 @@ class LineBlocks:
     def _unpacked_lines(self) -> bytes:
         pieces = [self._carry] if self._carry else []
         self._carry = b""
+        size = len(pieces[0]) if pieces else 0
         while chunk := self._file.read(self._block_bytes):
             pieces.append(chunk)
+            size += len(chunk)
             # a line of many blocks is joined once, when its end is in sight
             if b"\n" in chunk:
                 data = b"".join(pieces)
                 cut = data.rfind(b"\n") + 1
                 self._carry = data[cut:]
                 return data[:cut]
+            if self._max_line_bytes is not None and size > self._max_line_bytes:
+                raise LineTooLongError(self.offset, self._max_line_bytes)
         return b"".join(pieces)
 
     def _skip_to(self, position: int) -> None:

@@ -59,7 +59,12 @@ class ParquetFormat(FileFormat):
         return list(itertools.pairwise(bounds))
 
     def open(
-        self, split: FileSplit, position: Any | None, limiter: RateLimiter, bad_records: BadRecordHandler | None = None
+        self,
+        split: FileSplit,
+        position: Any | None,
+        limiter: RateLimiter,
+        bad_records: BadRecordHandler | None = None,
+        max_record_bytes: int | None = None,
     ) -> SplitReader:
         if self._row_type is None:
             raise SourceError(f"{split.path}: the format was not resolved against a file")

@@ -1,0 +1,77 @@
+"""Pieces: how a large message travels over a Flight stream, so that the peer is heard from while it does.
+
+A message above PIECE_BYTES is cut; each piece says how long the whole is and where in it the piece belongs. Other
+messages may come between the pieces of one: heartbeats overtake a plan or a printed record of hundreds of megabytes,
+which takes longer than the heartbeat timeouts allow on a busy machine. It also lifts gRPC's limit of 2 GiB. Every byte
+is copied once at either end. Pure: no thread.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+PIECE_BYTES = 4 << 20
+"""Messages up to this size travel whole. Far below it the cost per piece shows; a machine that carries 1 MB/s needs 4 s
+for one, still less than the heartbeat timeouts."""
+
+_MAGIC = 0x7D50
+_HEAD = struct.Struct("<HxxxxxxQQ")
+_NOTHING = pa.py_buffer(b"")
+_NO_BYTES: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+
+
+class PieceError(Exception):
+    """A piece that does not continue the message under way."""
+
+
+def pieces_of(message: bytes | bytearray) -> Iterator[bytes | bytearray]:
+    """What to send for a message: itself, or its pieces."""
+    total = len(message)
+    if total <= PIECE_BYTES:
+        yield message
+        return
+    view = memoryview(message)
+    for offset in range(0, total, PIECE_BYTES):
+        yield b"".join((_HEAD.pack(_MAGIC, total, offset), view[offset : offset + PIECE_BYTES]))
+
+
+class PieceAssembler:
+    """Puts the messages of one stream together again. For one thread."""
+
+    __slots__ = ("_bytes", "_have", "_message")
+
+    def __init__(self) -> None:
+        self._message = _NOTHING
+        self._bytes = _NO_BYTES
+        #: how much of the message under way has come; 0 = none is
+        self._have = 0
+
+    def add(self, received: pa.Buffer) -> pa.Buffer | None:
+        """The message that is complete with what was received; None if pieces are missing.
+
+        Raises:
+            PieceError: a piece does not continue its message.
+        """
+        if received.size < _HEAD.size:
+            return received
+        magic, total, offset = _HEAD.unpack_from(received)
+        if magic != _MAGIC:
+            return received
+        if self._have == 0:
+            # at 4 modulo 8, as gRPC hands out metadata: frames are laid out for it
+            whole = pa.allocate_buffer(total + 4)
+            self._message, self._bytes = whole.slice(4), np.frombuffer(whole, np.uint8)[4:]
+        end = offset + received.size - _HEAD.size
+        if offset != self._have or total != self._bytes.size or not offset < end <= total:
+            raise PieceError(f"a piece at byte {offset} of {total} where byte {self._have} was expected")
+        self._bytes[offset:end] = np.frombuffer(received, np.uint8, offset=_HEAD.size)
+        if end < total:
+            self._have = end
+            return None
+        message, self._message, self._bytes, self._have = self._message, _NOTHING, _NO_BYTES, 0
+        return message
