@@ -4,12 +4,15 @@ import { Alert, Skeleton } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { IconAlertTriangle, IconArrowLeft, IconLock } from '@tabler/icons-react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useCallback, useState } from 'react';
+import { useSearchParams } from 'react-router';
 
+import { packArchive } from '../api/archive';
 import { fetchRestorePoints } from '../api/checkpoints';
 import { fetchPrograms, uploadProgram } from '../api/programs';
 import { Dropzone } from '../components/Dropzone/Dropzone';
 import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
+import { EntryDialog } from '../components/EntryDialog/EntryDialog';
 import { Panel } from '../components/Panel/Panel';
 import { ProgramList } from '../components/ProgramList/ProgramList';
 import { RunForm } from '../components/RunForm/RunForm';
@@ -18,22 +21,22 @@ import { usePageTitle } from '../hooks/usePageTitle';
 import { useQueryParam } from '../hooks/useQueryParam';
 import { useRole } from '../hooks/useSession';
 import { maySubmit } from '../model/access';
-import { refuseFile } from '../model/programForm';
+import { type Picked, type UploadPlan, planUpload } from '../model/programFiles';
 import classes from './pages.module.css';
 
 const PROGRAMS_KEY = ['programs'];
 
 export function SubmitPage() {
-  usePageTitle('Submit a job');
+  usePageTitle('Submit New Job');
   const isAllowed = maySubmit(useRole());
-  const [selected, select] = useQueryParam('program');
+  const [selected, select] = useSelection();
   const { data, error, refetch } = useQuery({ queryKey: PROGRAMS_KEY, queryFn: fetchPrograms });
-  const { sending, problem, send } = useUpload(select);
+  const upload = useUpload(select);
   const client = useQueryClient();
   const program = data?.files.find(({ id }) => id === selected);
   return (
     <>
-      <h1 className={classes.pageTitle}>Submit a job</h1>
+      <h1 className={classes.pageTitle}>Submit New Job</h1>
       {!isAllowed && (
         <Alert color="gray" icon={<IconLock size={18} />}>
           Uploading and running programs needs the role developer.
@@ -41,10 +44,23 @@ export function SubmitPage() {
       )}
       <div className={classes.split}>
         <div className={classes.column}>
-          <Dropzone onFile={send} disabled={!isAllowed} sending={sending} />
-          {problem !== null && (
+          <Dropzone
+            onFiles={upload.offer}
+            onUnreadable={upload.refuse}
+            disabled={!isAllowed}
+            sending={upload.sending}
+          />
+          {upload.asked !== null && (
+            <EntryDialog
+              name={upload.asked.name}
+              modules={upload.asked.modules}
+              onChosen={upload.choose}
+              onClose={upload.forget}
+            />
+          )}
+          {upload.problem !== null && (
             <Alert role="alert" color="red" icon={<IconAlertTriangle size={18} />}>
-              {problem}
+              {upload.problem}
             </Alert>
           )}
           <Panel title="Programs" flush>
@@ -61,7 +77,7 @@ export function SubmitPage() {
                 programs={data.files}
                 selected={selected}
                 mayDelete={isAllowed}
-                onSelect={select}
+                onSelect={(id) => select(id)}
                 onDeleted={(id) => {
                   if (id === selected) select(null);
                   void client.invalidateQueries({ queryKey: PROGRAMS_KEY });
@@ -90,6 +106,7 @@ export function SubmitPage() {
 function Run({ program, mayRun }: { readonly program: JarFile; readonly mayRun: boolean }) {
   const [again] = useQueryParam('again');
   const [savepoint] = useQueryParam('savepoint');
+  const [entry] = useQueryParam('entry');
   const { data, error } = useQuery({
     queryKey: ['restore-points', again],
     queryFn: () => fetchRestorePoints(again ?? ''),
@@ -104,40 +121,88 @@ function Run({ program, mayRun }: { readonly program: JarFile; readonly mayRun: 
         </Alert>
       )}
       <RunForm
-        key={`${program.id} ${again ?? ''} ${savepoint ?? ''}`}
+        key={`${program.id} ${again ?? ''} ${savepoint ?? ''} ${entry ?? ''}`}
         program={program}
         mayRun={mayRun}
         before={data?.program ?? null}
         savepoint={savepoint ?? ''}
+        chosenEntry={entry ?? ''}
       />
     </>
   );
 }
 
-function useUpload(select: (id: string) => void) {
+/** The program that is chosen, and which of its modules was said to start the job. */
+function useSelection(): [string | null, (id: string | null, entry?: string) => void] {
+  const [params, setParams] = useSearchParams();
+  const select = useCallback(
+    (id: string | null, entry = '') =>
+      setParams(
+        (old) => {
+          const next = new URLSearchParams(old);
+          for (const [name, value] of [
+            ['program', id ?? ''],
+            ['entry', entry],
+          ] as const) {
+            if (value === '') next.delete(name);
+            else next.set(name, value);
+          }
+          return next;
+        },
+        { replace: true },
+      ),
+    [setParams],
+  );
+  return [params.get('program'), select];
+}
+
+type Archive = Extract<UploadPlan<File>, { readonly kind: 'archive' }>;
+
+interface Upload {
+  readonly file: File;
+  readonly entry: string;
+}
+
+/** From what was picked to the program on the server; in between it may have to be asked what starts the job. */
+function useUpload(select: (id: string, entry: string) => void) {
   const client = useQueryClient();
   const [sending, setSending] = useState<{ file: File; share: number } | null>(null);
-  const [refused, setRefused] = useState<string | null>(null);
+  const [refused, refuse] = useState<string | null>(null);
+  const [asked, ask] = useState<Archive | null>(null);
   const { mutate, error } = useMutation({
-    mutationFn: (file: File) => uploadProgram(file, (share) => setSending({ file, share })),
-    onSuccess: async (stored, file) => {
+    mutationFn: ({ file }: Upload) => uploadProgram(file, (share) => setSending({ file, share })),
+    onSuccess: async (stored, { file, entry }) => {
       const programs = await fetchPrograms();
       client.setQueryData(PROGRAMS_KEY, programs);
       const { files } = programs;
       // a server may call the stored file something else than its id: then it is the newest of that name
       const newest = files.filter(({ name }) => name === file.name).toSorted((a, b) => b.uploaded - a.uploaded)[0];
       const program = files.find(({ id }) => id === stored) ?? newest;
-      if (program !== undefined) select(program.id);
+      if (program !== undefined) select(program.id, entry);
       notifications.show({ title: 'Uploaded', message: file.name });
     },
     onSettled: () => setSending(null),
   });
-  const send = (file: File) => {
-    const problem = refuseFile(file.name, file.size);
-    setRefused(problem);
-    if (problem !== null) return;
+  const send = (file: File, entry: string) => {
     setSending({ file, share: 0 });
-    mutate(file);
+    mutate({ file, entry });
   };
-  return { sending, problem: refused ?? error?.message ?? null, send };
+  const pack = ({ name, members }: Archive, entry: string) =>
+    packArchive(name, members).then(
+      (file) => send(file, entry),
+      (reason: unknown) => refuse(reason instanceof Error ? reason.message : String(reason)),
+    );
+  const offer = (picked: Picked<File>[]) => {
+    const plan = planUpload(picked);
+    refuse(plan.kind === 'refused' ? plan.problem : null);
+    if (plan.kind === 'file') send(plan.file, '');
+    if (plan.kind !== 'archive') return;
+    if (plan.entry === null) ask(plan);
+    else void pack(plan, plan.entry);
+  };
+  const choose = (entry: string) => {
+    ask(null);
+    if (asked !== null) void pack(asked, entry);
+  };
+  return { sending, problem: refused ?? error?.message ?? null, refuse, offer, asked, choose, forget: () => ask(null) };
 }

@@ -1,28 +1,34 @@
-/** Takes a program file by drag and drop or by the file dialog, and shows how far the upload is. */
+/** Takes a program by drag and drop or by the file dialogs, and shows how far the upload is. */
 
 import { Progress } from '@mantine/core';
 import { IconCloudUpload } from '@tabler/icons-react';
 import { type DragEvent, useId, useState } from 'react';
 
 import { formatBytes } from '../../model/format';
+import type { Picked } from '../../model/programFiles';
 import { ACCEPTED_FILES } from '../../model/programForm';
 import classes from './Dropzone.module.css';
+import { chosenFiles, droppedFiles } from './pickedFiles';
 
 interface Props {
-  readonly onFile: (file: File) => void;
+  readonly onFiles: (files: Picked<File>[]) => void;
+  /** A directory that was dropped cannot be read. */
+  readonly onUnreadable: (reason: string) => void;
   readonly disabled: boolean;
   /** The file on its way and its share (0..1) that has been sent. */
   readonly sending: { readonly file: File; readonly share: number } | null;
 }
 
-export function Dropzone({ onFile, disabled, sending }: Props) {
+export function Dropzone({ onFiles, onUnreadable, disabled, sending }: Props) {
   const [isOver, setOver] = useState(false);
-  const id = useId();
   const drop = (event: DragEvent) => {
     event.preventDefault();
     setOver(false);
-    const file = event.dataTransfer.files[0];
-    if (file !== undefined && !disabled && sending === null) onFile(file);
+    if (disabled || sending !== null) return;
+    droppedFiles(event.dataTransfer).then(
+      (files) => files.length > 0 && onFiles(files),
+      (error: unknown) => onUnreadable(error instanceof Error ? error.message : String(error)),
+    );
   };
   return (
     <div
@@ -40,24 +46,9 @@ export function Dropzone({ onFile, disabled, sending }: Props) {
         <>
           <IconCloudUpload size={28} stroke={1.5} className={classes.icon} aria-hidden />
           <div>
-            <input
-              id={id}
-              type="file"
-              accept={ACCEPTED_FILES}
-              disabled={disabled}
-              className={`tm-visually-hidden ${classes.input ?? ''}`}
-              onChange={(event) => {
-                const file = event.currentTarget.files?.[0];
-                if (file !== undefined) onFile(file);
-                // the same file may be chosen again
-                event.currentTarget.value = '';
-              }}
-            />
-            <label htmlFor={id} className={classes.label}>
-              Choose a program
-            </label>{' '}
-            or drop it here
-            <p className={classes.hint}>A .py file, or a .zip or .whl with an entry module</p>
+            <Picker label="Choose a program" disabled={disabled} onFiles={onFiles} />, or{' '}
+            <Picker label="choose a directory" isDirectory disabled={disabled} onFiles={onFiles} />, or drop it here
+            <p className={classes.hint}>One or several .py files, a directory of modules, or a .zip or .whl</p>
           </div>
         </>
       ) : (
@@ -70,5 +61,38 @@ export function Dropzone({ onFile, disabled, sending }: Props) {
         </div>
       )}
     </div>
+  );
+}
+
+interface PickerProps {
+  readonly label: string;
+  readonly isDirectory?: boolean;
+  readonly disabled: boolean;
+  readonly onFiles: Props['onFiles'];
+}
+
+/** A file dialog behind a label that looks like a link. */
+function Picker({ label, isDirectory = false, disabled, onFiles }: PickerProps) {
+  const id = useId();
+  return (
+    <>
+      <input
+        id={id}
+        type="file"
+        multiple
+        {...(isDirectory ? { webkitdirectory: '' } : { accept: ACCEPTED_FILES })}
+        disabled={disabled}
+        className={`tm-visually-hidden ${classes.input ?? ''}`}
+        onChange={(event) => {
+          const files = chosenFiles(event.currentTarget);
+          // the same files may be chosen again
+          event.currentTarget.value = '';
+          if (files.length > 0) onFiles(files);
+        }}
+      />
+      <label htmlFor={id} className={classes.label}>
+        {label}
+      </label>
+    </>
   );
 }

@@ -29,14 +29,16 @@ interface Props {
   /** How a job that is to run again was started; the program may be a newer one. */
   readonly before: RestorePoints['program'];
   readonly savepoint: string;
+  /** The module that was said at the upload to start the job; '' if none was. */
+  readonly chosenEntry: string;
 }
 
-export function RunForm({ program, mayRun, before, savepoint }: Props) {
+export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Props) {
   const navigate = useNavigate();
   // a single file is its own entry, which the server lists under the file's name
   const isArchive = !program.name.endsWith('.py');
   const known = program.entry[0]?.name ?? '';
-  const [entry, setEntry] = useState(before?.entry ?? (known === program.name ? '' : known));
+  const [entry, setEntry] = useState(chosenEntry || (before?.entry ?? (known === program.name ? '' : known)));
   const [parallelism, setParallelism] = useState<string | number>(before?.parallelism ?? '');
   const [programArguments, setArguments] = useState(() => joinArguments(before?.args ?? []));
   const [configuration, setConfiguration] = useState(() => configurationText(before?.configuration ?? {}));
@@ -71,7 +73,7 @@ export function RunForm({ program, mayRun, before, savepoint }: Props) {
           <div className={classes.fields}>
             {isArchive && (
               <TextInput
-                label="Entry module"
+                label="Entry Module"
                 description="Needed if the archive has no __main__"
                 value={entry}
                 onChange={(event) => setEntry(event.currentTarget.value)}
@@ -88,7 +90,7 @@ export function RunForm({ program, mayRun, before, savepoint }: Props) {
             />
             <TextInput
               className={classes.wide}
-              label="Program arguments"
+              label="Program Arguments"
               description="As in a shell; quotes keep blanks"
               placeholder="--rate 1000 --name 'my job'"
               value={programArguments}

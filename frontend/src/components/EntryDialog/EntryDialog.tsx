@@ -1,0 +1,50 @@
+/** Asks which module of a program starts the job. */
+
+import { Button, Group, Modal, Select } from '@mantine/core';
+import { type SyntheticEvent, useState } from 'react';
+
+interface Props {
+  readonly name: string;
+  readonly modules: readonly string[];
+  readonly onChosen: (entry: string) => void;
+  readonly onClose: () => void;
+}
+
+export function EntryDialog({ name, modules, onChosen, onClose }: Props) {
+  const [entry, setEntry] = useState<string | null>(null);
+  const submit = (event: SyntheticEvent) => {
+    event.preventDefault();
+    if (entry !== null) onChosen(entry);
+  };
+  return (
+    <Modal
+      opened
+      onClose={onClose}
+      title="Which module starts the job?"
+      centered
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      <form onSubmit={submit}>
+        <Select
+          label="Entry Module"
+          description={`Its code runs when the job is submitted; ${name} has no __main__.py or main.py`}
+          placeholder="Choose a module"
+          data-autofocus
+          allowDeselect={false}
+          searchable={modules.length > 12}
+          data={modules}
+          value={entry}
+          onChange={setEntry}
+        />
+        <Group justify="flex-end" mt="lg">
+          <Button variant="default" onClick={onClose}>
+            Close
+          </Button>
+          <Button type="submit" disabled={entry === null}>
+            Upload
+          </Button>
+        </Group>
+      </form>
+    </Modal>
+  );
+}
