@@ -67,9 +67,9 @@ def test_the_demos_checkpoints_are_seen_as_they_come_down_to_the_subtasks(site: 
     expect(subtasks.get_by_role("row")).to_have_count(3)
     expect(subtasks).to_contain_text(re.compile(r"\d+.ms"))
     expect(page.get_by_role("group", name="Failed")).to_contain_text("0")
-    expect(page.get_by_role("region", name="Configuration")).to_contain_text("exactly once")
+    expect(page.get_by_role("region", name="Configuration")).to_contain_text("Exactly Once")
     page.get_by_role("link", name="Overview", exact=True).click()
-    demo = page.get_by_role("table", name="Running jobs").get_by_role("row").filter(has_text="flights live")
+    demo = page.get_by_role("table", name="Running Jobs").get_by_role("row").filter(has_text="flights live")
     expect(demo).to_contain_text(re.compile(r"just now|\d+.s ago"))
 
 
@@ -90,7 +90,7 @@ def test_a_savepoint_is_taken_once_however_often_one_clicks(site: Site, page: Pa
     assert latest["id"] > max(entry["id"] for entry in before["history"])
     assert Path(latest["external_path"].removeprefix("file://"), "_metadata").is_file()
     assert len(asked.urls) == 2, "the refused one and the one that was taken"
-    expect(page.get_by_role("region", name="Latest")).to_contain_text(latest["external_path"])
+    expect(page.get_by_role("region", name="Overview", exact=True)).to_contain_text(latest["external_path"])
     assert site.state(job_id) == "RUNNING"
 
 
@@ -135,8 +135,8 @@ def test_a_job_that_was_stopped_goes_on_from_its_savepoint_exactly(site: Site, p
     again = page.get_by_role("dialog", name="Run this job again")
     expect(again.get_by_role("radio").first).to_be_checked()
     again.get_by_role("button", name="Continue").click()
-    expect(page.get_by_label("Restore from savepoint")).to_have_value(re.compile(r"^file:///.*/savepoint-"))
-    expect(page.get_by_label("Program arguments")).to_have_value(re.compile("--output"))
+    expect(page.get_by_label("Savepoint Path")).to_have_value(re.compile(r"^file:///.*/savepoint-"))
+    expect(page.get_by_label("Program Arguments")).to_have_value(re.compile("--output"))
     page.get_by_role("button", name="Run", exact=True).click()
     expect(job_state(page, "RUNNING")).to_be_visible(timeout=START_MS)
     second = shown_job(page)
@@ -221,7 +221,7 @@ def test_a_savepoint_of_another_job_is_refused_and_the_page_says_why(site: Site,
     site.open_job(page, site.job_ids("endless numbers")[0])
     expect(job_state(page, "FAILED")).to_be_visible(timeout=START_MS)
     page.get_by_role("tab", name=re.compile("^Exceptions")).click()
-    root = page.get_by_role("region", name="Root exception")
+    root = page.get_by_role("region", name="Root Exception")
     expect(root.get_by_text("has state of operators that the job does not have")).to_have_count(1)
     expect(root.get_by_label("Stack trace")).to_contain_text("dropped  count (uid count)")
     expect(root).to_contain_text("count (uid count)")

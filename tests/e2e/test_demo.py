@@ -81,7 +81,7 @@ def test_a_vertex_opens_with_its_subtasks_and_its_link_survives_a_reload(site: S
     site.open_job(page, site.wait_for_demo())
     page.get_by_role("group", name="Job graph").get_by_role("button", name=VERTICES[1]).click()
     drawer = page.get_by_role("dialog")
-    expect(drawer.get_by_text("Slot sharing group")).to_be_visible()
+    expect(drawer.get_by_text("Slot Sharing Group")).to_be_visible()
     drawer.get_by_role("tab", name="Subtasks").click()
     rows = drawer.get_by_role("table", name="Subtasks").get_by_role("row")
     expect(rows).to_have_count(3)
@@ -90,7 +90,7 @@ def test_a_vertex_opens_with_its_subtasks_and_its_link_survives_a_reload(site: S
     expect(page).to_have_url(re.compile("vertex=[0-9a-f]{32}&vtab=subtasks"))
     page.reload()
     expect(rows).to_have_count(3)
-    for tab in ("Watermarks", "Back pressure", "Charts", "Metrics", "Accumulators"):
+    for tab in ("Watermarks", "Backpressure", "Charts", "Metrics", "Accumulators"):
         drawer.get_by_role("tab", name=tab).click()
         expect(drawer.get_by_role("tabpanel", name=tab)).to_be_visible()
     page.keyboard.press("Escape")
@@ -102,7 +102,7 @@ def test_what_the_demo_prints_is_followed_live(site: Site, page: Page) -> None:
     site.open_job(page, site.wait_for_demo(), "?tab=logs")
     lines = page.get_by_role("log")
     expect(lines.get_by_text("flights  mean delay").first).to_be_visible()
-    foot = page.get_by_text(re.compile(r"^[\d,]+ lines · "))
+    foot = page.get_by_text(re.compile(r"^Lines [\d,]+ to [\d,]+ of "))
     expect(foot).not_to_have_text(foot.inner_text())
     page.get_by_role("textbox", name="Search in the log").fill("JFK")
     expect(page.get_by_text(re.compile(r"^1 of \d+$"))).to_be_visible()

@@ -60,7 +60,7 @@ def test_a_program_is_uploaded_previewed_run_once_and_cancelled_once(site: Site,
     assert site.state(job_id) == "CANCELED"
 
     page.get_by_role("navigation", name="Breadcrumb").get_by_role("link", name="Jobs").click()
-    row = page.get_by_role("table", name="Completed jobs").get_by_role("row").filter(has_text=job_id[:12])
+    row = page.get_by_role("table", name="Completed Jobs").get_by_role("row").filter(has_text=job_id[:12])
     expect(row).to_contain_text("CANCELED")
 
 
@@ -68,7 +68,7 @@ def test_a_bounded_job_counts_all_of_its_rows_in_rest_and_on_the_page(site: Site
     page.goto(f"{site.url}/ui/submit")
     upload(page, PROGRAMS / "bounded.py")
     page.get_by_label("Parallelism").fill("2")
-    page.get_by_label("Program arguments").fill(f"--rows {ROWS}")
+    page.get_by_label("Program Arguments").fill(f"--rows {ROWS}")
     page.get_by_role("button", name="Run", exact=True).click()
     expect(job_state(page, "FINISHED")).to_be_visible(timeout=START_MS)
     for vertex in ("Source: numbers", "label -> Sink"):
@@ -86,7 +86,7 @@ def test_a_bounded_job_counts_all_of_its_rows_in_rest_and_on_the_page(site: Site
 def test_the_example_of_the_documentation_runs_from_the_page(site: Site, page: Page) -> None:
     page.goto(f"{site.url}/ui/submit")
     upload(page, HELLO)
-    page.get_by_label("Program arguments").fill("--count 1000")
+    page.get_by_label("Program Arguments").fill("--count 1000")
     page.get_by_role("button", name="Run", exact=True).click()
     expect(job_state(page, "FINISHED")).to_be_visible(timeout=START_MS)
     page.get_by_role("tab", name="Logs").click()
@@ -99,7 +99,7 @@ def test_a_failing_job_names_the_operator_the_record_and_the_users_line(site: Si
     site.open_job(page, site.run(program))
     expect(job_state(page, "FAILED")).to_be_visible(timeout=START_MS)
     page.get_by_role("tab", name="Exceptions 1").click()
-    root = page.get_by_role("region", name="Root exception")
+    root = page.get_by_role("region", name="Root Exception")
     expect(root).to_contain_text("operator 'check tides'")
     expect(root).to_contain_text("failed on record 7")
     expect(root).to_contain_text("ValueError: no tide has the number 7")
@@ -140,7 +140,7 @@ def test_a_job_without_enough_slots_says_what_it_waits_for_and_can_be_cancelled(
     expect(page.get_by_role("status").filter(has_text="Waiting")).to_have_text("Waiting: needs 6 slots, 4 are free")
     expect(job_state(page, "CREATED")).to_be_visible()
     page.get_by_role("link", name="Overview", exact=True).click()
-    row = page.get_by_role("table", name="Running jobs").get_by_role("row").filter(has_text="endless numbers")
+    row = page.get_by_role("table", name="Running Jobs").get_by_role("row").filter(has_text="endless numbers")
     expect(row).to_contain_text("Waiting: needs 6 slots, 4 are free")
     row.get_by_role("link").click()
     confirm_cancel(page).get_by_role("button", name="Cancel job").click()
@@ -150,7 +150,7 @@ def test_a_job_without_enough_slots_says_what_it_waits_for_and_can_be_cancelled(
 def test_slots_are_given_back_when_a_job_has_ended(site: Site, page: Page) -> None:
     site.wait_for_demo()
     page.goto(f"{site.url}/ui/")
-    card = page.get_by_role("group", name="Free task slots")
+    card = page.get_by_role("group", name="Available Task Slots")
     expect(card).to_contain_text("4 of 6")
     job_id = site.run(PROGRAMS / "unbounded.py", parallelism=3)
     expect(card).to_contain_text("1 of 6", timeout=START_MS)

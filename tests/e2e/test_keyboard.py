@@ -61,7 +61,7 @@ def test_back_goes_to_the_tab_before_and_a_reload_keeps_the_sorting(site: Site, 
         page.go_back()
         expect(page.get_by_role("tab", name=tab)).to_have_attribute("aria-selected", "true")
     page.go_back()
-    column = page.get_by_role("table", name="Running jobs").get_by_role("columnheader", name="Tasks")
+    column = page.get_by_role("table", name="Running Jobs").get_by_role("columnheader", name="Tasks")
     column.get_by_role("button").click()
     expect(column).to_have_attribute("aria-sort", "ascending")
     page.reload()

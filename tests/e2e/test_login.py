@@ -44,7 +44,7 @@ def test_a_token_logs_in_to_the_page_that_was_asked_for_and_out_again(site: Site
     expect(page.get_by_role("alert")).to_have_text("The token is wrong.")
     field.fill((site.stack.home / "admin-token").read_text())
     field.press("Enter")
-    expect(page.get_by_role("heading", name="TaskManagers", level=1)).to_be_visible()
+    expect(page.get_by_role("heading", name="Task Managers", level=1)).to_be_visible()
     page.get_by_role("button", name="User admin").click()
     page.get_by_role("menuitem", name="Log out").click()
     expect(page.get_by_role("button", name="Log in", exact=True)).to_be_visible()

@@ -57,7 +57,7 @@ def nothing_waits_on(site: Site, jobs: Jobs) -> Any:
 
 def overview(site: Site, jobs: Jobs, page: Page) -> None:
     page.goto(f"{site.url}/ui/")
-    expect(page.get_by_role("table", name="Completed jobs")).to_be_visible()
+    expect(page.get_by_role("table", name="Completed Jobs")).to_be_visible()
 
 
 def submit(site: Site, jobs: Jobs, page: Page) -> None:
@@ -101,7 +101,7 @@ def no_exceptions(site: Site, jobs: Jobs, page: Page) -> None:
 
 def exceptions(site: Site, jobs: Jobs, page: Page) -> None:
     site.open_job(page, jobs.failed, "?tab=exceptions")
-    expect(page.get_by_role("region", name="Root exception")).to_be_visible()
+    expect(page.get_by_role("region", name="Root Exception")).to_be_visible()
 
 
 def failed_job(site: Site, jobs: Jobs, page: Page) -> None:
@@ -167,8 +167,8 @@ def run_again_dialog(site: Site, jobs: Jobs, page: Page) -> None:
 def submit_again(site: Site, jobs: Jobs, page: Page) -> None:
     run_again_dialog(site, jobs, page)
     page.get_by_role("dialog").get_by_role("button", name="Continue").click()
-    page.get_by_label("Restore from savepoint").fill("file:///somewhere/savepoint-1")
-    expect(page.get_by_label("Allow non-restored state")).to_be_visible()
+    page.get_by_label("Savepoint Path").fill("file:///somewhere/savepoint-1")
+    expect(page.get_by_label("Allow Non Restored State")).to_be_visible()
 
 
 def actions_menu(site: Site, jobs: Jobs, page: Page) -> None:
@@ -185,12 +185,12 @@ def user_menu(site: Site, jobs: Jobs, page: Page) -> None:
 
 def taskmanagers(site: Site, jobs: Jobs, page: Page) -> None:
     page.goto(f"{site.url}/ui/taskmanagers")
-    expect(page.get_by_role("table", name="TaskManagers")).to_be_visible()
+    expect(page.get_by_role("table", name="Task Managers")).to_be_visible()
 
 
 def taskmanager(site: Site, jobs: Jobs, page: Page) -> None:
     page.goto(f"{site.url}/ui/taskmanagers")
-    page.get_by_role("table", name="TaskManagers").get_by_role("row").filter(has_text="REGISTERED").get_by_role(
+    page.get_by_role("table", name="Task Managers").get_by_role("row").filter(has_text="REGISTERED").get_by_role(
         "link"
     ).click()
     expect(page.get_by_role("table", name="Slots in use")).to_be_visible()

@@ -108,7 +108,7 @@ def test_a_killed_jobmanager_is_replaced_and_the_page_tells_of_the_restart(site:
     site.wait_for_demo()
     check_that_it_moves(page)
     page.get_by_role("tab", name="Exceptions").click()
-    expect(page.get_by_role("region", name="Root exception")).to_contain_text("JobManagerLost")
+    expect(page.get_by_role("region", name="Root Exception")).to_contain_text("JobManagerLost")
     assert site.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
 
 
@@ -125,12 +125,12 @@ def test_a_taskmanager_whose_jvm_was_killed_is_replaced_and_the_page_tells_of_it
     site.wait_for_demo()
     assert int(fact(page, "Restarts").inner_text()) > restarts
     check_that_it_moves(page)
-    page.get_by_role("link", name="TaskManagers", exact=True).click()
-    rows = page.get_by_role("table", name="TaskManagers").get_by_role("row").filter(has_text="REGISTERED")
+    page.get_by_role("link", name="Task Managers", exact=True).click()
+    rows = page.get_by_role("table", name="Task Managers").get_by_role("row").filter(has_text="REGISTERED")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text(f"pid {site.stack.pid_of('taskmanager')}")
     page.get_by_role("link", name="Overview", exact=True).click()
-    expect(page.get_by_role("group", name="Free task slots")).to_contain_text("4 of 6")
+    expect(page.get_by_role("group", name="Available Task Slots")).to_contain_text("4 of 6")
 
 
 def test_what_is_asked_for_while_no_jobmanager_leads_is_done_by_the_next_one(site: Site, tmp_path: Path) -> None:

@@ -136,8 +136,8 @@ function Head({ job, now }: { readonly job: JobDocument; readonly now: number })
         <JobActions job={job} />
       </div>
       <dl className={classes.facts}>
-        <Fact name="Started" value={times.dateTime(job.start_time)} />
-        {job.end_time >= 0 && <Fact name="Ended" value={times.dateTime(job.end_time)} />}
+        <Fact name="Start Time" value={times.dateTime(job.start_time)} />
+        {job.end_time >= 0 && <Fact name="End Time" value={times.dateTime(job.end_time)} />}
         <Fact name="Parallelism" value={String(job.parallelism)} />
         <Fact name="Attempt" value={String(job.attempt)} />
         <Fact name="Restarts" value={String(job.restarts)} />

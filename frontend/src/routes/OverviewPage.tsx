@@ -39,7 +39,7 @@ export function OverviewPage() {
       <div className={classes.titleRow}>
         <h1 className={classes.pageTitle}>Overview</h1>
         <Button component={Link} to="/submit" leftSection={<IconRocket size={17} stroke={1.8} />}>
-          Submit a job
+          Submit New Job
         </Button>
       </div>
       <Cards cluster={cluster} />
@@ -72,7 +72,7 @@ function Cards({ cluster }: { readonly cluster: ClusterDocument }) {
   return (
     <div className={classes.cards}>
       <StatCard
-        label="Free task slots"
+        label="Available Task Slots"
         icon={<IconStack2 {...icon} />}
         value={
           <>
@@ -89,13 +89,13 @@ function Cards({ cluster }: { readonly cluster: ClusterDocument }) {
         }
       />
       <StatCard
-        label="TaskManagers"
+        label="Task Managers"
         icon={<IconServer2 {...icon} />}
         value={registered}
         note={registered === 0 ? 'none is registered' : 'registered'}
       />
       <StatCard
-        label="Running"
+        label="Running Jobs"
         icon={<IconPlayerPlayFilled {...icon} color="var(--tm-running)" />}
         value={running}
         note={active > running ? `${active - running} waiting or restarting` : 'jobs'}
@@ -121,7 +121,7 @@ function Jobs({ cluster }: { readonly cluster: ClusterDocument }) {
   return (
     <>
       <Panel
-        title="Running jobs"
+        title="Running Jobs"
         flush
         actions={
           <TextInput
@@ -136,20 +136,20 @@ function Jobs({ cluster }: { readonly cluster: ClusterDocument }) {
         }
       >
         {active.length > 0 ? (
-          <JobTable jobs={active} caption="Running jobs" />
+          <JobTable jobs={active} caption="Running Jobs" />
         ) : filter === null ? (
           <EmptyState compact icon={IconRocket} title="Nothing is running">
             <Link to="/submit" className="tm-link">
-              Submit a job
+              Submit New Job
             </Link>
           </EmptyState>
         ) : (
           <EmptyState compact icon={IconSearchOff} title="No running job matches the filter" />
         )}
       </Panel>
-      <Panel title="Completed jobs" flush>
+      <Panel title="Completed Jobs" flush>
         {ended.length > 0 ? (
-          <JobTable jobs={ended} caption="Completed jobs" withEnd />
+          <JobTable jobs={ended} caption="Completed Jobs" withEnd />
         ) : (
           <EmptyState
             compact

@@ -39,7 +39,7 @@ export function TaskManagerPage() {
   return (
     <>
       <nav className={classes.crumbs} aria-label="Breadcrumb">
-        <Link to="/taskmanagers">TaskManagers</Link>
+        <Link to="/taskmanagers">Task Managers</Link>
         <IconChevronRight size={14} aria-hidden />
         <span className="tm-mono">{taskmanager.id}</span>
       </nav>
@@ -63,19 +63,19 @@ function Facts({ taskmanager }: { readonly taskmanager: TaskManagerSummary }) {
     <Panel title="Process">
       <KeyValues
         rows={[
-          ['Id', <CopyText key="id" text={taskmanager.id} label="id" />],
-          ['Process id', taskmanager.pid],
+          ['ID', <CopyText key="id" text={taskmanager.id} label="id" />],
+          ['Process ID', taskmanager.pid],
           [
-            'Spark master',
+            'Spark Master',
             <span key="master" className="tm-mono">
               {taskmanager.spark_master}
             </span>,
           ],
           ['Registered', times.dateTime(taskmanager.registered_at)],
-          ['Last heartbeat', formatAge(now - taskmanager.last_heartbeat)],
-          ['CPU cores', taskmanager.cpu_cores],
+          ['Last Heartbeat', formatAge(now - taskmanager.last_heartbeat)],
+          ['CPU Cores', taskmanager.cpu_cores],
           [
-            'Memory',
+            'Physical Memory',
             <div key="memory">
               {formatBytes(used)} of {formatBytes(taskmanager.physical_memory)} in use
               <Progress

@@ -20,17 +20,17 @@ import { TaskManagerState } from './TaskManagerState';
 const COLUMNS = ['id', 'state', 'free_slots', 'cpu_cores', 'physical_memory', 'last_heartbeat'] as const;
 
 export function TaskManagersPage() {
-  usePageTitle('TaskManagers');
+  usePageTitle('Task Managers');
   const { data: cluster, error } = useCluster();
   return (
     <>
-      <h1 className={classes.pageTitle}>TaskManagers</h1>
+      <h1 className={classes.pageTitle}>Task Managers</h1>
       {cluster === undefined && error === null && <Skeleton height={200} radius={10} />}
       {cluster === undefined && error !== null && (
         <FailureState title="The TaskManagers cannot be shown" message={error} />
       )}
       {cluster !== undefined && (
-        <Panel flush label="TaskManagers">
+        <Panel flush label="Task Managers">
           {cluster.taskmanagers.length === 0 ? (
             <EmptyState icon={IconServerOff} title="No TaskManager is registered">
               Jobs wait until one is. A TaskManager that has just been started registers within a few seconds, once its
@@ -52,15 +52,15 @@ function Rows({ taskmanagers }: { readonly taskmanagers: readonly TaskManagerSum
   return (
     <div className="tm-table-scroll">
       <table className="tm-table">
-        <caption className="tm-visually-hidden">TaskManagers</caption>
+        <caption className="tm-visually-hidden">Task Managers</caption>
         <thead>
           <tr>
-            <SortHeader column="id" label="TaskManager" {...header} />
+            <SortHeader column="id" label="ID" {...header} />
             <SortHeader column="state" label="Status" {...header} />
-            <SortHeader column="free_slots" label="Free slots" numeric {...header} />
-            <SortHeader column="cpu_cores" label="CPU cores" numeric {...header} />
-            <SortHeader column="physical_memory" label="Memory free / total" numeric {...header} />
-            <SortHeader column="last_heartbeat" label="Last heartbeat" numeric {...header} />
+            <SortHeader column="free_slots" label="Free Slots / All Slots" numeric {...header} />
+            <SortHeader column="cpu_cores" label="CPU Cores" numeric {...header} />
+            <SortHeader column="physical_memory" label="Free / Physical Memory" numeric {...header} />
+            <SortHeader column="last_heartbeat" label="Last Heartbeat" numeric {...header} />
           </tr>
         </thead>
         <tbody>

@@ -7,25 +7,28 @@ import { KeyValues } from '../KeyValues/KeyValues';
 import { Panel } from '../Panel/Panel';
 
 export function CheckpointConfiguration({ config }: { readonly config: CheckpointConfig }) {
-  const onOff = (value: boolean) => (value ? 'on' : 'off');
+  const onOff = (value: boolean) => (value ? 'Enabled' : 'Disabled');
   return (
     <Panel title="Configuration">
       <KeyValues
         rows={[
-          ['Interval', config.interval === undefined ? 'no periodic checkpoints' : formatDuration(config.interval)],
-          ['Mode', config.mode === 'exactly_once' ? 'exactly once' : 'at least once'],
+          [
+            'Interval',
+            config.interval === undefined ? 'Periodic checkpoints disabled' : formatDuration(config.interval),
+          ],
+          ['Checkpointing Mode', config.mode === 'exactly_once' ? 'Exactly Once' : 'At Least Once'],
           ['Timeout', formatDuration(config.timeout)],
-          ['Pause between two', formatDuration(config.min_pause)],
-          ['At the same time', config.max_concurrent],
-          ['Tolerated failures in a row', config.tolerable_failures],
-          ['Unaligned', unalignedOf(config)],
-          ['Incremental', onOff(config.incremental)],
-          ['After tasks have finished', onOff(config.after_tasks_finish)],
-          ['Kept at a time', config.num_retained],
-          ['When the job ends', retentionOf(config)],
-          ['State backend', config.state_backend],
-          ['Directory', <Path key="directory" uri={config.directory} />],
-          ['Savepoints', <Path key="savepoints" uri={config.savepoint_directory} />],
+          ['Minimum Pause Between Checkpoints', formatDuration(config.min_pause)],
+          ['Maximum Concurrent Checkpoints', config.max_concurrent],
+          ['Tolerable Failed Checkpoints', config.tolerable_failures],
+          ['Unaligned Checkpoints', unalignedOf(config)],
+          ['Incremental Checkpoints', onOff(config.incremental)],
+          ['Checkpoints With Finished Tasks', onOff(config.after_tasks_finish)],
+          ['Maximum Retained Checkpoints', config.num_retained],
+          ['Persist Checkpoints Externally', retentionOf(config)],
+          ['State Backend', config.state_backend],
+          ['Checkpoint Directory', <Path key="directory" uri={config.directory} />],
+          ['Savepoint Directory', <Path key="savepoints" uri={config.savepoint_directory} />],
         ]}
       />
     </Panel>
@@ -33,8 +36,8 @@ export function CheckpointConfiguration({ config }: { readonly config: Checkpoin
 }
 
 function unalignedOf({ unaligned, aligned_timeout: timeout }: CheckpointConfig): string {
-  if (!unaligned) return 'off';
-  return timeout > 0 ? `after ${formatDuration(timeout)} of alignment` : 'on';
+  if (!unaligned) return 'Disabled';
+  return timeout > 0 ? `Enabled after ${formatDuration(timeout)} of alignment` : 'Enabled';
 }
 
 function Path({ uri }: { readonly uri: string | undefined }) {

@@ -34,11 +34,11 @@ export function CheckpointDetails({ job, entry }: Props) {
   return (
     <div className={classes.inside}>
       <dl className={classes.facts}>
-        <Fact name="Type">
+        <Fact name="Checkpoint Type">
           {typeOf(entry)}
           {entry.format === undefined ? '' : `, ${entry.format.toLowerCase()}`}
         </Fact>
-        <Fact name="Metadata">{formatBytes(entry.metadata_size)}</Fact>
+        <Fact name="Metadata Size">{formatBytes(entry.metadata_size)}</Fact>
         <Fact name="Path">
           {entry.discarded ? (
             <span className="tm-dim">deleted: a newer one has taken its place</span>
@@ -58,13 +58,13 @@ export function CheckpointDetails({ job, entry }: Props) {
             <caption className="tm-visually-hidden">Vertices of checkpoint {entry.id}</caption>
             <thead>
               <tr>
-                <th scope="col">Vertex</th>
+                <th scope="col">Name</th>
                 <th scope="col">Acknowledged</th>
-                <th scope="col">Latest ack</th>
-                <Number>Duration</Number>
-                <Number>Checkpointed</Number>
-                <Number>Full size</Number>
-                <Number>In flight</Number>
+                <th scope="col">Latest Acknowledgment</th>
+                <Number>End to End Duration</Number>
+                <Number>Checkpointed Data Size</Number>
+                <Number>Full Checkpoint Data Size</Number>
+                <Number>Processed (persisted) in-flight data</Number>
               </tr>
             </thead>
             <tbody>
@@ -132,15 +132,15 @@ function Subtasks({ job, entry, vertexId }: Props & { readonly vertexId: string 
               <tr>
                 <th scope="col">Subtask</th>
                 <th scope="col">Acknowledged</th>
-                <Number>Duration</Number>
-                <Number>Sync</Number>
-                <Number>Async</Number>
-                <Number>Alignment</Number>
-                <Number>Start delay</Number>
-                <Number>Checkpointed</Number>
-                <Number>Full size</Number>
-                <Number>In flight</Number>
-                <th scope="col">Unaligned</th>
+                <Number>End to End Duration</Number>
+                <Number>Sync Duration</Number>
+                <Number>Async Duration</Number>
+                <Number>Alignment Duration</Number>
+                <Number>Start Delay</Number>
+                <Number>Checkpointed Data Size</Number>
+                <Number>Full Checkpoint Data Size</Number>
+                <Number>Processed (persisted) in-flight data</Number>
+                <th scope="col">Unaligned Checkpoint</th>
               </tr>
             </thead>
             <tbody>

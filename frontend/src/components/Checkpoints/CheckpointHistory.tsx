@@ -33,21 +33,21 @@ export function CheckpointHistory({ job, history }: Props) {
           <tr>
             <th scope="col">ID</th>
             <th scope="col">Status</th>
-            <th scope="col">Type</th>
+            <th scope="col">Checkpoint Type</th>
             <th scope="col">Acknowledged</th>
-            <th scope="col">Triggered</th>
-            <th scope="col">Latest ack</th>
+            <th scope="col">Trigger Time</th>
+            <th scope="col">Latest Acknowledgment</th>
             <th scope="col" className="tm-num">
-              Duration
+              End to End Duration
             </th>
             <th scope="col" className="tm-num">
-              Checkpointed
+              Checkpointed Data Size
             </th>
             <th scope="col" className="tm-num">
-              Full size
+              Full Checkpoint Data Size
             </th>
             <th scope="col" className="tm-num">
-              In flight
+              Processed (persisted) in-flight data
             </th>
           </tr>
         </thead>

@@ -5,11 +5,11 @@ import { formatBytes, formatDuration, NOTHING } from '../../model/format';
 import { Panel } from '../Panel/Panel';
 
 const ROWS: readonly (readonly [SummarisedQuantity, string, (value: number) => string])[] = [
-  ['end_to_end_duration', 'Duration', formatDuration],
-  ['checkpointed_size', 'Checkpointed', formatBytes],
-  ['state_size', 'Full size', formatBytes],
-  ['processed_data', 'Taken in while aligning', formatBytes],
-  ['persisted_data', 'Stored in flight', formatBytes],
+  ['end_to_end_duration', 'End to End Duration', formatDuration],
+  ['checkpointed_size', 'Checkpointed Data Size', formatBytes],
+  ['state_size', 'Full Checkpoint Data Size', formatBytes],
+  ['processed_data', 'Processed in-flight data', formatBytes],
+  ['persisted_data', 'Persisted in-flight data', formatBytes],
 ];
 const COLUMNS: readonly (readonly [keyof Summary, string])[] = [
   ['min', 'Minimum'],
@@ -23,7 +23,7 @@ const COLUMNS: readonly (readonly [keyof Summary, string])[] = [
 
 export function CheckpointSummary({ summary }: { readonly summary: JobCheckpoints['summary'] }) {
   return (
-    <Panel title="Summary of completed checkpoints" flush>
+    <Panel title="Summary" flush>
       <div className="tm-table-scroll">
         <table className="tm-table">
           <caption className="tm-visually-hidden">Summary of completed checkpoints</caption>

@@ -41,7 +41,7 @@ export function CheckpointsTab({ job }: { readonly job: JobDocument }) {
           note={every}
         />
         <StatCard
-          label="In progress"
+          label="In Progress"
           icon={<IconLoader {...ICON} />}
           value={formatCount(counts.in_progress)}
           note={config.max_concurrent > 1 ? `at most ${config.max_concurrent}` : ''}

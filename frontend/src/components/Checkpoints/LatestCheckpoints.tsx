@@ -28,11 +28,11 @@ export function LatestCheckpoints({ latest }: { readonly latest: JobCheckpoints[
     );
   const { failed, restored } = latest;
   return (
-    <Panel title="Latest">
+    <Panel title="Overview">
       <dl className={classes.latest}>
-        <Row name="Checkpoint">{completed(latest.completed)}</Row>
-        <Row name="Savepoint">{completed(latest.savepoint)}</Row>
-        <Row name="Failed">
+        <Row name="Latest Completed Checkpoint">{completed(latest.completed)}</Row>
+        <Row name="Latest Savepoint">{completed(latest.savepoint)}</Row>
+        <Row name="Latest Failed Checkpoint">
           {failed !== undefined && (
             <>
               <strong>{failed.id}</strong>
@@ -41,7 +41,7 @@ export function LatestCheckpoints({ latest }: { readonly latest: JobCheckpoints[
             </>
           )}
         </Row>
-        <Row name="Restored from">
+        <Row name="Latest Restore">
           {restored !== undefined && (
             <>
               <strong>

@@ -19,7 +19,7 @@ export function RestoreReport({ report }: { readonly report: Report }) {
           <thead>
             <tr>
               <th scope="col">Operator</th>
-              <th scope="col">Uid</th>
+              <th scope="col">UID</th>
               <th scope="col">State</th>
             </tr>
           </thead>

@@ -34,7 +34,7 @@ export function ExceptionList({ exceptions, total, vertexLink }: Props) {
   }
   return (
     <>
-      <Panel title="Root exception" actions={<CopyTrace text={root.stacktrace} />}>
+      <Panel title="Root Exception" actions={<CopyTrace text={root.stacktrace} />}>
         <Details exception={root} vertexLink={vertexLink} />
       </Panel>
       {total > exceptions.length && (
@@ -43,7 +43,7 @@ export function ExceptionList({ exceptions, total, vertexLink }: Props) {
         </p>
       )}
       {earlier.length > 0 && (
-        <Panel title={`Earlier exceptions (${earlier.length})`} flush>
+        <Panel title={`Exception History (${earlier.length})`} flush>
           <Accordion multiple chevronPosition="left">
             {earlier.map((exception, index) => (
               <Item

@@ -24,17 +24,17 @@ export function JobConfiguration({ jobId }: { readonly jobId: string }) {
   const shown = options.filter(([key, value]) => `${key} ${value}`.toLowerCase().includes(filter.toLowerCase()));
   return (
     <>
-      <Panel title="Execution">
+      <Panel title="Execution Configuration">
         <KeyValues
           rows={[
             ['Parallelism', execution['job-parallelism']],
-            ['Restart strategy', execution['restart-strategy']],
-            ['Object reuse', execution['object-reuse-mode'] ? 'on' : 'off'],
+            ['Restart Strategy', execution['restart-strategy']],
+            ['Object Reuse Mode', execution['object-reuse-mode'] ? 'Enabled' : 'Disabled'],
           ]}
         />
       </Panel>
       <Panel
-        title="Configuration"
+        title="User Configuration"
         flush
         actions={
           options.length > 0 && (

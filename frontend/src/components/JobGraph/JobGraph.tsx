@@ -13,7 +13,7 @@ import { LoadBar } from '../LoadBar/LoadBar';
 import { StateBadge } from '../StateBadge/StateBadge';
 import classes from './JobGraph.module.css';
 
-const SIZE = { width: 268, height: 158, edgeGap: 136 };
+const SIZE = { width: 304, height: 158, edgeGap: 136 };
 
 interface Props {
   readonly vertices: readonly Vertex[];
@@ -107,7 +107,7 @@ function VertexNode({ vertex, isSelected, isBottleneck, onSelect }: VertexNodePr
         >
           {vertex.name}
         </button>
-        <span className={classes.parallelism} title={`parallelism ${vertex.parallelism}`}>
+        <span className={classes.parallelism} title={`Parallelism: ${vertex.parallelism}`}>
           ×{vertex.parallelism}
         </span>
       </span>
@@ -116,18 +116,18 @@ function VertexNode({ vertex, isSelected, isBottleneck, onSelect }: VertexNodePr
         {isBottleneck && <span className={classes.bottleneck}>likely bottleneck</span>}
       </span>
       <span className={`tm-live ${classes.rates ?? ''}`}>
-        <span className={classes.label}>in</span>
+        <span className={classes.label}>Received</span>
         <span className={classes.number}>{formatRate(metrics.records_in_per_second)}</span>
-        <span className={classes.label}>out</span>
+        <span className={classes.label}>Sent</span>
         <span className={classes.number}>{formatRate(metrics.records_out_per_second)}</span>
       </span>
       <LoadBar metrics={metrics} isRunning={isRunning} />
       <span className={classes.watermark}>
-        <span className={classes.label}>wm</span>
+        <span className={classes.label}>Low Watermark</span>
         <span>{times.watermark(metrics.watermark)}</span>
         {metrics.watermark_lag !== null && (
           <span className={classes.lag}>
-            <span className={classes.label}>lag</span> {formatDuration(metrics.watermark_lag)}
+            <span className={classes.label}>Lag</span> {formatDuration(metrics.watermark_lag)}
           </span>
         )}
       </span>
@@ -136,9 +136,9 @@ function VertexNode({ vertex, isSelected, isBottleneck, onSelect }: VertexNodePr
 }
 
 const LEGEND = [
-  ['busy', 'var(--tm-busy)'],
-  ['back-pressured', 'var(--tm-back-pressured)'],
-  ['idle', 'var(--tm-idle)'],
+  ['Busy', 'var(--tm-busy)'],
+  ['Backpressured', 'var(--tm-back-pressured)'],
+  ['Idle', 'var(--tm-idle)'],
 ] as const;
 
 function Legend() {
@@ -151,7 +151,7 @@ function Legend() {
         </span>
       ))}
       <span className={classes.hint}>
-        Share of time of the most busy and most back-pressured subtask · wm: watermark · in, out: records per second
+        Share of time of the most busy and most backpressured subtask · Received, Sent: records per second
       </span>
     </div>
   );

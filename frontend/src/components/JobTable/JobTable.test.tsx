@@ -20,10 +20,10 @@ function names(): (string | null)[] {
 test('the newest job comes first, and a click on a column sorts by it', () => {
   render(<JobTable jobs={jobs} caption="Jobs" />, { wrapper: MemoryRouter });
   expect(names()).toEqual(['late', 'early']);
-  expect(screen.getByRole('columnheader', { name: 'Start time' }).getAttribute('aria-sort')).toBe('descending');
-  fireEvent.click(screen.getByRole('button', { name: 'Job' }));
+  expect(screen.getByRole('columnheader', { name: 'Start Time' }).getAttribute('aria-sort')).toBe('descending');
+  fireEvent.click(screen.getByRole('button', { name: 'Job Name' }));
   expect(names()).toEqual(['early', 'late']);
-  expect(screen.getByRole('columnheader', { name: 'Job' }).getAttribute('aria-sort')).toBe('ascending');
+  expect(screen.getByRole('columnheader', { name: 'Job Name' }).getAttribute('aria-sort')).toBe('ascending');
 });
 
 test('a job links to its page, says what it waits for, and counts its tasks in words', () => {

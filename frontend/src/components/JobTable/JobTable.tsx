@@ -36,14 +36,14 @@ export function JobTable({ jobs, caption, withEnd = false }: Props) {
         <caption className="tm-visually-hidden">{caption}</caption>
         <thead>
           <tr>
-            <SortHeader column="name" label="Job" {...header} />
+            <SortHeader column="name" label="Job Name" {...header} />
             <SortHeader column="state" label="Status" {...header} />
             <SortHeader column="tasks_total" label="Tasks" {...header} />
-            <SortHeader column="start_time" label="Start time" {...header} />
+            <SortHeader column="start_time" label="Start Time" {...header} />
             {withEnd ? (
-              <SortHeader column="end_time" label="End time" {...header} />
+              <SortHeader column="end_time" label="End Time" {...header} />
             ) : (
-              <SortHeader column="last_checkpoint" label="Last checkpoint" {...header} />
+              <SortHeader column="last_checkpoint" label="Last Checkpoint" {...header} />
             )}
             <SortHeader column="duration" label="Duration" numeric {...header} />
           </tr>
@@ -69,15 +69,15 @@ export function JobTable({ jobs, caption, withEnd = false }: Props) {
               <td className={classes.tasks}>
                 <TaskCounts job={job} />
               </td>
-              <td className={classes.start} data-label="Started">
+              <td className={classes.start} data-label="Start Time">
                 {times.dateTime(job.start_time)}
               </td>
               {withEnd ? (
-                <td className={classes.last} data-label="Ended">
+                <td className={classes.last} data-label="End Time">
                   {times.dateTime(job.end_time)}
                 </td>
               ) : (
-                <td className={classes.last} data-label="Last checkpoint">
+                <td className={classes.last} data-label="Last Checkpoint">
                   {lastCheckpoint(job, now)}
                 </td>
               )}

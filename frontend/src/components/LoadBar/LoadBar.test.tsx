@@ -10,10 +10,10 @@ afterEach(cleanup);
 test('the numbers stand beside the colours', () => {
   const load = metrics({ busy: 480, back_pressured: 20, idle: 500 });
   const { container } = render(<LoadBar metrics={load} isRunning />);
-  expect(container.textContent).toBe('busy48%backpr.2%idle50%');
+  expect(container.textContent).toBe('Busy48%Backpressured2%Idle50%');
 });
 
 test('what has ended has no load', () => {
   const { container } = render(<LoadBar metrics={metrics()} isRunning={false} />);
-  expect(container.textContent).toBe('busy–backpr.–idle–');
+  expect(container.textContent).toBe('Busy–Backpressured–Idle–');
 });

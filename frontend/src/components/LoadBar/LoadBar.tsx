@@ -1,4 +1,4 @@
-/** Busy, back-pressured and idle time as one bar with its numbers; what does not run has neither. */
+/** Busy, backpressured and idle time as one bar with its numbers; what does not run has neither. */
 
 import type { Metrics } from '../../gen/live';
 import { NOTHING, formatShare } from '../../model/format';
@@ -24,9 +24,9 @@ export function LoadBar({ metrics, isRunning }: Props) {
         )}
       </span>
       <span className={classes.numbers}>
-        <Share name="busy" kind="busy" value={isRunning ? busy : null} />
-        <Share name="backpr." kind="backPressured" value={isRunning ? backPressured : null} />
-        <Share name="idle" kind="idle" value={isRunning ? idle : null} />
+        <Share name="Busy" kind="busy" value={isRunning ? busy : null} />
+        <Share name="Backpressured" kind="backPressured" value={isRunning ? backPressured : null} />
+        <Share name="Idle" kind="idle" value={isRunning ? idle : null} />
       </span>
     </span>
   );

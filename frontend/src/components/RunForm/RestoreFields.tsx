@@ -29,7 +29,7 @@ export function RestoreFields({ className, value, onChange }: Props) {
     <fieldset className={`${classes.restore ?? ''} ${className ?? ''}`}>
       <legend className="tm-visually-hidden">Restore</legend>
       <TextInput
-        label="Restore from savepoint"
+        label="Savepoint Path"
         description="Directory of a savepoint or a retained checkpoint; empty: the job starts with no state"
         placeholder="file:///…/savepoint-1a2b3c-0123456789ab"
         value={value.path}
@@ -39,7 +39,7 @@ export function RestoreFields({ className, value, onChange }: Props) {
       {value.path.trim() !== '' && (
         <div className={classes.restoreOptions}>
           <Select
-            label="Claim mode"
+            label="Claim Mode"
             allowDeselect={false}
             data={[
               { value: 'NO_CLAIM', label: 'No claim: it stays yours' },
@@ -49,7 +49,7 @@ export function RestoreFields({ className, value, onChange }: Props) {
             onChange={(mode) => onChange({ ...value, claimMode: mode === 'CLAIM' ? 'CLAIM' : 'NO_CLAIM' })}
           />
           <Checkbox
-            label="Allow non-restored state"
+            label="Allow Non Restored State"
             description="Leave behind state of operators that the program does not have"
             checked={value.allowNonRestored}
             onChange={(event) => onChange({ ...value, allowNonRestored: event.currentTarget.checked })}

@@ -64,9 +64,9 @@ function Frame({ session }: { readonly session: Session }) {
       </header>
       <nav className={classes.nav} aria-label="Main">
         <NavItem to="/" icon={IconLayoutDashboard} label="Overview" />
-        <NavItem to="/submit" icon={IconUpload} label="Submit a job" />
+        <NavItem to="/submit" icon={IconUpload} label="Submit New Job" />
         <NavItem to="/savepoints" icon={IconBookmark} label="Savepoints" />
-        <NavItem to="/taskmanagers" icon={IconServer2} label="TaskManagers" />
+        <NavItem to="/taskmanagers" icon={IconServer2} label="Task Managers" />
       </nav>
       <main id="main" className={classes.main} tabIndex={-1}>
         <StaleBanner />

@@ -1,4 +1,4 @@
-/** How each subtask spends its time, and Flink's level of back-pressure for it. */
+/** How each subtask spends its time, and Flink's level of backpressure for it. */
 
 import type { Vertex } from '../../gen/live';
 import { backPressureLevel } from '../../model/backPressure';
@@ -18,12 +18,12 @@ export function BackPressureTab({ vertex }: { readonly vertex: Vertex }) {
       </p>
       <div className="tm-table-scroll">
         <table className="tm-table">
-          <caption className="tm-visually-hidden">Back pressure</caption>
+          <caption className="tm-visually-hidden">Backpressure</caption>
           <thead>
             <tr>
               <th scope="col">Subtask</th>
-              <th scope="col">Back pressure</th>
-              <th scope="col">Share of time</th>
+              <th scope="col">Backpressure Status</th>
+              <th scope="col">Busy / Backpressured / Idle</th>
             </tr>
           </thead>
           <tbody>

@@ -22,30 +22,30 @@ export function ChartsTab({ jobId, vertexId }: Props) {
     <div className={classes.charts}>
       <p className={classes.note}>Kept by this page since it was opened, for ten minutes at most.</p>
       <TimeChart
-        title="Records per second"
+        title="Records per Second"
         times={times}
         format={formatRate}
-        series={[column('in', (s) => s.recordsIn), column('out', (s) => s.recordsOut)]}
+        series={[column('Received', (s) => s.recordsIn), column('Sent', (s) => s.recordsOut)]}
       />
       <TimeChart
-        title="Share of time"
+        title="Busy / Backpressured / Idle"
         times={times}
         format={formatShare}
         top={1000}
         series={[
-          column('busy', (s) => s.busy),
-          column('back-pressured', (s) => s.backPressured),
-          column('idle', (s) => s.idle),
+          column('Busy', (s) => s.busy),
+          column('Backpressured', (s) => s.backPressured),
+          column('Idle', (s) => s.idle),
         ]}
       />
       <TimeChart
-        title="Bytes per second"
+        title="Bytes per Second"
         times={times}
         format={formatByteRate}
         base={1024}
-        series={[column('in', (s) => s.bytesIn), column('out', (s) => s.bytesOut)]}
+        series={[column('Received', (s) => s.bytesIn), column('Sent', (s) => s.bytesOut)]}
       />
-      <TimeChart title="Watermark lag" times={times} format={formatDuration} series={[column('lag', (s) => s.lag)]} />
+      <TimeChart title="Watermark Lag" times={times} format={formatDuration} series={[column('Lag', (s) => s.lag)]} />
     </div>
   );
 }

@@ -19,17 +19,17 @@ export function DetailTab({ vertex }: { readonly vertex: Vertex }) {
       rows={[
         ['Description', vertex.description],
         [
-          'Time of the busiest subtask',
+          'Busy / Backpressured / Idle (max)',
           <LoadBar key="load" metrics={metrics} isRunning={vertex.state === 'RUNNING'} />,
         ],
-        ['Records in', both(formatCount(metrics.records_in), formatRate(metrics.records_in_per_second))],
-        ['Records out', both(formatCount(metrics.records_out), formatRate(metrics.records_out_per_second))],
-        ['Bytes in', both(formatBytes(metrics.bytes_in), formatByteRate(metrics.bytes_in_per_second))],
-        ['Bytes out', both(formatBytes(metrics.bytes_out), formatByteRate(metrics.bytes_out_per_second))],
-        ['Watermark', `${times.watermark(metrics.watermark)} (${times.zone})`],
-        ['Watermark lag', formatDuration(metrics.watermark_lag)],
+        ['Records Received', both(formatCount(metrics.records_in), formatRate(metrics.records_in_per_second))],
+        ['Records Sent', both(formatCount(metrics.records_out), formatRate(metrics.records_out_per_second))],
+        ['Bytes Received', both(formatBytes(metrics.bytes_in), formatByteRate(metrics.bytes_in_per_second))],
+        ['Bytes Sent', both(formatBytes(metrics.bytes_out), formatByteRate(metrics.bytes_out_per_second))],
+        ['Low Watermark', `${times.watermark(metrics.watermark)} (${times.zone})`],
+        ['Watermark Lag', formatDuration(metrics.watermark_lag)],
         ['Parallelism', `${vertex.parallelism} of at most ${vertex.max_parallelism}`],
-        ['Slot sharing group', vertex.slot_sharing_group],
+        ['Slot Sharing Group', vertex.slot_sharing_group],
         [
           'Operators',
           <ul key="operators" className={classes.operators}>
@@ -40,10 +40,10 @@ export function DetailTab({ vertex }: { readonly vertex: Vertex }) {
             ))}
           </ul>,
         ],
-        ['Started', start < 0 ? '–' : times.dateTime(start)],
-        ['Ended', times.dateTime(end)],
+        ['Start Time', start < 0 ? '–' : times.dateTime(start)],
+        ['End Time', times.dateTime(end)],
         ['Duration', start < 0 ? '–' : formatDuration(Math.max(0, (end < 0 ? now : end) - start))],
-        ['Vertex id', <CopyText key="id" text={vertex.id} label="vertex id" />],
+        ['Vertex ID', <CopyText key="id" text={vertex.id} label="vertex id" />],
       ]}
     />
   );

@@ -13,12 +13,12 @@ const ROW_HEIGHT = 52;
 const COLUMNS = [
   ['Subtask', ''],
   ['Status', ''],
-  ['Records in', 'number'],
-  ['Records out', 'number'],
-  ['Bytes in', 'number'],
-  ['Bytes out', 'number'],
+  ['Records Received', 'number'],
+  ['Records Sent', 'number'],
+  ['Bytes Received', 'number'],
+  ['Bytes Sent', 'number'],
   ['Busy', 'number'],
-  ['Where', ''],
+  ['Host', ''],
 ] as const;
 
 export function SubtasksTab({ vertex }: { readonly vertex: Vertex }) {

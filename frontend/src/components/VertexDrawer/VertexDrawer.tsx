@@ -21,7 +21,7 @@ const TABS = [
   ['detail', 'Detail'],
   ['subtasks', 'Subtasks'],
   ['watermarks', 'Watermarks'],
-  ['backpressure', 'Back pressure'],
+  ['backpressure', 'Backpressure'],
   ['charts', 'Charts'],
   ['metrics', 'Metrics'],
   ['accumulators', 'Accumulators'],

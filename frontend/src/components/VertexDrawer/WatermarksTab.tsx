@@ -21,12 +21,12 @@ export function WatermarksTab({ vertex }: { readonly vertex: Vertex }) {
           <thead>
             <tr>
               <th scope="col">Subtask</th>
-              <th scope="col">Watermark</th>
+              <th scope="col">Datetime of Watermark</th>
               <th scope="col" className="tm-num">
-                Epoch ms
+                Watermark (ms)
               </th>
               <th scope="col" className="tm-num">
-                Behind the newest
+                Watermark Skew
               </th>
               <th scope="col" className="tm-num">
                 Lag

@@ -86,7 +86,7 @@ export function MetricsTab({ jobId, vertex }: Props) {
             <thead>
               <tr>
                 <th scope="col">Metric</th>
-                {isWide && ['Least', 'Greatest', 'Sum'].map((name) => <Heading key={name} text={name} />)}
+                {isWide && ['Min', 'Max', 'Sum'].map((name) => <Heading key={name} text={name} />)}
                 {subtasks.map((index) => (
                   <Heading key={index} text={`Subtask ${index}`} />
                 ))}

@@ -28,21 +28,21 @@ export function VertexTable({ vertices, selected, onSelect }: Props) {
               Parallelism
             </th>
             <th scope="col" className="tm-num">
-              Records in
+              Records Received
             </th>
             <th scope="col" className="tm-num">
-              Records out
+              Records Sent
             </th>
             <th scope="col" className="tm-num">
-              Bytes in
+              Bytes Received
             </th>
             <th scope="col" className="tm-num">
-              Bytes out
+              Bytes Sent
             </th>
             <th scope="col" className="tm-num">
               Busy
             </th>
-            <th scope="col">Watermark</th>
+            <th scope="col">Low Watermark</th>
             <th scope="col" className="tm-num">
               Duration
             </th>
