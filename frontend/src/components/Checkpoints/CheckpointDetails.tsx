@@ -125,7 +125,7 @@ function Subtasks({ job, entry, vertexId }: Props & { readonly vertexId: string 
       {data === undefined ? (
         <Skeleton height={60} />
       ) : (
-        <div className="tm-table-scroll">
+        <div className="tm-table-scroll" tabIndex={0}>
           <table className="tm-table">
             <caption className="tm-visually-hidden">Subtasks of checkpoint {entry.id}</caption>
             <thead>

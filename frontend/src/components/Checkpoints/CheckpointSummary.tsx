@@ -24,7 +24,7 @@ const COLUMNS: readonly (readonly [keyof Summary, string])[] = [
 export function CheckpointSummary({ summary }: { readonly summary: JobCheckpoints['summary'] }) {
   return (
     <Panel title="Summary" flush>
-      <div className="tm-table-scroll">
+      <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">
           <caption className="tm-visually-hidden">Summary of completed checkpoints</caption>
           <thead>

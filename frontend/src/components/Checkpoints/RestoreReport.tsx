@@ -13,7 +13,7 @@ export function RestoreReport({ report }: { readonly report: Report }) {
   ];
   return (
     <Panel title={`State taken from ${kind} ${report.checkpoint_id}`} flush>
-      <div className="tm-table-scroll">
+      <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">
           <caption className="tm-visually-hidden">Operators and their state</caption>
           <thead>

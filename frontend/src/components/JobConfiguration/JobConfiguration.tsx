@@ -57,7 +57,7 @@ export function JobConfiguration({ jobId }: { readonly jobId: string }) {
             title={options.length === 0 ? 'Every option has its default' : 'No option matches the filter'}
           />
         ) : (
-          <div className="tm-table-scroll">
+          <div className="tm-table-scroll" tabIndex={0}>
             <table className="tm-table">
               <caption className="tm-visually-hidden">Options of the job</caption>
               <thead>

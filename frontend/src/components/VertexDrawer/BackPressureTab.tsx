@@ -16,7 +16,7 @@ export function BackPressureTab({ vertex }: { readonly vertex: Vertex }) {
         OK: waits for its output at most 10% of the time; LOW: at most 50%; HIGH: more. A vertex that is HIGH waits for
         one further down.
       </p>
-      <div className="tm-table-scroll">
+      <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">
           <caption className="tm-visually-hidden">Backpressure</caption>
           <thead>

@@ -15,7 +15,7 @@ export function WatermarksTab({ vertex }: { readonly vertex: Vertex }) {
         The vertex is at its slowest subtask: {times.watermark(vertex.metrics.watermark)} ({times.zone}). Lag is
         measured against the clock.
       </p>
-      <div className="tm-table-scroll">
+      <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">
           <caption className="tm-visually-hidden">Watermarks</caption>
           <thead>

@@ -43,7 +43,7 @@ export function AccumulatorsTab({ jobId, vertex }: Props) {
   const subtasks = data[1].subtasks.filter((each) => each['user-accumulators'].length > 0);
   return (
     <div className={classes.tables}>
-      <div className="tm-table-scroll">
+      <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">
           <caption className="tm-visually-hidden">Accumulators</caption>
           <Head first="Accumulator" />
@@ -57,7 +57,7 @@ export function AccumulatorsTab({ jobId, vertex }: Props) {
       {merged.map(({ name }) => (
         <section key={name} aria-label={`${name} of each subtask`}>
           <h3 className={classes.title}>{name} of each subtask</h3>
-          <div className="tm-table-scroll">
+          <div className="tm-table-scroll" tabIndex={0}>
             <table className="tm-table">
               <caption className="tm-visually-hidden">{name} of each subtask</caption>
               <Head first="Subtask" />

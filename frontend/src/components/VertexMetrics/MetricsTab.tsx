@@ -80,7 +80,7 @@ export function MetricsTab({ jobId, vertex }: Props) {
       {groups.length === 0 ? (
         <EmptyState compact icon={IconGauge} title="No metric matches the filter" />
       ) : (
-        <div className="tm-table-scroll">
+        <div className="tm-table-scroll" tabIndex={0}>
           <table className={`tm-table ${classes.table ?? ''}`}>
             <caption className="tm-visually-hidden">Metrics</caption>
             <thead>
