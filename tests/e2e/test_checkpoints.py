@@ -225,3 +225,30 @@ def test_a_savepoint_of_another_job_is_refused_and_the_page_says_why(site: Site,
     expect(root.get_by_text("has state of operators that the job does not have")).to_have_count(1)
     expect(root.get_by_label("Stack trace")).to_contain_text("dropped  count (uid count)")
     expect(root).to_contain_text("count (uid count)")
+
+
+def test_a_job_is_started_from_the_savepoints_page_and_the_savepoint_disposed_of(
+    site: Site, page: Page, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    job_id = start(site, output, "numbers that are restored")
+    savepoint = stop(site, job_id)
+    first = check_exactly_once(output)
+    page.goto(f"{site.url}/ui/savepoints")
+    row = page.get_by_role("table", name="Savepoints").get_by_role("row").filter(has_text=savepoint)
+    row.get_by_role("button", name="Restore").click()
+    expect(page.get_by_label("Savepoint Path")).to_have_value(savepoint)
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(job_state(page, "RUNNING")).to_be_visible(timeout=START_MS)
+    second = shown_job(page)
+    wait_until(lambda: total(output) > first, 60, "it goes on")
+    stop(site, second)
+    check_exactly_once(output)
+
+    page.get_by_role("link", name="Savepoints", exact=True).click()
+    row.get_by_role("button", name="Dispose").click()
+    dialog = page.get_by_role("dialog", name="Dispose of this savepoint?")
+    dialog.get_by_role("button", name="Dispose").click()
+    expect(row).to_contain_text("its files are gone")
+    expect(row.get_by_role("button", name="Restore")).to_be_disabled()
+    assert not Path(savepoint.removeprefix("file://")).exists()

@@ -83,6 +83,82 @@ def test_a_bounded_job_counts_all_of_its_rows_in_rest_and_on_the_page(site: Site
     assert lines == sorted(map(str, range(ROWS)))
 
 
+#: both modules could start the job
+WATCH = """
+import warnings
+from gauges import label
+from runtime.datastream import StreamExecutionEnvironment
+
+print("three gauges")
+warnings.warn("the tide is high")
+env = StreamExecutionEnvironment.get_execution_environment()
+numbers = env.from_collection([1, 2, 3])
+numbers.key_by(lambda n: n % 2).map(label).uid("label").print()
+numbers.key_by(lambda n: n % 2).reduce(max).print()
+env.execute("watched gauges")
+"""
+GAUGES = 'def label(number):\n    return f"gauge {number}"\n'
+
+
+def write_modules(directory: Path) -> list[Path]:
+    directory.mkdir()
+    texts = {"watch.py": WATCH, "gauges.py": GAUGES}
+    for name, text in texts.items():
+        (directory / name).write_text(text)
+    return [directory / name for name in texts]
+
+
+def test_modules_picked_together_run_from_the_one_that_is_chosen_and_their_program_is_heard(
+    site: Site, page: Page, tmp_path: Path
+) -> None:
+    page.goto(f"{site.url}/ui/submit")
+    page.get_by_label("Choose a program").set_input_files(write_modules(tmp_path / "modules"))
+    dialog = page.get_by_role("dialog", name="Which module starts the job?")
+    expect(dialog.get_by_role("button", name="Upload")).to_be_disabled()
+    dialog.get_by_role("combobox", name="Entry Module").click()
+    page.get_by_role("option", name="watch").click()
+    dialog.get_by_role("button", name="Upload").click()
+    expect(page.get_by_role("heading", name="Run program.zip")).to_be_visible()
+    expect(page.get_by_label("Entry Module")).to_have_value("watch")
+    page.get_by_role("button", name="Run", exact=True).click()
+    said = page.get_by_role("region", name="What the program said")
+    expect(said.get_by_label("What the program printed")).to_contain_text("three gauges", timeout=START_MS)
+    expect(said.get_by_text("uid")).to_be_visible()
+    expect(job_state(page, "FINISHED")).to_be_visible(timeout=START_MS)
+    page.get_by_role("tab", name="Logs").click()
+    expect(page.get_by_role("log")).to_contain_text("gauge 2")
+
+
+def test_a_directory_is_uploaded_as_one_program(site: Site, page: Page, tmp_path: Path) -> None:
+    write_modules(tmp_path / "watch")
+    (tmp_path / "watch" / "__pycache__").mkdir()
+    (tmp_path / "watch" / "__pycache__" / "gauges.pyc").write_bytes(b"old")
+    page.goto(f"{site.url}/ui/submit")
+    page.get_by_label("choose a directory").set_input_files(tmp_path / "watch")
+    # the module that is called as its directory starts the job
+    expect(page.get_by_role("heading", name="Run watch.zip")).to_be_visible()
+    expect(page.get_by_label("Entry Module")).to_have_value("watch")
+    page.get_by_role("button", name="Show plan").click()
+    expect(page.get_by_role("heading", name="Plan of watched gauges")).to_be_visible(timeout=START_MS)
+
+
+def test_a_search_goes_to_a_match_far_in_front_of_what_is_shown(site: Site, page: Page) -> None:
+    rows = 60_000
+    job_id = site.run(PROGRAMS / "bounded.py", "--rows", str(rows), parallelism=1)
+    site.wait_for_state(job_id, "FINISHED")
+    site.open_job(page, job_id, "?tab=logs")
+    page.get_by_role("combobox", name="Log file").click()
+    page.get_by_role("option", name="printed").click()
+    log = page.get_by_role("log")
+    expect(page.get_by_text(re.compile(rf"^Lines (?!1 )[\d,]+ to {rows:,} of {rows:,}$"))).to_be_visible()
+    page.get_by_role("textbox", name="Search in the log").fill("number 777")
+    # 777 and 7770 to 7779, all of them far above the part that was loaded
+    expect(page.get_by_role("status").filter(has_text="1 of 11")).to_be_visible()
+    expect(log.locator("[data-current]")).to_have_text(re.compile("number 777$"))
+    page.get_by_role("button", name="Next match").click()
+    expect(log.locator("[data-current]")).to_have_text(re.compile("number 7770$"))
+
+
 def test_the_example_of_the_documentation_runs_from_the_page(site: Site, page: Page) -> None:
     page.goto(f"{site.url}/ui/submit")
     upload(page, HELLO)

@@ -202,7 +202,7 @@ def savepoints(site: Site, jobs: Jobs, page: Page) -> None:
         client.trigger_savepoint(jobs.running, None, "CANONICAL")
     wait_until(lambda: site.get("/api/v1/savepoints")["savepoints"], 60, "there is a savepoint")
     page.goto(f"{site.url}/ui/savepoints")
-    expect(page.get_by_role("table", name="Savepoints").get_by_role("button", name="Dispose")).to_be_visible()
+    expect(page.get_by_role("table", name="Savepoints").get_by_role("button", name="Dispose").first).to_be_visible()
 
 
 def not_found(site: Site, jobs: Jobs, page: Page) -> None:
