@@ -228,11 +228,17 @@ SLOT_REQUEST_TIMEOUT: ConfigOption[Duration] = (
 """How long a job waits for its slots to register."""
 
 TASK_CANCELLATION_TIMEOUT: ConfigOption[Duration] = (
-    ConfigOptions.key("task.cancellation.timeout").duration_type().default_value(Duration.of_seconds(3))
+    ConfigOptions.key("task.cancellation.timeout").duration_type().default_value(Duration.of_minutes(3))
 )
-"""How long tasks may take to stop, and again slots to leave, before their processes are ended. Below 1 s sinks may not
-get to tidy up; far above, a hung task keeps a failed job from restarting, while ending its process hurts no other.
-Flink: 3 minutes, and the whole TaskManager goes down."""
+"""How long the tasks of a job that is cancelled may take to stop before their processes are ended. In Flink the whole
+TaskManager goes down then."""
+
+TASK_TEARDOWN_TIMEOUT: ConfigOption[Duration] = (
+    ConfigOptions.key("task.teardown.timeout").duration_type().default_value(Duration.of_seconds(3))
+)
+"""How long tasks may take to stop after a failure, slots to leave, and a commit to end when the job is cancelled; never
+longer than `task.cancellation.timeout`. Below 1 s sinks may not get to tidy up; far above, a hung task keeps a failed
+job from restarting, while ending its process hurts no other job. Tidemark's own."""
 
 TASK_STALL_TIMEOUT: ConfigOption[Duration] = (
     ConfigOptions.key("task.stall.timeout").duration_type().at_least(Duration(0)).default_value(Duration(0))

@@ -351,7 +351,7 @@ class JobMasterMachine:
             case Phase.COMMITTING, _:
                 # some output may be visible already: let the rest follow, but not for ever
                 self._cancel_after_commit = True
-                self._deadline_ms = self._now_ms + self.options.cancellation_timeout_ms
+                self._deadline_ms = self._now_ms + self.options.teardown_timeout_ms
             case phase, JobState.FAILING | JobState.RESTARTING if phase in TEARDOWN:
                 self._set_state(JobState.CANCELLING)
             case Phase.LEAVING, _:
@@ -717,7 +717,12 @@ class JobMasterMachine:
     def _tear_down(self, cause: str = "the job was cancelled") -> None:
         self._checkpoints.attempt_ended(cause)
         self._regions.clear()
-        self._enter(Phase.CANCELLING_TASKS, self.options.cancellation_timeout_ms)
+        # a failed job goes on the sooner; one that is cancelled leaves its tasks the time to end by themselves
+        is_cancelled = self.state is JobState.CANCELLING
+        options = self.options
+        self._enter(
+            Phase.CANCELLING_TASKS, options.cancellation_timeout_ms if is_cancelled else options.teardown_timeout_ms
+        )
         self._run.cancel(self._run.execution.slots)
         self._advance_teardown()
 
@@ -729,7 +734,7 @@ class JobMasterMachine:
             self._end_attempt()
 
     def _release(self, is_over: bool = False) -> None:
-        self._enter(Phase.LEAVING, self.options.cancellation_timeout_ms)
+        self._enter(Phase.LEAVING, self.options.teardown_timeout_ms)
         self._run.release(self._run.execution.slots, is_over)
         self._advance_teardown()
 
@@ -779,7 +784,7 @@ class JobMasterMachine:
 
     @property
     def _judges_silence(self) -> bool:
-        return self.phase in (Phase.REQUESTING, Phase.STARTED, Phase.COMMITTING)
+        return self.phase in (Phase.REQUESTING, Phase.STARTED, Phase.COMMITTING, Phase.CANCELLING_TASKS)
 
     @property
     def _next_attempt_ms(self) -> float | None:

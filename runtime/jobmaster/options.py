@@ -17,8 +17,10 @@ class JobMasterOptions:
     """From the request until every slot has registered; again from there until every task is made."""
     heartbeat_interval_ms: float = 1_000
     heartbeat_timeout_ms: float = 5_000
-    cancellation_timeout_ms: float = 3_000
-    """For tasks to stop; again for slots to leave."""
+    cancellation_timeout_ms: float = 180_000
+    """For tasks to stop when the job is cancelled."""
+    teardown_timeout_ms: float = 3_000
+    """For tasks to stop after a failure, for slots to leave, and for a commit to end when the job is cancelled."""
     stall_timeout_ms: float = 0
     """For one call of user code; 0 = none."""
     restarts_regions: bool = True
@@ -34,17 +36,20 @@ class JobMasterOptions:
 
     @classmethod
     def from_configuration(cls, configuration: Configuration) -> JobMasterOptions:
-        """Read `slot.request.timeout`, `heartbeat.*`, `task.cancellation.timeout`, `task.stall.timeout` and
-        `jobmanager.execution.failover-strategy`.
+        """Read `slot.request.timeout`, `heartbeat.*`, `task.cancellation.timeout`, `task.teardown.timeout`,
+        `task.stall.timeout` and `jobmanager.execution.failover-strategy`.
 
         Raises:
             ConfigurationError: a value cannot be read, or the heartbeat timeout is not longer than its interval.
         """
+        cancellation_timeout_ms = configuration.get(options.TASK_CANCELLATION_TIMEOUT).to_millis()
+        teardown_timeout_ms = configuration.get(options.TASK_TEARDOWN_TIMEOUT).to_millis()
         return cls(
             slot_request_timeout_ms=configuration.get(options.SLOT_REQUEST_TIMEOUT).to_millis(),
             heartbeat_interval_ms=configuration.get(options.HEARTBEAT_INTERVAL).to_millis(),
             heartbeat_timeout_ms=configuration.get(options.HEARTBEAT_TIMEOUT).to_millis(),
-            cancellation_timeout_ms=configuration.get(options.TASK_CANCELLATION_TIMEOUT).to_millis(),
+            cancellation_timeout_ms=cancellation_timeout_ms,
+            teardown_timeout_ms=min(teardown_timeout_ms, cancellation_timeout_ms),
             stall_timeout_ms=configuration.get(options.TASK_STALL_TIMEOUT).to_millis(),
             restarts_regions=configuration.get(options.FAILOVER_STRATEGY) == "region",
         )

@@ -117,7 +117,7 @@ class RegionRestarts:
         """Take a region down; `advance` is to be called next."""
         self._now_ms = now_ms
         restart = self._restarts[region.index] = _Restart(region, failure, restart_at_ms)
-        self._enter(restart, Phase.CANCELLING_TASKS, self._options.cancellation_timeout_ms)
+        self._enter(restart, Phase.CANCELLING_TASKS, self._options.teardown_timeout_ms)
         self._run.cancel(region.slots)
 
     def advance(self, now_ms: float) -> None:
@@ -142,7 +142,7 @@ class RegionRestarts:
         run, slots = self._run, restart.region.slots
         match restart.phase:
             case Phase.CANCELLING_TASKS if run.have_stopped(slots):
-                self._enter(restart, Phase.LEAVING, self._options.cancellation_timeout_ms)
+                self._enter(restart, Phase.LEAVING, self._options.teardown_timeout_ms)
                 run.release(slots)
             case Phase.LEAVING if not run.slots.live(slots):
                 run.end((restart.region,))

@@ -91,6 +91,8 @@ class SimulatedSlot:
     gone: bool = False
     #: whether checkpoints are acknowledged
     acknowledges: bool = True
+    #: whether tasks stop when they are cancelled; not while user code does not return
+    stops: bool = True
     deploy: Deploy | None = None
     suspended_by: CheckpointId | None = None
 
@@ -111,7 +113,7 @@ class SimulatedSlot:
             case Start():
                 return self.states(TaskState.RUNNING)
             case CancelTasks():
-                return self.states(TaskState.CANCELED)
+                return self.states(TaskState.CANCELED) if self.stops else []
             case SnapshotCoordinators(checkpoint_id):
                 return [CoordinatorsSnapshotted(self.slot, self.attempt, checkpoint_id, {})]
             case TriggerCheckpoint():

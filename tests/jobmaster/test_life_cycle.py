@@ -422,6 +422,22 @@ def committing(s: Simulation) -> Simulation:
     return s
 
 
+def test_a_cancelled_task_in_user_code_has_three_minutes_to_return(running: Simulation) -> None:
+    running.current(0).stops = False
+    running.deliver(CancelRequested())
+    running.advance(179_000)
+    assert (running.machine.state, running.killed()) == (S.CANCELLING, [])
+    running.advance(2_000)
+    assert (running.machine.state, running.killed()) == (S.CANCELED, [0])
+
+
+def test_a_frozen_slot_does_not_hold_up_a_cancellation(running: Simulation) -> None:
+    running.current(1).silent = True
+    running.deliver(CancelRequested())
+    running.advance(10_000)
+    assert (running.machine.state, running.killed()) == (S.CANCELED, [1])
+
+
 def test_cancel_lets_a_commit_that_has_begun_come_to_its_end(running: Simulation) -> None:
     committing(running).deliver(CancelRequested())
     running.say(SlotCommitted(SlotId(0), Attempt(0)))

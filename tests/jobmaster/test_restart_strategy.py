@@ -85,10 +85,12 @@ def test_the_strategy_is_chosen_by_configuration() -> None:
 
 
 def test_the_machines_options_come_from_the_jobs_configuration() -> None:
-    assert JobMasterOptions.from_configuration(Configuration()) == JobMasterOptions(300_000, 1_000, 5_000, 3_000)
+    assert JobMasterOptions.from_configuration(Configuration()) == JobMasterOptions(
+        300_000, 1_000, 5_000, 180_000, 3_000
+    )
     given_options = {"heartbeat.interval": "100 ms", "heartbeat.timeout": "1 s", "task.cancellation.timeout": "1 min"}
     options = JobMasterOptions.from_configuration(Configuration.from_dict(given_options))
-    assert options == JobMasterOptions(300_000, 100, 1_000, 60_000)
+    assert options == JobMasterOptions(300_000, 100, 1_000, 60_000, 3_000)
     with pytest.raises(ConfigurationError, match=r"heartbeat\.timeout"):
         JobMasterOptions.from_configuration(Configuration.from_dict({"heartbeat.timeout": "1 s"}))
 
