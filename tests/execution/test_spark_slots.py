@@ -199,7 +199,7 @@ def test_a_job_whose_user_code_never_returns_can_be_cancelled() -> None:
 
 def asking(function: Callable[[int], int]) -> JobClient:
     """A job that runs, with one task that calls a function."""
-    settings = {"execution.target": "spark", "parallelism.default": "1"}
+    settings = {"execution.target": "spark", "parallelism.default": "1", "task.cancellation.timeout": "2 s"}
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
     env.from_collection([0]).map(function).name("asks").sink_to(BlackHoleSink())
     client = env.execute_async("asks")
