@@ -30,14 +30,14 @@ def to_uri(location: str | Path) -> str:
     if not colon:
         return _uri_of(Path(text.removeprefix("file:")).absolute())
     if scheme.lower() not in SCHEMES:
-        raise UnknownFileSystemError(text, f"there is no file system for {scheme}://; there are {', '.join(SCHEMES)}")
+        raise UnknownFileSystemError(text, f"there is no file system for {scheme}://, only for {', '.join(SCHEMES)}")
     if "?" in text or "#" in text:
         # an object's name may have them, a URI's options may not be lost: neither is guessed at
         raise UnknownFileSystemError(text, "a URI with options or a fragment cannot be extended by file names")
     user, at, host = urlsplit(text).netloc.rpartition("@")
     if at and ":" in user:
         # an error's text ends up in logs and on the page
-        raise UnknownFileSystemError(f"{scheme}://{host}", "credentials do not belong into a URI")
+        raise UnknownFileSystemError(f"{scheme}://{host}", "credentials do not belong in a URI")
     if scheme.lower() == "file":
         return _uri_of(local_path(text))
     return f"{scheme.lower()}://{text[len(scheme) + 3 :].rstrip('/')}"

@@ -65,7 +65,7 @@ def decode_metadata(data: bytes, directory: str) -> CheckpointMetadata:
     try:
         return _decoded(document, directory)
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise DamagedSnapshotError(location, f"it is sealed, but says nonsense: {error!r}") from error
+        raise DamagedSnapshotError(location, f"its checksum is right, but its content is invalid: {error!r}") from error
 
 
 def _decoded(document: Mapping[str, Any], directory: str) -> CheckpointMetadata:
@@ -108,7 +108,7 @@ def _file_from_json(row: Sequence[Any], directory: str) -> FileHandle:
     how, where, size, sha256, is_shared = row
     if how == "name":
         if not _is_plain(where):
-            raise ValueError(f"{where!r} is no name of a file")
+            raise ValueError(f"{where!r} is not a file name")
         where = join(directory, where)
     return FileHandle(where, size, sha256, is_shared)
 

@@ -42,11 +42,11 @@ def unseal(kind: str, readable: int, data: bytes, location: str) -> dict[str, An
     if not newline or len(words) != 4:
         if not data.startswith(kind.encode()):
             raise NotASnapshotError(location, f"it does not begin with {kind!r}")
-        raise DamagedSnapshotError(location, "its first line is not what was written")
+        raise DamagedSnapshotError(location, "its first line is damaged")
     found_kind, version, sha256, size = words
     body = data[len(header) + 1 :]
     if size != str(len(body)) or sha256 != _sha256(version, body):
-        raise DamagedSnapshotError(location, "its checksum is not that of its content")
+        raise DamagedSnapshotError(location, "its checksum does not match its content")
     if found_kind != kind:
         raise NotASnapshotError(location, f"it is a {found_kind} document, not {kind}")
     if int(version) > readable:

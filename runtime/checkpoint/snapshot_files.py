@@ -137,7 +137,7 @@ class SnapshotFiles:
             self._load(directory)
         strangers = [entry.name for entry in self.file_system.list(directory) if entry.is_directory]
         if strangers:
-            raise NotASnapshotError(directory, f"it has directories in it ({', '.join(strangers[:3])})")
+            raise NotASnapshotError(directory, f"it contains directories ({', '.join(strangers[:3])})")
         self.delete([join(directory, METADATA)], [directory])
         return directory
 
@@ -152,5 +152,5 @@ class SnapshotFiles:
         metadata = decode_metadata(data, directory)
         writer = writer_of_directory(directory)
         if writer is not None and writer.checkpoint_id != metadata.checkpoint_id:
-            raise DamagedSnapshotError(uri, f"it is of checkpoint {metadata.checkpoint_id}")
+            raise DamagedSnapshotError(uri, f"it belongs to checkpoint {metadata.checkpoint_id}")
         return metadata

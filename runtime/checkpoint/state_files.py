@@ -320,7 +320,7 @@ def _check(file: FileHandle, size: int, sha256: str) -> None:
     if size != file.size:
         raise DamagedSnapshotError(file.uri, f"it has {size} bytes instead of {file.size}")
     if sha256 != file.sha256:
-        raise DamagedSnapshotError(file.uri, "its sha256 is not the one that was written down")
+        raise DamagedSnapshotError(file.uri, "its SHA-256 is not the recorded one")
 
 
 def default_file_system() -> CheckpointFileSystem:

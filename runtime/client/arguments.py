@@ -80,7 +80,7 @@ def positive(text: str) -> int:
         argparse.ArgumentTypeError: it is none.
     """
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a whole number from 1 on is needed, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
     return int(text)
 
 
@@ -91,5 +91,5 @@ def non_negative(text: str) -> int:
         argparse.ArgumentTypeError: it is none.
     """
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"a whole number from 0 on is needed, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r}")
     return int(text)

@@ -281,7 +281,7 @@ def _chosen(vertices: list[dict[str, Any]], names: list[str]) -> list[dict[str, 
         if len(found) != 1:
             known = ", ".join(repr(v["name"]) for v in vertices)
             count = len(found) or "none"
-            raise ClientError(f"--vertex {name}: that names {count} of the job's vertices, which are {known}")
+            raise ClientError(f"--vertex {name} matches {count} of the job's vertices, which are {known}")
         chosen.extend(found)
     return chosen
 

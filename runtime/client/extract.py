@@ -124,9 +124,9 @@ def extract_job_graph(
 
 def _check_program(program: Path, name: str, entry: str | None) -> None:
     if not program.is_file():
-        raise ExtractionError(f"{name}: there is no such file")
+        raise ExtractionError(f"{name}: no such file")
     if program.suffix not in (".py", *ARCHIVE_SUFFIXES):
-        raise ExtractionError(f"{name} is no program: a .py, .zip or .whl file is needed")
+        raise ExtractionError(f"{name} is not a program: it must be a .py, .zip or .whl file")
     if program.suffix == ".py":
         if entry is not None:
             raise ExtractionError(f"{name} is a single file: an entry module can be chosen for .zip and .whl only")

@@ -43,7 +43,7 @@ def resolve_job(typed: str, jobs: Sequence[dict[str, Any]]) -> dict[str, Any]:
             return candidates[0]
         if candidates:
             shown = ", ".join(f"{job['jid'][:8]} ({job['state']})" for job in candidates[:8])
-            raise JobNotFoundError(f"{typed!r} may mean {len(candidates)} jobs, give the id: {shown}")
+            raise JobNotFoundError(f"{typed!r} matches {len(candidates)} jobs, give the id: {shown}")
     raise JobNotFoundError(f"there is no job {typed!r}; `tidemark list -a` shows all")
 
 

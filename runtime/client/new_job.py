@@ -124,7 +124,7 @@ def create_job(name: str, directory: Path) -> str:
     """
     module = name.replace("-", "_").lower()
     if not re.fullmatch("[a-z_][a-z0-9_]*", module):
-        raise ClientError(f"{name!r} cannot be the name of a job: letters, digits, - and _, and a letter first")
+        raise ClientError(f"{name!r} cannot be the name of a job: use letters, digits, - and _, a letter first")
     if keyword.iskeyword(module) or _is_importable(module):
         raise ClientError(
             f"{name!r} cannot be the name of a job, because Python has a keyword or a module of that name; "
@@ -138,7 +138,7 @@ def create_job(name: str, directory: Path) -> str:
         (target / f"test_{module}.py").write_text(TEST.substitute(words), encoding="utf-8")
         (target / "pytest.ini").write_text(PYTEST_INI, encoding="utf-8")
     except FileExistsError:
-        raise ClientError(f"{target} is there already") from None
+        raise ClientError(f"{target} already exists") from None
     except OSError as error:
         raise ClientError(f"{target}: {error.strerror}") from None
     return f"Made {name}/{module}.py and its test.\nRun it: tidemark run {name}/{module}.py"

@@ -53,7 +53,7 @@ def read_program(path: Path, py_files: Sequence[str], entry: str | None) -> Prog
         for source in beside:
             for name, content in _members(source):
                 if members.setdefault(name, content) != content:
-                    raise ClientError(f"--py-files {source}: the program has another {name} already")
+                    raise ClientError(f"--py-files {source}: the program already has another {name}")
     except OSError as error:
         raise ClientError(f"{error.filename or path}: {error.strerror or error}") from None
     except zipfile.BadZipFile:

@@ -119,7 +119,7 @@ def _dispose(files: SnapshotFiles, options: argparse.Namespace, terminal: Termin
     directory = files.directory_of(options.path)
     if not options.yes:
         if terminal.ask is None:
-            raise ClientError(f"{directory} is not deleted: without a terminal nobody can be asked; -y deletes it")
+            raise ClientError(f"{directory} was not deleted: there is no terminal to confirm it on; -y deletes it")
         if not terminal.ask(f"Delete {directory}?"):
             terminal.line("Nothing was deleted")
             return FAILURE
@@ -155,5 +155,5 @@ def _disposed_by_cluster(directory: str, terminal: Terminal) -> bool:
     cause = answer.get("operation", {}).get("failure-cause")
     if cause is not None:
         message = str(cause["message"])
-        raise ClientError(message if directory in message else f"{directory} is not deleted: {message}")
+        raise ClientError(message if directory in message else f"{directory} was not deleted: {message}")
     return True

@@ -128,7 +128,7 @@ class Configuration:
             return []
         if text.startswith("["):
             if not text.endswith("]"):
-                raise ValueError(f"the list has no end: {value!r}")
+                raise ValueError(f"the list is not closed: {value!r}")
             return [_scalar(item) for item in _FLOW_ITEM.findall(text[1:-1]) if item.strip()]
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         if all(line == "-" or line.startswith("- ") for line in lines):

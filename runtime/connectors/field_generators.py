@@ -57,7 +57,7 @@ class _RandomInt(FieldGenerator):
 
     def __init__(self, low: int, high: int) -> None:
         if not -(2**63) <= low <= high < 2**63 or high - low >= 2**63:
-            raise ValueError(f"random_int: [{low}, {high}] is no range of less than 2^63 numbers")
+            raise ValueError(f"random_int: [{low}, {high}] must be a range of fewer than 2^63 numbers")
         self._low = low
         self._span = high - low + 1
 

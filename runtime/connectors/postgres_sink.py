@@ -94,7 +94,7 @@ class PostgresSink(Sink):
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         row_type = context.input_type
         if not isinstance(row_type, RowTypeInfo):
-            raise SinkError("PostgreSQL needs rows of a known type; give the stream in front an output_type")
+            raise SinkError("PostgreSQL needs rows of a known type; give the stream before it an output_type")
         missing = [name for name in self.key_columns if name not in row_type.get_field_names()]
         if missing:
             raise SinkError(f"the rows have no field {missing[0]!r}; they have {row_type.get_field_names()}")

@@ -86,7 +86,7 @@ class PostgresSource(Source):
         except (psycopg.Error, ValueError) as error:
             raise SourceError(f"PostgreSQL: {error}") from error
         if shape.key is None and not shape.has_pages:
-            raise SourceError(f"PostgreSQL: {table!r} is no plain table; name a unique split_column")
+            raise SourceError(f"PostgreSQL: {table!r} is not a plain table; name a unique split_column")
         return PostgresSource(url, shape, where, splits, rows_per_second)
 
     def produced_type(self) -> TypeInformation | None:

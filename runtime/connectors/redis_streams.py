@@ -86,7 +86,7 @@ class RedisStreamSource(Source):
         bad_records: BadRecords | None = None,
     ) -> None:
         if not streams or len(set(streams)) != len(streams):
-            raise ValueError(f"a Redis source needs streams of different names, not {list(streams)}")
+            raise ValueError(f"a Redis source needs streams with different names, not {list(streams)}")
         if start not in ("earliest", "latest"):
             _entry_id(start)
         self.url = url
@@ -290,7 +290,7 @@ def _entry_id(text: str) -> tuple[int, int]:
     """
     milliseconds, _, sequence = text.partition("-")
     if not milliseconds.isdecimal() or not (sequence or "0").isdecimal():
-        raise ValueError(f"{text!r} is no id of an entry of a Redis stream")
+        raise ValueError(f"{text!r} is not an entry id of a Redis stream")
     return int(milliseconds), int(sequence or 0)
 
 

@@ -70,7 +70,7 @@ class SocketSource(Source):
         bad_records: BadRecords | None = None,
     ) -> None:
         if not 0 < port < 65536:
-            raise ValueError(f"a port is in 1..65535, not {port}")
+            raise ValueError(f"the port must be in 1..65535, not {port}")
         if not delimiter:
             raise ValueError("the delimiter must not be empty")
         if max_retries < -1 or retry_interval_ms < 0 or buffer_bytes < 1:

@@ -234,4 +234,4 @@ def submit(
             graph, create_provider, outputs, SYSTEM_CLOCK, home=home, max_slots=context.defaultParallelism
         )
         return JobHandle(graph, driver, outputs, driver.run, driver.cancel, in_caller=False)
-    raise UnknownTargetError(f"execution.target {target!r}: known are 'spark' and 'mini-cluster'")
+    raise UnknownTargetError(f"unknown execution.target {target!r}: use 'spark' or 'mini-cluster'")

@@ -105,7 +105,7 @@ def acquire_context(configuration: Configuration, slots: int) -> SparkContext:
         active = SparkContext._active_spark_context
         master = configuration.get(SPARK_MASTER)
         if active is not None and (defect := session_defect(active)) is not None:
-            logger.warning("Spark is started again: %s", defect)
+            logger.warning("restarting Spark: %s", defect)
             if active is not _context:
                 master = active.master
             slots = max(slots, _slots)

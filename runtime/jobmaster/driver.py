@@ -234,7 +234,7 @@ class JobMasterDriver:
         """
         if self._closed:
             return
-        logger.error("the JobMaster of job %s broke", self._machine.graph.job_id, exc_info=error)
+        logger.error("the JobMaster of job %s failed", self._machine.graph.job_id, exc_info=error)
         self.broken = error
         message = f"the JobMaster broke: {error!r}"
         cause = FailureInfo(message, "".join(traceback.format_exception(error)), is_fatal=True)
@@ -377,4 +377,4 @@ class JobMasterDriver:
         try:
             end()
         except Exception:
-            logger.exception("something of job %s is left behind", self._machine.graph.job_id)
+            logger.exception("job %s was not cleaned up completely", self._machine.graph.job_id)

@@ -359,7 +359,7 @@ class StorageWorker:
         except FencedError:
             self._is_fenced = True
         except Exception:
-            logger.warning("that job %s is over is not written down yet", self._job_id, exc_info=True)
+            logger.warning("cannot record yet that job %s has ended", self._job_id, exc_info=True)
             self._wait()
             return False
         self._retry_ms, self._retry_at_ms = RETRY_MS, 0.0
@@ -421,7 +421,7 @@ class StorageWorker:
             submitted = self._recover()
         except OSError as error:
             text = _described(error)
-            logger.warning("what job %s is to go on from cannot be read yet: %s", self._job_id, text)
+            logger.warning("cannot read yet what job %s restores from: %s", self._job_id, text)
             self._wait()
             return RecoveryDelayed(f"cannot read yet what it is to go on from: {text}")
         except JobOverError as error:
@@ -470,7 +470,7 @@ class StorageWorker:
                 read[pointer.checkpoint_id] = CompletedCheckpoint(metadata, pointer.is_owned)
                 present.add(parent_of(pointer.location))
         for checkpoint_id, why in damage.items():
-            logger.error("checkpoint %s of job %s is left out: %s", checkpoint_id, self._job_id, why)
+            logger.error("checkpoint %s of job %s is skipped: %s", checkpoint_id, self._job_id, why)
         return [read[pointer.checkpoint_id] for pointer in pointers if pointer.checkpoint_id in read], damage
 
     def _is_present(self, location: str) -> bool:

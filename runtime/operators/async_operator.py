@@ -291,7 +291,7 @@ class AsyncWaitOperatorFactory:
         if self.timeout_ms < 0:
             raise ValueError(f"the timeout must not be negative, it is {self.timeout_ms} ms")
         if self.timeout_ms == 0 and not isinstance(self.retry_strategy, NoRetryStrategy):
-            raise ValueError("retries need a timeout: without one a record could be tried for ever")
+            raise ValueError("retries need a timeout: without one a record could be retried forever")
 
     def create(self) -> AsyncWaitOperator:
         return AsyncWaitOperator(self)

@@ -56,7 +56,7 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
         return self._state.is_empty()
 
     def clear(self) -> None:
-        raise StateAccessError("broadcast state can be changed by the broadcast stream's records only")
+        raise StateAccessError("only records of the broadcast stream can change broadcast state")
 
 
 class BroadcastStates:

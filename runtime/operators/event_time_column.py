@@ -47,6 +47,6 @@ def _times(columns: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
         # rounds down before 1970 too
         return ticks * 1000 if column.type.unit == "s" else ticks // _PER_MS[column.type.unit]
     if not pa.types.is_int64(column.type):
-        raise TypeError(f"column {name!r} is {column.type}: an event time is a LONG (ms), SQL_TIMESTAMP or INSTANT")
+        raise TypeError(f"column {name!r} is {column.type}: an event time is LONG (ms), SQL_TIMESTAMP or INSTANT")
     times: npt.NDArray[np.int64] = column.to_numpy()
     return times

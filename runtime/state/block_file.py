@@ -55,7 +55,7 @@ class BlockStream:
         self, header: Mapping[str, Any], blocks: Iterable[tuple[int, bytes]], compression: str = "none"
     ) -> None:
         if compression not in COMPRESSIONS:
-            raise ValueError(f"no such compression of snapshots: {compression!r}; there are {', '.join(COMPRESSIONS)}")
+            raise ValueError(f"unknown snapshot compression {compression!r}; known are {', '.join(COMPRESSIONS)}")
         self._header = json.dumps(header, separators=(",", ":")).encode()
         self._blocks = blocks
         self._compression = compression

@@ -29,7 +29,7 @@ def ttl_millis(ttl: Any) -> int:
         elif isinstance(ttl, int) and not isinstance(ttl, bool):
             millis = ttl
         else:
-            raise TypeError(f"a time to live is a Duration, a Time, a timedelta or int milliseconds, not {ttl!r}")
+            raise TypeError(f"a time to live must be a Duration, a Time, a timedelta or int milliseconds, not {ttl!r}")
     if millis <= 0:
         raise ValueError(f"a time to live must be positive, not {millis} ms")
     return millis

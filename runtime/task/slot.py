@@ -404,7 +404,7 @@ class Slot:
         vertex = _vertex_of_source(operator_id, deploy)
         factory: OperatorFactory = pickle.loads(vertex.head.factory)
         if not isinstance(factory, SourceOperatorFactory):
-            raise TypeError(f"operator {vertex.head.name} is no source and has no coordinator")
+            raise TypeError(f"operator {vertex.head.name} is not a source and has no coordinator")
         strategy = factory.watermark_strategy
         group = None if strategy.alignment is None else AlignmentGroup(strategy.alignment, operator_id)
         restored = deploy.coordinator_states.get(operator_id)
@@ -463,7 +463,7 @@ class Slot:
                 task.chain.job_finished()
             except Exception:
                 # all of the result is visible; what is left over harms nobody
-                logger.warning("something of task %s is left behind", task.name, exc_info=True)
+                logger.warning("task %s was not cleaned up completely", task.name, exc_info=True)
 
     def _deliver(self, event: OperatorEvent) -> None:
         payload = pickle.loads(event.payload)
@@ -534,7 +534,7 @@ class Slot:
             if task.state is TaskState.FINISHED and not was_finished:
                 self._report(task)
         for not_made in self._not_made:
-            never = RuntimeError("the task was never made")
+            never = RuntimeError("the task was never created")
             self.decline(not_made, barrier.checkpoint_id, never, counts_as_failure=False)
 
     def _notify(self, tell: Callable[[Task], None]) -> None:

@@ -69,7 +69,7 @@ def assert_same_result_in_all_modes(
     if found:
         mode, parallelism = runs[0]
         raise AssertionError(
-            f"these runs deliver something else than {mode.name}, parallelism {parallelism}:\n" + "\n".join(found)
+            f"these runs deliver other records than {mode.name}, parallelism {parallelism}:\n" + "\n".join(found)
         )
     return [list(records) for records in expected]
 

@@ -234,5 +234,5 @@ def test_metadata_of_another_checkpoint_are_found(root: Path) -> None:
     checkpoint.snapshots.write_metadata(stored(checkpoint.files, older, number=0, num_keys=3, shared=True))
     directory = checkpoint.metadata.options.directory
     checkpoint.files.files[f"{directory}/{METADATA}"] = checkpoint.files.files[f"{older.directory}/{METADATA}"]
-    with pytest.raises(DamagedSnapshotError, match="it is of checkpoint 0"):
+    with pytest.raises(DamagedSnapshotError, match="it belongs to checkpoint 0"):
         checkpoint.snapshots.read_metadata(directory)

@@ -141,7 +141,7 @@ def test_rescale_of_one_vertex(tidemark: Tidemark, cluster: FakeCluster, capsys:
         "vertex b: 2 → 4",
     ]
     assert tidemark("rescale", JOB_ID, "4", "--vertex", "vertex") == 1
-    assert "names 2 of the job's vertices, which are 'vertex a', 'vertex b'" in capsys.readouterr().err
+    assert "matches 2 of the job's vertices, which are 'vertex a', 'vertex b'" in capsys.readouterr().err
 
 
 def test_checkpoints_are_listed(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:

@@ -228,8 +228,8 @@ def test_archives_without_an_entry_are_refused_before_anything_runs(tmp_path: Pa
 
 
 def test_what_is_no_program_is_refused(tmp_path: Path) -> None:
-    assert "there is no such file" in str(refused(tmp_path / "missing.py"))
-    assert "a .py, .zip or .whl file is needed" in str(refused(write_program(tmp_path, "", "notes.txt")))
+    assert "no such file" in str(refused(tmp_path / "missing.py"))
+    assert "it must be a .py, .zip or .whl file" in str(refused(write_program(tmp_path, "", "notes.txt")))
     assert "for .zip and .whl only" in str(refused(write_program(tmp_path, ""), entry="main"))
 
 

@@ -60,4 +60,4 @@ def test_a_directory_that_is_there_is_left_alone(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
     assert cli.main(["new", "mine"]) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err

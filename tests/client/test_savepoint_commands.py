@@ -99,7 +99,7 @@ def test_dispose_has_the_cluster_delete_which_knows_what_its_jobs_need(
         f"GET {route}/1": (200, {"status": {"id": "COMPLETED"}, "operation": needed}),
     }
     assert tidemark("savepoint", "dispose", "-y", str(savepoint)) == 1
-    assert capsys.readouterr().err == f"tidemark: {uri} is not deleted: job 7 may have to restore from it\n"
+    assert capsys.readouterr().err == f"tidemark: {uri} was not deleted: job 7 may have to restore from it\n"
     assert cluster.calls[0][2]["savepoint-path"] == uri
     cluster.answers[f"GET {route}/1"] = (200, {"status": {"id": "COMPLETED"}, "operation": {}})
     assert tidemark("savepoint", "dispose", "-y", str(savepoint)) == 0
@@ -138,7 +138,7 @@ def test_dispose_deletes_nothing_where_nobody_can_be_asked(savepoint: Path, opti
     environment = {**os.environ, "TIDEMARK_HOME": str(tmp_path / "no-cluster")}
     done = subprocess.run(command, input="n\n", capture_output=True, text=True, env=environment, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "is not deleted: without a terminal nobody can be asked; -y deletes it" in done.stderr
+    assert "was not deleted: there is no terminal to confirm it on; -y deletes it" in done.stderr
     assert (savepoint / "_metadata").exists()
 
 

@@ -153,7 +153,7 @@ def test_list_values(text: str | None, items: list[object]) -> None:
 
 
 def test_a_list_without_an_end_is_refused() -> None:
-    with pytest.raises(ValueError, match="no end"):
+    with pytest.raises(ValueError, match="not closed"):
         Configuration.parse_list_value("[a")
 
 

@@ -642,7 +642,7 @@ def test_buckets_follow_a_function_of_the_records_and_rows_keep_their_order(tmp_
 def test_a_bucket_that_is_no_visible_directory_below_is_refused(bucket: Any, tmp_path: Path) -> None:
     assigner = BucketAssigner.by_function(lambda record: bucket)
     rig = SinkRig(FileSink.for_ndjson(tmp_path).with_bucket_assigner(assigner).build())
-    with pytest.raises(SinkError, match="is no relative path of visible directories"):
+    with pytest.raises(SinkError, match="is not a relative path of visible directories"):
         rig.write(1)
     rig.operator.close()
 
@@ -655,7 +655,7 @@ def test_records_without_the_field_of_their_bucket_are_refused(tmp_path: Path) -
             rig.write(record)
         rig.operator.close()
     rig = SinkRig(sink)
-    with pytest.raises(SinkError, match="no hash"):
+    with pytest.raises(SinkError, match="hashable value"):
         rig.write({"x": [1]})
     rig.operator.close()
     with pytest.raises(ValueError, match="name of a field"):
@@ -693,7 +693,7 @@ def test_what_does_not_fit_the_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SinkError, match="'l' of type list"):
         SinkRig(FileSink.for_csv(tmp_path).build(), RowTypeInfo([Types.LIST(Types.INT())], ["l"]))
     rig = SinkRig(FileSink.for_ndjson(tmp_path).build())
-    with pytest.raises(SinkError, match=r"cannot be written as JSON: object has no form in JSON: .*'bad'"):
+    with pytest.raises(SinkError, match=r"cannot be written as JSON: object has no JSON form: .*'bad'"):
         rig.write({"ok": 1}, {"bad": object()})
     rig.operator.close()
     with pytest.raises(ValueError, match="bulk formats must roll"):

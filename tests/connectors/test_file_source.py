@@ -225,7 +225,7 @@ def test_the_rate_limit_is_shared_by_the_subtasks(tmp_path: Path) -> None:
     [
         ("ndjson", '{"id":1}\n{"id":2}\n{"id":x}\n{"id":4}\n', r"a\.ndjson, line 3 \(byte 18\): .*'\{\"id\":x\}'"),
         ("ndjson", '{"id":1}\n{"id":"2"}\n', r"line 2 \(byte 9\)"),
-        ("ndjson", '{"id":1}\n{"id":2}{"id":3}\n', r"line 2 \(byte 9\): more or less than one JSON value"),
+        ("ndjson", '{"id":1}\n{"id":2}{"id":3}\n', r"line 2 \(byte 9\): a line must hold exactly one JSON value"),
         ("json", '{"id":1}\n[1\n2],3\n', r"line 2 \(byte 9\)"),
         ("json", '{"id":1}\n\n{"id":1} x\n', r"line 3 \(byte 10\): Extra data"),
         ("csv", "id,name,price\n1,x,2.5\n2,y\n", r"line 3 \(byte 22\).*'2,y'"),
@@ -255,7 +255,7 @@ def test_what_cannot_be_read_is_said_at_submission(tmp_path: Path) -> None:
         source.check()
     with pytest.raises(SourceError, match="absent"):
         source.create_enumerator(1, None)
-    with pytest.raises(SourceError, match="no file to read"):
+    with pytest.raises(SourceError, match="it has no files to read"):
         text_source(tmp_path).check()
     with pytest.raises(SourceError, match="no file matches"):
         text_source(tmp_path / "*.txt").check()
@@ -271,7 +271,7 @@ def test_what_cannot_be_read_is_said_at_submission(tmp_path: Path) -> None:
 def test_what_is_not_supported_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="only local paths"):
         text_source("s3://bucket/key")
-    with pytest.raises(ValueError, match="cannot be cut at line ends"):
+    with pytest.raises(ValueError, match="cannot be split at line ends"):
         StreamFormat.text_line_format("UTF-16")
     with pytest.raises(ValueError, match="unknown charset"):
         StreamFormat.text_line_format("UTF-99")
@@ -284,7 +284,7 @@ def test_what_is_not_supported_is_refused(tmp_path: Path) -> None:
         builder.monitor_continuously(Duration.of_nanos(5))
     with pytest.raises(ValueError, match="static file set"):
         builder.monitor_continuously(Duration.of_seconds(1)).set_splits(2).build()
-    with pytest.raises(ValueError, match="cannot leave out single records"):
+    with pytest.raises(ValueError, match="cannot skip single records"):
         FileSource.for_bulk_file_format(ParquetFormat(), tmp_path).set_bad_records(BadRecords.skip()).build()
 
 

@@ -180,7 +180,7 @@ def test_what_cannot_be_read_is_refused(server: str, database: psycopg.Connectio
         ({"table": "none"}, "no table 'none'"),
         ({"table": "items", "columns": ["id", "x"]}, "no column 'x'"),
         ({"table": "items", "split_column": "name"}, "must hold whole numbers, be unique"),
-        ({"table": "v"}, "no plain table"),
+        ({"table": "v"}, "not a plain table"),
         ({"url": "postgresql://127.0.0.1:1/x", "table": "items"}, "PostgreSQL: "),
     ):
         with pytest.raises(SourceError, match=message):

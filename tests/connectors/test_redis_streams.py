@@ -199,7 +199,7 @@ def test_what_makes_no_sense_is_refused(server: str) -> None:
     for streams, start, reason in (
         ([], "earliest", "different names"),
         (["a", "a"], "earliest", "different names"),
-        (["a"], "newest", "no id of an entry"),
+        (["a"], "newest", "not an entry id"),
     ):
         with pytest.raises(ValueError, match=reason):
             RedisStreamSource(server, streams, start=start)

@@ -242,7 +242,7 @@ def test_csv_settings_that_cannot_be_are_refused() -> None:
         CsvRowSerializationSchema.Builder(Types.INT())
     with pytest.raises(ValueError, match="must be one character"):
         CsvRowSerializationSchema.Builder(LINE).set_field_delimiter(", ")
-    with pytest.raises(TypeError, match="has no form as a text"):
+    with pytest.raises(TypeError, match="cannot be written as text"):
         CsvRowDeserializationSchema.Builder(Types.ROW_NAMED(["m"], [Types.MAP(Types.INT(), Types.INT())])).build()
 
 

@@ -102,7 +102,7 @@ def test_an_action_that_breaks_the_jobmaster_ends_the_job_and_answers_everybody(
     assert status.exceptions[-1].cause.message == cause
     assert status.leaves_checkpoints
     assert all(task.state.is_terminal for task in status.tasks)
-    assert "broke" in caplog.text
+    assert "JobMaster of job" in caplog.text
     for request in (*open_requests, handle.stop_with_savepoint(), handle.trigger_checkpoint(), handle.rescale({})):
         with pytest.raises(JobRequestError, match=action.__name__):
             request.result(WAIT_S)

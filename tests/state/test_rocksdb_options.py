@@ -111,7 +111,7 @@ def test_what_is_set_goes_before_the_predefined_set() -> None:
 
 
 def test_sets_and_compressions_that_do_not_exist_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"compression.per.level: no such compression: RAR"):
+    with pytest.raises(ValueError, match=r"compression.per.level: unknown compression RAR"):
         settings_of(compression_per_level="RAR")
     with pytest.raises(ValueError, match="no set 'TAPE'"):
         settings_of(predefined__options="TAPE")

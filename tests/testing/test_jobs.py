@@ -178,7 +178,7 @@ def test_a_difference_is_told_with_the_run_and_the_records() -> None:
     with pytest.raises(AssertionError) as caught:
         assert_same_result_in_all_modes(build, modes=MINI)
     assert str(caught.value).splitlines() == [
-        "these runs deliver something else than continuous on MiniCluster, parallelism 1:",
+        "these runs deliver other records than continuous on MiniCluster, parallelism 1:",
         "continuous on MiniCluster, parallelism 2:",
         "  missing: 2  (2 times)",
         "  extra: 3  (2 times)",

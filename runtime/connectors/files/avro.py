@@ -210,14 +210,14 @@ class AvroWriterFormat(FileWriterFormat):
 
     def __init__(self, schema: str | None = None, codec: str = "deflate", block_bytes: int = 1 << 16) -> None:
         if codec not in ("null", "deflate", "bzip2", "xz"):
-            raise ValueError(f"no Avro codec {codec!r} here")
+            raise ValueError(f"Avro codec {codec!r} is not supported")
         self._schema = schema
         self._codec = codec
         self._block_bytes = block_bytes
 
     def check(self, input_type: TypeInformation | None) -> None:
         if not isinstance(input_type, RowTypeInfo):
-            raise SinkError("Avro needs rows of a known type; give the stream in front an output_type")
+            raise SinkError("Avro needs rows of a known type; give the stream before it an output_type")
         try:
             avro_schema(input_type)
         except TypeError as error:
@@ -247,7 +247,7 @@ class _AvroWriter(FormatWriter):
 
 def _row_type(type_info: TypeInformation, where: str) -> RowTypeInfo:
     if not isinstance(type_info, RowTypeInfo):
-        raise TypeError(f"{where}: its values are no records but {type_info!r}")
+        raise TypeError(f"{where}: its values must be records, not {type_info!r}")
     return type_info
 
 

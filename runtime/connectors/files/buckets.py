@@ -201,8 +201,8 @@ def _check_bucket(bucket: Any) -> None:
     parts = bucket.split("/") if isinstance(bucket, str) else [""]
     if bucket != "" and (not all(parts) or any(part[0] in "._" or "\0" in part for part in parts)):
         raise SinkError(
-            f"bucket {bucket!r} is no relative path of visible directories: no part of it may be empty or begin with "
-            ". or _"
+            f"bucket {bucket!r} is not a relative path of visible directories: no part may be empty or begin with . or "
+            "_"
         )
 
 
@@ -219,7 +219,7 @@ def _split_by(
     try:
         codes = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
     except TypeError as error:
-        raise SinkError(f"a bucket cannot be made from a value that has no hash: {error}") from error
+        raise SinkError(f"a bucket needs a hashable value: {error}") from error
     return _split_by_codes(batch, codes, lambda row: bucket_of(keys[row]))
 
 

@@ -117,7 +117,7 @@ class LineFormat(FileFormat):
         """
         data = b"\n".join([message.rstrip(b"\r\n") for message in messages]) + b"\n"
         if data.count(b"\n") != len(messages):
-            raise ValueError("a line end inside of a message")
+            raise ValueError("a line end inside a message")
         return self.decode(data)
 
     def skips(self, line: bytes) -> bool:

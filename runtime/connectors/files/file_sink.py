@@ -310,7 +310,7 @@ class _FileSinkWriter(SinkWriter):
             if size_of(Path(item["target"])) is None:
                 raise SnapshotUnusableError(f"{origin}, which the snapshot relies on, is gone")
             # only if the newest checkpoint was damaged, or an old savepoint is gone back to
-            logger.warning("%s was committed behind the checkpoint that is restored: its rows stay", item["target"])
+            logger.warning("%s was committed after the restored checkpoint: its rows stay", item["target"])
             return
         part = self._begin(bucket, self._context.clock.now_ms(), (origin, item["bytes"]))
         part.rows, part.created_ms = item["rows"], item["created_ms"]

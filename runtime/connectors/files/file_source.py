@@ -219,9 +219,9 @@ class FileSourceBuilder:
         """
         file_format = self._format
         if self._discovery_interval_ms is not None and self._splits is not None:
-            raise ValueError("set_splits needs a static file set; what is watched is cut as it appears")
+            raise ValueError("set_splits needs a static file set; monitored files are split as they appear")
         if self._bad_records.is_tolerant and not file_format.tells_bad_records:
-            raise ValueError(f"{type(file_format).__name__} cannot leave out single records; use BadRecords.fail()")
+            raise ValueError(f"{type(file_format).__name__} cannot skip single records; use BadRecords.fail()")
         if file_format.takes_from_file:
             file_format = file_format.resolve(list_files(self._paths)[0])
         return FileSource(

@@ -98,7 +98,7 @@ class NdjsonFormat(LineFormat):
 
     def _decode_by_arrow(self, data: bytes, row_type: RowTypeInfo) -> RecordBatch:
         if _MAY_BE_NULL.search(data) and any(map(_holds_null, data.split(b"\n"))):
-            raise ValueError("a JSON object is needed in each line, not null")
+            raise ValueError("each line must be a JSON object, not null")
         lines = data.count(b"\n") + (not data.endswith(b"\n"))
         table = pa_json.read_json(
             pa.BufferReader(data),
@@ -109,7 +109,7 @@ class NdjsonFormat(LineFormat):
         if table.num_rows != lines or _may_have_blank_lines(data):
             records = sum(not self.skips(line) for line in data.split(b"\n"))
             if table.num_rows != records:
-                raise ValueError("more or less than one JSON value in a line")
+                raise ValueError("a line must hold exactly one JSON value")
         if table.num_rows == 0:
             return RecordBatch.of_arrow(pa.RecordBatch.from_pylist([], schema=self._schema), row_type)
         if self._read_schema is not self._schema:

@@ -47,7 +47,7 @@ def list_files(paths: Sequence[str], may_be_empty: bool = False) -> list[str]:
         try:
             files = _files_of(path)
             if not files:
-                raise SourceError(f"{path}: no file to read in it")
+                raise SourceError(f"{path}: it has no files to read")
         except SourceError:
             if not may_be_empty:
                 raise

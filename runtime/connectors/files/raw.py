@@ -33,4 +33,4 @@ class RawWriterFormat(RowWriterFormat):
         try:
             return b"\n".join([*batch.values(), b""])
         except TypeError as error:
-            raise SinkError(f"raw lines are made of bytes: {error}") from error
+            raise SinkError(f"raw lines must be bytes: {error}") from error

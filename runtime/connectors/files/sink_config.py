@@ -41,7 +41,7 @@ class OutputFileConfigBuilder:
             ValueError: it is empty, has a slash, or begins with `.` or `_` (readers pass such files over).
         """
         if not prefix or "/" in prefix or prefix[0] in "._":
-            raise ValueError(f"part prefix {prefix!r} is no beginning of a visible file name")
+            raise ValueError(f"part prefix {prefix!r} cannot begin a visible file name")
         self._config = OutputFileConfig(prefix, self._config.part_suffix)
         return self
 

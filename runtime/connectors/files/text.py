@@ -29,7 +29,7 @@ class TextLineFormat(LineFormat):
         except LookupError as error:
             raise ValueError(f"unknown charset {charset_name!r}") from error
         if not fits:
-            raise ValueError(f"charset {charset_name!r} cannot be cut at line ends; convert the files to UTF-8 first")
+            raise ValueError(f"charset {charset_name!r} cannot be split at line ends; convert the files to UTF-8 first")
 
     def produced_type(self) -> TypeInformation | None:
         return _STRING

@@ -119,7 +119,7 @@ class TextWriterFormat(RowWriterFormat):
         try:
             return "\n".join(lines).encode(self._charset)
         except UnicodeEncodeError as error:
-            raise SinkError(f"a record has a character that {self._charset} lacks: {error}") from error
+            raise SinkError(f"a record has a character that {self._charset} cannot encode: {error}") from error
 
 
 class NdjsonWriterFormat(RowWriterFormat):
@@ -150,7 +150,7 @@ class NdjsonWriterFormat(RowWriterFormat):
         try:
             return "\n".join(lines).encode()
         except UnicodeEncodeError as error:
-            raise SinkError(f"a record has text that is not Unicode: {error}") from error
+            raise SinkError(f"a record has text that is not valid Unicode: {error}") from error
 
     def _render_slowly(self, values: list[Any]) -> list[str]:
         lines = []
@@ -175,7 +175,7 @@ def _jsonable(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if hasattr(value, "item") and hasattr(value, "dtype"):
         return value.item()
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def _instant_text(instant: Instant) -> str:
@@ -206,7 +206,7 @@ class _ColumnFormat(FileWriterFormat):
 
     def check(self, input_type: TypeInformation | None) -> None:
         if input_type is None or not has_columns(input_type):
-            raise SinkError(f"{self.kind} needs records of a known type; give the stream in front an output_type")
+            raise SinkError(f"{self.kind} needs records of a known type; give the stream before it an output_type")
 
 
 def _columns(batch: RecordBatch, input_type: TypeInformation | None) -> pa.RecordBatch:

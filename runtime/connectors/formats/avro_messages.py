@@ -36,7 +36,7 @@ class AvroMessageSchema(SerializationSchema, DeserializationSchema):
         try:
             self._parsed = fastavro.parse_schema(json.loads(self._json))
         except Exception as error:
-            raise ValueError(f"this is no Avro schema: {error}") from error
+            raise ValueError(f"not an Avro schema: {error}") from error
         types = AvroTypes(plain)
         if not isinstance(types.type_info, RowTypeInfo):
             raise TypeError(f"a schema of Avro messages must be a record, not {types.type_info!r}")
@@ -57,9 +57,9 @@ class AvroMessageSchema(SerializationSchema, DeserializationSchema):
             value = self._read(fastavro.schemaless_reader(buffer, self._parsed, None))
         # fastavro raises whatever the bytes lead it to: EOFError, IndexError, OverflowError, …
         except Exception as error:
-            raise ValueError(f"no Avro datum: {type(error).__name__}: {error}") from error
+            raise ValueError(f"not an Avro datum: {type(error).__name__}: {error}") from error
         if buffer.tell() != len(message):
-            raise ValueError(f"no Avro datum: {len(message) - buffer.tell()} bytes are left over")
+            raise ValueError(f"not an Avro datum: {len(message) - buffer.tell()} bytes are left over")
         return value
 
     def serialize(self, value: Any) -> bytes:

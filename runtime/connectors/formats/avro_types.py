@@ -88,13 +88,13 @@ class AvroTypes:
         if isinstance(schema, list):
             branches = [branch for branch in schema if branch != "null"]
             if len(branches) != 1:
-                raise TypeError(f"{where}: a union is read only if it is one type or null, not {schema}")
+                raise TypeError(f"{where}: a union must be one type or null, not {schema}")
             return self._convert(branches[0], where)
         if isinstance(schema, str):
             if schema in _PRIMITIVES:
                 return _PRIMITIVES[schema], _same
             if schema not in self._named:
-                raise TypeError(f"{where}: no Avro type {schema!r}, or one that contains itself")
+                raise TypeError(f"{where}: unknown or recursive Avro type {schema!r}")
             return self._convert(self._named[schema], where)
         kind, logical = schema["type"], schema.get("logicalType")
         name = schema.get("name", where)
@@ -111,7 +111,7 @@ class AvroTypes:
             value_type, read = self._convert(schema["values"], f"{where} values")
             return MapTypeInfo(Types.STRING(), value_type), _of_map(read)
         if kind not in _PRIMITIVES:
-            raise TypeError(f"{where}: no Avro type {kind!r}")
+            raise TypeError(f"{where}: unknown Avro type {kind!r}")
         if kind in ("enum", "fixed"):
             self._name(schema, kind)
         return _PRIMITIVES[kind], _same
@@ -183,7 +183,7 @@ def _schema(type_info: TypeInformation, name: str) -> Any:
         }
     if isinstance(type_info, MapTypeInfo):
         if type_info.key_type != Types.STRING():
-            raise TypeError(f"{name}: keys of an Avro map are texts, not {type_info.key_type!r}")
+            raise TypeError(f"{name}: keys of an Avro map must be strings, not {type_info.key_type!r}")
         return {"type": "map", "values": ["null", _schema(type_info.value_type, f"{name}_value")]}
     if isinstance(type_info, PrimitiveArrayTypeInfo) and type_info.is_bytes:
         return "bytes"

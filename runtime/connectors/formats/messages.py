@@ -108,7 +108,7 @@ class MessageDecoder:
     def _decode_lines(self, line_format: LineFormat, messages: Sequence[bytes]) -> RecordBatch:
         batch = line_format.decode_messages(messages)
         if batch.num_rows != len(messages):
-            raise ValueError("a message is not one record")
+            raise ValueError("a message must hold exactly one record")
         return batch
 
     def _decode_each(self, schema: DeserializationSchema, messages: Sequence[bytes]) -> tuple[Decoded, list[BadRecord]]:

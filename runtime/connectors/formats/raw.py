@@ -37,7 +37,7 @@ class RawMessageSchema(SerializationSchema, DeserializationSchema):
         self, type_info: TypeInformation | None = None, charset: str = "UTF-8", endianness: str = "big-endian"
     ) -> None:
         if endianness not in ("big-endian", "little-endian"):
-            raise ValueError(f"endianness is big-endian or little-endian, not {endianness!r}")
+            raise ValueError(f"endianness must be big-endian or little-endian, not {endianness!r}")
         "".encode(charset)
         self._type = Types.PRIMITIVE_ARRAY(Types.BYTE()) if type_info is None else type_info
         self._charset = charset
@@ -56,7 +56,7 @@ class RawMessageSchema(SerializationSchema, DeserializationSchema):
         if self._code is not None:
             size = struct.calcsize(self._code)
             if len(message) != size:
-                raise ValueError(f"{len(message)} bytes are no raw {self._type!r}, which has {size}")
+                raise ValueError(f"{len(message)} bytes are not a raw {self._type!r}, which has {size}")
             return struct.unpack(self._code, message)[0]
         return message.decode(self._charset) if self._is_text else bytes(message)
 

@@ -57,7 +57,7 @@ def text_reader(type_info: TypeInformation) -> Callable[[str], Any]:
         return _timestamp
     if isinstance(type_info, PrimitiveArrayTypeInfo) and type_info.is_bytes:
         return base64.b64decode
-    raise TypeError(f"{type_info} has no form as a text")
+    raise TypeError(f"{type_info} cannot be written as text")
 
 
 def text_of(value: Any) -> str:
@@ -87,7 +87,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, Instant):
         second = datetime.datetime.fromtimestamp(value.seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S")
         return f"{second}.{value.nanos:09d}Z"
-    raise TypeError(f"a {type(value).__name__} has no form as a text")
+    raise TypeError(f"a {type(value).__name__} cannot be written as text")
 
 
 def _integer(text: str) -> int:
@@ -116,7 +116,7 @@ def _decimal(text: str) -> Decimal:
     try:
         return Decimal(_without_underscores(text).strip())
     except InvalidOperation:
-        raise ValueError(f"{text!r} is no decimal number") from None
+        raise ValueError(f"{text!r} is not a decimal number") from None
 
 
 def _time(text: str) -> datetime.time:
@@ -132,5 +132,5 @@ def _timestamp(text: str) -> datetime.datetime:
 def _instant(text: str) -> Instant:
     moment = datetime.datetime.fromisoformat(text)
     if moment.tzinfo is None:
-        raise ValueError(f"{text!r} is no instant: it names no zone")
+        raise ValueError(f"{text!r} is not an instant: it names no time zone")
     return Instant(int(moment.timestamp() // 1), moment.microsecond * 1000)

@@ -96,7 +96,7 @@ def aggregate_spec(
         raise ColumnExpressionError("", 'nothing is aggregated; give expressions such as "count(*) AS n"')
     for name, text in columns:
         if name in keys:
-            raise ColumnExpressionError(text, f"{name!r} is a key, which the result has anyway")
+            raise ColumnExpressionError(text, f"{name!r} is a key, which the result has already")
     spec = AggregateSpec(type_info, tuple(keys), tuple(columns), context_columns)
     spec.plan()
     return spec
@@ -272,14 +272,14 @@ class AggregatePlan:
         while index < len(tokens):
             token = tokens[index]
             if token.word == "over":
-                raise ColumnExpressionError(text, "OVER is not for windows of streams")
+                raise ColumnExpressionError(text, "OVER is not supported in windows of streams")
             called = index + 1 < len(tokens) and tokens[index + 1].text == "("
             kind = _ALIASES.get(token.word, token.word)
             if not called or (kind not in KINDS and kind not in AGGREGATES):
                 index += 1
                 continue
             if kind not in KINDS:
-                raise ColumnExpressionError(text, f"{token.text}() is none of the aggregates {', '.join(KINDS)}")
+                raise ColumnExpressionError(text, f"{token.text}() is not one of the aggregates {', '.join(KINDS)}")
             end = _closing(text, tokens, index + 1)
             argument = text[tokens[index + 1].start + 1 : tokens[end].start].strip()
             condition = ""
@@ -399,15 +399,15 @@ def _quantile_arguments(text: str, arguments: str) -> tuple[str, float, float]:
         if token.text == "," and depth == 0:
             commas.append(token.start)
     if len(commas) not in (1, 2):
-        raise ColumnExpressionError(text, "it is approx_quantile(value, quantile) or (value, quantile, relative error)")
+        raise ColumnExpressionError(text, "write approx_quantile(value, quantile) or (value, quantile, relative error)")
     ends = [*commas[1:], len(arguments)]
     try:
         numbers = [float(arguments[start + 1 : end]) for start, end in zip(commas, ends, strict=True)]
     except ValueError:
-        raise ColumnExpressionError(text, "the quantile and the relative error are plain numbers") from None
+        raise ColumnExpressionError(text, "the quantile and the relative error must be plain numbers") from None
     quantile, accuracy = numbers[0], numbers[1] if len(numbers) == 2 else DEFAULT_ACCURACY
     if not 0 <= quantile <= 1:
-        raise ColumnExpressionError(text, f"a quantile lies between 0 and 1, not at {quantile}")
+        raise ColumnExpressionError(text, f"a quantile must lie between 0 and 1, not at {quantile}")
     if not MIN_ACCURACY <= accuracy <= MAX_ACCURACY:
-        raise ColumnExpressionError(text, f"the relative error lies between {MIN_ACCURACY} and {MAX_ACCURACY}")
+        raise ColumnExpressionError(text, f"the relative error must lie between {MIN_ACCURACY} and {MAX_ACCURACY}")
     return arguments[: commas[0]].strip(), quantile, accuracy

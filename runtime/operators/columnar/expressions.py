@@ -104,18 +104,18 @@ def named_expressions(texts: Iterable[str], named: Mapping[str, str]) -> list[Na
     seen: set[str] = set()
     for name, text in found:
         if not isinstance(text, str):
-            raise ColumnExpressionError(repr(text), "an expression is SQL text")
+            raise ColumnExpressionError(repr(text), "an expression must be SQL text")
         if name.startswith(RESERVED):
             raise ColumnExpressionError(text, f"the name {name!r} is reserved: it begins with two underscores")
         if name in seen:
-            raise ColumnExpressionError(text, f"there are two columns of the name {name!r}")
+            raise ColumnExpressionError(text, f"two columns are named {name!r}")
         seen.add(name)
     return found
 
 
 def _named(text: str) -> Named:
     if not isinstance(text, str):
-        raise ColumnExpressionError(repr(text), "an expression is SQL text")
+        raise ColumnExpressionError(repr(text), "an expression must be SQL text")
     tokens = tokens_of(text)
     if len(tokens) > 2 and tokens[-2].word == "as" and (tokens[-1].word or tokens[-1].text[0] == '"'):
         return Named(name_of(tokens[-1].text), text[: tokens[-2].start].strip())
@@ -141,7 +141,7 @@ def check_row_wise(text: str) -> None:
                 text, f"{token.text} looks at more than one row; use key_by_columns() and aggregate_columns()"
             )
         if token.word in _NOW and (called or token.word.startswith(("current", "local"))):
-            raise ColumnExpressionError(text, f"{token.text} is not the same when a record is processed again")
+            raise ColumnExpressionError(text, f"{token.text} is not deterministic")
 
 
 def parse(text: str) -> pl.Expr:
@@ -270,9 +270,9 @@ def checked_condition(input_type: TypeInformation | None, text: str) -> str:
     """
     reader = FrameReader(input_type)
     if not isinstance(text, str):
-        raise ColumnExpressionError(repr(text), "an expression is SQL text")
+        raise ColumnExpressionError(repr(text), "an expression must be SQL text")
     check_row_wise(text)
     column = evaluated(reader.empty, [Named("condition", text)]).get_column("condition")
     if column.dtype != pl.Boolean:
-        raise ColumnExpressionError(text, f"a condition is true or false, this is {column.dtype}")
+        raise ColumnExpressionError(text, f"a condition must be true or false, not {column.dtype}")
     return text

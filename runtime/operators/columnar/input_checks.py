@@ -21,7 +21,7 @@ def check_inserts(context: OperatorContext, batch: RecordBatch) -> None:
     """
     if row_kinds(batch) is not None:
         raise ChangelogInputError(
-            f"operator {context.operator_name!r} takes rows in, but the stream has rows that take others back"
+            f"operator {context.operator_name!r} accepts inserts only, but its input has updates or deletes"
         )
 
 

@@ -64,7 +64,7 @@ class UnnestOperatorFactory:
     def __post_init__(self) -> None:
         fields = fields_of(FrameReader(self.input_type).type_info)
         if not isinstance(fields.get(self.column), _SequenceTypeInfo):
-            raise ColumnExpressionError(self.column, f"unnest() needs a column of lists; there are {fields}")
+            raise ColumnExpressionError(self.column, f"unnest() needs a column of lists; the columns are {fields}")
         if self.alias != self.column and self.alias in fields:
             raise ColumnExpressionError(self.alias, "there is a column of this name already")
 

@@ -53,7 +53,7 @@ class WindowJoinSpec:
 
     def __post_init__(self) -> None:
         if self.how not in HOWS:
-            raise ValueError(f"a window join is one of {', '.join(HOWS)}, not {self.how!r}")
+            raise ValueError(f"a window join must be one of {', '.join(HOWS)}, not {self.how!r}")
         if self.with_window:
             for name in WINDOW_COLUMNS:
                 if name in self.sides.output_type.field_names:

@@ -228,7 +228,7 @@ def read_hashmap_state(handle: KeyedStateHandle, key_groups: range, files: State
         file = BlockFile.of_bytes(files.read(handle.files[name]), handle.files[name].uri)
         is_expected = file.header.get("format") == HASHMAP_FORMAT and file.header["is_base"] is (position == 0)
         if not is_expected or not name.startswith(f"{position:04d}-"):
-            raise DamagedSnapshotError(file.name, "it is another file than the handle says")
+            raise DamagedSnapshotError(file.name, "it is not the file that its handle describes")
         states = [meta_from_json(saved) for saved in file.header["states"]]
         metas.update({meta.name: meta for meta in states})
         for key_group in file.numbers:

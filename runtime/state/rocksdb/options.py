@@ -187,7 +187,7 @@ class RocksDBSettings:
         unknown = [name for name in settings.compressions if name not in COMPRESSIONS]
         if unknown:
             raise ValueError(
-                f"{_OPTIONS['compression'].key}: no such compression: {unknown[0]}; there are {', '.join(COMPRESSIONS)}"
+                f"{_OPTIONS['compression'].key}: unknown compression {unknown[0]}; known are {', '.join(COMPRESSIONS)}"
             )
         return settings
 
