@@ -1,4 +1,5 @@
-"""Checkpoints and savepoints: the coordinator that decides (pure), what barriers do, and how snapshots are stored.
+"""Checkpoints and savepoints: the coordinator that decides (pure), the handling of barriers, and the storage of
+snapshots.
 
 Pure: coordinator, barrier_handler, assignment, shared_registry, statistics, settings, layout, metadata. At the edge:
 file_system, storage, snapshot_files, file_completed_store, cleanup, savepoint_reader.

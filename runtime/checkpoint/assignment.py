@@ -61,7 +61,7 @@ def _type(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RestoredOperator:
-    """One line of a RestoreReport."""
+    """A line of a RestoreReport."""
 
     uid: str
     name: str
@@ -73,19 +73,19 @@ class RestoredOperator:
 
 @dataclass(frozen=True, slots=True)
 class RestoreReport:
-    """What a snapshot's state was matched with."""
+    """Operators that a snapshot's state was matched with."""
 
     location: str
     checkpoint_id: int
     is_savepoint: bool
     matched: Sequence[RestoredOperator]
     dropped: Sequence[RestoredOperator]
-    """They have state in the snapshot and are not in the job."""
+    """Operators with state in the snapshot that are not in the job."""
     new: Sequence[RestoredOperator]
-    """They are not in the snapshot and start empty."""
+    """Operators that are not in the snapshot and start empty."""
 
     def describe(self) -> str:
-        """For people, one line per operator."""
+        """Describe the report for people, one line per operator."""
         kind = "savepoint" if self.is_savepoint else "checkpoint"
         lines = [f"restored from {kind} {self.checkpoint_id}, {self.location}:"]
         for operator in self.matched:
@@ -99,14 +99,14 @@ class RestoreReport:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What the tasks of an attempt go on from."""
+    """State that the tasks of an attempt restore."""
 
     graph: JobGraph
     """The job, with max parallelisms taken from the snapshot where the program set none."""
     tasks: Mapping[TaskId, TaskRestore]
     """Every task of the graph."""
     coordinators: Mapping[OperatorId, OperatorSnapshot]
-    """Source operators → what their coordinators go on from."""
+    """Source operators → what their coordinators restore."""
     report: RestoreReport
 
 
@@ -158,7 +158,7 @@ def assign_state(metadata: CheckpointMetadata, graph: JobGraph, *, ignore_unclai
 
 
 def _check_finished(graph: JobGraph, restores: Mapping[TaskId, TaskRestore]) -> None:
-    """What a task that goes on sends to one that had finished would be read by nobody."""
+    """Check that no running task sends to one that had finished: nobody would read it."""
     by_id = {v.vertex_id: v for v in graph.vertices}
     for edge in graph.edges:
         source, target = by_id[edge.source], by_id[edge.target]
@@ -277,7 +277,7 @@ def _is_finished(state: OperatorState) -> bool:
 
 
 def _deal_operator(state: OperatorState, vertex: JobVertex) -> list[OperatorRestore]:
-    """What each subtask gets."""
+    """Return what each subtask gets."""
     inline = [OperatorSnapshot(None, subtask.operator_states, subtask.watermark) for subtask in state.subtasks]
     dealt = redistribute(inline, vertex.parallelism, vertex.max_parallelism)
     handles = [subtask.keyed for subtask in state.subtasks if subtask.keyed is not None]
@@ -316,7 +316,7 @@ def _coordinator(state: OperatorState, coordinator: OperatorStateSnapshot) -> Op
 
 
 def _matching_edges(metadata: CheckpointMetadata, graph: JobGraph) -> dict[int, JobEdge]:
-    """Saved edge id → the same edge of the graph."""
+    """Map saved edge ids to the same edges of the graph."""
     by_id = {v.vertex_id: v for v in graph.vertices}
     present = {
         EdgeIdentity(
@@ -336,7 +336,7 @@ def _deal_channels(
     edges: Mapping[int, JobEdge],
     saved: Mapping[OperatorId, OperatorState],
 ) -> tuple[dict[TaskId, list[ChannelState]], frozenset[int]]:
-    """What each consumer takes in, and the edges of which one side had another parallelism."""
+    """Return the channel state for each consumer, and the edges of which one side had another parallelism."""
     by_id = {v.vertex_id: v for v in graph.vertices}
     dealt: dict[TaskId, list[ChannelState]] = {}
     mixed: set[int] = set()

@@ -1,4 +1,4 @@
-"""BarrierHandler: what a task does when barriers come in on its input channels. Pure: events in, frozen actions out.
+"""BarrierHandler: a task's reaction to barriers on its input channels. Pure: events in, frozen actions out.
 
 One handler sees all channels of a task, whichever input they lead to, by one index. Exactly-once handles checkpoints in
 order, and none overtakes an older one: aligned (channels whose barrier has come are blocked until the others' have,
@@ -36,11 +36,11 @@ class TakeSnapshot:
     """Pass the barrier on and take the task's snapshot, now."""
 
     barrier: CheckpointBarrier
-    """To be passed on; its options say UNALIGNED if it overtakes what is queued."""
+    """The barrier to pass on; its options say UNALIGNED if it overtakes what is queued."""
     alignment_ms: float
     """Since the first barrier."""
     recorded: Sequence[int] = ()
-    """Channels whose barrier has not come: what comes out of them until it does is channel state."""
+    """Channels whose barrier has not come: whatever comes out of them until it does is channel state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class _Pending:
 
     @property
     def is_counted(self) -> bool:
-        """Whether nothing waits for its barriers."""
+        """Return whether nothing waits for its barriers."""
         return self.barrier.options.alignment is Alignment.AT_LEAST_ONCE
 
 
@@ -152,11 +152,11 @@ class BarrierHandler:
 
     @property
     def pending_id(self) -> CheckpointId | None:
-        """The checkpoint that is being handled, if any; the oldest."""
+        """Return the oldest checkpoint that is being handled, if any."""
         return next(iter(self._pending), None)
 
     def on_barrier(self, channel: int, barrier: CheckpointBarrier, now_ms: float) -> list[BarrierAction]:
-        """A channel has been read up to its barrier. `now_ms` is monotonic."""
+        """Handle that a channel has been read up to its barrier. `now_ms` is monotonic."""
         self._forget_announcement(channel, barrier.checkpoint_id)
         if self._is_over(barrier.checkpoint_id):
             return []
@@ -177,7 +177,7 @@ class BarrierHandler:
         return actions + self._check(pending, now_ms)
 
     def on_announced(self, channel: int, barrier: CheckpointBarrier, now_ms: float) -> list[BarrierAction]:
-        """A barrier is in a channel's queue, behind elements that have not been read."""
+        """Handle that a barrier is in a channel's queue, behind elements that have not been read."""
         if not self._allows_unaligned or barrier.options.alignment is Alignment.AT_LEAST_ONCE:
             return []
         if self._is_over(barrier.checkpoint_id) or self._ended[channel]:
@@ -186,7 +186,7 @@ class BarrierHandler:
         return self._heed_announcements(now_ms)
 
     def on_channel_ended(self, channel: int, now_ms: float) -> list[BarrierAction]:
-        """A channel has been read up to its end."""
+        """Handle that a channel has been read up to its end."""
         self._ended[channel] = True
         actions: list[BarrierAction] = []
         for pending in list(self._pending.values()):
@@ -197,7 +197,7 @@ class BarrierHandler:
         return actions + self._count(now_ms)
 
     def on_timeout(self, checkpoint_id: CheckpointId, now_ms: float) -> list[BarrierAction]:
-        """The time that was asked for with SetTimer has come."""
+        """Handle that the time asked for with SetTimer has come."""
         pending = self._pending.get(checkpoint_id)
         if pending is None or pending.is_taken:
             return []
@@ -205,7 +205,7 @@ class BarrierHandler:
         return self._go_on(now_ms)
 
     def on_aborted(self, checkpoint_id: CheckpointId, now_ms: float) -> list[BarrierAction]:
-        """The checkpoint was given up; barriers of it that are still to come mean nothing."""
+        """Drop a checkpoint that was given up; barriers of it that are still to come mean nothing."""
         if self._is_over(checkpoint_id):
             return []
         self._aborted.add(checkpoint_id)
@@ -236,13 +236,13 @@ class BarrierHandler:
         return actions
 
     def _may_overtake(self, pending: _Pending) -> bool:
-        """Whether the snapshot is to be taken without the missing barriers: one checkpoint records at a time."""
+        """Return whether to take the snapshot without the missing barriers: one checkpoint records at a time."""
         if not self._allows_unaligned or not (pending.is_unaligned or pending.is_late):
             return False
         return not any(other.is_taken for other in self._pending.values())
 
     def _go_on(self, now_ms: float) -> list[BarrierAction]:
-        """One checkpoint is over, or has waited long enough: go on with the one that is next."""
+        """Continue with the next checkpoint after one has ended, or has waited long enough."""
         actions: list[BarrierAction] = []
         for pending in list(self._pending.values()):
             is_waiting = pending.checkpoint_id in self._pending and not (pending.is_counted or pending.is_taken)
@@ -360,7 +360,7 @@ class BarrierHandler:
         return checkpoint_id <= self._done or checkpoint_id in self._aborted
 
     def _end(self, checkpoint_id: CheckpointId) -> None:
-        """This checkpoint and all older ones are over."""
+        """Mark this checkpoint and all older ones as ended."""
         self._done = max(self._done, checkpoint_id)
         self._aborted = {aborted for aborted in self._aborted if aborted > self._done}
         for announced in [known for known in self._announced if known <= self._done]:

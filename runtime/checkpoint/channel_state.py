@@ -24,16 +24,16 @@ FILE_NAME = "channels"
 
 @dataclass(frozen=True, slots=True)
 class ChannelPart:
-    """What was overtaken at one end of one channel, in order."""
+    """Elements that were overtaken at one end of one channel, in order."""
 
     channel_id: ChannelId
     frames: Sequence[Frame]
     is_output: bool
-    """Whether it had not left the producer."""
+    """Whether they had not left the producer."""
 
     @property
     def size(self) -> int:
-        """Bytes in a file."""
+        """Return the number of bytes in a file."""
         return sum(_LENGTH.size + len(frame) for frame in self.frames)
 
 
@@ -68,7 +68,7 @@ def _pieces(parts: Sequence[ChannelPart]) -> Iterator[Frame]:
 def read_channel_states(
     states: Sequence[ChannelState], record_types: Mapping[int, TypeInformation | None], files: StateFileReader
 ) -> Iterator[tuple[ChannelState, list[StreamElement]]]:
-    """The elements of each part, in the order given.
+    """Yield the elements of each part, in the order given.
 
     Args:
         states: from one checkpoint.

@@ -1,4 +1,4 @@
-"""Orphans: what crashed attempts and abandoned checkpoints leave in a job's directory, and nothing else.
+"""Orphans: files that crashed attempts and abandoned checkpoints leave in a job's directory, and nothing else.
 
 Deleted is only what an *older* writer than the one that cleans wrote (its leader epoch and attempt are in every name)
 and that no retained checkpoint refers to. What the cleaner's own attempt wrote may still be under way and is deleted by
@@ -20,7 +20,7 @@ from runtime.core.ids import Attempt, JobId
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """What may be deleted. URIs."""
+    """URIs that may be deleted."""
 
     files: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ def find_orphans(
     attempt: Attempt,
     retained: Iterable[CheckpointMetadata],
 ) -> Orphans:
-    """What older attempts have left behind.
+    """Return what older attempts have left behind.
 
     Args:
         files: the file system.

@@ -1,4 +1,4 @@
-"""Where completed checkpoints are kept and found again: the interfaces behind the coordinator's storage actions.
+"""Interfaces behind the coordinator's storage actions, which keep completed checkpoints and find them again.
 
 A checkpoint is complete when its store says so, not when its metadata file exists. A store belongs to one JobMaster of
 one job, and refuses to complete anything once a newer JobMaster has taken over. Called off the machine's thread, one
@@ -33,13 +33,13 @@ class CompletedCheckpoint:
 
     @property
     def location(self) -> str:
-        """URI of its directory."""
+        """Return the URI of its directory."""
         return self.metadata.options.directory
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPointer:
-    """What a store remembers of a completed checkpoint."""
+    """A store's record of a completed checkpoint."""
 
     checkpoint_id: CheckpointId
     location: str
@@ -62,14 +62,14 @@ class CompletedCheckpointStore(Protocol):
         """
 
     def retained(self) -> list[CheckpointPointer]:
-        """The completed checkpoints that have not been removed, oldest first.
+        """Return the completed checkpoints that have not been removed, oldest first.
 
         Raises:
             OSError: the storage cannot be reached, or is away.
         """
 
     def remove(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
-        """Let `retained` give these no more; what is gone already is no error.
+        """Drop these from `retained`; what is gone already is no error.
 
         Their files may be deleted only after this has returned.
 
@@ -79,7 +79,8 @@ class CompletedCheckpointStore(Protocol):
         """
 
     def end(self, outcome: JobOutcome) -> None:
-        """Let whoever takes over from now on know how the job ended, in case nothing else tells; again is no error.
+        """Record how the job ended for JobMasters that take over from now on, in case nothing else tells; again is no
+        error.
 
         Checkpoints of a job that is over may be removed only after this has returned.
 
@@ -90,17 +91,17 @@ class CompletedCheckpointStore(Protocol):
 
 
 class CheckpointFiles(Protocol):
-    """Metadata files, and deletion."""
+    """Writes and reads metadata files, and deletes."""
 
     def write_metadata(self, metadata: CheckpointMetadata) -> int:
-        """Write `_metadata` into the checkpoint's directory, atomically; the size in bytes.
+        """Write `_metadata` into the checkpoint's directory, atomically; returns the size in bytes.
 
         Raises:
             OSError: it could not be written, or is there already.
         """
 
     def read_metadata(self, location: str) -> CheckpointMetadata:
-        """The metadata in a directory, verified.
+        """Read and verify the metadata in a directory.
 
         Raises:
             DamagedSnapshotError: it is missing from its directory, or not what was written.
@@ -123,19 +124,19 @@ class MemoryCompletedStore:
         self._retained: dict[CheckpointId, CheckpointPointer] = {}
 
     def complete(self, checkpoint: CompletedCheckpoint) -> bool:
-        """Always True."""
+        """Record the checkpoint; always True."""
         pointer = CheckpointPointer(checkpoint.checkpoint_id, checkpoint.location, checkpoint.is_owned)
         self._retained[checkpoint.checkpoint_id] = pointer
         return True
 
     def retained(self) -> list[CheckpointPointer]:
-        """The completed checkpoints that have not been removed, oldest first."""
+        """Return the completed checkpoints that have not been removed, oldest first."""
         return [self._retained[checkpoint_id] for checkpoint_id in sorted(self._retained)]
 
     def remove(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
-        """Let `retained` give these no more."""
+        """Drop these from `retained`."""
         for checkpoint_id in checkpoint_ids:
             self._retained.pop(checkpoint_id, None)
 
     def end(self, outcome: JobOutcome) -> None:
-        """Nobody can take over."""
+        """Do nothing: nobody can take over."""

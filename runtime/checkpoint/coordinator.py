@@ -1,4 +1,4 @@
-"""CheckpointCoordinator: when checkpoints begin, complete, and are dropped. Events in, actions out.
+"""CheckpointCoordinator: decides when checkpoints begin, complete, and are dropped. Events in, actions out.
 
 A checkpoint goes SOURCES (source coordinators take their snapshots) → TASKS (every task acknowledges once) → STORING
 (the metadata is written and the pointer moved) → complete. Until STORING it can be given up at any time; from there on
@@ -63,17 +63,19 @@ from runtime.state.handles import FileHandle
 from runtime.state.snapshot import OperatorStateSnapshot
 
 REMEMBERED_ABORTS = 1_000
-"""Checkpoints that were given up and whose late acknowledgements are still known for what they are; the files of later
-ones are left to the cleanup of orphans."""
+"""Number of checkpoints that were given up and whose late acknowledgements are still recognised; the files of later
+ones are left to the cleanup of orphans.
+"""
 
 
 REMEMBERED_DISCARDS = 32
-"""Dropped checkpoints whose deleted files are still known. A task may build on one of them if it has not heard of any
-checkpoint since: a message that is late by as many checkpoints as that belongs to a slot that is given up by then."""
+"""Number of dropped checkpoints whose deleted files are still known. A task may build on one of them if it has not
+heard of any checkpoint since: a message that is late by as many checkpoints belongs to a slot that is given up by then.
+"""
 
 
 class Stage(enum.Enum):
-    """How far a checkpoint under way has come."""
+    """Progress of a checkpoint under way."""
 
     SOURCES = "source coordinators take their snapshots"
     TASKS = "tasks take theirs"
@@ -103,13 +105,13 @@ class _Pending:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether recovery may start from it."""
+        """Return whether recovery may start from it."""
         # behind a savepoint that stops the job sinks commit, so nothing older may be gone back to
         return not self.options.is_savepoint or self.options.after is not AfterSnapshot.GO_ON
 
     @property
     def has_drained(self) -> bool:
-        """Whether sources may have ended their input for it."""
+        """Return whether sources may have ended their input for it."""
         return self.options.after is AfterSnapshot.DRAIN and self.stage is not Stage.SOURCES
 
     def files(self) -> list[FileHandle]:
@@ -117,7 +119,7 @@ class _Pending:
 
 
 class CheckpointCoordinator:
-    """Checkpoints of one job, in one JobMaster.
+    """The checkpoints of one job, in one JobMaster.
 
     Args:
         settings: what the job's options say.
@@ -176,7 +178,7 @@ class CheckpointCoordinator:
     # --- what the owner calls -----------------------------------------------------------------------------------------
 
     def handle(self, event: CoordinatorEvent, now_ms: float, wall_ms: int) -> list[CoordinatorAction]:
-        """Take an event; what is to be done, in order.
+        """Take an event; returns what is to be done, in order.
 
         Args:
             event: anything, in any order.
@@ -223,14 +225,14 @@ class CheckpointCoordinator:
         return self._actions
 
     def next_deadline_ms(self) -> float | None:
-        """When the next TimePassed is due; None = not before another event."""
+        """Return when the next TimePassed is due; None = not before another event."""
         deadlines = [p.deadline_ms for p in self._pending.values() if p.stage is not Stage.STORING]
         if self._may_begin_periodic():
             deadlines.append(self._periodic_at_ms())
         return min(deadlines, default=None)
 
     def recover(self, retained: Sequence[CompletedCheckpoint], initial: CompletedCheckpoint | None = None) -> None:
-        """Take over what there is before the job begins; once.
+        """Take over existing checkpoints before the job begins; once.
 
         Args:
             retained: completed checkpoints of the same job, of an earlier JobMaster; oldest first.
@@ -244,11 +246,11 @@ class CheckpointCoordinator:
         self._needs_full = bool(known) and not known[-1].is_owned
 
     def restore_point(self) -> CompletedCheckpoint | None:
-        """The newest completed checkpoint."""
+        """Return the newest completed checkpoint."""
         return self._completed[-1] if self._completed else None
 
     def note_restored(self, wall_ms: int) -> None:
-        """An attempt goes on from the restore point."""
+        """Note that an attempt was restored from the restore point."""
         checkpoint = self._completed[-1]
         self._statistics.restored(
             checkpoint.checkpoint_id, wall_ms, checkpoint.metadata.options.is_savepoint, checkpoint.location
@@ -256,15 +258,15 @@ class CheckpointCoordinator:
 
     @property
     def is_storing(self) -> bool:
-        """Whether it is undecided what the newest completed checkpoint is."""
+        """Return whether it is undecided which checkpoint is the newest completed one."""
         return any(p.stage is Stage.STORING and p.is_recorded for p in self._pending.values())
 
     def pending(self) -> Mapping[CheckpointId, Stage]:
-        """Checkpoints under way."""
+        """Return the checkpoints under way."""
         return {p.checkpoint_id: p.stage for p in self._pending.values()}
 
     def statistics(self) -> CheckpointsSnapshot:
-        """What is told to the world."""
+        """Return the public statistics."""
         return self._statistics.snapshot()
 
     def check_invariants(self) -> None:
@@ -334,7 +336,7 @@ class CheckpointCoordinator:
             self._begin(None)
 
     def _next_request(self) -> TriggerRequested | None:
-        """The first request that can begin now; those that cannot keep their places."""
+        """Return the first request that can begin now; those that cannot keep their places."""
         if self._running is None or self._is_holding():
             return None
         saving = any(p.options.is_savepoint for p in self._pending.values())
@@ -350,7 +352,7 @@ class CheckpointCoordinator:
         return None
 
     def _is_holding(self) -> bool:
-        """Whether events of source coordinators are being held back for a checkpoint: one at a time."""
+        """Return whether events of source coordinators are being held back for a checkpoint: one at a time."""
         return any(p.stage is Stage.SOURCES for p in self._pending.values())
 
     def _is_full(self) -> bool:
@@ -627,7 +629,9 @@ class CheckpointCoordinator:
             self._last_damaged = (checkpoint_id,)
 
     def _keeps_own(self) -> bool:
-        """Whether the job's own checkpoints are kept as things stand: it has not ended, or is to leave them behind."""
+        """Return whether the job's own checkpoints are currently kept: it has not ended, or its retention leaves them
+        behind.
+        """
         return self._outcome is None or self.settings.retention.keeps(self._outcome)
 
     def _clean_up(self) -> None:
@@ -643,7 +647,7 @@ class CheckpointCoordinator:
     # --- files --------------------------------------------------------------------------------------------------------
 
     def _delete_files(self, files: Iterable[FileHandle], directory: str | None = None) -> None:
-        """Delete what a checkpoint that was given up has written."""
+        """Delete the files of a checkpoint that was given up."""
         needed = {file.uri for p in self._pending.values() for file in p.files()}
         uris = {f.uri for f in files if f.uri not in self._registry and f.uri not in needed}
         if directory is not None:
@@ -661,7 +665,7 @@ def _is_in(uri: str, directory: str) -> bool:
 
 
 def _metadata_of(pending: _Pending, job_id: JobId) -> CheckpointMetadata:
-    """All parts, by operator."""
+    """Return the metadata with all parts, by operator."""
     graph = pending.graph
     operators: list[OperatorState] = []
     channels: list[ChannelState] = []

@@ -1,4 +1,4 @@
-"""What can go wrong with stored checkpoints, one class per thing that a caller can do about it.
+"""Errors of stored checkpoints, one class for each reaction that a caller has.
 
 A file that is not what was written raises `runtime.state.handles.DamagedSnapshotError`; what the storage itself refuses
 is an OSError.
@@ -56,7 +56,7 @@ class LocationNotAllowedError(CheckpointStorageError):
 
 
 class UnknownFileSystemError(CheckpointStorageError):
-    """A URI's scheme is none that can be stored to."""
+    """A URI's scheme is not one that checkpoints can be stored to."""
 
     def __init__(self, location: str, why: str) -> None:
         super().__init__(location, f"{location} cannot be used for checkpoints: {why}")
@@ -72,7 +72,7 @@ class FencedError(CheckpointStorageError):
 
 
 class JobOverError(CheckpointStorageError):
-    """The log of the job's checkpoints says that the job is over."""
+    """The log of the job's checkpoints says that the job has ended."""
 
     def __init__(self, location: str, outcome: JobOutcome) -> None:
         super().__init__(location, f"the job is over: for an earlier JobMaster it is {outcome.value}")
@@ -80,7 +80,7 @@ class JobOverError(CheckpointStorageError):
 
 
 class StorageAwayError(OSError):
-    """Nothing of a snapshot that was complete is where it was: no damage, as long as its storage may come back.
+    """Nothing of a snapshot that was complete is where it was: not damage, as long as its storage may come back.
 
     Attributes:
         location: URI of the snapshot's directory.

@@ -40,12 +40,12 @@ _KIND: Final = "tidemark-completed"
 _VERSION: Final = 1
 _ENTRY: Final = re.compile(r"entry-([0-9]{10})")
 _KEPT_BEHIND: Final = 2
-"""Older entries that are kept for people; what is decided needs the newest one only."""
+"""Number of older entries that are kept for people; decisions need the newest one only."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """What one entry says."""
+    """Content of one entry."""
 
     number: int
     """0-based; it only grows. -1: there is no entry yet."""
@@ -95,7 +95,7 @@ class FileCompletedStore:
         owner: str = "",
         retries: Retries = DEFAULT_RETRIES,
     ) -> FileCompletedStore:
-        """A store whose JobMaster has taken over from whoever was before it.
+        """Open a store whose JobMaster has taken over from its predecessors.
 
         Raises:
             FencedError: a JobMaster of a newer epoch has taken over already.
@@ -152,7 +152,7 @@ class FileCompletedStore:
         return newest.number == last.number + 1 or pointer in newest.retained
 
     def retained(self) -> list[CheckpointPointer]:
-        """The completed checkpoints that have not been removed, oldest first.
+        """Return the completed checkpoints that have not been removed, oldest first.
 
         Raises:
             DamagedSnapshotError: the log's last entry is not what was written.
@@ -161,7 +161,7 @@ class FileCompletedStore:
         return list(self._last_of_some().retained)
 
     def remove(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
-        """Let `retained` give these no more; what is gone already is no error.
+        """Drop these from `retained`; what is gone already is no error.
 
         Raises:
             FencedError: another JobMaster has taken over, and nothing was changed.
@@ -176,7 +176,7 @@ class FileCompletedStore:
             raise FencedError(self._directory, self._leader_epoch, self.last_entry().leader_epoch)
 
     def end(self, outcome: JobOutcome) -> None:
-        """Append the entry that says that the job is over, and how it ended.
+        """Append the entry that says that the job has ended, and how.
 
         A JobMaster of epoch 0 was not elected, can have no successor, and leaves nothing behind.
 
@@ -193,7 +193,7 @@ class FileCompletedStore:
             raise FencedError(self._directory, self._leader_epoch, self.last_entry().leader_epoch)
 
     def last_entry(self) -> LogEntry:
-        """The newest entry of the log; one with the number -1 if there is none.
+        """Return the newest entry of the log; one with the number -1 if there is none.
 
         Raises:
             DamagedSnapshotError: it is not what was written. What is restored then is for a person to choose.
@@ -212,14 +212,14 @@ class FileCompletedStore:
                     raise
 
     def _last_of_some(self) -> LogEntry:
-        """The newest entry, of which there is one since this JobMaster has taken over."""
+        """Return the newest entry, of which there is one since this JobMaster has taken over."""
         last = self.last_entry()
         if last.number < 0:
             raise StorageAwayError(self._directory)
         return last
 
     def _append(self, last: LogEntry, retained: tuple[CheckpointPointer, ...]) -> bool:
-        """Create the entry that follows `last`; False if somebody else has."""
+        """Create the entry that follows `last`; returns False if another JobMaster has."""
         entry = replace(last, number=last.number + 1, owner=self._owner, leader_epoch=self._leader_epoch)
         entry = replace(entry, retained=retained)
         try:

@@ -26,13 +26,15 @@ from runtime.checkpoint.errors import UnknownFileSystemError
 from runtime.checkpoint.locations import is_local, local_path, to_uri
 
 PIECE_BYTES: Final = 1 << 20
-"""Read at once. Less costs calls (round trips on object stores), more memory for each transfer under way."""
+"""Bytes read at once. Less costs calls (round trips on object stores), more costs memory for each transfer under
+way.
+"""
 _NO_LINKS: Final = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry:
-    """What a directory holds."""
+    """An entry of a directory."""
 
     name: str
     is_directory: bool
@@ -41,7 +43,7 @@ class DirectoryEntry:
 
 
 class CheckpointFileSystem(Protocol):
-    """What checkpoint storage needs of a file system; any thread. What goes wrong is an OSError."""
+    """Operations of a file system that checkpoint storage needs; any thread. Failures are OSErrors."""
 
     def write_new(self, uri: str, data: bytes | Iterable[bytes]) -> None:
         """Write a file that does not exist yet; its directory exists. It is durable when this returns.
@@ -52,23 +54,23 @@ class CheckpointFileSystem(Protocol):
         """
 
     def read(self, uri: str) -> bytes:
-        """A file's content.
+        """Return a file's content.
 
         Raises:
             FileNotFoundError: there is no such file.
         """
 
     def read_range(self, uri: str, offset: int, length: int) -> bytes:
-        """A part of a file; shorter where the file ends."""
+        """Return a part of a file; shorter where the file ends."""
 
     def pieces(self, uri: str) -> Iterator[bytes]:
-        """A file's content, piece by piece."""
+        """Yield a file's content, piece by piece."""
 
     def exists(self, uri: str) -> bool:
-        """Whether there is a file or directory."""
+        """Return whether there is a file or directory."""
 
     def list(self, uri: str) -> list[DirectoryEntry]:
-        """What a directory holds, by name; nothing if it does not exist."""
+        """Return the entries of a directory, by name; none if it does not exist."""
 
     def make_directory(self, uri: str) -> None:
         """Make a directory and those above it, unless they exist."""
@@ -80,7 +82,7 @@ class CheckpointFileSystem(Protocol):
         """Delete a directory with all that is in it, unless it is gone already."""
 
     def local_path(self, uri: str) -> Path | None:
-        """The file's path, if it is an ordinary one of this machine."""
+        """Return the file's path, if it is an ordinary one of this machine."""
 
 
 class ArrowFileSystem:
@@ -195,7 +197,7 @@ class ArrowFileSystem:
         return local_path(uri) if is_local(uri) else None
 
     def _of(self, uri: str) -> tuple[Any, str]:
-        """The pyarrow file system of a URI and the path in it."""
+        """Return the pyarrow file system of a URI and the path in it."""
         scheme, _, rest = to_uri(uri).partition("://")
         scheme = {"s3a": "s3", "gcs": "gs"}.get(scheme, scheme)
         host, _, path = rest.partition("/")
@@ -215,7 +217,7 @@ class ArrowFileSystem:
 
 
 def _write_new_local(path: Path, pieces: Iterable[bytes], syncs: bool) -> None:
-    """Write beside, sync, give it its name: a link never replaces a file."""
+    """Write beside the file, sync, and give it its name: a link never replaces a file."""
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
     try:
         with draft.open("xb", buffering=0) as file:

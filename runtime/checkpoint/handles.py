@@ -1,4 +1,5 @@
-"""What a task acknowledges, a checkpoint's metadata lists, and a slot is told to restore. Frozen values; pure.
+"""Handles of state that a task acknowledges, a checkpoint's metadata lists, and a slot is told to restore. Frozen
+values; pure.
 
 Source: Flink, OperatorSubtaskState, TaskStateSnapshot, InputChannelStateHandle.
 """
@@ -53,7 +54,7 @@ class TaskStateHandle:
     """Whether the task had ended its output before the barrier."""
 
     def files(self) -> list[FileHandle]:
-        """Every file that it refers to."""
+        """Return every file that it refers to."""
         found = [c.file for c in self.channels if c.file is not None]
         for state in self.operators.values():
             if state.keyed is not None:
@@ -63,7 +64,7 @@ class TaskStateHandle:
 
 @dataclass(frozen=True, slots=True)
 class OperatorRestore:
-    """What one subtask of one operator goes on from, dealt out for its parallelism."""
+    """State that one subtask of one operator restores, dealt out for its parallelism."""
 
     keyed: Sequence[KeyedStateHandle] = ()
     """Those whose key groups meet the subtask's; several after the parallelism has changed."""
@@ -73,7 +74,7 @@ class OperatorRestore:
 
 @dataclass(frozen=True, slots=True)
 class TaskRestore:
-    """What one task goes on from."""
+    """State that one task restores."""
 
     operators: Mapping[OperatorId, OperatorRestore] = field(default_factory=dict)
     channels: Sequence[ChannelState] = ()
@@ -91,7 +92,7 @@ class TaskRestore:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointMetrics:
-    """How one subtask's part of a checkpoint went. Times in ms, sizes in bytes."""
+    """Measurements of one subtask's part of a checkpoint. Times in ms, sizes in bytes."""
 
     sync_ms: float = 0.0
     async_ms: float = 0.0
@@ -111,7 +112,7 @@ class CheckpointMetrics:
 
 @dataclass(frozen=True, slots=True)
 class EdgeIdentity:
-    """What makes an edge the same one in another graph of the job: edge ids count whatever edges there are."""
+    """Identifies an edge in other graphs of the job: edge ids count whatever edges there are."""
 
     source: OperatorId
     target: OperatorId
@@ -121,7 +122,7 @@ class EdgeIdentity:
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """One operator in a completed checkpoint."""
+    """An operator in a completed checkpoint."""
 
     operator_id: OperatorId
     uid: str
@@ -131,23 +132,25 @@ class OperatorState:
     subtasks: Sequence[OperatorSubtaskState]
     """By index, one per subtask; one that had nothing to remember is empty."""
     coordinator: OperatorStateSnapshot | None = None
-    """Of a source's coordinator."""
+    """State of a source's coordinator."""
     finished: frozenset[int] = frozenset()
     """Subtasks whose task had ended its output."""
     key_type: str = ""
-    """Of its keyed state, as `runtime.graph.key_types` names it; "" = it is not keyed, or that was not said."""
+    """Type of its keyed state's keys, as `runtime.graph.key_types` names it; "" = it is not keyed, or that was not
+    said.
+    """
     window_type: str = ""
-    """Of the windows that its keyed state is kept by; "" = there are none, or that was not said."""
+    """Type of the windows that its keyed state is kept by; "" = there are none, or that was not said."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing would be lost without it."""
+        """Return whether nothing would be lost without it."""
         return self.coordinator is None and not any(s.keyed is not None or s.operator_states for s in self.subtasks)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointMetadata:
-    """A checkpoint or savepoint as a whole: what `_metadata` says."""
+    """A checkpoint or savepoint as a whole, as `_metadata` has it."""
 
     job_id: JobId
     checkpoint_id: CheckpointId
@@ -162,7 +165,7 @@ class CheckpointMetadata:
     job_name: str = ""
 
     def files(self) -> list[FileHandle]:
-        """Every file that it refers to."""
+        """Return every file that it refers to."""
         found = [c.file for c in self.channels if c.file is not None]
         for operator in self.operators:
             for state in operator.subtasks:

@@ -1,4 +1,4 @@
-"""How the directories and files of checkpoints are named. Pure text; any thread.
+"""Names of the directories and files of checkpoints. Pure text; any thread.
 
     <root>/<job id>/chk-<n>-<epoch>.<attempt>/   one checkpoint: its own files and _metadata
     <root>/<job id>/shared/                      files that later checkpoints refer to too
@@ -24,12 +24,12 @@ _CHECKPOINT: Final = re.compile(r"chk-([0-9]+)-([0-9]+)\.([0-9]+)")
 _FILE: Final = re.compile(r"\.?([0-9]+)-([0-9]+)\.([0-9]+)-.*")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_HINT: Final = 60
-"""Characters of a task's and a file's name in a file's name: with all else they stay below 255."""
+"""Characters of a task's and a file's name in a file's name: with all the rest they stay below 255."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenBy:
-    """Which checkpoint of which epoch and attempt something belongs to."""
+    """Checkpoint, epoch and attempt that something belongs to."""
 
     checkpoint_id: CheckpointId
     leader_epoch: int
@@ -37,49 +37,49 @@ class WrittenBy:
 
     @property
     def fence(self) -> tuple[int, int]:
-        """What orders writers: epoch, then attempt."""
+        """Return what orders writers: epoch, then attempt."""
         return self.leader_epoch, self.attempt
 
 
 def job_directory(root: str, job_id: JobId) -> str:
-    """Where a job's checkpoints are."""
+    """Return the directory of a job's checkpoints."""
     return join(root, job_id)
 
 
 def shared_directory(root: str, job_id: JobId) -> str:
-    """Where its shared files are."""
+    """Return the directory of a job's shared files."""
     return join(root, job_id, SHARED)
 
 
 def completed_directory(root: str, job_id: JobId) -> str:
-    """Where the log of its completed checkpoints is."""
+    """Return the directory of a job's log of completed checkpoints."""
     return join(root, job_id, COMPLETED)
 
 
 def checkpoint_directory(
     root: str, job_id: JobId, checkpoint_id: CheckpointId, leader_epoch: int, attempt: Attempt
 ) -> str:
-    """Where one checkpoint is."""
+    """Return the directory of one checkpoint."""
     return join(root, job_id, f"chk-{checkpoint_id}-{leader_epoch}.{attempt}")
 
 
 def savepoint_directory(target: str, job_id: JobId, token: str) -> str:
-    """Where one savepoint is; `token` is 12 random hex digits."""
+    """Return the directory of one savepoint; `token` is 12 random hex digits."""
     return join(target, f"savepoint-{job_id[:6]}-{token}")
 
 
 def writer_of_directory(name_or_uri: str) -> WrittenBy | None:
-    """Who writes a checkpoint's directory; None if it is not one."""
+    """Return who writes a checkpoint's directory; None if it is not one."""
     return _written_by(_CHECKPOINT.fullmatch(name_of(name_or_uri)))
 
 
 def writer_of_file(name: str) -> WrittenBy | None:
-    """Who wrote a file, or a draft of one, whose name `file_name` made; None if it did not."""
+    """Return who wrote a file, or a draft of one, whose name `file_name` made; None if it did not."""
     return _written_by(_FILE.fullmatch(name))
 
 
 def file_name(directory: str, task: str, hint: str, token: str) -> str:
-    """The name of a new file of the checkpoint in `directory`.
+    """Return the name of a new file of the checkpoint in `directory`.
 
     Args:
         directory: of the checkpoint or savepoint.

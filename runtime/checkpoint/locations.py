@@ -1,4 +1,4 @@
-"""URIs of checkpoint files: how they are written, joined and taken apart, and which of them are allowed.
+"""URIs of checkpoint files: writes, joins and splits them, and checks which of them are allowed.
 
 A location is a URI; plain paths become `file://` ones. Pure but for links in local paths, which are followed before
 anything is compared, so that neither `..` nor a link leads out of an allowed root.
@@ -16,11 +16,11 @@ from urllib.parse import unquote, urlsplit
 from runtime.checkpoint.errors import LocationNotAllowedError, UnknownFileSystemError
 
 SCHEMES: Final = ("file", "s3", "s3a", "hdfs", "viewfs", "gs", "gcs", "abfs", "abfss", "mock")
-"""What checkpoints can be stored to; `mock` is pyarrow's own, in memory, for tests."""
+"""Schemes that checkpoints can be stored to; `mock` is pyarrow's own, in memory, for tests."""
 
 
 def to_uri(location: str | Path) -> str:
-    """A location as a URI without a slash at its end; a plain path, relative ones too, becomes a `file` URI.
+    """Return a location as a URI without a slash at its end; a plain path, relative ones too, becomes a `file` URI.
 
     Raises:
         UnknownFileSystemError: checkpoints cannot be stored to such a URI.
@@ -44,23 +44,23 @@ def to_uri(location: str | Path) -> str:
 
 
 def join(directory: str, *names: str) -> str:
-    """The URI of what lies below a directory. Names have no characters that a URI would quote."""
+    """Return the URI of what lies below a directory. Names have no characters that a URI would quote."""
     base = directory if directory.endswith("://") else directory.rstrip("/")
     return "/".join([base, *names])
 
 
 def name_of(uri: str) -> str:
-    """The last part of a URI."""
+    """Return the last part of a URI."""
     return uri.rstrip("/").rpartition("/")[2]
 
 
 def parent_of(uri: str) -> str:
-    """The directory that a URI is in."""
+    """Return the directory that a URI is in."""
     return uri.rstrip("/").rpartition("/")[0]
 
 
 def local_path(uri: str) -> Path:
-    """The path of a `file` URI or of a plain path.
+    """Return the path of a `file` URI or of a plain path.
 
     Raises:
         UnknownFileSystemError: it is on another host, or not of the local file system.
@@ -79,12 +79,12 @@ def _uri_of(path: Path) -> str:
 
 
 def is_local(uri: str) -> bool:
-    """Whether a location is of the local file system."""
+    """Return whether a location is in the local file system."""
     return "://" not in uri or uri.lower().startswith("file://")
 
 
 def resolved(location: str | Path) -> str:
-    """A location as a URI with neither `..` nor links in it."""
+    """Return a location as a URI with neither `..` nor links in it."""
     uri = to_uri(location)
     if is_local(uri):
         return _uri_of(local_path(uri).resolve())
@@ -102,7 +102,7 @@ class AllowedRoots:
 
     @classmethod
     def of(cls, locations: Iterable[str | Path]) -> AllowedRoots:
-        """Exactly these.
+        """Allow exactly these roots.
 
         Raises:
             UnknownFileSystemError: one of them cannot be used at all.
@@ -110,7 +110,7 @@ class AllowedRoots:
         return cls(tuple(dict.fromkeys(resolved(location) for location in locations)))
 
     def check(self, location: str | Path) -> str:
-        """The location as a resolved URI, to be used from here on.
+        """Return the location as a resolved URI, to be used from here on.
 
         Raises:
             LocationNotAllowedError: it is below none of the roots.

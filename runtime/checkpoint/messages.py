@@ -1,4 +1,4 @@
-"""What the CheckpointCoordinator is told, and what it wants done. Frozen values; pure.
+"""Events and actions of the CheckpointCoordinator. Frozen values; pure.
 
 Whoever owns the coordinator turns what tasks and storage say into these events, and its actions into messages to slots
 and work for the storage. Every event of a task names its attempt.
@@ -29,7 +29,7 @@ class AttemptRunning:
     coordinator_slots: frozenset[SlotId]
     """Slots that host source coordinators."""
     oldest: Attempt | None = None
-    """The oldest attempt that a region still is of; None = `attempt`, as all others."""
+    """Oldest attempt that a region still belongs to; None = `attempt`, as all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +41,23 @@ class TaskFinished:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnded:
-    """The attempt is being torn down: what is under way is given up."""
+    """The attempt is being torn down: the checkpoints under way are given up."""
 
     cause: str
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptInterrupted:
-    """Some regions are being restarted, the others go on: what is under way is given up, and AttemptRunning follows."""
+    """Some regions are being restarted, the others continue: the checkpoints under way are given up, and AttemptRunning
+    follows.
+    """
 
     cause: str
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerRequested:
-    """Somebody wants a snapshot now; answered by RequestDone."""
+    """A snapshot was requested; answered by RequestDone."""
 
     request_id: str
     kind: SnapshotKind | None = None
@@ -103,7 +105,7 @@ class Declined:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The answer to StoreCheckpoint: it is complete, for ever."""
+    """The answer to StoreCheckpoint that it is complete, for ever."""
 
     checkpoint_id: CheckpointId
     metadata_bytes: int = 0
@@ -111,7 +113,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class NotStored:
-    """The other answer to StoreCheckpoint: it is not, and never will be."""
+    """The answer to StoreCheckpoint that it is not complete, and never will be."""
 
     checkpoint_id: CheckpointId
     cause: str
@@ -136,7 +138,7 @@ class JobEnded:
 
 @dataclass(frozen=True, slots=True)
 class TimePassed:
-    """`next_deadline_ms` has come. More of them do no harm."""
+    """`next_deadline_ms` has come. Extra events do no harm."""
 
 
 CoordinatorEvent = (
@@ -169,7 +171,7 @@ class SnapshotSources:
 
 @dataclass(frozen=True, slots=True)
 class TriggerTasks:
-    """Tell every slot to begin; then let go what was held back."""
+    """Tell every slot to begin; then release what was held back."""
 
     checkpoint_id: CheckpointId
     timestamp_ms: int
@@ -178,7 +180,7 @@ class TriggerTasks:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseSources:
-    """The checkpoint was given up before TriggerTasks: let go what was held back."""
+    """Release what was held back: the checkpoint was given up before TriggerTasks."""
 
     checkpoint_id: CheckpointId
 
@@ -191,33 +193,33 @@ class StoreCheckpoint:
     is_owned: bool
     """Whether it is deleted when newer ones take its place."""
     is_recorded: bool
-    """Whether recovery may start from it: not so for a savepoint behind which the job goes on."""
+    """Whether recovery may start from it: not so for a savepoint after which the job continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotifyComplete:
-    """Tell every slot."""
+    """Tell every slot that the checkpoint is complete."""
 
     checkpoint_id: CheckpointId
 
 
 @dataclass(frozen=True, slots=True)
 class NotifyAborted:
-    """Tell every slot."""
+    """Tell every slot that the checkpoint was given up."""
 
     checkpoint_id: CheckpointId
 
 
 @dataclass(frozen=True, slots=True)
 class RecordEnd:
-    """Write down how the job ended, before any of its checkpoints is forgotten."""
+    """Record how the job ended, before any of its checkpoints is forgotten."""
 
     outcome: JobOutcome
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetCheckpoints:
-    """Let recovery find these no more."""
+    """Hide these from recovery."""
 
     checkpoint_ids: Sequence[CheckpointId]
 
@@ -237,9 +239,9 @@ class SweepOrphans:
     """Delete what older attempts have written and nothing refers to."""
 
     attempt: Attempt
-    """The one that runs now."""
+    """The attempt that runs now."""
     retained: Sequence[CheckpointMetadata]
-    """All that is referred to."""
+    """The checkpoints whose files are referred to."""
 
 
 @dataclass(frozen=True, slots=True)

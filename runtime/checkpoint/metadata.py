@@ -1,4 +1,4 @@
-"""`_metadata`: what a checkpoint or savepoint is made of, as one sealed JSON document. Pure; any thread.
+"""`_metadata`: the content of a checkpoint or savepoint, as one sealed JSON document. Pure; any thread.
 
 It lists every file with its size and sha256, and refers to those in its own directory by name only, so that a savepoint
 can be moved. It holds no pickle; bytes (operator state, as users' serializers made them) are base64. Encoding and
@@ -32,7 +32,7 @@ VERSION: Final = 1
 
 
 def encode_metadata(metadata: CheckpointMetadata) -> bytes:
-    """The content of `_metadata`."""
+    """Return the content of `_metadata`."""
     files = _FileTable(metadata.options.directory)
     document = {
         "job_id": metadata.job_id,
@@ -49,7 +49,7 @@ def encode_metadata(metadata: CheckpointMetadata) -> bytes:
 
 
 def decode_metadata(data: bytes, directory: str) -> CheckpointMetadata:
-    """What `encode_metadata` was given, with the files where they are now.
+    """Decode what `encode_metadata` returned, with the files where they are now.
 
     Args:
         data: the content of `_metadata`.
@@ -86,7 +86,7 @@ def _decoded(document: Mapping[str, Any], directory: str) -> CheckpointMetadata:
 
 
 class _FileTable:
-    """Files are listed once and referred to by their place in the list."""
+    """Lists files once, so that others refer to them by their place in the list."""
 
     def __init__(self, directory: str) -> None:
         self.rows: list[list[Any]] = []

@@ -1,4 +1,4 @@
-"""How a job ended, as far as its checkpoints are concerned."""
+"""Outcome of a job, as far as its checkpoints are concerned."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class JobOutcome(enum.Enum):
-    """The states of a job that has ended; values are the names that Flink's `JobStatus` uses."""
+    """States of a job that has ended; values are the names that Flink's `JobStatus` uses."""
 
     FINISHED = "FINISHED"
     CANCELED = "CANCELED"

@@ -1,4 +1,4 @@
-"""SavepointReader: what is inside a checkpoint or savepoint, and its state as Polars frames.
+"""SavepointReader: reads a checkpoint or savepoint, and gives its state as Polars frames.
 
     >>> reader = SavepointReader.read("savepoints/savepoint-1a2b3c-0123456789ab")    # doctest: +SKIP
     >>> reader.keyed_state("counter", "count")                                       # doctest: +SKIP
@@ -45,7 +45,7 @@ _NO_TIMERS: Final = {"service": pl.String, "is_event_time": pl.Boolean, "timesta
 
 @dataclass(frozen=True, slots=True)
 class StateSummary:
-    """One state of one operator."""
+    """A state of an operator."""
 
     name: str
     kind: str
@@ -61,7 +61,7 @@ class StateSummary:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSummary:
-    """One operator of a snapshot."""
+    """An operator of a snapshot."""
 
     operator_id: str
     uid: str
@@ -73,13 +73,13 @@ class OperatorSummary:
     size: int
     """Bytes of its files."""
     key_type: str = ""
-    """Of the keys of its keyed state; "any" if the program has not declared it, "" if there is none."""
+    """Type of its keyed state's keys; "any" if the program has not declared it, "" if there is none."""
     window_type: str = ""
-    """Of the windows that its keyed state is kept by, if there are any."""
+    """Type of the windows that its keyed state is kept by, if there are any."""
 
 
 class SavepointReader:
-    """A checkpoint or savepoint that is there to be looked into.
+    """A checkpoint or savepoint that can be looked into.
 
     Args:
         metadata: as `SnapshotFiles.load` gives them.
@@ -98,7 +98,7 @@ class SavepointReader:
     def read(
         cls, path: str | Path, files: CheckpointFileSystem | None = None, allow_pickle: bool = False
     ) -> SavepointReader:
-        """A reader of the snapshot in a directory.
+        """Return a reader of the snapshot in a directory.
 
         Args:
             path: the directory or its `_metadata`; a path or a URI.
@@ -114,11 +114,11 @@ class SavepointReader:
         return cls(SnapshotFiles(files).load(str(path)), files, allow_pickle)
 
     def operators(self) -> list[OperatorSummary]:
-        """The operators, from sources to sinks; from the metadata alone."""
+        """Return the operators, from sources to sinks; from the metadata alone."""
         return [self._summary(operator) for operator in self.metadata.operators]
 
     def states(self, operator: str) -> list[StateSummary]:
-        """The states of an operator, keyed ones first. Reads all of its keyed state.
+        """Return the states of an operator, keyed ones first. Reads all of its keyed state.
 
         Args:
             operator: uid, id or, where it is the only one of that name, name.
@@ -145,7 +145,7 @@ class SavepointReader:
         return states
 
     def keyed_state(self, operator: str, state_name: str) -> pl.DataFrame:
-        """A keyed state of all subtasks.
+        """Return a keyed state of all subtasks.
 
         Args:
             operator: see `states`.
@@ -199,7 +199,7 @@ class SavepointReader:
         )
 
     def timers(self, operator: str) -> pl.DataFrame:
-        """The timers of an operator, of all subtasks.
+        """Return the timers of an operator, of all subtasks.
 
         Args:
             operator: see `states`.
@@ -226,7 +226,7 @@ class SavepointReader:
         return frame.with_columns(_key_column(keys, found.key_type), keys_column("namespace", namespaces))
 
     def operator_state(self, operator: str, state_name: str) -> pl.DataFrame:
-        """An operator state (not keyed) of all subtasks.
+        """Return an operator state (not keyed) of all subtasks.
 
         Args:
             operator: see `states`.
@@ -277,7 +277,7 @@ class SavepointReader:
         raise NoSuchStateError(self._location, f"there is no operator {operator!r}", known)
 
     def _keyed_snapshots(self, operator: OperatorState) -> Iterator[KeyedSnapshot]:
-        """The keyed state of each subtask in turn; local copies are gone when the next one comes."""
+        """Yield the keyed state of each subtask in turn; local copies are gone when the next one comes."""
         for subtask in operator.subtasks:
             if subtask.keyed is not None:
                 groups = KeyGroupRange(0, operator.max_parallelism - 1)
@@ -307,7 +307,7 @@ class SavepointReader:
 
 
 def _key_column(keys: Sequence[Any], key_type: str) -> pl.Series:
-    """Keys in the column of their type where the program has declared one."""
+    """Return keys in the column of their type if the program has declared one."""
     type_info = key_type_info(key_type)
     if type_info is not None:
         # state that an earlier version has saved, and nobody has asked for since, may have other keys
@@ -340,7 +340,7 @@ def _count_keyed(snapshot: KeyedSnapshot, counted: dict[tuple[str, str], list[An
 def _items(
     parts: Sequence[tuple[int, OperatorStateSnapshot]], serializer: str
 ) -> tuple[list[Any], TypeInformation | None]:
-    """The items of a list state, decoded where that is possible, and their type."""
+    """Return the items of a list state, decoded where that is possible, and their type."""
     items = [item for _, state in parts for item in state.items]
     if not serializer:
         return items, None

@@ -18,13 +18,13 @@ _MAX_HEADER = 200
 
 
 def seal(kind: str, version: int, document: dict[str, Any]) -> bytes:
-    """A JSON document as the bytes of its file."""
+    """Return a JSON document as the bytes of its file."""
     body = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
     return f"{kind} {version} {_sha256(str(version), body)} {len(body)}\n".encode() + body
 
 
 def unseal(kind: str, readable: int, data: bytes, location: str) -> dict[str, Any]:
-    """What `seal` was given.
+    """Return the document that `seal` was given.
 
     Args:
         kind: of document that is expected.

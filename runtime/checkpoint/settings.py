@@ -1,4 +1,4 @@
-"""CheckpointSettings: what a job's options say about checkpoints, read once, as plain numbers. Frozen; pure.
+"""CheckpointSettings: a job's checkpoint options, read once, as plain numbers. Frozen; pure.
 
 Source: Flink, CheckpointCoordinatorConfiguration and SavepointRestoreSettings; option keys and defaults are Flink's.
 """
@@ -15,11 +15,11 @@ from runtime.common.configuration import Configuration
 from runtime.core.checkpoint_options import Alignment, SnapshotKind
 
 MIN_INTERVAL_MS = 10
-"""As in Flink; below that a checkpoint would begin before the barriers of the last one are through."""
+"""Flink's minimum; below that a checkpoint would begin before the barriers of the last one are through."""
 
 
 class Retention(enum.Enum):
-    """What becomes of a job's checkpoints when it ends; those of a job that has finished are always deleted."""
+    """Fate of a job's checkpoints when it ends; those of a job that has finished are always deleted."""
 
     NO_EXTERNALIZED_CHECKPOINTS = "no_externalized_checkpoints"
     """Deleted however it ends."""
@@ -29,7 +29,7 @@ class Retention(enum.Enum):
     """Kept when it has failed or was cancelled."""
 
     def keeps(self, outcome: JobOutcome) -> bool:
-        """Whether the checkpoints outlive a job that ended so."""
+        """Return whether the checkpoints outlive a job that ended so."""
         if self is Retention.NO_EXTERNALIZED_CHECKPOINTS:
             return False
         is_kept_when_canceled = self is Retention.RETAIN_ON_CANCELLATION
@@ -37,17 +37,17 @@ class Retention(enum.Enum):
 
 
 class ClaimMode(enum.Enum):
-    """Whose a snapshot is once a job has started from it."""
+    """Owner of a snapshot once a job has started from it."""
 
     CLAIM = "claim"
-    """The job's: deleted like its own checkpoints."""
+    """The job owns it: deleted like its own checkpoints."""
     NO_CLAIM = "no_claim"
-    """The user's, as before: nothing that the job writes refers to it."""
+    """The user owns it, as before: nothing that the job writes refers to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreSettings:
-    """What a job starts from."""
+    """Snapshot that a job starts from."""
 
     path: str
     claim_mode: ClaimMode = ClaimMode.NO_CLAIM
@@ -60,7 +60,7 @@ class CheckpointSettings:
     """Times in milliseconds."""
 
     interval_ms: int | None = None
-    """None: no periodic checkpoints; savepoints can be taken all the same."""
+    """None: no periodic checkpoints; savepoints can still be taken."""
     timeout_ms: int = 600_000
     min_pause_ms: int = 0
     """From the end of a checkpoint to the begin of the next periodic one."""
@@ -85,12 +85,12 @@ class CheckpointSettings:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether the job takes checkpoints by itself."""
+        """Return whether the job takes checkpoints by itself."""
         return self.interval_ms is not None
 
     @property
     def alignment(self) -> Alignment:
-        """How a checkpoint begins; savepoints are always aligned."""
+        """Return how a checkpoint begins; savepoints are always aligned."""
         if not self.is_exactly_once:
             return Alignment.AT_LEAST_ONCE
         if self.is_unaligned and self.aligned_timeout_ms == 0:
@@ -99,14 +99,14 @@ class CheckpointSettings:
 
     @property
     def switch_timeout_ms(self) -> int | None:
-        """After how long an aligned checkpoint goes on unaligned; None = never."""
+        """Return after how long an aligned checkpoint continues unaligned; None = never."""
         return (
             self.aligned_timeout_ms if self.is_exactly_once and self.is_unaligned and self.aligned_timeout_ms else None
         )
 
     @property
     def kind(self) -> SnapshotKind:
-        """Form of a checkpoint's state."""
+        """Return the form of a checkpoint's state."""
         return SnapshotKind.INCREMENTAL if self.is_incremental else SnapshotKind.FULL
 
     @classmethod

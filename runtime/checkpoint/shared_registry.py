@@ -1,4 +1,4 @@
-"""SharedFileRegistry: which completed checkpoints refer to which shared files. Pure.
+"""SharedFileRegistry: tracks which completed checkpoints refer to which shared files. Pure.
 
 A file may be deleted when the last checkpoint that refers to it is gone. Source: Flink, SharedStateRegistry.
 """
@@ -18,7 +18,7 @@ class SharedFileRegistry:
         self._counts: dict[str, int] = {}
 
     def register(self, checkpoint_id: CheckpointId, uris: Iterable[str]) -> None:
-        """A checkpoint refers to these files; once per checkpoint.
+        """Register a checkpoint that refers to these files; once per checkpoint.
 
         Raises:
             ValueError: it is registered already.
@@ -31,7 +31,7 @@ class SharedFileRegistry:
             self._counts[uri] = self._counts.get(uri, 0) + 1
 
     def unregister(self, checkpoint_id: CheckpointId) -> list[str]:
-        """A checkpoint is gone; one that was never registered is no error.
+        """Unregister a checkpoint that is gone; one that was never registered is no error.
 
         Returns:
             The files that nothing refers to any more, sorted.
@@ -45,7 +45,7 @@ class SharedFileRegistry:
         return free
 
     def only_of(self, checkpoint_id: CheckpointId) -> list[str]:
-        """The files that nothing but this checkpoint refers to, sorted: what `unregister` would return."""
+        """Return the files that nothing but this checkpoint refers to, sorted: what `unregister` would return."""
         return sorted(uri for uri in self._files.get(checkpoint_id, frozenset()) if self._counts[uri] == 1)
 
     def __contains__(self, uri: str) -> bool:

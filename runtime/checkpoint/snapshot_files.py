@@ -20,7 +20,7 @@ from runtime.state.handles import DamagedSnapshotError
 
 
 class SnapshotFiles:
-    """Reads, writes and deletes checkpoints and savepoints as wholes.
+    """Reads, writes and deletes whole checkpoints and savepoints.
 
     Args:
         files: the file system.
@@ -36,7 +36,7 @@ class SnapshotFiles:
         self._retries = retries
 
     def write_metadata(self, metadata: CheckpointMetadata) -> int:
-        """Write `_metadata` into the checkpoint's directory, atomically; its size in bytes.
+        """Write `_metadata` into the checkpoint's directory, atomically; returns its size in bytes.
 
         Raises:
             OSError: it could not be written, or another one is there already.
@@ -46,7 +46,7 @@ class SnapshotFiles:
         return len(data)
 
     def read_metadata(self, location: str) -> CheckpointMetadata:
-        """The metadata in the directory of a checkpoint that is known to have been completed.
+        """Return the metadata in the directory of a checkpoint that is known to have been completed.
 
         Raises:
             DamagedSnapshotError: it is missing from its directory, or not what was written.
@@ -65,7 +65,7 @@ class SnapshotFiles:
             raise DamagedSnapshotError(join(location, METADATA), str(error)) from error
 
     def load(self, path: str) -> CheckpointMetadata:
-        """The metadata of a checkpoint or savepoint that a user names: its directory, or the file in it.
+        """Return the metadata of a checkpoint or savepoint that a user names: its directory, or the file in it.
 
         Raises:
             NotASnapshotError: there is no checkpoint or savepoint.
@@ -80,7 +80,7 @@ class SnapshotFiles:
         return metadata
 
     def directory_of(self, path: str) -> str:
-        """The URI of the snapshot's directory that a user means by `path`.
+        """Return the URI of the snapshot's directory that a user means by `path`.
 
         Raises:
             LocationNotAllowedError: it is outside of the allowed roots.
@@ -90,7 +90,7 @@ class SnapshotFiles:
         return parent_of(uri) if name_of(uri) == METADATA else uri
 
     def verify(self, metadata: CheckpointMetadata) -> int:
-        """Read every file of a snapshot and compare it with its checksum; the bytes read.
+        """Read every file of a snapshot and compare it with its checksum; returns the bytes read.
 
         Raises:
             DamagedSnapshotError: a file is missing or not what was written.
@@ -121,7 +121,7 @@ class SnapshotFiles:
             raise failed
 
     def dispose(self, path: str) -> str:
-        """Delete a savepoint or checkpoint that a user names; the URI of what was deleted.
+        """Delete a savepoint or checkpoint that a user names; returns the URI of what was deleted.
 
         `_metadata` goes first: what is interrupted half way can no longer be restored by mistake. Files outside of the
         directory are left alone, other checkpoints may refer to them.

@@ -1,4 +1,4 @@
-"""Writing and reading the files of checkpoints: unique names, sha256 of everything, retries of what may pass.
+"""Writes and reads the files of checkpoints: unique names, sha256 of everything, retries of transient failures.
 
 `TaskStateWriter` and `TaskStateReader` are what state backends and tasks get as StateFileWriter and StateFileReader;
 the upload threads of a slot share them. A file is never written twice: each try has a name of its own, so that a try
@@ -32,12 +32,12 @@ _LASTING: Final = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM),
     *(errno.ENAMETOOLONG, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EISDIR),
 }
-"""What does not pass by itself."""
+"""Failures that do not pass by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often, and after which pauses, an operation of the storage is tried again."""
+    """Number of retries of a storage operation, and the pauses before them."""
 
     pauses_s: tuple[float, ...] = (0.1, 0.5, 2.0)
     """One pause before each further try. In sum well below the checkpoint's timeout and the time that a restore may
@@ -45,7 +45,7 @@ class Retries:
     pause: Callable[[float], None] = time.sleep
 
     def call(self, action: Callable[[], T]) -> T:
-        """Do it, again if need be.
+        """Call the function, again if need be.
 
         Raises:
             OSError: it failed for good, or too often.
@@ -64,7 +64,7 @@ DEFAULT_RETRIES: Final = Retries()
 
 
 def is_transient(error: OSError) -> bool:
-    """Whether the same operation may succeed in a moment."""
+    """Return whether the same operation may succeed in a moment."""
     return error.errno not in _LASTING
 
 
@@ -101,7 +101,7 @@ class TaskStateWriter:
 
     @property
     def written_bytes(self) -> int:
-        """Bytes of all files written so far."""
+        """Return the bytes of all files written so far."""
         with self._lock:
             return sum(file.size for file in self._written)
 
@@ -144,7 +144,7 @@ class TaskStateWriter:
         return handle
 
     def upload(self, name: str, path: Path, *, shared: bool = False) -> FileHandle:
-        """As `write`, with a local file's content."""
+        """Write a local file's content, like `write`."""
         return self.write(name, _LocalPieces(path), shared=shared)
 
     def discard(self) -> None:
@@ -187,7 +187,7 @@ class TaskStateReader:
         self._snapshot = snapshot
 
     def read(self, file: FileHandle) -> bytes:
-        """A file's content, verified.
+        """Return a file's content, verified.
 
         Raises:
             DamagedSnapshotError: it is missing, or size or sha256 differ.
@@ -198,7 +198,7 @@ class TaskStateReader:
         return data
 
     def read_range(self, file: FileHandle, offset: int, length: int) -> bytes:
-        """A part of a file; only its length is checked.
+        """Return a part of a file; only its length is checked.
 
         Raises:
             DamagedSnapshotError: the file is missing or shorter.
@@ -241,7 +241,7 @@ class TaskStateReader:
         self._retries.call(look)
 
     def _verified(self, file: FileHandle) -> Iterator[bytes]:
-        """A file's pieces; raises behind the last one if they are not what was written."""
+        """Yield a file's pieces; raises after the last one if they are not what was written."""
         measured = Measured(self._files.pieces(file.uri))
         pieces = iter(measured)
         while piece := self._found(file, lambda: next(pieces, b"")):
@@ -249,7 +249,7 @@ class TaskStateReader:
         _check(file, measured.size, measured.sha256)
 
     def _found(self, file: FileHandle, action: Callable[[], T]) -> T:
-        """What an action on a file gives; a file that is not there is damage, unless the storage is away."""
+        """Perform an action on a file; a file that is not there is damage, unless the storage is away."""
         try:
             return action()
         except IsADirectoryError as error:
@@ -294,7 +294,7 @@ class Measured:
 
     @property
     def sha256(self) -> str:
-        """Hex, of all pieces so far."""
+        """Return the hex digest of all pieces so far."""
         return self._hash.hexdigest()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -324,5 +324,5 @@ def _check(file: FileHandle, size: int, sha256: str) -> None:
 
 
 def default_file_system() -> CheckpointFileSystem:
-    """The real one: local files, and pyarrow.fs for everything else."""
+    """Return the real file system: local files, and pyarrow.fs for everything else."""
     return ArrowFileSystem()

@@ -1,4 +1,4 @@
-"""Decoded state as columns of a Polars frame: how it is decoded, and how Python values become columns. Pure.
+"""Turns decoded state into columns of a Polars frame: decodes it, and converts Python values to columns. Pure.
 
 Values of a declared type get that type's column. Keys and pickled values are taken as they are: rows and tuples become
 structs, what fits no column stays a Python object.
@@ -32,7 +32,7 @@ from runtime.state.snapshot import StateMeta
 
 
 def read_codec(meta: StateMeta) -> tuple[StateCodec, TypeInformation]:
-    """What decodes a keyed state of which there is no descriptor, and the type of its values.
+    """Return the codec for a keyed state that has no descriptor, and the type of its values.
 
     Raises:
         StateError: it is of a kind or type that this program does not know.
@@ -51,7 +51,7 @@ def read_codec(meta: StateMeta) -> tuple[StateCodec, TypeInformation]:
 
 
 def is_pickled(serializer: str) -> bool:
-    """Whether values that a serializer wrote are pickled, or parts of them are."""
+    """Return whether values that a serializer wrote are pickled, or parts of them are."""
     if not serializer:
         return False
     try:
@@ -72,7 +72,7 @@ def _has_pickle(type_info: TypeInformation) -> bool:
 
 
 def column_of(name: str, values: Sequence[Any], type_info: TypeInformation | None) -> pl.Series:
-    """A column of values of a declared type; of bytes if `type_info` is None."""
+    """Return a column of values of a declared type; of bytes if `type_info` is None."""
     if type_info is None:
         return pl.Series(name, values, pl.Binary)
     if not has_columns(type_info):
@@ -83,7 +83,7 @@ def column_of(name: str, values: Sequence[Any], type_info: TypeInformation | Non
 
 
 def keys_column(name: str, values: Sequence[Any]) -> pl.Series:
-    """A column of values of which only the values are known."""
+    """Return a column of values of which only the values are known."""
     plain = [_plain(value) for value in values]
     try:
         return pl.Series(name, plain, strict=True)
@@ -92,7 +92,7 @@ def keys_column(name: str, values: Sequence[Any]) -> pl.Series:
 
 
 def _plain(value: Any) -> Any:
-    """A value as Polars takes it."""
+    """Return a value in a form that Polars takes."""
     if isinstance(value, Row):
         try:
             return {name: _plain(part) for name, part in value.as_dict().items()}

@@ -1,4 +1,4 @@
-"""CheckpointStatistics: what is told of a job's checkpoints: counts, the latest ones, a short history, summaries.
+"""CheckpointStatistics: statistics of a job's checkpoints: counts, the latest ones, a short history, summaries.
 
 The tracker belongs to the coordinator; what it gives out are frozen values that say everything Flink's REST routes do.
 Timestamps are wall-clock ms since the epoch, durations ms, sizes bytes.
@@ -31,7 +31,7 @@ class CheckpointStatus(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SubtaskCheckpoint:
-    """One subtask's part that was acknowledged."""
+    """An acknowledged part of one subtask."""
 
     index: int
     ack_timestamp_ms: int
@@ -42,7 +42,7 @@ class SubtaskCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class VertexCheckpoint:
-    """One vertex's part."""
+    """The part of one vertex."""
 
     vertex_id: VertexId
     parallelism: int
@@ -51,17 +51,17 @@ class VertexCheckpoint:
 
     @property
     def latest_ack_timestamp_ms(self) -> int:
-        """-1: none yet."""
+        """Return the time of the latest acknowledgement; -1 = none yet."""
         return max((s.ack_timestamp_ms for s in self.subtasks.values()), default=-1)
 
     def total(self, name: str) -> int:
-        """Sum of a field of CheckpointMetrics over the subtasks, such as "state_bytes"."""
+        """Return the sum of a field of CheckpointMetrics over the subtasks, such as "state_bytes"."""
         return sum(getattr(s.metrics, name) for s in self.subtasks.values())
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStats:
-    """One checkpoint or savepoint."""
+    """Statistics of a checkpoint or savepoint."""
 
     checkpoint_id: CheckpointId
     status: CheckpointStatus
@@ -84,23 +84,23 @@ class CheckpointStats:
 
     @property
     def latest_ack_timestamp_ms(self) -> int:
-        """-1: none yet."""
+        """Return the time of the latest acknowledgement; -1 = none yet."""
         return max((v.latest_ack_timestamp_ms for v in self.vertices.values()), default=-1)
 
     @property
     def end_to_end_ms(self) -> int:
-        """From the trigger to the last acknowledgement, or to the failure."""
+        """Return the time from the trigger to the last acknowledgement, or to the failure."""
         end_ms = self.latest_ack_timestamp_ms if self.failure_timestamp_ms is None else self.failure_timestamp_ms
         return max(0, end_ms - self.trigger_timestamp_ms)
 
     @property
     def external_path(self) -> str:
-        """URI of its directory."""
+        """Return the URI of its directory."""
         return self.options.directory
 
     @property
     def checkpoint_type(self) -> str:
-        """CHECKPOINT | UNALIGNED_CHECKPOINT | SAVEPOINT | SYNC_SAVEPOINT, as Flink names them."""
+        """Return CHECKPOINT | UNALIGNED_CHECKPOINT | SAVEPOINT | SYNC_SAVEPOINT, as Flink names them."""
         if self.options.is_savepoint:
             return "SAVEPOINT" if self.options.after is AfterSnapshot.GO_ON else "SYNC_SAVEPOINT"
         is_unaligned = self.options.alignment is Alignment.UNALIGNED or any(
@@ -109,13 +109,13 @@ class CheckpointStats:
         return "UNALIGNED_CHECKPOINT" if is_unaligned else "CHECKPOINT"
 
     def total(self, name: str) -> int:
-        """Sum of a field of CheckpointMetrics over all subtasks."""
+        """Return the sum of a field of CheckpointMetrics over all subtasks."""
         return sum(v.total(name) for v in self.vertices.values())
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredStats:
-    """What an attempt was restored from."""
+    """The snapshot that an attempt was restored from."""
 
     checkpoint_id: CheckpointId
     restore_timestamp_ms: int
@@ -149,7 +149,7 @@ class Summary:
 
     @classmethod
     def of(cls, values: Iterable[float], window: Sequence[float] | None = None) -> Summary:
-        """Of some values; quantiles of `window` where only a part is remembered."""
+        """Summarise some values; quantiles are of `window` where only a part is remembered."""
         ordered = sorted(values)
         if not ordered:
             return cls()
@@ -165,12 +165,12 @@ class Summary:
 
 
 SUMMARISED = ("checkpointed_size", "state_size", "end_to_end_duration", "processed_data", "persisted_data")
-"""Names in Flink's REST of what is summarised over completed checkpoints."""
+"""Names in Flink's REST of the quantities that are summarised over completed checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointsSnapshot:
-    """All that is told of a job's checkpoints; a part of JobStatusSnapshot."""
+    """All statistics of a job's checkpoints; a part of JobStatusSnapshot."""
 
     settings: CheckpointSettings
     counts: CheckpointCounts = field(default_factory=CheckpointCounts)
@@ -184,17 +184,17 @@ class CheckpointsSnapshot:
     latest_savepoint: CheckpointStats | None = None
     latest_restored: RestoredStats | None = None
     refused: int = 0
-    """Acknowledgements and declines of checkpoints that were over."""
+    """Acknowledgements and declines of checkpoints that had ended."""
 
     def find(self, checkpoint_id: int) -> CheckpointStats | None:
-        """The checkpoint of that number, while it is remembered."""
+        """Return the checkpoint of that number, while it is remembered."""
         latest = (self.latest_completed, self.latest_failed, self.latest_savepoint)
         found = (c for c in (*self.history, *latest) if c is not None and c.checkpoint_id == checkpoint_id)
         return next(found, None)
 
 
 class _Distribution:
-    """One quantity over all completed checkpoints."""
+    """Distribution of one quantity over all completed checkpoints."""
 
     def __init__(self) -> None:
         self._recent: deque[float] = deque(maxlen=SUMMARY_WINDOW)
@@ -250,7 +250,7 @@ class CheckpointStatistics:
     def triggered(
         self, checkpoint_id: CheckpointId, wall_ms: int, options: CheckpointOptions, parallelism: Mapping[VertexId, int]
     ) -> None:
-        """A checkpoint has begun."""
+        """Note that a checkpoint has begun."""
         vertices = {vertex_id: VertexCheckpoint(vertex_id, count, {}) for vertex_id, count in parallelism.items()}
         stats = CheckpointStats(checkpoint_id, CheckpointStatus.IN_PROGRESS, wall_ms, options, vertices)
         self._tracked[checkpoint_id] = _Tracked(stats)
@@ -258,14 +258,14 @@ class CheckpointStatistics:
         self._total += 1
 
     def acknowledged(self, checkpoint_id: CheckpointId, task: TaskId, metrics: CheckpointMetrics, wall_ms: int) -> None:
-        """A task has acknowledged."""
+        """Note that a task has acknowledged."""
         tracked = self._tracked[checkpoint_id]
         end_to_end_ms = max(0, wall_ms - tracked.stats.trigger_timestamp_ms)
         part = SubtaskCheckpoint(task.subtask_index, wall_ms, end_to_end_ms, metrics)
         tracked.subtasks[task.vertex_id][task.subtask_index] = part
 
     def completed(self, checkpoint_id: CheckpointId, metadata_bytes: int = 0) -> None:
-        """It is complete."""
+        """Note that the checkpoint is complete."""
         stats = replace(
             self._tracked.pop(checkpoint_id).frozen(), status=CheckpointStatus.COMPLETED, metadata_bytes=metadata_bytes
         )
@@ -287,7 +287,7 @@ class CheckpointStatistics:
         self._summaries = {name: distribution.summary() for name, distribution in self._distributions.items()}
 
     def failed(self, checkpoint_id: CheckpointId, cause: str, wall_ms: int) -> None:
-        """It was given up."""
+        """Note that the checkpoint was given up."""
         stats = replace(
             self._tracked.pop(checkpoint_id).frozen(),
             status=CheckpointStatus.FAILED,
@@ -299,18 +299,18 @@ class CheckpointStatistics:
         self._latest_failed = stats
 
     def discarded(self, checkpoint_id: CheckpointId) -> None:
-        """Its files are deleted."""
+        """Note that its files are deleted."""
         for stats in (*self._history, self._latest_completed, self._latest_savepoint):
             if stats is not None and stats.checkpoint_id == checkpoint_id and not stats.is_discarded:
                 self._replace(replace(stats, is_discarded=True))
 
     def restored(self, checkpoint_id: CheckpointId, wall_ms: int, is_savepoint: bool, external_path: str) -> None:
-        """An attempt goes on from it."""
+        """Note that an attempt was restored from it."""
         self._restored += 1
         self._latest_restored = RestoredStats(checkpoint_id, wall_ms, is_savepoint, external_path)
 
     def snapshot(self) -> CheckpointsSnapshot:
-        """All of it as it is now."""
+        """Return all statistics as they are now."""
         counts = CheckpointCounts(self._restored, self._total, len(self._tracked), self._completed, self._failed)
         history = [
             self._tracked[stats.checkpoint_id].frozen() if stats.checkpoint_id in self._tracked else stats

@@ -1,4 +1,4 @@
-"""What the parsers of all commands share. Pure: parsing decides nothing about a cluster."""
+"""Parts that the parsers of all commands share. Pure: parsing decides nothing about a cluster."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from runtime.client.rest import RestClient
 from runtime.client.terminal import Terminal
 
 Actions: TypeAlias = "argparse._SubParsersAction[CommandParser]"
-"""What sub-commands are added to."""
+"""Parser group to which sub-commands are added."""
 Command = Callable[[RestClient, argparse.Namespace, Terminal], int]
 LocalCommand = Callable[[argparse.Namespace, Terminal], int]
-"""Of a command that needs no cluster."""
+"""Function of a command that needs no cluster."""
 
 JOB_HELP = "id of the job, the beginning of one, or the job's name"
 
@@ -41,7 +41,7 @@ class CommandParser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """End with the error in one line, and where to read on."""
+        """Exit with the error in one line, and a hint where to read on."""
         self.exit(2, f"tidemark: {message}; see `{self.prog} --help`\n")
 
 
@@ -74,7 +74,7 @@ def with_format(parser: CommandParser) -> None:
 
 
 def positive(text: str) -> int:
-    """A number from 1 on.
+    """Parse a whole number of at least 1.
 
     Raises:
         argparse.ArgumentTypeError: it is none.
@@ -85,7 +85,7 @@ def positive(text: str) -> int:
 
 
 def non_negative(text: str) -> int:
-    """A number from 0 on.
+    """Parse a whole number of at least 0.
 
     Raises:
         argparse.ArgumentTypeError: it is none.

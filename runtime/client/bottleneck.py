@@ -1,4 +1,4 @@
-"""Which vertex holds a job up. Pure functions over the vertices of a live document.
+"""Finds the vertex that holds up a job. Pure functions over the vertices of a live document.
 
 A vertex that cannot send is back-pressured, and so, soon, is everything above it; the one that they all wait for works
 without being back-pressured itself. Source: Flink's web page, which leaves the search to the reader.
@@ -22,16 +22,17 @@ class Bottleneck:
 
     name: str
     busy_ms: int
-    """Of a second, of its busiest subtask."""
+    """Per second, of its busiest subtask."""
     held_ms: int
-    """Of a second, for which it waited for room itself: more than `BACK_PRESSURED_MS` if what limits the job is
-    outside of it."""
+    """Per second, for which it waited for room itself: more than `BACK_PRESSURED_MS` if what limits the job is outside
+    of it.
+    """
     waiting: tuple[str, ...]
     """Names of the back-pressured vertices above it, sources first."""
 
 
 def find_bottleneck(vertices: Sequence[Vertex]) -> Bottleneck | None:
-    """The running vertex that others wait for; the busiest one if nobody waits; None if nothing works.
+    """Return the running vertex that others wait for; the busiest one if nobody waits; None if nothing works.
 
     Of several that are waited for (a stream may part), the busiest. A vertex without consumers that is back-pressured
     itself waits for something outside, an async call perhaps, and counts as what it waits for.
@@ -62,7 +63,7 @@ def find_bottleneck(vertices: Sequence[Vertex]) -> Bottleneck | None:
 
 
 def bottleneck_text(found: Bottleneck) -> str:
-    """In one line."""
+    """Describe a bottleneck in one line."""
     load = f"busy {percent(found.busy_ms)}"
     if found.held_ms > BACK_PRESSURED_MS:
         load += f", waits for what is outside of the job {percent(found.held_ms)}"
@@ -77,7 +78,7 @@ def bottleneck_text(found: Bottleneck) -> str:
 
 
 def percent(ms_per_second: float | None) -> str:
-    """Milliseconds of a second as a share."""
+    """Format milliseconds per second as a share."""
     return "–" if ms_per_second is None else f"{round(ms_per_second / 10)} %"
 
 

@@ -1,4 +1,4 @@
-"""Commands about a job's checkpoints: savepoint, stop, cancel with one, checkpoint, checkpoints, rescale.
+"""Commands about a job's checkpoints: savepoint, stop, cancel with savepoint, checkpoint, checkpoints, rescale.
 
 Each asks the cluster for something and, unless detached, waits until it is done. What is asked for is done by whoever
 leads then, also if the wait is interrupted.
@@ -187,7 +187,7 @@ def savepoint(client: RestClient, options: argparse.Namespace, terminal: Termina
 
 
 def stop(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
-    """End a job behind a savepoint."""
+    """Stop a job with a savepoint."""
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
     directory = absolute_location(options.savepoint_path)
     request_id = client.stop(job_id, directory, options.type, drain=options.drain)
@@ -199,7 +199,7 @@ def stop(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
 
 
 def cancel(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
-    """Take a savepoint, then end the job at once; it goes on if the savepoint fails."""
+    """Take a savepoint, then cancel the job at once; it goes on if the savepoint fails."""
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
     directory = absolute_location(options.savepoint or None)
     request_id = client.trigger_savepoint(job_id, directory, options.type, cancel_job=True)
@@ -211,7 +211,7 @@ def cancel(client: RestClient, options: argparse.Namespace, terminal: Terminal) 
 
 
 def list_savepoints(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
-    """A table of savepoints, newest first: when each was taken, of which job, who needs it."""
+    """Print a table of savepoints, newest first: when each was taken, of which job, who needs it."""
     job_id = None if options.job is None else resolve_job(options.job, client.jobs())["jid"]
     found = [
         savepoint
@@ -248,7 +248,7 @@ def checkpoint(client: RestClient, options: argparse.Namespace, terminal: Termin
 
 
 def rescale(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
-    """Go on with another parallelism; max parallelisms are limits.
+    """Change a job's parallelism; max parallelisms are limits.
 
     Without names it is that of the vertices that have the job's, the largest: those that were given a smaller one, such
     as a sink that is to write one file, keep it.
@@ -287,7 +287,7 @@ def _chosen(vertices: list[dict[str, Any]], names: list[str]) -> list[dict[str, 
 
 
 def checkpoints(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
-    """Counts, and the latest checkpoints and savepoints, newest first."""
+    """Print the counts, and the latest checkpoints and savepoints, newest first."""
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
     document = client.checkpoints(job_id)
     if options.json:
@@ -332,7 +332,7 @@ def _requested(job_id: str, request_id: str, terminal: Terminal) -> int:
 
 
 def _wait(client: RestClient, job_id: str, request_id: str, terminal: Terminal, what: str) -> dict[str, Any]:
-    """The result of a request, once it is over.
+    """Wait for a request to end and return its result.
 
     Raises:
         ClientError: it was not done; the message says why.

@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options(given: Sequence[str]) -> argparse.Namespace:
-    """What was typed; what follows "--" is the program's, whatever it looks like."""
+    """Parse the command line; everything after "--" is the program's, whatever it looks like."""
     cut = given.index("--") if "--" in given else len(given)
     parser = _parser()
     options, unknown = parser.parse_known_args(_with_action(given[:cut]))
@@ -76,7 +76,7 @@ def _options(given: Sequence[str]) -> argparse.Namespace:
 
 
 def _with_action(given: Sequence[str]) -> list[str]:
-    """`savepoint JOB [DIRECTORY]`, as Flink has it, is `savepoint take JOB [DIRECTORY]`."""
+    """Turn `savepoint JOB [DIRECTORY]`, as Flink has it, into `savepoint take JOB [DIRECTORY]`."""
     actions = (*checkpoint_commands.SAVEPOINT_ACTIONS, "-h", "--help")
     is_short = len(given) > 1 and given[0] == "savepoint" and given[1] not in actions
     return [given[0], "take", *given[1:]] if is_short else list(given)

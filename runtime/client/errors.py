@@ -1,9 +1,9 @@
-"""What goes wrong on the way from a program to a job, said in one line."""
+"""Errors on the way from a program to a job, each with a one-line message."""
 
 from __future__ import annotations
 
 OUTPUT_HEADING = "Output of the program:"
-"""The first line of the text, among the errors of a refused program, that tells what it has printed."""
+"""Line among the errors of a refused program after which its output follows."""
 
 
 class ClientError(Exception):
@@ -11,7 +11,7 @@ class ClientError(Exception):
 
 
 class ExtractionError(ClientError):
-    """A program did not give a job.
+    """A program did not yield a job.
 
     Args:
         message: one line; names the user's file and line where there is one.

@@ -1,4 +1,4 @@
-"""Plan extraction: runs a submitted program in a child process, only to learn what job it defines.
+"""Plan extraction: runs a submitted program in a child process, only to learn which job it defines.
 
 The program is code that nobody here trusts: the child has limits of memory, CPU and time, a process group of its own
 that is killed at the end, an empty directory to work in, and an environment without secrets. What it answers is decoded
@@ -33,15 +33,15 @@ DEFAULT_TIMEOUT_S = 60.0
 DEFAULT_MEMORY_BYTES = 4 << 30
 """Address space, not resident memory: Arrow and Polars alone reserve more than 1 GiB of it."""
 OUTPUT_TAIL_BYTES = 64 << 10
-"""What is kept of the program's output; what came before it is dropped while it runs."""
+"""Last part of the program's output that is kept; the rest is dropped while it runs."""
 MESSAGE_TAIL_CHARS = 300
-"""Of the output's last line, where it tells why the program gave up."""
+"""Of the output's last line, which says why the program gave up."""
 MAX_ANSWER_BYTES = 64 << 20
 """Largest job graph that is taken; a graph is as large as the user code and the collections in it."""
 EXIT_GRACE_S = 1.0
-"""What a child that has closed its answer's pipe may take to end; its last words come within it."""
+"""Time that a child may take to end after it has closed its answer's pipe; its last words come within it."""
 OVERTIME_S = 0.2
-"""How long output that does not stop is read after the time is over."""
+"""Time for which output that does not stop is read after the timeout."""
 ARCHIVE_SUFFIXES = (".zip", ".whl")
 #: the only variables of this process that a program sees
 INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "JAVA_HOME", "LD_LIBRARY_PATH", "SYSTEMROOT")
@@ -64,7 +64,7 @@ class ExtractedJob:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What came out of the child."""
+    """The child's answer."""
 
     answer: bytes
     output: str
@@ -183,7 +183,9 @@ def _run_child(request: str, directory: Path, timeout_s: float, python_path: Seq
 
 
 def _environment(directory: Path, python_path: Sequence[Path]) -> dict[str, str]:
-    """Nothing is inherited unasked: tokens, passwords and URLs of this process are none of the program's business."""
+    """Return the child's environment. It inherits nothing by default: tokens, passwords and URLs of this process are
+    none of the program's business.
+    """
     own = Path(runtime.__file__).resolve().parent.parent
     return {
         **{name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
@@ -266,7 +268,7 @@ def _decode(result: _Answer, name: str) -> ExtractedJob:
 
 
 def _with_last_line(message: str, output: str) -> str:
-    """A program that gives up, argparse for one, says why at the end of its output."""
+    """Add the output's last line, in which a program that gives up (by argparse, for one) says why."""
     lines = output.strip().splitlines()
     return f"{message}: {lines[-1].strip()[:MESSAGE_TAIL_CHARS]}" if lines else message
 

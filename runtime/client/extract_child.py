@@ -32,11 +32,13 @@ from runtime.graph.codec import job_graph_to_json
 from runtime.graph.stream_graph import StreamGraph
 
 MAX_FILE_BYTES = 256 << 20
-"""Of any one file that the program writes; it has a temporary directory and no business to fill the disk."""
+"""Limit for any one file that the program writes; it has a temporary directory and no business to fill the disk."""
 
 
 class ProgramEnd(BaseException):
-    """Ends the program at its `execute()`; no Exception, so that its own `except Exception` lets it pass."""
+    """Ends the program at its `execute()`. Not an Exception, so that the program's own `except Exception` lets it
+    pass.
+    """
 
 
 class GraphRecorder:
@@ -76,7 +78,7 @@ class GraphRecorder:
         raise ProgramEnd
 
     def _later_executions(self) -> list[str]:
-        """Warnings of jobs that may follow.
+        """Return warnings about jobs that may follow.
 
         Raises:
             DataStreamError: one certainly does.
@@ -135,7 +137,7 @@ def main() -> NoReturn:
 
 
 def _limit(memory_bytes: int, cpu_s: int) -> None:
-    """Here and not before exec: code between fork and exec deadlocks in a parent that has threads."""
+    """Set the limits here and not before exec: code between fork and exec deadlocks in a parent that has threads."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
@@ -206,7 +208,7 @@ def _error(message: str, details: str = "") -> dict[str, Any]:
 
 
 def _describe(error: BaseException, path: Path, name: str) -> dict[str, Any]:
-    """The error at the user's line; of the traceback, what lies below the first line of the program."""
+    """Describe the error at the user's line; of the traceback, keep what lies below the first line of the program."""
     shown = str(path)
     text = " ".join(str(error).split())
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -224,7 +226,7 @@ def _describe(error: BaseException, path: Path, name: str) -> dict[str, Any]:
 
 
 def _from_user(trace: TracebackType | None, program: str) -> TracebackType | None:
-    """The traceback from the program's first frame on; all of it if it has none."""
+    """Return the traceback from the program's first frame on; all of it if it has none."""
     step = trace
     while step is not None:
         if step.tb_frame.f_code.co_filename.startswith(program):

@@ -1,4 +1,4 @@
-"""What to do about an error of a submitted program that its message does not say. Pure.
+"""Advice about errors of a submitted program that their messages do not give. Pure.
 
 A program runs on the server's machine, alone in an empty directory: what lies beside it at home is not there.
 """

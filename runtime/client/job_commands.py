@@ -88,7 +88,7 @@ def add_cancel(actions: Actions) -> None:
 
 
 def list_jobs(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
-    """A table of jobs, newest first: those that have not ended, unless options say otherwise."""
+    """Print a table of jobs, newest first: those that have not ended, unless options say otherwise."""
     jobs = sorted(client.jobs(), key=lambda job: float(job["start-time"]), reverse=True)
     if options.running:
         jobs = [job for job in jobs if job["state"] not in TERMINAL_STATES | SCHEDULED_STATES]
@@ -123,8 +123,9 @@ def _warn_if_stale(document: dict[str, Any], terminal: Terminal) -> None:
 
 
 def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
-    """A job with its vertices, the one that limits it, and its slots; as JSON the live document and `slots` with their
-    pids."""
+    """Print a job with its vertices, the one that limits it, and its slots; as JSON the live document and `slots` with
+    their pids.
+    """
     document = client.live(resolve_job(options.job, client.jobs())["jid"])
     slots = slots_of(document)
     _warn_if_stale(document, terminal)
@@ -192,7 +193,7 @@ def _slot_table(slots: Sequence[dict[str, Any]], columns: int | None) -> list[st
 
 
 def _cancel(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
-    """End a job and wait until it has ended."""
+    """Cancel a job and wait until it has ended."""
     # `cancel -s JOB`, as Flink has it, names no directory
     if options.job is None:
         options.job, options.savepoint = options.savepoint, ""

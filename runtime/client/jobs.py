@@ -1,4 +1,4 @@
-"""Finding the job that a user means, and putting jobs into words. Pure functions over what REST answers."""
+"""Finds the job that a user means, and describes jobs. Pure functions over REST answers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SCHEDULED_STATES = frozenset({"INITIALIZING", "CREATED"})
 
 
 class JobNotFoundError(ClientError):
-    """What the user has typed names no job, or several."""
+    """The user's text names no job, or several."""
 
 
 def resolve_job(typed: str, jobs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The job of an id, of the beginning of an id, or of a name.
+    """Return the job with an id, with the beginning of an id, or with a name.
 
     Of several jobs with the name, the one that has not ended is meant.
 
@@ -48,7 +48,7 @@ def resolve_job(typed: str, jobs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def absolute_location(typed: str | None) -> str | None:
-    """A path as the user's shell means it; the cluster would look for a relative one in its own directory.
+    """Make a path absolute as the user's shell would; the cluster would look for a relative one in its own directory.
 
     Args:
         typed: a path or a URI; None and "" stay as they are.
@@ -60,7 +60,7 @@ def absolute_location(typed: str | None) -> str | None:
 
 
 def slots_of(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The slots of a live document: [{"slot", "pid", "host", "taskmanager"}], by number."""
+    """Return the slots of a live document: [{"slot", "pid", "host", "taskmanager"}], by number."""
     slots: dict[int, dict[str, Any]] = {}
     for vertex in document.get("vertices", []):
         for subtask in vertex["subtasks"]:
@@ -71,12 +71,12 @@ def slots_of(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def count_text(number: float | None) -> str:
-    """1234567 as 1,234,567; nothing known as –."""
+    """Format 1234567 as 1,234,567; an unknown count as –."""
     return "–" if number is None else f"{round(number):,}"
 
 
 def bytes_text(number: float | None) -> str:
-    """1536 as 1.5 KiB."""
+    """Format 1536 as 1.5 KiB."""
     if number is None:
         return "–"
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -87,24 +87,24 @@ def bytes_text(number: float | None) -> str:
 
 
 def duration_text(ms: float) -> str:
-    """3723000 as 1:02:03; below an hour 02:03."""
+    """Format 3723000 as 1:02:03; below an hour as 02:03."""
     seconds = int(max(0.0, ms)) // 1000
     hours, minutes = seconds // 3600, seconds // 60 % 60
     return f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes:02}:{seconds % 60:02}"
 
 
 def restarts_text(number: int) -> str:
-    """1 as 1 restart."""
+    """Format 1 as 1 restart."""
     return f"{number} restart" if number == 1 else f"{number} restarts"
 
 
 def time_text(ms: float) -> str:
-    """Epoch ms as the local time of this machine, to the second."""
+    """Format epoch ms as the local time of this machine, to the second."""
     return datetime.fromtimestamp(ms / 1000.0, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def progress_text(document: dict[str, Any]) -> str:
-    """How a job stands, in one line: state, duration, records of sources and sinks with their rates."""
+    """Describe a job in one line: state, duration, records of sources and sinks with their rates."""
     state = document["state"]
     if state not in TERMINAL_STATES and document.get("waiting_for"):
         parts = [f"{state}: {document['waiting_for']}"]
@@ -125,13 +125,13 @@ def progress_text(document: dict[str, Any]) -> str:
 
 
 def next_attempt_text(document: dict[str, Any]) -> str:
-    """When the next attempt is due, as "next attempt in 8 s"; "" if none waits for its time."""
+    """Describe when the next attempt is due, as "next attempt in 8 s"; "" if none waits for its time."""
     due = document.get("next_attempt_at", -1)
     return "" if due < 0 else f"next attempt in {max(0.0, due - document['now']) / 1000:.0f} s"
 
 
 def cause_text(document: dict[str, Any]) -> str:
-    """Why a job failed last and what comes of it, in one line; "" if it never has.
+    """Describe in one line why a job failed last and what follows; "" if it never has.
 
     For example "attempt 2 failed: map (1/2): ValueError: bad; 2 restarts, next attempt in 8 s".
     """
@@ -145,7 +145,7 @@ def cause_text(document: dict[str, Any]) -> str:
 
 
 def stall_lines(document: dict[str, Any]) -> list[str]:
-    """Calls of user code that do not return, each with where it stands."""
+    """Return lines about calls of user code that do not return, each with its position in the code."""
     lines = []
     for stall in document.get("stalls", ()):
         name = stall["task_name"] or f"slot {stall['slot']}"
@@ -155,13 +155,13 @@ def stall_lines(document: dict[str, Any]) -> list[str]:
 
 
 class FailureNews:
-    """Tells the newest failure of a job once."""
+    """Reports the newest failure of a job once."""
 
     def __init__(self) -> None:
         self._told = 0
 
     def text(self, document: dict[str, Any]) -> str:
-        """The newest failure if it has not been told and the job goes on; else ""."""
+        """Return the newest failure if it has not been reported and the job goes on; else ""."""
         failure = document.get("failure")
         if not failure or failure["timestamp"] <= self._told or document["state"] in TERMINAL_STATES:
             return ""
@@ -170,7 +170,9 @@ class FailureNews:
 
 
 def failure_text(document: dict[str, Any]) -> str:
-    """Why a job failed. One line, unless more is to be told, such as which state of a savepoint found no operator."""
+    """Describe why a job failed. One line, unless there is more to say, such as which state of a savepoint found no
+    operator.
+    """
     exceptions = document.get("exceptions") or []
     if not exceptions:
         return "the cause is not known"
@@ -181,7 +183,7 @@ def failure_text(document: dict[str, Any]) -> str:
 
 
 def stale_text(document: dict[str, Any]) -> str:
-    """Why a document may not be true any more, with its age, in a sentence; "" while it is fresh.
+    """Describe in a sentence why a document may be out of date, with its age; "" while it is fresh.
 
     Args:
         document: of a job or of the cluster, as REST gives it.

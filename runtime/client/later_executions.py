@@ -1,4 +1,4 @@
-"""Finds calls of `execute()` that a program would come to behind the one that it is at.
+"""Finds calls of `execute()` that a program would reach after the current one.
 
 A submitted program ends at its first `execute()`: a second job would never be run, and nobody would be told. What comes
 behind is not run to find out, for it is written for the time after the job. It is read: from the frames that are at
@@ -18,7 +18,7 @@ from typing import Any, Final
 EXECUTIONS: Final = ("execute", "execute_async")
 GETTER: Final = "get_execution_environment"
 MAX_DEPTH: Final = 8
-"""Of functions that call functions."""
+"""Maximum depth of functions that call functions."""
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BRANCHES = (ast.If, ast.Try, ast.Match, ast.For, ast.AsyncFor, ast.While)
@@ -27,7 +27,7 @@ _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 @dataclass(frozen=True, slots=True)
 class LaterExecution:
-    """A call that follows."""
+    """A later call."""
 
     file: str
     line: int
@@ -36,7 +36,7 @@ class LaterExecution:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """How to tell what belongs to a program.
+    """Tells what belongs to a program.
 
     Args:
         is_own_file: whether a file is the program's.
@@ -66,7 +66,7 @@ def later_executions(frame: FrameType | None, program: Program) -> list[LaterExe
 
 
 def _statements(code: CodeType, module: dict[str, Any]) -> Sequence[ast.stmt]:
-    """What a function or module consists of; nothing if its source cannot be read."""
+    """Return the statements of a function or module; none if its source cannot be read."""
     try:
         tree = ast.parse("".join(linecache.getlines(code.co_filename, module)))
     except (SyntaxError, ValueError):
@@ -102,7 +102,7 @@ class _Reader:
         self._depth = depth
 
     def behind(self, body: Sequence[ast.stmt], line: int) -> Iterator[LaterExecution]:
-        """Calls behind the statement at that line."""
+        """Yield the calls after the statement at that line."""
         for index, statement in enumerate(body):
             if not statement.lineno <= line <= (statement.end_lineno or line):
                 self._note_bindings(statement)
@@ -121,7 +121,7 @@ class _Reader:
             return
 
     def block(self, body: Sequence[ast.stmt], *, is_certain: bool) -> Iterator[LaterExecution]:
-        """Calls of statements that are run one after the other."""
+        """Yield the calls of statements that run one after the other."""
         for statement in body:
             if isinstance(statement, _DEFINITIONS):
                 continue
@@ -164,14 +164,14 @@ class _Reader:
         return False
 
     def _note_bindings(self, statement: ast.stmt) -> None:
-        """Remember names that become environments: their values are not there yet."""
+        """Remember names that become environments: their values do not exist yet."""
         for node in ast.walk(statement):
             if isinstance(node, ast.Assign) and self._is_environment(node.value):
                 self._bound |= {target.id for target in node.targets if isinstance(target, ast.Name)}
 
 
 def _blocks(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
-    """The blocks inside of a statement."""
+    """Yield the blocks inside a statement."""
     if isinstance(statement, _DEFINITIONS):
         return
     for name in ("body", "orelse", "finalbody"):

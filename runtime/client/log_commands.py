@@ -1,4 +1,4 @@
-"""`tidemark logs`: what the slots of a job have printed and logged, whole, its end, or as it grows."""
+"""`tidemark logs`: prints and log output of a job's slots, whole, from the end, or as it grows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def add_logs(actions: Actions) -> None:
 
 
 def logs(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
-    """What the slots have printed and logged: whole, its end, or as it grows."""
+    """Print what the slots have printed and logged: whole, its end, or as it grows."""
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
     choice = LogChoice(options.attempt, options.slot, options.kind)
     follower = LogFollower(client, job_id, choice, terminal)

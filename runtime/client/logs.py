@@ -17,14 +17,14 @@ LogFile = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LogChoice:
-    """Which log files are meant; None = the latest attempt of each slot, all slots, both kinds."""
+    """Selects log files; None = the latest attempt of each slot, all slots, both kinds."""
 
     attempt: int | None = None
     slot: int | None = None
     kind: str | None = None
 
     def files(self, files: Sequence[LogFile], with_rotated: bool) -> list[LogFile]:
-        """The files that are meant, by slot and kind; what was rotated away (".1" at the end) before the rest.
+        """Return the selected files, by slot and kind; rotated ones (".1" at the end) before the rest.
 
         Args:
             files: as REST lists them.
@@ -64,7 +64,7 @@ class LogFollower:
         self._rests: dict[str, str] = {}
 
     def print_new(self, with_rotated: bool = False) -> int:
-        """Print whole lines that have not been printed; returns the number of files that are meant."""
+        """Print whole lines that have not been printed; returns the number of selected files."""
         names = [file["name"] for file in self._files(with_rotated)]
         for name in names:
             prefix = "" if len(names) == 1 else f"{short_name(name)} | "
@@ -72,7 +72,7 @@ class LogFollower:
         return len(names)
 
     def print_tail(self, lines: int) -> int:
-        """Print the last lines of what each slot has printed and logged so far; the rest counts as printed.
+        """Print the last lines that each slot has printed and logged so far; the rest counts as printed.
 
         Args:
             lines: of each slot and kind, >= 0; what was rotated away belongs to it.
@@ -104,7 +104,9 @@ class LogFollower:
         return self._choice.files(self._client.log_files(self._job_id), with_rotated)
 
     def _tail(self, name: str, wanted: int) -> list[str]:
-        """The last lines of a file, at most so many; one that has not ended yet counts, and is kept for later."""
+        """Return the last lines of a file, at most so many; one that has not ended yet counts, and is kept for
+        later.
+        """
         window = CHUNK_BYTES
         while True:
             begin, text = self._read(name, -window)
@@ -117,7 +119,7 @@ class LogFollower:
         return lines[-whole:] if whole > 0 else []
 
     def _read(self, name: str, offset: int) -> tuple[int, str]:
-        """Read from there to the end: where that is, and the text."""
+        """Read from an offset to the end; returns the end's offset, and the text."""
         part = self._client.log_text(self._job_id, name, offset, CHUNK_BYTES)
         begin, text = part["offset"], part["text"]
         while part["offset"] < part["next_offset"] < part["size"]:
@@ -140,7 +142,7 @@ class LogFollower:
 
 
 def short_name(name: str) -> str:
-    """attempt-0/slot-1.out as slot-1.out."""
+    """Shorten attempt-0/slot-1.out to slot-1.out."""
     return name.rpartition("/")[2]
 
 

@@ -1,4 +1,4 @@
-"""`tidemark new`: a directory with a job to start from, and its test on a MiniCluster."""
+"""`tidemark new`: creates a directory with a job to start from, and its test on a MiniCluster."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _new(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def create_job(name: str, directory: Path) -> str:
-    """Make `directory`/`name` with a job and a test; returns what to do with it.
+    """Create `directory`/`name` with a job and a test; returns what to do with it.
 
     Raises:
         ClientError: the name cannot be a module's, hides another module, or the directory is there already.
@@ -145,7 +145,7 @@ def create_job(name: str, directory: Path) -> str:
 
 
 def _is_importable(module: str) -> bool:
-    """Whether a module of that name is imported by others: a file of that name beside a program would hide it."""
+    """Return whether others import a module of that name: a file of that name beside a program would hide it."""
     # some file systems do not tell cProfile from cprofile
     if module in {name.lower() for name in sys.stdlib_module_names}:
         return True

@@ -1,4 +1,4 @@
-"""From what the user names (a file, a directory, files beside it) to the one file that is uploaded.
+"""Turns what the user names (a file, a directory, files beside it) into the one file that is uploaded.
 
 Several modules become a zip, which slots put on `sys.path` as it is. Reads files only; any thread.
 """
@@ -25,7 +25,7 @@ _TIMESTAMP = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is uploaded."""
+    """An uploadable program."""
 
     name: str
     content: bytes
@@ -63,7 +63,7 @@ def read_program(path: Path, py_files: Sequence[str], entry: str | None) -> Prog
 
 
 def _own_members(path: Path, entry: str | None) -> tuple[dict[str, bytes], str | None]:
-    """The program's own files, and the module that starts the job."""
+    """Return the program's own files, and the module that starts the job."""
     if path.is_dir():
         members = dict(_directory_members(path))
         return members, entry or _entry_of(path, members)
@@ -90,7 +90,9 @@ def _entry_of(directory: Path, members: dict[str, bytes]) -> str:
 
 
 def _members(source: Path) -> Iterator[tuple[str, bytes]]:
-    """What becomes importable: a package by its name, of any other directory and of an archive what is in it."""
+    """Yield what becomes importable: a package under its name; of any other directory and of an archive their
+    content.
+    """
     if source.is_dir():
         is_package = (source / "__init__.py").is_file()
         prefix = f"{source.absolute().name}/" if is_package else ""

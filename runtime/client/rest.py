@@ -49,7 +49,7 @@ class RequestRefusedError(ClientError):
 
 @dataclass(frozen=True, slots=True)
 class RestoreRequest:
-    """What a job is to start from."""
+    """Snapshot that a job is to start from."""
 
     path: str
     allow_non_restored_state: bool = False
@@ -115,7 +115,7 @@ class RestClient:
     # --- Flink's routes -----------------------------------------------------------------------------------------------
 
     def jobs(self) -> list[dict[str, Any]]:
-        """`jobs` of /jobs/overview."""
+        """Return `jobs` of /jobs/overview."""
         found: list[dict[str, Any]] = self._call("GET", "/v1/jobs/overview")["jobs"]
         return found
 
@@ -179,39 +179,39 @@ class RestClient:
         return str(answer["jobid"])
 
     def cancel(self, job_id: str) -> None:
-        """Ask for the end of a job; it ends a little later."""
+        """Ask for a job to be cancelled; it ends a little later."""
         self._call("PATCH", f"/v1/jobs/{job_id}?mode=cancel")
 
     def checkpoints(self, job_id: str) -> dict[str, Any]:
-        """/jobs/:jobid/checkpoints."""
+        """Return /jobs/:jobid/checkpoints."""
         return self._call("GET", f"/v1/jobs/{job_id}/checkpoints")
 
     def trigger_savepoint(
         self, job_id: str, directory: str | None, format_type: str, *, cancel_job: bool = False
     ) -> str:
-        """Ask for a savepoint; the request's id."""
+        """Ask for a savepoint; returns the request's id."""
         body = {"target-directory": directory, "cancel-job": cancel_job, "formatType": format_type}
         return self._trigger(f"/v1/jobs/{job_id}/savepoints", body)
 
     def stop(self, job_id: str, directory: str | None, format_type: str, *, drain: bool) -> str:
-        """Ask for the job's stop behind a savepoint; the request's id, to be asked for as a savepoint's."""
+        """Ask for the job to stop with a savepoint; returns the request's id, to be asked for as a savepoint's."""
         body = {"targetDirectory": directory, "drain": drain, "formatType": format_type}
         return self._trigger(f"/v1/jobs/{job_id}/stop", body)
 
     def trigger_checkpoint(self, job_id: str, checkpoint_type: str) -> str:
-        """Ask for a checkpoint; the request's id."""
+        """Ask for a checkpoint; returns the request's id."""
         return self._trigger(f"/v1/jobs/{job_id}/checkpoints", {"checkpointType": checkpoint_type})
 
     def dispose_savepoint(self, location: str) -> str:
-        """Ask for the deletion of a savepoint or checkpoint; the request's id."""
+        """Ask for the deletion of a savepoint or checkpoint; returns the request's id."""
         return self._trigger("/v1/savepoint-disposal", {"savepoint-path": location})
 
     def savepoint_disposal(self, request_id: str) -> dict[str, Any]:
-        """/savepoint-disposal/:triggerid."""
+        """Return /savepoint-disposal/:triggerid."""
         return self._call("GET", f"/v1/savepoint-disposal/{request_id}")
 
     def rescale(self, job_id: str, parallelism: Mapping[str, int]) -> str:
-        """Ask for other parallelisms, by vertex; the request's id."""
+        """Ask for other parallelisms, by vertex; returns the request's id."""
         bounds = {v: {"parallelism": {"lowerBound": 1, "upperBound": n}} for v, n in parallelism.items()}
         answer = self._call("PUT", f"/v1/jobs/{job_id}/resource-requirements", json.dumps(bounds).encode())
         return str(answer["request-id"])
@@ -224,36 +224,36 @@ class RestClient:
     # --- Tidemark's own -----------------------------------------------------------------------------------------------
 
     def live(self, job_id: str) -> dict[str, Any]:
-        """The job's live document."""
+        """Return the job's live document."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/live")
 
     def cluster(self) -> dict[str, Any]:
-        """The cluster's live document."""
+        """Return the cluster's live document."""
         return self._call("GET", "/api/v1/cluster")
 
     def savepoints(self) -> list[dict[str, Any]]:
-        """The savepoints that the cluster has taken, newest first, with who uses them."""
+        """Return the savepoints that the cluster has taken, newest first, with who uses them."""
         found: list[dict[str, Any]] = self._call("GET", "/api/v1/savepoints")["savepoints"]
         return found
 
     def operation(self, job_id: str, request_id: str) -> dict[str, Any]:
-        """What has become of a request: state, and once it is COMPLETED, result."""
+        """Return the status of a request: state, and once it is COMPLETED, result."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/operations/{request_id}")
 
     def log_files(self, job_id: str) -> list[dict[str, Any]]:
-        """The log files of a job: name, attempt, slot, kind, size, mtime."""
+        """Return the log files of a job: name, attempt, slot, kind, size, mtime."""
         found: list[dict[str, Any]] = self._call("GET", f"/api/v1/jobs/{job_id}/logs")["files"]
         return found
 
     def log_text(self, job_id: str, name: str, offset: int, limit: int) -> dict[str, Any]:
-        """A part of a log file: offset, next_offset, size, text. A negative offset counts from the end."""
+        """Return a part of a log file: offset, next_offset, size, text. A negative offset counts from the end."""
         query = urlencode({"offset": offset, "limit": limit})
         return self._call("GET", f"/api/v1/jobs/{job_id}/logs/{quote(name)}?{query}")
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _submit(self, path: str, body: bytes, content_type: str) -> dict[str, Any]:
-        """POST; a server that is busy is asked again when it says, within the time that a submission has."""
+        """Send a POST; a busy server is asked again when it says, within the time that a submission has."""
         deadline = self._monotonic() + SUBMIT_TIMEOUT_S
         while True:
             left_s = deadline - self._monotonic()
@@ -312,7 +312,7 @@ class RestClient:
 
 
 def _errors(body: bytes) -> list[str]:
-    """The texts of a refusal."""
+    """Return the texts of a refusal."""
     try:
         errors = json.loads(body)["errors"]
         return [error["message"] if isinstance(error, dict) else str(error) for error in errors]
@@ -321,11 +321,11 @@ def _errors(body: bytes) -> list[str]:
 
 
 def _output(body: bytes) -> str:
-    """What a refused program has printed."""
+    """Return the output of a refused program."""
     heading = f"{OUTPUT_HEADING}\n"
     return next((text.removeprefix(heading) for text in _errors(body) if text.startswith(heading)), "")
 
 
 def _seconds(text: str | None) -> float | None:
-    """Of Retry-After; its other form, a date, is of the server's clock and says nothing here."""
+    """Parse the seconds of Retry-After; its other form, a date, is by the server's clock and says nothing here."""
     return float(text) if text is not None and text.isdecimal() else None

@@ -114,7 +114,7 @@ def run(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> 
 
 
 def _show_output(output: str, terminal: Terminal) -> None:
-    """Show what the program has printed on its way to execute()."""
+    """Show the program's output on its way to execute()."""
     for line in output.splitlines():
         terminal.line(line)
 
@@ -149,7 +149,7 @@ def _configuration(given: Sequence[str]) -> dict[str, str]:
 
 
 def _interrupted(client: RestClient, job_id: str, terminal: Terminal) -> int:
-    """Ctrl-C: the job is the user's to keep or to end; with nobody to ask it ends, as a program would."""
+    """Handle Ctrl-C: the user decides whether the job stays; with nobody to ask it ends, as a program would."""
     terminal.close_line()
     try:
         if terminal.ask is not None and not terminal.ask(f"Cancel job {job_id[:8]}?"):

@@ -1,4 +1,4 @@
-"""`tidemark savepoint`: looks into a checkpoint or savepoint, verifies it, deletes it. Needs no cluster.
+"""`tidemark savepoint`: inspects a checkpoint or savepoint, verifies it, deletes it. Needs no cluster.
 
 Runs under the user's own account on whatever location the user names; `dispose` refuses what is no snapshot. Where a
 cluster is known it is asked to delete: it knows what its jobs may have to go on from.
@@ -130,7 +130,7 @@ def _dispose(files: SnapshotFiles, options: argparse.Namespace, terminal: Termin
 
 
 def _disposed_by_cluster(directory: str, terminal: Terminal) -> bool:
-    """Have the cluster delete a snapshot; False if there is none, or it lets no job write to that place.
+    """Have the cluster delete a snapshot; False if there is no cluster, or it lets no job write to that place.
 
     Raises:
         ClientError: a job needs it, it cannot be deleted, or nobody can tell whether a job needs it.

@@ -1,4 +1,5 @@
-"""Finds the session cluster to talk to: TIDEMARK_URL and TIDEMARK_TOKEN, else what `make run` has left in its home.
+"""Finds the session cluster to talk to: by TIDEMARK_URL and TIDEMARK_TOKEN, else by what `make run` has left in its
+home.
 
 The home is TIDEMARK_HOME, else `.tidemark` of the working directory or of the nearest directory above that has one with
 a server's address in it. A token from there is sent to that address only.
@@ -35,7 +36,7 @@ class NoServerError(ClientError):
 
 
 def find_server(environment: Mapping[str, str], directory: Path) -> Server:
-    """The server that commands go to.
+    """Return the server that commands go to.
 
     Args:
         environment: TIDEMARK_URL, TIDEMARK_TOKEN, TIDEMARK_HOME.

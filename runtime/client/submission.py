@@ -97,7 +97,7 @@ class Submission:
             self._is_over.set()
 
     def _send_until_answered(self) -> None:
-        """Send the request; again if the answer is lost: the same id is never two jobs."""
+        """Send the request, again if the answer is lost: the same id never makes two jobs."""
         heard_s = self._terminal.monotonic()
         is_sent = False
         while True:
@@ -123,7 +123,7 @@ class Submission:
 
 
 def cancel_quietly(client: RestClient, job_id: str) -> None:
-    """Ask for the end of a job, which may have ended by itself in the meantime."""
+    """Ask for a job to be cancelled, which may have ended by itself in the meantime."""
     try:
         client.cancel(job_id)
     except RequestRefusedError as refused:

@@ -16,7 +16,7 @@ def table(
     columns: int | None = None,
     shrink: Sequence[tuple[int, int]] = (),
 ) -> list[str]:
-    """Lines with columns as wide as their widest cell.
+    """Return lines with columns as wide as their widest cell.
 
     Args:
         rows: the first one is the heading.
@@ -40,7 +40,7 @@ def table(
 
 
 def cut(text: str, width: int) -> str:
-    """The text, or as much of it as fits with an ellipsis."""
+    """Return the text, or as much of it as fits with an ellipsis."""
     if width_of(text) <= width:
         return text
     kept = text
@@ -50,12 +50,12 @@ def cut(text: str, width: int) -> str:
 
 
 def width_of(text: str) -> int:
-    """Columns of a terminal that a text takes: wide characters take two, combining ones none."""
+    """Return the columns of a terminal that a text takes: wide characters take two, combining ones none."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def one_line(text: str) -> str:
-    """A name as it can be shown: it may have a line break in it, or a sequence that colours the terminal."""
+    """Make a name printable: it may contain a line break, or a sequence that colours the terminal."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 

@@ -1,4 +1,4 @@
-"""Terminal: where a command writes, how it asks and waits; and what its exit code means."""
+"""Terminal: the output of a command, its questions and waits; and the meaning of its exit code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERRUPTED = 130
 
 @dataclass(slots=True)
 class Terminal:
-    """Where a command writes, and how it waits."""
+    """Writes a command's output, asks and waits."""
 
     out: TextIO
     err: TextIO
@@ -32,23 +32,23 @@ class Terminal:
 
     @property
     def people(self) -> TextIO:
-        """Where lines for people go."""
+        """Return the stream for lines that people read."""
         return self.err if self.as_json else self.out
 
     @property
     def columns(self) -> int | None:
-        """Width that tables must fit into; None where nothing is cut: in a file, a pipe, or if so wished."""
+        """Return the width that tables must fit into; None where nothing is cut: in a file, a pipe, or if so wished."""
         if self.is_wide or not self.people.isatty():
             return None
         return shutil.get_terminal_size().columns
 
     def line(self, text: str) -> None:
-        """A line of output."""
+        """Write a line of output."""
         self.close_line()
         print(text, file=self.people, flush=True)
 
     def result(self, document: Any, *lines: str) -> None:
-        """What the command was called for: the document as JSON if that was asked for, else the lines."""
+        """Write the command's result: the document as JSON if that was asked for, else the lines."""
         if self.as_json:
             self.close_line()
             print(json.dumps(document, indent=1), file=self.out, flush=True)
@@ -71,6 +71,6 @@ class Terminal:
             print(file=self.people, flush=True)
 
     def complain(self, text: str) -> None:
-        """A line on stderr."""
+        """Write a line to stderr."""
         self.close_line()
         print(f"tidemark: {text}", file=self.err, flush=True)

@@ -1,4 +1,4 @@
-"""Watching a job from a terminal: its progress, until it has ended."""
+"""Watches a job from a terminal until it has ended, and shows its progress."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Progress:
         self._is_lost = False
 
     def show(self, document: dict[str, Any]) -> None:
-        """Show how the job stands, as far as the server knows."""
+        """Show the job's progress, as far as the server knows it."""
         self._is_lost = False
         failed = self._news.text(document)
         if failed:

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class JobHandle:
-    """A job that was started. All methods may be called by any thread."""
+    """A started job. All methods may be called by any thread."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class JobHandle:
         return self._graph.job_id
 
     def status(self) -> JobStatusSnapshot:
-        """The job as it is now: state, tasks with their metrics, slots, failures."""
+        """Return the job's current status: state, tasks with their metrics, slots, failures."""
         return self._driver.status()
 
     def cancel(self) -> None:
@@ -92,7 +92,7 @@ class JobHandle:
         drain: bool = False,
         kind: SnapshotKind = SnapshotKind.CANONICAL,
     ) -> Future[str]:
-        """Stop the job behind a savepoint; the result comes when it has FINISHED.
+        """Stop the job with a savepoint; the result comes when it has FINISHED.
 
         Args:
             target_directory: as in `trigger_savepoint`.
@@ -112,11 +112,11 @@ class JobHandle:
         return _location(self._driver.trigger_savepoint(target_directory, after=AfterSavepoint.CANCEL))
 
     def trigger_checkpoint(self, kind: SnapshotKind | None = None) -> Future[int]:
-        """Take a checkpoint now: FULL, INCREMENTAL, or as configured. Its number, or JobRequestError."""
+        """Take a checkpoint now: FULL, INCREMENTAL, or as configured. The result is its number, or JobRequestError."""
         return _mapped(self._driver.trigger_checkpoint(kind), lambda answer: answer.checkpoint_id or 0)
 
     def rescale(self, parallelism: Mapping[VertexId, int]) -> Future[None]:
-        """Go on with other parallelisms, from a checkpoint; completes when the job runs with them.
+        """Continue with other parallelisms, from a checkpoint; completes when the job runs with them.
 
         Args:
             parallelism: of the vertices that are to change.
@@ -127,11 +127,11 @@ class JobHandle:
         return _mapped(self._driver.rescale(parallelism), lambda _: None)
 
     def collected(self, collect_id: str) -> CollectedBatches:
-        """What the collect sink of that id sends."""
+        """Return the output of the collect sink of that id."""
         return self._outputs.collector(collect_id)
 
     def wait(self, timeout_s: float | None = None) -> JobStatusSnapshot:
-        """Wait for the job's end and for everything of it to be gone.
+        """Wait until the job has ended and everything of it is gone.
 
         Raises:
             TimeoutError: it has not ended within `timeout_s`.
@@ -180,7 +180,7 @@ def _mapped(future: Future[RequestAnswered], result: Callable[[RequestAnswered],
 
 
 def finished(snapshot: JobStatusSnapshot) -> JobStatusSnapshot:
-    """The job, if it has finished.
+    """Return the job's status if it has finished.
 
     Raises:
         JobCanceledError: it was cancelled.

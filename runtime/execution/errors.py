@@ -1,4 +1,4 @@
-"""What can keep a job from running, each said in one line that tells what to do."""
+"""Errors that keep a job from running, each a single line that says what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class ExecutionError(Exception):
 
 
 class JavaMissingError(ExecutionError):
-    """Spark needs Java 17 or newer and none was found."""
+    """Spark needs Java 17 or newer, and none was found."""
 
 
 class SparkUnavailableError(ExecutionError):

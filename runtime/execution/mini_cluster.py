@@ -32,7 +32,7 @@ from runtime.task.uploads import InlineUploads
 
 
 class _LocalControlLink:
-    """A slot's control stream inside the process."""
+    """A slot's control stream within the process."""
 
     def __init__(self, slot: SlotId, attempt: Attempt, post: Callable[[JobMasterEvent], None]) -> None:
         self._slot = slot
@@ -59,13 +59,13 @@ class _LocalControlLink:
         self._heartbeat = heartbeat
 
     def set_listener(self, on_message: Callable[[], None]) -> None:
-        """Nothing to do: the cluster's loop steps every slot."""
+        """Do nothing: the cluster's loop steps every slot."""
 
     def set_stall_probe(self, probe: Callable[[], StalledCall | None]) -> None:
-        """Nothing to look into: one thread runs all, and stands still with the loop."""
+        """Do nothing: one thread runs everything, and stands still with the loop."""
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
 
 class _LocalSlots:
@@ -186,7 +186,7 @@ class MiniCluster:
             self.step()
 
     def step(self) -> None:
-        """One turn of the JobMaster and of every slot; waits a little if nothing could be done."""
+        """Step the JobMaster and every slot once; waits a little if there was nothing to do."""
         busy = self.driver.step()
         busy = self._slots.step() or busy
         if busy or self.driver.ended.is_set():
@@ -211,6 +211,6 @@ class MiniCluster:
 
 
 def without_heartbeat_timeout(graph: JobGraph) -> JobGraph:
-    """The same job, no slot ever lost for being silent: a user function that waits stops the JobMaster too."""
+    """Return the job with no heartbeat timeout: a user function that waits stops the JobMaster too."""
     configuration: Mapping[str, str] = {**graph.configuration, options.HEARTBEAT_TIMEOUT.key: "365 d"}
     return dataclasses.replace(graph, configuration=configuration)

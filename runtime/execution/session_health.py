@@ -1,5 +1,6 @@
-"""Whether a SparkSession can still run anything. One that cannot is never mended: an application starts another one, a
-TaskManager ends."""
+"""Tells whether a SparkSession can still run anything. A broken one is never repaired: an application starts another
+one, a TaskManager ends.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pyspark import SparkContext
 
 
 def session_defect(context: SparkContext) -> str | None:
-    """Why the session is useless, in a few words; None if it is sound. Costs one call into the JVM."""
+    """Return why the session is useless, in a few words; None if it is sound. Costs one call into the JVM."""
     process = getattr(context._gateway, "proc", None)
     if process is not None and process.poll() is not None:
         return f"the JVM ended with {process.returncode}"

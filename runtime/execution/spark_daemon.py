@@ -1,4 +1,4 @@
-"""The process that Spark forks its Python workers from, with what slots import imported once, before the forks.
+"""The process from which Spark forks its Python workers, with the slots' imports done once, before the forks.
 
 Imports were most of what a start and a restart cost: a second of CPU in each worker. Runs as `python -m`, started by
 Spark's JVM on this machine. A fork copies only the thread that forks, so nothing may be imported here that starts
@@ -42,7 +42,7 @@ def preload() -> None:
 
 
 def main() -> None:
-    """Fork workers until Spark has had enough."""
+    """Fork workers until Spark ends this process."""
     preload()
     # a collection in a worker would write into every page that it shares with this process
     gc.collect()

@@ -81,17 +81,17 @@ _log_file: Path | None = None
 
 
 def log_file() -> Path | None:
-    """Where Spark's log of this process goes; None before the first session."""
+    """Return the log file of Spark in this process; None before the first session."""
     return _log_file
 
 
 def is_local(master: str) -> bool:
-    """Whether the slots of that master are processes of this machine, started by this process."""
+    """Return whether the slots of that master are processes of this machine, started by this process."""
     return LOCAL_MASTER.fullmatch(master) is not None
 
 
 def acquire_context(configuration: Configuration, slots: int) -> SparkContext:
-    """The process's SparkContext, with room for `slots` tasks at once.
+    """Return the process's SparkContext, with room for `slots` tasks at once.
 
     A context that the program made itself is used as it is, as long as it can run anything; then one of ours takes its
     place, on the same master.
@@ -134,7 +134,7 @@ def _forget(context: SparkContext) -> None:
 
 
 def _forget_dead_jvm() -> None:
-    """Have PySpark start a JVM anew: it knows one per process, and takes that for alive."""
+    """Have PySpark start a new JVM: it knows one per process, and thinks that it still runs."""
     gateway = SparkContext._gateway
     if gateway is None:
         return
@@ -155,8 +155,9 @@ def _forget_dead_jvm() -> None:
 
 
 def _with_room(slots: int) -> int:
-    """Slots of an embedded session: tasks of an attempt that has just failed may hold theirs for seconds, and must not
-    delay the next attempt. A slot that is not used costs a thread."""
+    """Return the slots of an embedded session: tasks of an attempt that has just failed may hold theirs for seconds,
+    and must not delay the next attempt. An unused slot costs a thread.
+    """
     return max(2 * slots, os.cpu_count() or 1)
 
 
@@ -206,7 +207,7 @@ def _stop() -> None:
 
 
 def _quieten_py4j() -> None:
-    """Keep what py4j says of its connections out of the logs of programs that log INFO, unless they ask for it."""
+    """Keep py4j's messages about its connections out of the logs of programs that log INFO, unless they ask for it."""
     py4j = logging.getLogger("py4j")
     if py4j.level == logging.NOTSET:
         py4j.setLevel(logging.WARNING)
@@ -223,7 +224,7 @@ def _check_java() -> None:
 
 
 def _check_master(master: str) -> None:
-    """Spark itself would try for a minute and then fail without naming the address."""
+    """Check that the master answers: Spark itself would try for a minute and then fail without naming the address."""
     if not master.startswith("spark://"):
         return
     causes = []
@@ -240,7 +241,7 @@ def _check_master(master: str) -> None:
 
 
 def _python_path() -> str:
-    """Directories that this program imports from, so that its modules can be imported in the slots too."""
+    """Return the directories that this program imports from, so that its modules can be imported in the slots too."""
     site_packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     own = [
         str(Path(path).resolve())
@@ -252,7 +253,7 @@ def _python_path() -> str:
 
 
 def _package_archive() -> Path:
-    """A zip of this package for executors that do not have it, or have another version of it."""
+    """Return a zip of this package for executors that do not have it, or have another version of it."""
     package = Path(runtime.__file__).resolve().parent
     archive = (
         Path(tempfile.mkdtemp(prefix="tidemark-")) / f"tidemark_runtime_{runtime.__version__.replace('.', '_')}.zip"
@@ -280,7 +281,7 @@ def _open_log() -> Path:
 
 @contextmanager
 def _standard_streams_to(path: Path) -> Iterator[None]:
-    """Let the JVM that is started inside inherit a file as its stdout and stderr: it keeps them for life."""
+    """Make the JVM that is started inside inherit a file as its stdout and stderr, which it keeps for life."""
     sys.stdout.flush()
     sys.stderr.flush()
     saved = os.dup(1), os.dup(2)

@@ -1,4 +1,4 @@
-"""What runs inside a task of the barrier stage: one slot, for the life of the attempt.
+"""The task of a barrier stage: runs one slot for the life of the attempt.
 
 Runs in a Python worker that Spark has forked; it ends with the task (workers are not reused).
 """
@@ -41,7 +41,7 @@ LOG_FORMAT = "%(asctime)s %(levelname)-5s %(name)s - %(message)s"
 
 @dataclass(frozen=True, slots=True)
 class SlotSpec:
-    """What the slots of one region are told by way of Spark; everything else comes over the control stream."""
+    """Tells the slots of one region, through Spark, how to start; everything else comes over the control stream."""
 
     slots: Sequence[SlotId]
     """By partition of the stage."""
@@ -54,7 +54,7 @@ class SlotSpec:
     window_bytes: int
     floating_bytes: int = DEFAULT_FLOATING_BYTES
     forward_logs: bool = False
-    """Whether what is logged goes to the client too, as channel "log"; else to the worker's stderr, Spark's log."""
+    """Whether log output goes to the client too, as channel "log"; else to the worker's stderr, Spark's log."""
 
     def __call__(self, _: Iterator[int]) -> Iterator[int]:
         """Run the slot of this partition; yields nothing."""
@@ -117,13 +117,13 @@ def _redirected(slot: Slot, forward_logs: bool) -> Iterator[None]:
 
 
 def _collect_garbage_less_often() -> None:
-    """What has been imported by now stays for good: the collector need not look at it again."""
+    """Exempt everything imported so far, which stays for good, from garbage collection."""
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
 
 
 def _die_with_parent() -> None:
-    """Be killed when the daemon that forked this worker dies: Spark would never find an orphan. Linux only."""
+    """Have this worker killed when the daemon that forked it dies: Spark would never find an orphan. Linux only."""
     if sys.platform != "linux":
         return
     parent = os.getppid()

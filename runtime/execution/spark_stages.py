@@ -40,7 +40,7 @@ class SparkStages:
         self._groups: dict[str, list[threading.Thread]] = {}
 
     def move_to(self, context: SparkContext) -> None:
-        """Start stages in another context from now on: the one before can run nothing any more."""
+        """Start stages in another context from now on: the previous one can run nothing any more."""
         self._context = context
 
     def start(self, group: str, spec: SlotSpec, on_end: Callable[[str | None], None]) -> None:
@@ -58,7 +58,8 @@ class SparkStages:
         thread.start()
 
     def warm_up(self) -> None:
-        """Have Spark start the process that it forks workers from, whose imports the first stage would wait for.
+        """Have Spark start the process that it forks workers from, so that the first stage need not wait for its
+        imports.
 
         Returns at once. If it comes to nothing, the first stage tells why.
         """
@@ -67,7 +68,7 @@ class SparkStages:
         thread.start()
 
     def end(self, groups: Sequence[str]) -> None:
-        """Give the groups' stages a moment, in all, to end by themselves, then cancel those that have not."""
+        """Give the groups' stages a moment (for all together) to end by themselves, then cancel the rest."""
         deadline_s = time.monotonic() + LEAVE_TIMEOUT_S
         for thread in (thread for group in groups for thread in self._threads(group)):
             thread.join(max(0.0, deadline_s - time.monotonic()))
@@ -125,7 +126,7 @@ def kill_worker(host: str, pid: int) -> bool:
 
 
 def _first_cause(text: str) -> str:
-    """The telling line of a Spark error, in one line; the whole of it is in Spark's log."""
+    """Return the telling line of a Spark error; the whole error is in Spark's log."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if "Exception: " in line or "Error: " in line] or lines[:1] or ["unknown"]
     return f"{telling[0][:300]} (Spark's log: {log_file()})"

@@ -1,4 +1,5 @@
-"""What a JobMasterMachine wants done. Frozen; the driver performs them in order and reports back with events.
+"""The actions that a JobMasterMachine wants done. Frozen; the driver performs them in order and reports back with
+events.
 
 An action that cannot be performed is an event of its own (a slot that cannot be written to is a SlotLost), never an
 exception into the machine.
@@ -45,7 +46,7 @@ class RefuseSlot:
 
 @dataclass(frozen=True, slots=True)
 class SlotProcess:
-    """A slot's process, to be killed."""
+    """A slot's process that is to be killed."""
 
     slot: SlotId
     pid: int
@@ -54,7 +55,9 @@ class SlotProcess:
 
 @dataclass(frozen=True, slots=True)
 class KillSlots:
-    """kill -9 these processes: told to leave, or lost, they may still live. One that is gone already is no error."""
+    """kill -9 these processes: they were told to leave, or are lost, and may still live. One that is gone is no
+    error.
+    """
 
     attempt: Attempt
     slots: Sequence[SlotProcess]
@@ -71,7 +74,7 @@ class ReleaseAttempt:
 
 @dataclass(frozen=True, slots=True)
 class JobStateChanged:
-    """For listeners and the client."""
+    """Tells listeners and the client that the job's state has changed."""
 
     state: JobState
     attempt: Attempt
@@ -91,7 +94,7 @@ class DeliverClientOutput:
 
 @dataclass(frozen=True, slots=True)
 class RequestAnswered:
-    """The end of a SavepointRequested, CheckpointRequested or RescaleRequested."""
+    """Answers a SavepointRequested, CheckpointRequested or RescaleRequested."""
 
     request_id: str
     location: str | None = None

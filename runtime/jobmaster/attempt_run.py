@@ -82,15 +82,15 @@ class AttemptRun:
 
     @property
     def oldest(self) -> Attempt:
-        """Of the regions' attempts."""
+        """Return the oldest of the regions' attempts."""
         return min(self._attempts.values(), default=self._first)
 
     def attempt_of(self, slot: SlotId) -> Attempt:
-        """The attempt that a slot belongs to."""
+        """Return the attempt that a slot belongs to."""
         return self._attempts[self.execution.region_of(slot).index]
 
     def is_current(self, attempt: Attempt, slot: SlotId | None) -> bool:
-        """Whether a slot that says it is of that attempt is; of a slot that nobody knows: whether any could be."""
+        """Return whether a slot's message with that attempt is current; for an unknown slot: whether any could be."""
         if slot is None or slot not in self.slots:
             return attempt in self._attempts.values()
         return attempt == self.attempt_of(slot)
@@ -102,7 +102,7 @@ class AttemptRun:
         )
 
     def heartbeat(self, message: Heartbeat, now_ms: float) -> None:
-        """A slot lives: note what it tells of its tasks."""
+        """Note that a slot lives, and what it reports of its tasks."""
         slot, call = message.slot, message.stalled_in
         self.slots.heartbeat(slot, now_ms)
         for task in self.execution.tasks_in(slot):
@@ -119,7 +119,7 @@ class AttemptRun:
         self._stalls[slot] = Stall(slot, message.attempt, call.task, name, since_ms, call.stack)
 
     def stalls(self) -> tuple[Stall, ...]:
-        """Calls that have not returned, of slots that live."""
+        """Return the calls that have not returned, of live slots."""
         return tuple(self._stalls[slot] for slot in self.slots.live() if slot in self._stalls)
 
     def slot_snapshots(self) -> tuple[SlotSnapshot, ...]:
@@ -128,7 +128,7 @@ class AttemptRun:
     # --- up -----------------------------------------------------------------------------------------------------------
 
     def request(self, attempt: Attempt, regions: Sequence[Region]) -> None:
-        """Ask for the slots of these regions; what an earlier attempt has left in their places is forgotten."""
+        """Ask for the slots of these regions; what an earlier attempt left in their places is forgotten."""
         for region in regions:
             self._attempts[region.index] = attempt
             self._released.discard(region.index)
@@ -142,7 +142,7 @@ class AttemptRun:
         self._act(RequestSlots(attempt, regions))
 
     def deploy(self, slots: Iterable[SlotId], assignment: Assignment | None) -> None:
-        """Have them make their tasks, with what these go on from."""
+        """Have the slots make their tasks, with the state that these restore."""
         for task in list(self.execution.tasks_of(slots)):
             self.execution.transition(task.task, TaskState.DEPLOYING)
         for slot in slots:
@@ -159,14 +159,14 @@ class AttemptRun:
             self.send((slot,), deploy)
 
     def start(self, slots: Iterable[SlotId], now_ms: float) -> None:
-        """Their tasks are made: have them run."""
+        """Have the slots run their tasks, which are made."""
         self.slots.renew(slots, now_ms)
         self.send(self.slots.live(slots), Start(self.slots.peers()))
 
     # --- down ---------------------------------------------------------------------------------------------------------
 
     def cancel(self, slots: Sequence[SlotId]) -> None:
-        """Have them stop their tasks."""
+        """Have the slots stop their tasks."""
         deployed = [
             slot
             for slot in self.slots.live(slots)
@@ -178,7 +178,7 @@ class AttemptRun:
         self.send(deployed, CancelTasks())
 
     def have_stopped(self, slots: Sequence[SlotId]) -> bool:
-        """Whether none of their tasks runs any more."""
+        """Return whether none of their tasks runs any more."""
         return all(task.state.is_terminal for task in self.execution.tasks_of(slots))
 
     def give_up(self, slot: SlotId, end: TaskState, left: bool = False) -> None:
@@ -192,14 +192,14 @@ class AttemptRun:
             self.execution.transition(task.task, end)
 
     def give_up_hanging(self, slots: Sequence[SlotId]) -> None:
-        """Expect nothing more from those whose tasks have not stopped, and kill them."""
+        """Expect nothing more from slots whose tasks have not stopped, and kill them."""
         hanging = [s for s in self.slots.live(slots) if not self.have_stopped((s,))]
         for slot in hanging:
             self.give_up(slot, TaskState.CANCELED)
         self._kill(self.slots.entry(slot) for slot in hanging)
 
     def release(self, slots: Sequence[SlotId], is_over: bool = False) -> None:
-        """Have them leave.
+        """Have the slots leave.
 
         Args:
             slots: those that are there.
@@ -208,7 +208,7 @@ class AttemptRun:
         self.send(self.slots.live(slots), ReleaseSlot(is_over))
 
     def end(self, regions: Sequence[Region] | None = None) -> None:
-        """Nobody is left, of these regions or of all: kill what may live, end the stages."""
+        """End these regions, or all, once nobody is left: kill what may live, end the stages."""
         slots = None if regions is None else [slot for region in regions for slot in region.slots]
         self._kill(self.slots.may_live(slots))
         if regions is None and not self._released and self.oldest == max(self._attempts.values(), default=self._first):
@@ -229,7 +229,7 @@ class AttemptRun:
             self._act(SendToSlot(slot, self.attempt_of(slot), message))
 
     def describe_missing(self, slots: Sequence[SlotId], timeout_ms: float) -> str:
-        """Why slots that were asked for are taken for not to be had."""
+        """Describe why the requested slots count as unavailable."""
         missing = self.slots.missing(slots)
         return (
             f"{len(missing)} of {len(slots)} slots did not register within {timeout_ms / 1000:g} s: "
@@ -237,7 +237,7 @@ class AttemptRun:
         )
 
     def describe_late(self, slots: Sequence[SlotId]) -> str:
-        """Which tasks have not been made in time."""
+        """Describe which tasks were not made in time."""
         late = [t.name for t in self.execution.tasks_of(slots) if t.state not in DEPLOYED]
         return f"{len(late)} tasks were not deployed in time: {', '.join(late[:10])}"
 

@@ -1,4 +1,4 @@
-"""What comes back from the slots for the program that started the job: printed text and collected batches.
+"""Output that slots send back to the program that started the job: printed text and collected batches.
 
 `Outputs` is what a JobMaster needs; `ClientOutputs` is the one of application mode (a session cluster writes files).
 
@@ -28,7 +28,7 @@ class Outputs(Protocol):
         """Take what a slot sent; `acknowledge` is called, by any thread, with the size once it was taken."""
 
     def close(self) -> None:
-        """The job has ended: nothing follows."""
+        """Note that the job has ended: nothing follows."""
 
 
 class CollectedBatches:
@@ -42,11 +42,11 @@ class CollectedBatches:
         self._queue.put((payload, acknowledge))
 
     def end(self) -> None:
-        """The job has ended: nothing follows."""
+        """Note that the job has ended: nothing follows."""
         self._queue.put(None)
 
     def take(self) -> bytes | None:
-        """The next batch; waits for it. None once the job has ended and everything was taken."""
+        """Return the next batch, waiting for it; None once the job has ended and everything was taken."""
         if self._ended:
             return None
         item = self._queue.get()
@@ -68,7 +68,7 @@ class ClientOutputs:
         self._printer_started = False
 
     def collector(self, collect_id: str) -> CollectedBatches:
-        """The queue of that id, made at its first mention; ask for it before the job starts."""
+        """Return the queue of that id, made when first asked for; ask for it before the job starts."""
         return self._collectors.setdefault(COLLECT_PREFIX + collect_id, CollectedBatches())
 
     def deliver(self, slot: SlotId, attempt: Attempt, channel: str, payload: bytes, acknowledge: Acknowledge) -> None:

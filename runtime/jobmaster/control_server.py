@@ -46,7 +46,7 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
         self.address = f"grpc://{host}:{self.port}"
 
     def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
-        """Queue a message for a slot; one that is not connected is told nothing."""
+        """Queue a message for a slot; one that is not connected gets nothing."""
         with self._lock:
             outbox = self._outboxes.get((slot, attempt))
         if outbox is not None:
@@ -60,7 +60,7 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
             outbox.close()
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        """One slot's stream, for its whole life."""
+        """Serve one slot's stream for its whole life."""
         try:
             hello = Hello.decode(descriptor.command, self._token)
         except ControlStreamError as error:

@@ -62,7 +62,7 @@ STORAGE_CLOSE_TIMEOUT_MS = 30_000.0
 
 
 class JobRequestError(Exception):
-    """A savepoint, checkpoint or rescaling that was asked for was not done; the message says why."""
+    """Raised when a requested savepoint, checkpoint or rescaling was not done; the message says why."""
 
 
 class JobMasterDriver:
@@ -142,7 +142,7 @@ class JobMasterDriver:
         self.post(CancelRequested())
 
     def abandon(self) -> None:
-        """Ask the job to stop here, because another JobMaster will go on with it: its checkpoints stay."""
+        """Ask the job to stop here because another JobMaster takes over: its checkpoints stay."""
         self._storage.freeze()
         self.cancel()
 
@@ -184,7 +184,7 @@ class JobMasterDriver:
         return self._request(lambda request_id: CheckpointRequested(request_id, kind))
 
     def rescale(self, parallelism: Mapping[VertexId, int]) -> Future[RequestAnswered]:
-        """Go on with other parallelisms, from a checkpoint; the result comes when the job runs with them.
+        """Continue with other parallelisms, from a checkpoint; the result comes when the job runs with them.
 
         Args:
             parallelism: of the vertices that are to change.
@@ -209,7 +209,7 @@ class JobMasterDriver:
         return future
 
     def status(self) -> JobStatusSnapshot:
-        """The job as it is now; any thread."""
+        """Return the job's current status; any thread."""
         with self._lock:
             return self._machine.status(self._storage.trouble)
 
@@ -227,7 +227,7 @@ class JobMasterDriver:
             self.step()
 
     def break_off(self, error: Exception) -> None:
-        """End the job as FAILED: its JobMaster, or what steps it, cannot go on.
+        """End the job as FAILED because its JobMaster, or whatever steps it, cannot continue.
 
         Every request is answered with the error. Nothing that the job had is deleted: another JobMaster may go on from
         its checkpoints. Called by the thread that steps, or by another once that has ended; again does nothing.
@@ -248,7 +248,7 @@ class JobMasterDriver:
         self._close()
 
     def next_deadline_ms(self) -> float | None:
-        """Monotonic ms at which `step` has something to do even if nothing is posted."""
+        """Return the monotonic ms at which `step` has something to do even if nothing is posted."""
         if self._closed:
             return None
         deadlines = (self._machine.next_deadline_ms(), self._storage.next_ms(), self._close_at_ms)
@@ -298,7 +298,7 @@ class JobMasterDriver:
         return handled
 
     def _begin(self) -> bool:
-        """Submit the job, with what it goes on from, before anything else happens to it.
+        """Submit the job, with what it restores, before anything else happens to it.
 
         If that cannot be read it is submitted later, and may be cancelled before.
         """
@@ -349,7 +349,7 @@ class JobMasterDriver:
         return lambda size: self._provider.send(slot, attempt, ClientAck(size))
 
     def _close_when_idle(self) -> None:
-        """Close once the storage has done what it was asked for, or has had its time."""
+        """Close once the storage has done its work, or has used up its time."""
         now_ms = self._clock.monotonic_ms()
         if self._close_at_ms is None:
             self._close_at_ms = now_ms + STORAGE_CLOSE_TIMEOUT_MS
@@ -357,7 +357,7 @@ class JobMasterDriver:
             self._close()
 
     def _close(self) -> None:
-        """End what belongs to the job; what cannot be ended holds up nothing else."""
+        """End what belongs to the job; a part that cannot be ended does not hold up the rest."""
         self._closed = True
         self._quietly(self._provider.close)
         self._quietly(self._storage.close)
@@ -366,7 +366,7 @@ class JobMasterDriver:
         self.ended.set()
 
     def _refuse_requests(self, why: str) -> None:
-        """Answer the requests that are open, and all that follow."""
+        """Answer the requests that are open, and all that follow, with the error."""
         with self._requests_lock:
             self._refusal = self._refusal or why
             left, self._requests = self._requests, {}

@@ -1,4 +1,4 @@
-"""What can happen to a job, as the driver tells its machine. Frozen; every one carries its cause."""
+"""Events of a job, which the driver hands to its machine. Frozen; every one carries its cause."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ class Submitted:
     """Start the job. Once."""
 
     retained: Sequence[CompletedCheckpoint] = ()
-    """Completed checkpoints that an earlier JobMaster of the job has left, oldest first: the newest is gone on from."""
+    """Completed checkpoints that an earlier JobMaster of the job has left, oldest first; the newest is restored."""
     initial: CompletedCheckpoint | None = None
-    """What the job was told to start from: gone on from if there are none, or none of them can be read; beside some
-    only what the job has claimed and not replaced yet."""
+    """The snapshot that the job was told to start from. Restored if there are no completed checkpoints, or none can be
+    read; beside some, set only if the job has claimed it and not replaced it yet.
+    """
     outcome: JobOutcome | None = None
     """How an earlier JobMaster has ended the job already; None: it has not, as far as is known."""
     refusal: str | None = None
-    """Why what the job should start from cannot be had: the job fails, whatever its restart strategy."""
+    """Why the snapshot to start from is unavailable: the job fails, whatever its restart strategy."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryDelayed:
-    """What the job should go on from cannot be read yet, for its storage is away; Submitted follows."""
+    """The state to restore cannot be read yet because its storage does not answer; Submitted follows."""
 
     cause: str
 
@@ -61,29 +62,31 @@ class StageEnded:
     region: int
     attempt: Attempt
     error: str | None
-    """None: it returned in good order."""
+    """None: the stage ended in good order."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested:
-    """The user wants the job to stop now."""
+    """The user asked for the job to stop now."""
 
 
 class AfterSavepoint(enum.Enum):
-    """What a job does behind a savepoint."""
+    """Action of a job after a savepoint."""
 
     GO_ON = "go on"
     CANCEL = "cancel"
-    """Once it is complete; what sinks have not committed by then is left to whoever starts from the savepoint."""
+    """Cancel once the savepoint is complete; whatever sinks have not committed by then is left to the job that starts
+    from it.
+    """
     SUSPEND = "suspend"
-    """Nothing is emitted behind it; sinks commit; the job is FINISHED."""
+    """Emit nothing after the savepoint; sinks commit; the job becomes FINISHED."""
     DRAIN = "drain"
-    """As SUSPEND, after the end of the input has gone through: windows fire."""
+    """Like SUSPEND, after the end of the input has gone through: windows fire."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavepointRequested:
-    """Somebody wants a savepoint; answered by RequestAnswered."""
+    """A savepoint was requested; answered by RequestAnswered."""
 
     request_id: str
     target_directory: str | None = None
@@ -95,7 +98,7 @@ class SavepointRequested:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRequested:
-    """Somebody wants a checkpoint now; answered by RequestAnswered."""
+    """A checkpoint was requested; answered by RequestAnswered."""
 
     request_id: str
     kind: SnapshotKind | None = None
@@ -104,11 +107,11 @@ class CheckpointRequested:
 
 @dataclass(frozen=True, slots=True)
 class RescaleRequested:
-    """Somebody wants other parallelisms; answered by RequestAnswered when the job runs with them."""
+    """A rescaling was requested; answered by RequestAnswered when the job runs with the new parallelisms."""
 
     request_id: str
     parallelism: Mapping[VertexId, int]
-    """Of the vertices that are to change."""
+    """New parallelisms of the vertices that are to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ class StorageAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """`JobMasterMachine.next_deadline_ms` has come. More ticks do no harm."""
+    """`JobMasterMachine.next_deadline_ms` has come. Extra ticks do no harm."""
 
 
 JobMasterEvent = (

@@ -46,7 +46,7 @@ class Region:
 
 @dataclass(slots=True)
 class ExecutionTask:
-    """One task of the attempt."""
+    """A task of the attempt."""
 
     task: TaskId
     name: str
@@ -63,7 +63,7 @@ class ExecutionTask:
 
 
 class ExecutionGraph:
-    """One attempt of a job.
+    """The tasks, slots and regions of one attempt of a job.
 
     Slots are numbered 0..n-1. A slot-sharing group takes as many as its widest vertex has subtasks; subtask i of each
     of its vertices runs in the group's i-th slot. Vertices of different groups share no slot.
@@ -97,19 +97,19 @@ class ExecutionGraph:
 
     @property
     def slots(self) -> tuple[SlotId, ...]:
-        """All slot ids, ascending."""
+        """Return all slot ids, ascending."""
         return tuple(SlotId(i) for i in range(self.slot_count))
 
     def slot_of(self, vertex_id: VertexId, subtask: int) -> SlotId:
-        """The slot that hosts a subtask."""
+        """Return the slot that hosts a subtask."""
         return SlotId(self._first_slot[self._vertices[vertex_id].slot_sharing_group] + subtask)
 
     def tasks_in(self, slot: SlotId) -> Sequence[ExecutionTask]:
-        """The tasks of a slot, in topological order."""
+        """Return the tasks of a slot, in topological order."""
         return self._by_slot[slot]
 
     def operator_slot(self, operator_id: OperatorId, subtask: int | None) -> SlotId | None:
-        """The slot of an operator's subtask, or of its coordinator (None); None if there is no such thing."""
+        """Return the slot of an operator's subtask, or of its coordinator (None); None if there is no such thing."""
         if subtask is None:
             return self.coordinator_slots.get(operator_id)
         vertex_id = self._operator_vertex.get(operator_id)
@@ -130,21 +130,21 @@ class ExecutionGraph:
         return True
 
     def all_in(self, states: Collection[TaskState], slots: Iterable[SlotId] | None = None) -> bool:
-        """Whether every task, or every one of these slots, is in one of these states."""
+        """Return whether every task, or every one of these slots, is in one of these states."""
         return all(t.state in states for t in self.tasks_of(slots))
 
     def tasks_of(self, slots: Iterable[SlotId] | None = None) -> Iterable[ExecutionTask]:
-        """The tasks of these slots; None = all."""
+        """Yield the tasks of these slots; None = all."""
         if slots is None:
             return self.tasks.values()
         return [task for slot in slots for task in self._by_slot[slot]]
 
     def region_of(self, slot: SlotId) -> Region:
-        """The region that a slot belongs to."""
+        """Return the region that a slot belongs to."""
         return self._region_of[slot]
 
     def reset(self, slots: Iterable[SlotId]) -> None:
-        """The tasks of these slots are to run again, from CREATED."""
+        """Set the tasks of these slots back to CREATED, to run again."""
         for task in self.tasks_of(slots):
             task.state, task.failure, task.metrics = TaskState.CREATED, None, {}
             task.started_ms = task.ended_ms = None
@@ -152,7 +152,7 @@ class ExecutionGraph:
     def deployments(
         self, slot: SlotId, restore: Mapping[TaskId, TaskRestore] | None = None
     ) -> tuple[TaskDeployment, ...]:
-        """What a slot needs to run its tasks.
+        """Return what a slot needs to run its tasks.
 
         Args:
             slot: which one.
@@ -191,12 +191,12 @@ class ExecutionGraph:
 
 
 def num_slots(graph: JobGraph) -> int:
-    """How many slots a job needs."""
+    """Return how many slots a job needs."""
     return _assign_slots(_components(graph))[1]
 
 
 def _components(graph: JobGraph) -> list[list[JobVertex]]:
-    """The vertices, joined by edges and shared slots; components and their members in the graph's order.
+    """Return the vertices, joined by edges and shared slots; components and their members in the graph's order.
 
     Whole vertices are joined, not subtasks: the subtasks of a source hang together by their coordinator, and every
     other task by its source.
@@ -221,7 +221,7 @@ def _components(graph: JobGraph) -> list[list[JobVertex]]:
 
 
 def _assign_slots(components: Iterable[Iterable[JobVertex]]) -> tuple[dict[str, int], int]:
-    """First slot of each slot-sharing group, and how many slots there are. A region's slots are consecutive."""
+    """Return the first slot of each slot-sharing group, and the number of slots. A region's slots are consecutive."""
     first: dict[str, int] = {}
     count = 0
     for vertices in components:

@@ -1,4 +1,4 @@
-"""What follows from a failure of a job: whether there is another attempt, when, and with which graph. Pure.
+"""Decisions about a job's failure: whether there is another attempt, when, and with which graph. Pure.
 
 Source: Flink, ExecutionFailureHandler, FailureHandlingResult.
 """
@@ -16,16 +16,16 @@ from runtime.task.messages import FailureInfo
 
 @dataclass(frozen=True, slots=True)
 class RestartDecision:
-    """What is to be done about a failure."""
+    """Says how to react to a failure."""
 
     cause: FailureInfo
-    """With what there is to add."""
+    """The failure's cause, with anything there is to add."""
     restart_at_ms: float | None
     """Earliest time of the next attempt; None = there will be none."""
     is_planned: bool = False
-    """Whether the next attempt is no consequence of the job's own failure."""
+    """Whether the next attempt does not result from the job's own failure."""
     graph: JobGraph | None = None
-    """To go back to; None = the same."""
+    """The graph to go back to; None = the same."""
 
 
 def decide_restart(

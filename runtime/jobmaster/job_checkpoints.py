@@ -103,7 +103,7 @@ class RedeployJob:
 
 @dataclass(frozen=True, slots=True)
 class RestorePointKnown:
-    """It is decided which checkpoint is the newest."""
+    """The newest checkpoint is known."""
 
 
 Decision = FailAttempt | CommitJob | CancelJob | RedeployJob | RestorePointKnown
@@ -134,7 +134,7 @@ class _Rescale:
 
 
 class JobCheckpoints:
-    """Checkpoints of one job.
+    """The checkpoints of one job.
 
     Args:
         coordinator: decides about checkpoints.
@@ -185,14 +185,14 @@ class JobCheckpoints:
         self._now_ms, self._wall_ms = now_ms, wall_ms
 
     def next_deadline_ms(self) -> float | None:
-        """When `tick` has something to do."""
+        """Return when `tick` has something to do."""
         deadlines = [self._coordinator.next_deadline_ms(), self._retry_final_at_ms]
         if self._rescale is not None and not self._rescale.is_triggered:
             deadlines.append(self._rescale.not_before_ms)
         return min((d for d in deadlines if d is not None), default=None)
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Act on the time that has passed."""
         self._handle(TimePassed())
         if self._retry_final_at_ms is not None and self._now_ms >= self._retry_final_at_ms:
             self._retry_final_at_ms = None
@@ -200,7 +200,7 @@ class JobCheckpoints:
         self._begin_rescale()
 
     def statistics(self) -> CheckpointsSnapshot:
-        """What is told to the world."""
+        """Return the statistics of the job's checkpoints."""
         return self._coordinator.statistics()
 
     def check_invariants(self) -> None:
@@ -210,17 +210,17 @@ class JobCheckpoints:
     # --- restoring ----------------------------------------------------------------------------------------------------
 
     def recover(self, retained: Sequence[CompletedCheckpoint], initial: CompletedCheckpoint | None) -> None:
-        """What there is to go on from; once, before the first attempt."""
+        """Take in the checkpoints that can be restored; once, before the first attempt."""
         self._is_recovered = True
         self._coordinator.recover(retained, initial)
 
     @property
     def is_undecided(self) -> bool:
-        """Whether the storage still has to say which checkpoint is the newest; RestorePointKnown follows."""
+        """Return whether the storage still has to say which checkpoint is the newest; RestorePointKnown follows."""
         return self._coordinator.is_storing
 
     def assign(self, graph: JobGraph) -> Assignment | None:
-        """What the next attempt goes on from; None = it starts empty.
+        """Return what the next attempt restores; None = it starts empty.
 
         Raises:
             StateAssignmentError: the newest checkpoint does not fit the job.
@@ -233,7 +233,7 @@ class JobCheckpoints:
         return assign_state(point.metadata, graph, ignore_unclaimed_state=ignore)
 
     def deployed(self, assignment: Assignment | None) -> None:
-        """An attempt was told to go on from that."""
+        """Note that an attempt was told to restore that."""
         self._has_deployed = True
         self._restored = self._coordinator.restore_point()
         if assignment is not None:
@@ -242,7 +242,7 @@ class JobCheckpoints:
             self._tell(f"restored from checkpoint {assignment.report.checkpoint_id}, {assignment.report.location}")
 
     def take_damage(self, failure: FailureInfo) -> bool | None:
-        """A failure may be one of what was restored: then that checkpoint is never used again.
+        """Check whether a failure comes from a damaged checkpoint, which is then never used again.
 
         Returns:
             Whether there is an older one to go on from; None: the failure is of another kind.
@@ -259,7 +259,7 @@ class JobCheckpoints:
     def attempt_running(
         self, attempt: Attempt, oldest: Attempt, graph: JobGraph, coordinator_slots: Iterable[SlotId]
     ) -> None:
-        """All tasks run, or have finished.
+        """Note that all tasks run, or have finished.
 
         Args:
             attempt: number of the attempt; of the latest one, if regions have been restarted.
@@ -278,11 +278,11 @@ class JobCheckpoints:
         self._handle(AttemptRunning(attempt, graph, frozenset(coordinator_slots), oldest))
 
     def task_finished(self, task: TaskId) -> None:
-        """A task of the running attempt has ended its output."""
+        """Note that a task of the running attempt has ended its output."""
         self._handle(TaskFinished(task))
 
     def all_finished(self) -> bool:
-        """Every task has finished. Whether the job can commit at once; else CommitJob follows."""
+        """Note that every task has finished. Return whether the job can commit at once; else CommitJob follows."""
         self._all_finished = True
         if _Purpose.STOP in self._purposes.values():
             return False
@@ -297,26 +297,28 @@ class JobCheckpoints:
 
     @property
     def may_commit_again(self) -> bool:
-        """Whether an attempt that fails while it commits can be repeated: what it commits is in a checkpoint."""
+        """Return whether an attempt that fails while it commits can be repeated: what it commits is in a checkpoint."""
         return self._final_is_complete or self._stopping is not None
 
     @property
     def may_be_interrupted(self) -> bool:
-        """Whether the job is not about to do what only the whole of it can: stop, end, or change its parallelism."""
+        """Return whether the job is not about to stop, end or change its parallelism, which only the whole of it can
+        do.
+        """
         is_rescaling = self._rescale is not None and self._rescale.is_triggered
         is_ending = self._all_finished or self._stopping is not None
         plain = all(purpose is _Purpose.SNAPSHOT for purpose in self._purposes.values())
         return plain and not is_rescaling and not is_ending
 
     def interrupted(self, cause: str) -> None:
-        """Some regions are being restarted, while the others go on; `attempt_running` follows."""
+        """Note that some regions are being restarted while the others continue; `attempt_running` follows."""
         self._over = cause
         self._handle(AttemptInterrupted(cause))
         if self._rescale is not None:
             self._answer_rescale(cause)
 
     def attempt_ended(self, cause: str) -> None:
-        """The attempt is being torn down."""
+        """Note that the attempt is being torn down."""
         self._held = None
         self._restored = None
         self._over = cause
@@ -333,7 +335,7 @@ class JobCheckpoints:
         self.decisions.clear()
 
     def job_ended(self, state: JobState) -> None:
-        """Nothing of the job runs any more."""
+        """Note that nothing of the job runs any more."""
         if self._stopping is not None and state is JobState.FINISHED:
             request_id, location, checkpoint_id = self._stopping
             self._stopping = None
@@ -350,7 +352,7 @@ class JobCheckpoints:
     # --- messages -----------------------------------------------------------------------------------------------------
 
     def message(self, message: CheckpointMessage, is_current: bool) -> None:
-        """What a slot says of a checkpoint, whatever its attempt.
+        """Handle a slot's message about a checkpoint, whatever its attempt.
 
         Args:
             message: what it says.
@@ -368,7 +370,7 @@ class JobCheckpoints:
                 self._handle(CoordinatorsAnswered(slot, attempt, checkpoint_id, states))
 
     def stored(self, answer: Stored | NotStored) -> None:
-        """What the storage says."""
+        """Handle the storage's answer."""
         was_undecided = self.is_undecided
         self._handle(answer)
         if was_undecided and not self.is_undecided:
@@ -393,7 +395,7 @@ class JobCheckpoints:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def request_savepoint(self, request: SavepointRequested) -> None:
-        """Answered by RequestAnswered."""
+        """Begin a savepoint; answered by RequestAnswered."""
         purpose, after = _Purpose.STOP, AfterSnapshot.GO_ON
         match request.after:
             case AfterSavepoint.GO_ON:
@@ -418,7 +420,7 @@ class JobCheckpoints:
         self._request(trigger, purpose)
 
     def request_checkpoint(self, request: CheckpointRequested) -> None:
-        """Answered by RequestAnswered."""
+        """Begin a checkpoint; answered by RequestAnswered."""
         self._request(TriggerRequested(request.request_id, request.kind), _Purpose.SNAPSHOT)
 
     def request_rescale(self, request_id: str, graph: JobGraph, previous: JobGraph) -> None:
@@ -434,7 +436,7 @@ class JobCheckpoints:
         self._begin_rescale()
 
     def give_up_rescale(self, cause: str) -> JobGraph | None:
-        """The attempt with the new parallelism did not come up: the graph to go back to, if that is why."""
+        """Return the graph to go back to if the attempt with the new parallelism did not come up, else None."""
         rescale = self._rescale
         if rescale is None or not rescale.is_triggered:
             return None
@@ -507,7 +509,7 @@ class JobCheckpoints:
             self._answer_rescale(f"no checkpoint could be taken to rescale from: {done.error}")
 
     def _on_drain_failed(self, done: RequestDone) -> None:
-        """Sources have ended their input, and nothing brings them back but another attempt."""
+        """Note that sources have ended their input, and only another attempt brings them back."""
         cause = f"the savepoint to stop with failed: {done.error}"
         if self._coordinator.restore_point() is not None:
             self.decisions.append(RedeployJob(None, cause))

@@ -217,7 +217,7 @@ class JobMasterMachine:
         return self._actions
 
     def break_off(self, cause: FailureInfo, now_ms: float) -> None:
-        """The driver cannot go on: a job that has not ended is FAILED at once, wherever it stands.
+        """Make a job that has not ended FAILED at once, in any state, because the driver cannot continue.
 
         Nothing is decided any more, and `handle` is not to be called again.
 
@@ -237,7 +237,7 @@ class JobMasterMachine:
         self._state_since_ms[JobState.FAILED] = now_ms
 
     def next_deadline_ms(self) -> float | None:
-        """When the next Tick is due; None = not before another event."""
+        """Return when the next Tick is due; None = not before another event."""
         deadlines = [self._deadline_ms, self._checkpoints.next_deadline_ms(), self._regions.next_deadline_ms()]
         if self.phase is not Phase.IDLE and self._slots.live():
             deadlines.append(self._next_heartbeat_ms)
@@ -246,7 +246,7 @@ class JobMasterMachine:
         return min((d for d in deadlines if d is not None), default=None)
 
     def status(self, storage: str = "") -> JobStatusSnapshot:
-        """How the job stands.
+        """Return a snapshot of the job's status.
 
         Args:
             storage: what the storage of checkpoints has not done yet, and why; empty: all.
@@ -290,7 +290,7 @@ class JobMasterMachine:
         )
 
     def story(self) -> tuple[str, ...]:
-        """What happened lately, oldest first; heartbeats and client output are left out."""
+        """Return what happened lately, oldest first, without heartbeats and client output."""
         return tuple(self._story)
 
     def check_invariants(self) -> None:
@@ -580,7 +580,7 @@ class JobMasterMachine:
         self._run.request(self.attempt, self._run.regions)
 
     def _assign(self) -> bool:
-        """Decide what the attempt goes on from, as far as that can be known; False: the job cannot be restored."""
+        """Decide what the attempt restores, as far as that can be known; False: the job cannot be restored."""
         try:
             self._assignment = self._checkpoints.assign(self.graph)
         except StateAssignmentError as error:
@@ -591,7 +591,7 @@ class JobMasterMachine:
         return True
 
     def _end_as_before(self, state: JobState) -> None:
-        """The job is over already: an earlier JobMaster has brought it to its end, and knows more of it."""
+        """End the job as an earlier JobMaster, which knows more of it, has ended it already."""
         failure = None
         if state is JobState.FAILED:
             failure = FailureInfo("the job had failed under an earlier JobMaster", is_fatal=True)
@@ -599,7 +599,7 @@ class JobMasterMachine:
         self._set_state(state, failure)
 
     def _refuse_start(self, cause: str) -> None:
-        """The job cannot begin, and never will."""
+        """Fail a job that cannot begin and never will."""
         failure = FailureInfo(cause, is_fatal=True)
         self._exceptions.add(self.attempt, self._now_ms, failure, is_symptom=False)
         self._set_state(JobState.FAILING, failure)
@@ -610,7 +610,7 @@ class JobMasterMachine:
             self._tear_down(cause)
 
     def _deploy(self) -> None:
-        """Deploy, if all slots are there and it is known what from; else this is called again."""
+        """Deploy if all slots are there and the state to restore is known; else this is called again."""
         if self.phase is not Phase.REQUESTING or not self._slots.all_live() or self._checkpoints.is_undecided:
             return
         if not self._assign():
@@ -666,7 +666,7 @@ class JobMasterMachine:
         self._run.give_up(slot, TaskState.CANCELED if self._is_going_down(slot) else TaskState.FAILED, left)
 
     def _fail(self, cause: FailureInfo, is_symptom: bool = False, slot: SlotId | None = None) -> None:
-        """Something broke: begin the teardown, or note it if that is under way.
+        """Begin the teardown after a failure, or note the failure if the teardown is under way.
 
         Args:
             cause: what broke.
@@ -708,7 +708,7 @@ class JobMasterMachine:
         self._tear_down(cause.message)
 
     def _may_fail_alone(self, cause: FailureInfo) -> bool:
-        """Whether only the region that has failed is restarted."""
+        """Return whether only the region that has failed is restarted."""
         # what later checkpoints build on would be missing in the one before the damaged one
         is_of_job = cause.is_fatal or cause.is_damaged_snapshot
         can_restart = self.options.restarts_regions and len(self._run.regions) > 1 and self._is_working
@@ -788,22 +788,22 @@ class JobMasterMachine:
 
     @property
     def _next_attempt_ms(self) -> float | None:
-        """When an attempt that waits for its time is due: after a failure, until it begins."""
+        """Return when an attempt that waits for its time is due: after a failure, until it begins."""
         if self.state is JobState.FAILING or (self.state is JobState.RESTARTING and self.phase is Phase.IDLE):
             return self._restart_at_ms
         return self._regions.next_attempt_ms()
 
     @property
     def _is_working(self) -> bool:
-        """Whether the job runs, in part at least."""
+        """Return whether the job runs, in part at least."""
         return self.state is JobState.RUNNING or bool(self._regions)
 
     def _is_restoring(self, slot: SlotId | None) -> bool:
-        """Whether tasks are being made and restored, in the slot's region at least."""
+        """Return whether tasks are being made and restored, in the slot's region at least."""
         return self.phase is Phase.DEPLOYING or (slot is not None and self._regions.is_deploying(slot))
 
     def _is_going_down(self, slot: SlotId) -> bool:
-        """Whether a slot is expected to leave, with the whole job or with its region."""
+        """Return whether a slot is expected to leave, with the whole job or with its region."""
         return self.phase in TEARDOWN or self._regions.is_going_down(slot)
 
     def _is_current(self, attempt: Attempt, slot: SlotId | None) -> bool:

@@ -10,7 +10,7 @@ from runtime.task.messages import TaskState
 
 
 class Phase(enum.Enum):
-    """Where the current attempt stands."""
+    """The phase of the current attempt."""
 
     IDLE = "no attempt"
     REQUESTING = "waiting for slots to register"
@@ -39,7 +39,7 @@ RUNNING = (TaskState.RUNNING, TaskState.FINISHED)
 
 
 class IllegalTransitionError(Exception):
-    """The machine was asked for something that its state forbids: a bug in it or in its driver."""
+    """Raised when the machine is asked for something that its state forbids: a bug in it or in its driver."""
 
     def __init__(self, message: str, story: Iterable[str]) -> None:
         self.story = tuple(story)

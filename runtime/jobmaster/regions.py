@@ -22,14 +22,14 @@ from runtime.task.messages import FailureInfo, TaskState
 
 @dataclass(frozen=True, slots=True)
 class RegionOwner:
-    """What the machine does for a region."""
+    """Actions of the machine for a region."""
 
     begin: Callable[[], Attempt | None]
-    """Number of a new attempt; None: the job cannot be restored, and is being torn down."""
+    """Returns the number of a new attempt; None: the job cannot be restored, and is being torn down."""
     deploy: Callable[[Region], bool]
-    """Deploy what the newest checkpoint holds; False: it is not decided yet which one that is, or the job is over."""
+    """Deploys the newest checkpoint; False: it is not decided yet which one that is, or the job has ended."""
     fail: Callable[[Region, FailureInfo], None]
-    """The region, or the job, has failed."""
+    """Makes the region fail, or the whole job."""
 
 
 @dataclass(slots=True)
@@ -67,35 +67,35 @@ class RegionRestarts:
         return len(self._restarts)
 
     def is_up(self, slot: SlotId) -> bool:
-        """Whether the region of a slot is not being restarted."""
+        """Return whether the region of a slot is not being restarted."""
         return self._run.execution.region_of(slot).index not in self._restarts
 
     def is_going_down(self, slot: SlotId) -> bool:
-        """Whether the slot is expected to leave, or to have left."""
+        """Return whether the slot is expected to leave, or to have left."""
         restart = self._restarts.get(self._run.execution.region_of(slot).index)
         return restart is not None and restart.phase in (*TEARDOWN, Phase.IDLE)
 
     def is_deploying(self, slot: SlotId) -> bool:
-        """Whether the tasks of the slot's region are being made and restored."""
+        """Return whether the tasks of the slot's region are being made and restored."""
         restart = self._restarts.get(self._run.execution.region_of(slot).index)
         return restart is not None and restart.phase is Phase.DEPLOYING
 
     def failure(self, slot: SlotId) -> Failure | None:
-        """Why the tasks of a slot's region are being cancelled; None: they are not."""
+        """Return why the tasks of a slot's region are being cancelled; None: they are not."""
         restart = self._restarts.get(self._run.execution.region_of(slot).index)
         return restart.failure if restart is not None and restart.phase is Phase.CANCELLING_TASKS else None
 
     def next_deadline_ms(self) -> float | None:
-        """When `expire` has something to do."""
+        """Return when `expire` has something to do."""
         return min((r.deadline_ms for r in self._restarts.values() if r.deadline_ms is not None), default=None)
 
     def next_attempt_ms(self) -> float | None:
-        """When the first region that waits for its time is started again; None: none waits."""
+        """Return when the first region that waits for its time is started again; None: none waits."""
         waiting = [r.restart_at_ms for r in self._restarts.values() if r.phase in (*TEARDOWN, Phase.IDLE)]
         return min(waiting, default=None)
 
     def clear(self) -> None:
-        """The whole job goes down."""
+        """Forget all restarts: the whole job goes down."""
         self._restarts.clear()
 
     def check_invariants(self) -> None:

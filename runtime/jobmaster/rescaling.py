@@ -1,4 +1,4 @@
-"""Other parallelisms for a job that runs: the same graph, its chains and uids unchanged. Pure."""
+"""Other parallelisms for a running job: the same graph, its chains and uids unchanged. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RescaleError(Exception):
 
 
 def rescaled(graph: JobGraph, parallelism: Mapping[VertexId, int], max_slots: int | None = None) -> JobGraph:
-    """The graph with other parallelisms; max parallelisms, and with them the key groups, stay.
+    """Return the graph with other parallelisms; max parallelisms, and with them the key groups, stay.
 
     Args:
         graph: the job.

@@ -20,7 +20,7 @@ class RestartStrategy(Protocol):
     """Decides about restarts."""
 
     def on_failure(self, now_ms: float) -> float | None:
-        """An attempt has failed.
+        """Decide about an attempt that has failed.
 
         Args:
             now_ms: monotonic milliseconds, not before the last call's.
@@ -59,7 +59,7 @@ class Backoff:
     max_ms: float = 60_000
     multiplier: float = 1.5
     jitter: float = 0.1
-    """A delay is longer or shorter by up to this part of it, never outside initial..max."""
+    """Fraction of a delay by which it may be longer or shorter, never outside initial..max."""
     reset_after_ms: float = 3_600_000
     """A run of that length without failure makes the next delay the initial one again."""
     attempts: int = 2**31 - 1
@@ -120,7 +120,7 @@ class FailureRate:
 
 
 def create_restart_strategy(configuration: Configuration, random: Callable[[], float]) -> RestartStrategy:
-    """The strategy that `restart-strategy.type` and its options ask for.
+    """Return the strategy that `restart-strategy.type` and its options ask for.
 
     Where nothing is set, a job that takes checkpoints gets an exponential delay; one that does not is not restarted.
 
@@ -198,7 +198,7 @@ def describe_restart_strategy(configuration: Configuration) -> str:
 
 
 def _kind(configuration: Configuration) -> str:
-    """The type that applies, without its hyphens."""
+    """Return the type that applies, without its hyphens."""
     kind = configuration.get(options.RESTART_STRATEGY)
     if kind is None:
         kind = "exponential-delay" if CheckpointSettings.from_configuration(configuration).is_enabled else "none"
@@ -206,7 +206,7 @@ def _kind(configuration: Configuration) -> str:
 
 
 def _java_duration(ms: int) -> str:
-    """As Java's Duration prints itself."""
+    """Format a duration as Java's Duration prints itself."""
     hours, rest = divmod(ms, 3_600_000)
     minutes, rest = divmod(rest, 60_000)
     seconds = f"{rest / 1000:.3f}".rstrip("0").rstrip(".")

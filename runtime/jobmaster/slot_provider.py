@@ -1,4 +1,4 @@
-"""SlotProvider: where a JobMaster gets its slots from; implemented by each execution kind.
+"""SlotProvider: provides a JobMaster with slots; implemented by each execution kind.
 
 `send` is called by any thread, the rest by the driver's; what happens to the slots is posted to the driver as events.
 """
@@ -30,7 +30,7 @@ class SlotProvider(Protocol):
         """End slots that do not leave by themselves."""
 
     def release_attempt(self, attempt: Attempt, regions: Sequence[Region] | None = None) -> None:
-        """The attempt, or only these regions of it, are over: cut connections and free what they hold."""
+        """End the attempt, or only these regions of it: cut connections and free what they hold."""
 
     def close(self) -> None:
-        """The job is over; waits until nothing of it is left (a few seconds at most)."""
+        """End the job; waits until nothing of it is left (a few seconds at most)."""

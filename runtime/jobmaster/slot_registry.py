@@ -1,4 +1,4 @@
-"""SlotRegistry: which slots of an attempt were asked for, have come, still answer, and have gone.
+"""SlotRegistry: which slots of an attempt were requested, have come, still answer, and have gone.
 
 Pure; times are monotonic milliseconds. A slot is expected → live → gone (left | lost), and never comes back: a process
 that was declared lost may thaw, but its messages are no longer accepted.
@@ -24,7 +24,7 @@ class SlotStatus(enum.Enum):
 
 @dataclass(slots=True)
 class SlotEntry:
-    """One slot of the attempt."""
+    """A slot of the attempt."""
 
     slot: SlotId
     status: SlotStatus = SlotStatus.EXPECTED
@@ -56,7 +56,7 @@ class SlotRegistry:
         return self._entries.values()
 
     def register(self, slot: SlotId, pid: int, host: str, data_address: str, now_ms: float) -> bool:
-        """A slot has come. Returns False if it is unknown, has registered before, or was given up."""
+        """Register a slot that has come. Returns False if it is unknown, has registered before, or was given up."""
         entry = self._entries.get(slot)
         if entry is None or entry.status is not SlotStatus.EXPECTED:
             return False
@@ -74,7 +74,7 @@ class SlotRegistry:
             entry.last_heartbeat_ms = now_ms
 
     def excuse(self, slots: Iterable[SlotId]) -> None:
-        """Do not take these slots for silent until `renew`."""
+        """Do not count these slots as silent until `renew`."""
         for slot in slots:
             self._entries[slot].is_excused = True
 
@@ -85,7 +85,7 @@ class SlotRegistry:
             self._entries[slot].last_heartbeat_ms = now_ms
 
     def expect_again(self, slots: Iterable[SlotId]) -> None:
-        """New processes are to take the places of these slots."""
+        """Expect new processes in the places of these slots."""
         for slot in slots:
             self._entries[slot] = SlotEntry(slot)
 
@@ -100,34 +100,34 @@ class SlotRegistry:
         return entry is not None and entry.status is SlotStatus.LIVE
 
     def is_gone(self, slot: SlotId) -> bool:
-        """Whether nothing more may come from it."""
+        """Return whether nothing more may come from it."""
         return self._entries[slot].status in (SlotStatus.LEFT, SlotStatus.LOST)
 
     def live(self, slots: Iterable[SlotId] | None = None) -> list[SlotId]:
-        """Those that live, of these or of all."""
+        """Return the live slots, of these or of all."""
         return [e.slot for e in self._of(slots) if e.status is SlotStatus.LIVE]
 
     def missing(self, slots: Iterable[SlotId] | None = None) -> list[SlotId]:
-        """Slots that have not come yet, of these or of all."""
+        """Return the slots that have not come yet, of these or of all."""
         return [e.slot for e in self._of(slots) if e.status is SlotStatus.EXPECTED]
 
     def all_live(self, slots: Iterable[SlotId] | None = None) -> bool:
         return all(e.status is SlotStatus.LIVE for e in self._of(slots))
 
     def silent(self, now_ms: float, timeout_ms: float) -> list[SlotId]:
-        """Live slots that have not answered for `timeout_ms` or longer."""
+        """Return the live slots that have not answered for `timeout_ms` or longer."""
         return [e.slot for e in self._judged() if now_ms - e.last_heartbeat_ms >= timeout_ms]
 
     def next_silence_ms(self, timeout_ms: float) -> float | None:
-        """When the first live slot will have been silent for too long."""
+        """Return when the first live slot will have been silent for too long."""
         return min((e.last_heartbeat_ms + timeout_ms for e in self._judged()), default=None)
 
     def may_live(self, slots: Iterable[SlotId] | None = None) -> list[SlotEntry]:
-        """Slots that registered and did not leave in good order: their processes may still run."""
+        """Return the slots that registered and did not leave in good order: their processes may still run."""
         return [e for e in self._of(slots) if e.pid is not None and e.status is not SlotStatus.LEFT]
 
     def peers(self) -> Mapping[SlotId, str]:
-        """Data addresses of the live slots."""
+        """Return the data addresses of the live slots."""
         return {slot: self._entries[slot].data_address for slot in self.live()}
 
     def _of(self, slots: Iterable[SlotId] | None) -> Iterable[SlotEntry]:

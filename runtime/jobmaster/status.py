@@ -1,4 +1,4 @@
-"""What a JobMaster tells the world about its job: frozen snapshots, and the history of what went wrong.
+"""A JobMaster's public view of its job: frozen snapshots, and the history of its failures.
 
 Times are the machine's clock, monotonic milliseconds; the driver turns them into wall-clock time where one is shown.
 """
@@ -33,7 +33,7 @@ class TaskSnapshot:
     metrics: Mapping[str, object]
     """Latest reported; metric name → value."""
     attempt: Attempt = _FIRST
-    """That of its region."""
+    """The attempt of its region."""
     started_ms: float | None = None
     """When it was deployed; None = not yet."""
     ended_ms: float | None = None
@@ -55,7 +55,7 @@ class Stall:
     slot: SlotId
     attempt: Attempt
     task: TaskId | None
-    """None: it is a timer's, or about a checkpoint, of whatever task of the slot."""
+    """None: the call is a timer's or a checkpoint's, of any task of the slot."""
     task_name: str
     since_ms: float
     stack: str
@@ -64,18 +64,18 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class ExceptionEntry:
-    """One failure of the job."""
+    """A failure of the job."""
 
     attempt: Attempt
     timestamp_ms: float
     cause: FailureInfo
     suppressed: Sequence[FailureInfo]
-    """What else broke in the same attempt, later."""
+    """Later failures of the same attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobStatusSnapshot:
-    """How a job stands."""
+    """A snapshot of a job's status."""
 
     job_id: JobId
     name: str
@@ -97,17 +97,17 @@ class JobStatusSnapshot:
     parallelism: Mapping[VertexId, int] = field(default_factory=dict)
     """Of each vertex: that of the graph, until the job is rescaled."""
     restored_from: RestoreReport | None = None
-    """What the state that the job started from was matched with; None: it started empty."""
+    """The operators that the restored state was matched with; None: the job started empty."""
     waiting_for: str = ""
-    """What keeps the job from making progress, see runtime.jobmaster.waiting; empty when nothing does."""
+    """What keeps the job from making progress, see runtime.jobmaster.waiting; empty if nothing does."""
     failures: int = 0
-    """All failures there were, `exceptions` has the newest of them."""
+    """Number of all failures; `exceptions` has the newest of them."""
     next_attempt_ms: float | None = None
     """When the next attempt, of the job or of a region, is due; None: none waits for its time."""
     stalls: Sequence[Stall] = ()
     """By slot."""
     leaves_checkpoints: bool = False
-    """Whether the job has ended without going on from what it had: that stays, whatever its retention."""
+    """Whether the job has ended without restoring its checkpoints: they stay, whatever its retention."""
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class Failure:
 
 
 class ExceptionHistory:
-    """Failures of a job, with the cause told from its symptoms."""
+    """The failures of a job, with the cause told from its symptoms."""
 
     def __init__(self) -> None:
         self._failures: deque[Failure] = deque(maxlen=MAX_HISTORY)
@@ -130,13 +130,13 @@ class ExceptionHistory:
         self.count = 0
 
     def add(self, attempt: Attempt, now_ms: float, cause: FailureInfo, is_symptom: bool) -> Failure:
-        """The first failure of an attempt; what `add_suppressed` knows it by."""
+        """Add the first failure of an attempt; returns what `add_suppressed` knows it by."""
         self.count += 1
         self._failures.append(Failure(attempt, now_ms, cause, is_symptom))
         return self._failures[-1]
 
     def add_suppressed(self, cause: FailureInfo, is_symptom: bool, failure: Failure | None = None) -> None:
-        """A later failure of the same attempt; None = of the latest one.
+        """Add a later failure of the same attempt; None = of the latest one.
 
         It takes the first one's place if that was a symptom only: when a process dies, its neighbours' broken
         connections are often heard of before the death itself.
@@ -150,7 +150,7 @@ class ExceptionHistory:
 
     @property
     def latest(self) -> FailureInfo | None:
-        """Cause of the latest failure."""
+        """Return the cause of the latest failure."""
         return self._failures[-1].cause if self._failures else None
 
     def entries(self) -> tuple[ExceptionEntry, ...]:

@@ -1,4 +1,4 @@
-"""Storage of a job's checkpoints, for its driver: what there is at the start, and the machine's storage actions.
+"""Storage of a job's checkpoints, for its driver: reads what there is at the start, performs the storage actions.
 
 `CheckpointHome` says where checkpoints are; `StorageWorker` performs actions one after the other, on a thread of its
 own, or in the driver's loop where everything is to be deterministic. A slow storage holds up checkpoints and nothing
@@ -66,15 +66,16 @@ from runtime.state.handles import DamagedSnapshotError
 logger = logging.getLogger(__name__)
 
 RETRY_MS = 500.0
-"""Wait before a store is asked again that could not say whether a checkpoint is complete, or what the job goes on from;
-doubled up to the next one. Until then no other checkpoint, or no attempt, begins."""
+"""Wait before asking a store again that could not say whether a checkpoint is complete, or what the job restores;
+doubled up to the next one. Until then no other checkpoint, or no attempt, begins.
+"""
 MAX_RETRY_MS = 10_000.0
 CLOSE_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Recover:
-    """Read what the job goes on from; the storage was away."""
+    """Reads again what the job restores, after the storage did not answer."""
 
 
 def _open_nothing() -> CompletedCheckpointStore:
@@ -83,7 +84,7 @@ def _open_nothing() -> CompletedCheckpointStore:
 
 @dataclass(frozen=True)
 class CheckpointHome:
-    """Where the checkpoints of one job are."""
+    """Location of one job's checkpoints."""
 
     root: str | None
     """URI of the directory of all jobs' checkpoints; None: there is none, only savepoints can be taken."""
@@ -92,13 +93,14 @@ class CheckpointHome:
     """Takes over from an earlier JobMaster of the job; called once, on a thread that may wait."""
     leader_epoch: int = 0
     is_asked_always: bool = False
-    """Whether the store costs nothing to ask: also of a job that takes no checkpoints by itself, and may have stopped
-    behind a savepoint."""
+    """Whether the store is free to ask: it is then asked also for a job that takes no checkpoints by itself, and may
+    have stopped with a savepoint.
+    """
     allowed: AllowedRoots = EVERYWHERE
-    """Where savepoints may go."""
+    """Directories that may hold savepoints."""
     new_name: Callable[[], str] = field(default=lambda: secrets.token_hex(6))
     private_directory: Path | None = None
-    """Goes away with the JobMaster."""
+    """Deleted with the JobMaster."""
 
     @classmethod
     def of(
@@ -110,7 +112,7 @@ class CheckpointHome:
         leader_epoch: int = 0,
         files: SnapshotFiles | None = None,
     ) -> CheckpointHome:
-        """What the settings ask for: a log of files in the directory that they name, or a private directory.
+        """Return the home that the settings ask for: a log of files in their directory, or a private directory.
 
         Args:
             settings: the job's.
@@ -203,7 +205,7 @@ class StorageWorker:
     # --- the driver's thread ------------------------------------------------------------------------------------------
 
     def recover(self) -> Submitted | RecoveryDelayed:
-        """What the job goes on from; may take a while. Before anything else.
+        """Return what the job restores; may take a while. Must be called before anything else.
 
         A storage that is away is asked again and again; what it says then is posted.
         """
@@ -224,22 +226,22 @@ class StorageWorker:
             self._condition.notify()
 
     def freeze(self) -> None:
-        """Delete and forget nothing from now on: another JobMaster will go on with what there is."""
+        """Delete and forget nothing from now on: another JobMaster takes over what there is."""
         with self._condition:
             self._is_frozen = True
 
     @property
     def is_idle(self) -> bool:
-        """Whether every action has been performed; what waits behind a recovery is not waited for."""
+        """Return whether every action has been performed, ignoring what waits for a recovery."""
         with self._condition:
             return not self._actions or isinstance(self._actions[0], _Recover)
 
     def next_ms(self) -> float | None:
-        """Inline only: monotonic ms at which `step` has something to do."""
+        """Return the monotonic ms at which `step` has something to do; inline only."""
         return self._retry_at_ms if self._is_inline and self._actions else None
 
     def step(self) -> bool:
-        """Inline only: perform what is due; returns whether there was anything."""
+        """Perform what is due; returns whether there was anything. Inline only."""
         worked = False
         while self._is_inline and self._actions and self._clock.monotonic_ms() >= self._retry_at_ms:
             self._perform_first()
@@ -247,7 +249,7 @@ class StorageWorker:
         return worked
 
     def close(self) -> None:
-        """The job is over: end the thread, and delete what is left of it; the queue should be empty."""
+        """End the thread, and delete what is left of the job, which has ended; the queue should be empty."""
         with self._condition:
             self._is_closed = True
             was_idle = not self._actions
@@ -276,7 +278,7 @@ class StorageWorker:
                 return
 
     def _wait_ms(self) -> float | None:
-        """How long there is nothing to do; None = until something is put."""
+        """Return how long there is nothing to do; None = until something is put."""
         if not self._actions:
             return None
         return max(0.0, self._retry_at_ms - self._clock.monotonic_ms())
@@ -321,7 +323,7 @@ class StorageWorker:
             self._post(Tick())
 
     def _complete(self, action: StoreCheckpoint) -> Stored | NotStored | None:
-        """The answer; None: it is not known yet, and asked again later."""
+        """Complete a checkpoint; None: the answer is not known yet, and asked for again later."""
         metadata = action.metadata
         checkpoint_id = metadata.checkpoint_id
         if self._metadata_bytes is None:
@@ -352,7 +354,9 @@ class StorageWorker:
         return Stored(checkpoint_id, self._metadata_bytes)
 
     def _record_end(self, outcome: JobOutcome) -> bool:
-        """Whether it is done, or never will be; else it is tried again later, and nothing is forgotten before."""
+        """Return whether the end is recorded or never will be; else it is tried again later, and nothing is forgotten
+        before.
+        """
         try:
             if self._store is not None:
                 self._store.end(outcome)
@@ -366,12 +370,12 @@ class StorageWorker:
         return True
 
     def _wait(self) -> None:
-        """Ask again later."""
+        """Set the time to ask again."""
         self._retry_at_ms = self._clock.monotonic_ms() + self._retry_ms
         self._retry_ms = min(2 * self._retry_ms, MAX_RETRY_MS)
 
     def _quietly(self, work: Callable[[], None], what: str) -> None:
-        """What fails leaves something behind that the cleanup of orphans finds."""
+        """Do some work; if it fails it leaves something behind that the cleanup of orphans finds."""
         try:
             work()
         except Exception:
@@ -448,7 +452,7 @@ class StorageWorker:
         return Submitted(tuple(retained), initial)
 
     def _read(self, pointers: Sequence[CheckpointPointer]) -> tuple[list[CompletedCheckpoint], dict[CheckpointId, str]]:
-        """Checkpoints that can be read, oldest first, and what is wrong with the others.
+        """Return the checkpoints that can be read, oldest first, and what is wrong with the others.
 
         Raises:
             OSError: the storage cannot be reached, or is away.
@@ -477,7 +481,7 @@ class StorageWorker:
         return self._home.files.file_system.exists(location)
 
     def _load_initial(self, restore: RestoreSettings | None) -> CompletedCheckpoint | None:
-        """What the user has named; what an earlier JobMaster may have seen there can only be away."""
+        """Load the snapshot that the user named; if an earlier JobMaster may have seen it, its storage is only away."""
         if restore is None:
             return None
         files, path = self._home.files, restore.path
@@ -490,7 +494,9 @@ class StorageWorker:
             raise
 
     def _load_unreplaced(self, restore: RestoreSettings | None) -> CompletedCheckpoint | None:
-        """What the job has claimed, if its own checkpoints have not taken its place: they may refer to its files."""
+        """Load the snapshot that the job has claimed, unless its own checkpoints have replaced it: they may refer to
+        its files.
+        """
         if restore is None or restore.claim_mode is ClaimMode.NO_CLAIM:
             return None
         try:
@@ -520,7 +526,7 @@ class StorageWorker:
         self._quietly(remove, "remove the directory")
 
     def _has_successor(self, names: Sequence[str]) -> bool:
-        """Whether a JobMaster of a newer epoch has left a trace in the job's directory, given what is in it."""
+        """Return whether a JobMaster of a newer epoch has left a trace in the job's directory, given its content."""
         assert self._home.root is not None
         files, epoch = self._home.files.file_system, self._home.leader_epoch
         shared = files.list(shared_directory(self._home.root, self._job_id)) if SHARED in names else ()

@@ -1,4 +1,4 @@
-"""What a job waits for, in one line for people, from what its JobMaster knows anyway. Pure.
+"""Describes in one line what a job waits for, from what its JobMaster knows anyway. Pure.
 
 A job that makes progress waits for nothing. Metrics are those of the last heartbeats; none of the texts has a number in
 it that grows with time, so that a document which shows it does not change while nothing happens.
@@ -18,15 +18,15 @@ from runtime.jobmaster.status import SlotSnapshot, Stall, TaskSnapshot
 from runtime.task.messages import TaskState
 
 LONG_CHECKPOINT_MS = 10_000
-"""A checkpoint that is under way for so long is worth a word: below it most end by themselves."""
+"""A checkpoint is reported if it is under way for so long; most shorter ones end by themselves."""
 HELD_MS = 500
-"""Of a second; a task that waits for its output for longer is held up."""
+"""Per second; a task that waits for its output for longer is held up."""
 MAX_NAMES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a job stands."""
+    """The state of a job, as far as it explains what the job waits for."""
 
     state: JobState
     phase: Phase
@@ -37,9 +37,9 @@ class Standing:
     wall_ms: int
     """Now, as the checkpoints' times."""
     recovery: str = ""
-    """Why it is not known what the job goes on from."""
+    """Why it is not known what the job restores."""
     storage: str = ""
-    """What the storage has not done although it was asked for it, and why."""
+    """Work that the storage was asked for and has not done, and why."""
     is_undecided: bool = False
     """Whether the storage has yet to say which checkpoint is the newest."""
     stalls: Sequence[Stall] = ()
@@ -47,7 +47,7 @@ class Standing:
 
 
 def waiting_for(at: Standing) -> str:
-    """What the job waits for; empty if it makes progress, or has ended."""
+    """Return what the job waits for; empty if it makes progress, or has ended."""
     if at.state.is_terminal:
         return ""
     if at.recovery:
@@ -73,7 +73,7 @@ def waiting_for(at: Standing) -> str:
 
 
 def _running(at: Standing) -> str:
-    """Of a job all of whose tasks run."""
+    """Describe what a job waits for whose tasks all run."""
     return _stalled(at) or at.storage or _long_checkpoint(at) or ("" if _moves(at.tasks) else _still(at))
 
 
@@ -108,14 +108,14 @@ def _checkpoint(checkpoint: CheckpointStats, tasks: Sequence[TaskSnapshot]) -> s
 
 
 def _moves(tasks: Iterable[TaskSnapshot]) -> bool:
-    """Whether records went in or out anywhere in the last minute, or nobody knows yet."""
+    """Return whether records went in or out anywhere in the last minute, or nobody knows yet."""
     rates = [t.metrics.get(name) for t in tasks for name in ("numRecordsInPerSecond", "numRecordsOutPerSecond")]
     known = [rate for rate in rates if isinstance(rate, int | float)]
     return not known or any(rate > 0 for rate in known)
 
 
 def _still(at: Standing) -> str:
-    """Of a job in which no record moves."""
+    """Describe why no record of a job moves."""
     tasks = [task for task in at.tasks if task.state is TaskState.RUNNING]
     held = [t for t in tasks if _number(t.metrics.get("backPressuredTimeMsPerSecond")) >= HELD_MS]
     if held:
