@@ -1,4 +1,5 @@
-"""What connectors do on other threads, so that the slot's loop never waits: one call, reading ahead, writing behind.
+"""Work that connectors do on other threads, so that the slot's loop never waits: one call, reading ahead, writing
+behind.
 
 Each class has one owner, a thread that only asks and never waits, apart from `BackgroundWriter.drain` and `close`. An
 error on the other thread is raised at the owner's next question. All threads are daemons and end on `close`: what
@@ -20,7 +21,7 @@ CLOSE_SECONDS = 2.0
 
 
 class BackgroundCall(Generic[T]):
-    """One call of a function.
+    """A call of a function on another thread.
 
     Args:
         name: of the thread.
@@ -39,7 +40,7 @@ class BackgroundCall(Generic[T]):
         return not self._thread.is_alive()
 
     def result(self) -> T:
-        """What the function returned; to be asked once it is done.
+        """Return what the function returned; call it once it is done.
 
         Raises:
             Exception: what the function raised.
@@ -61,7 +62,7 @@ class BackgroundCall(Generic[T]):
 
 
 class ReadAhead(Generic[T]):
-    """Runs a generator and keeps some of what it gives.
+    """Runs a generator and keeps some of its items.
 
     Args:
         name: of the thread.
@@ -79,7 +80,7 @@ class ReadAhead(Generic[T]):
         self._thread.start()
 
     def take(self) -> T | None:
-        """The next item; None if there is none yet, or none any more (see `is_exhausted`).
+        """Return the next item; None if there is none yet, or none any more (see `is_exhausted`).
 
         Raises:
             Exception: what the generator raised, behind the items that it gave before.
@@ -95,7 +96,7 @@ class ReadAhead(Generic[T]):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the generator has ended and all was taken."""
+        """Return whether the generator has ended and everything was taken."""
         return self._has_ended and self._error is None and self._items.empty()
 
     def stop(self) -> None:
@@ -129,7 +130,7 @@ class ReadAhead(Generic[T]):
 
 
 class BackgroundWriter(Generic[T]):
-    """Hands items to a function, in order, and tells how far it is.
+    """Hands items to a function, in order, and reports its progress.
 
     Args:
         name: of the thread.
@@ -164,7 +165,7 @@ class BackgroundWriter(Generic[T]):
             self._changed.notify_all()
 
     def is_available(self) -> bool:
-        """Whether there is room; True after an error, so that it is noticed."""
+        """Return whether there is room; True after an error, so that it is noticed."""
         return len(self._waiting) < self._capacity or self._error is not None
 
     def drain(self) -> None:
@@ -178,7 +179,7 @@ class BackgroundWriter(Generic[T]):
             self._check()
 
     def close(self) -> None:
-        """Drop what waits and end the thread; idempotent."""
+        """Drop waiting items and end the thread; idempotent."""
         with self._changed:
             self._stopping = True
             self._waiting.clear()

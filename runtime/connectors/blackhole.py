@@ -21,4 +21,4 @@ class BlackHoleSink(Sink):
 
 class _BlackHoleWriter(SinkWriter):
     def write(self, batch: RecordBatch) -> None:
-        """Nothing to do."""
+        """Do nothing."""

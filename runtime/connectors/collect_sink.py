@@ -35,7 +35,7 @@ class CollectSink(Sink):
 
 
 def decode_collected(payload: bytes) -> list[Any]:
-    """The records of one message."""
+    """Return the records of one message."""
     records: list[Any] = pickle.loads(payload)
     return records
 

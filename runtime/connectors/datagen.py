@@ -1,4 +1,4 @@
-"""DataGeneratorSource: records made up from their index, by a function or field by field.
+"""DataGeneratorSource: generates records from their index, by a function or field by field.
 
 The same index always gives the same record, whatever the parallelism and however often the job was restored. Source:
 Flink, the datagen connector and DataGeneratorSource.
@@ -51,7 +51,7 @@ class DataGeneratorSource(IndexSource):
         rows_per_second: float | None = None,
         seed: int = 0,
     ) -> FieldGeneratorSource:
-        """A source of rows whose fields are generated on their own, whole columns at a time.
+        """Return a source of rows whose fields are generated on their own, whole columns at a time.
 
         Args:
             fields: name → generator (`sequence`, `random_int`, …), in the order of the row's fields.

@@ -27,12 +27,12 @@ class FieldGenerator(ABC):
 
     @property
     def max_count(self) -> int | None:
-        """How many records it can make; None = any number."""
+        """Return how many records it can make; None = any number."""
         return None
 
     @abstractmethod
     def column(self, indexes: Indexes, seed: int) -> pa.Array:
-        """Values of the records with these indexes. Shape of `indexes`: (n,)."""
+        """Return the values of the records with these indexes. Shape of `indexes`: (n,)."""
 
 
 class _Sequence(FieldGenerator):
@@ -98,7 +98,7 @@ class _RandomString(FieldGenerator):
 
 
 def random_bits(indexes: Indexes, seed: int) -> npt.NDArray[np.uint64]:
-    """64 random bits per index, shape (n,); the same for the same index and seed on every machine."""
+    """Return 64 random bits per index, shape (n,); the same for the same index and seed on every machine."""
     mixed_seed = np.uint64((seed * 0xD1342543DE82EF95 + 1) % 2**64)
     z = (indexes.astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN) ^ mixed_seed
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -107,7 +107,7 @@ def random_bits(indexes: Indexes, seed: int) -> npt.NDArray[np.uint64]:
 
 
 def sequence(start: int = 0, end: int | None = None) -> FieldGenerator:
-    """LONG: start, start + 1, …; the source ends with `end` (included) if it is given.
+    """Generate LONGs: start, start + 1, …; the source ends with `end` (included) if it is given.
 
     Raises:
         ValueError: `start` is above `end`.
@@ -116,7 +116,7 @@ def sequence(start: int = 0, end: int | None = None) -> FieldGenerator:
 
 
 def random_int(low: int = 0, high: int = 2**31 - 1) -> FieldGenerator:
-    """LONG: evenly spread over low..high, both included.
+    """Generate LONGs, evenly spread over low..high, both included.
 
     Raises:
         ValueError: no such range, or one of 2^63 numbers and more.
@@ -125,7 +125,7 @@ def random_int(low: int = 0, high: int = 2**31 - 1) -> FieldGenerator:
 
 
 def random_float(low: float = 0.0, high: float = 1.0) -> FieldGenerator:
-    """DOUBLE: evenly spread over [low, high).
+    """Generate DOUBLEs, evenly spread over [low, high).
 
     Raises:
         ValueError: `low` is above `high`.
@@ -134,7 +134,7 @@ def random_float(low: float = 0.0, high: float = 1.0) -> FieldGenerator:
 
 
 def random_string(length: int = 100) -> FieldGenerator:
-    """STRING of hexadecimal digits, as Flink's datagen makes them.
+    """Generate STRINGs of hexadecimal digits, as Flink's datagen makes them.
 
     Raises:
         ValueError: the length is below 1.

@@ -59,7 +59,7 @@ class IndexSource(Source):
 
     @abstractmethod
     def generate(self, start: int, stop: int) -> RecordBatch:
-        """The records with indexes [start, stop), at least one."""
+        """Return the records with indexes [start, stop), at least one."""
 
     def create_enumerator(self, parallelism: int, restored: Any | None) -> SplitEnumerator:
         if restored is not None:

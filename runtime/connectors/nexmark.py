@@ -61,6 +61,6 @@ class NexmarkSource(IndexSource):
 
 
 def count_of(events: int, offset: int, share: int) -> int:
-    """How many of the first `events` events lie at places [offset, offset + share) of each 50."""
+    """Return how many of the first `events` events lie at places [offset, offset + share) of each 50."""
     groups, rest = divmod(events, TOTAL_PROPORTION)
     return groups * share + min(max(rest - offset, 0), share)

@@ -100,7 +100,7 @@ EVENT_TYPE = Types.ROW_NAMED(
 
 
 class NexmarkKind(enum.Enum):
-    """What a source emits."""
+    """Kind of events that a source emits."""
 
     EVENTS = "events"
     PERSONS = "persons"
@@ -110,7 +110,7 @@ class NexmarkKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class NexmarkConfig:
-    """Which events there are.
+    """Selects the events.
 
     Raises:
         ValueError: a number is out of range.
@@ -120,9 +120,9 @@ class NexmarkConfig:
     """Events of all kinds; None = without end."""
     seed: int = 0
     events_per_second: float | None = None
-    """How fast events of all kinds are emitted; None = as fast as possible."""
+    """Rate at which events of all kinds are emitted; None = as fast as possible."""
     event_time_rate: int = 10_000
-    """Events of all kinds per second of event time; at least 1. It says what is in a window, whatever the speed."""
+    """Events of all kinds per second of event time; at least 1. It decides what is in a window, whatever the speed."""
     first_event_ms: int = FIRST_EVENT_MS
     """Time of event 0, ms since the epoch."""
 
@@ -133,7 +133,7 @@ class NexmarkConfig:
             raise ValueError(f"the number of events must not be negative: {self.events}")
 
     def times(self, numbers: Longs) -> Longs:
-        """Event times of events, ms."""
+        """Return the event times of events, ms."""
         return self.first_event_ms + numbers * 1000 // self.event_time_rate
 
 
@@ -151,17 +151,18 @@ class Draws:
         self._calls = 0
 
     def bits(self) -> npt.NDArray[np.uint64]:
-        """64 random bits each."""
+        """Return 64 random bits each."""
         self._calls += 1
         return random_bits(self._numbers, self._seed + self._calls)
 
     def below(self, limit: int) -> Longs:
-        """Whole numbers in [0, limit)."""
+        """Return whole numbers in [0, limit)."""
         return scaled(self.bits(), limit)
 
 
 def scaled(bits: npt.NDArray[np.uint64], limits: int | Longs) -> Longs:
-    """Whole numbers in [0, limit) from the upper 31 of 64 random bits; by multiplication, which is faster than modulo.
+    """Return whole numbers in [0, limit) from the upper 31 of 64 random bits; by multiplication, which is faster than
+    modulo.
 
     Args:
         bits: shape (n,).
@@ -171,7 +172,7 @@ def scaled(bits: npt.NDArray[np.uint64], limits: int | Longs) -> Longs:
 
 
 def bids(numbers: Longs, config: NexmarkConfig) -> pa.RecordBatch:
-    """The bids with these event numbers.
+    """Return the bids with these event numbers.
 
     Args:
         numbers: shape (n,), places 4..49 of each 50.
@@ -202,7 +203,7 @@ def bids(numbers: Longs, config: NexmarkConfig) -> pa.RecordBatch:
 
 
 def auctions(numbers: Longs, config: NexmarkConfig) -> pa.RecordBatch:
-    """As `bids`: the auctions with these numbers, places 1..3 of each 50; columns of AUCTION_TYPE."""
+    """Return the auctions with these numbers, places 1..3 of each 50, like `bids`; columns of AUCTION_TYPE."""
     draw = Draws(numbers, config.seed * 4 + 1)
     last_person = _last_person(numbers)
     hot_seller = last_person // HOT_EVERY * HOT_EVERY
@@ -229,7 +230,7 @@ def auctions(numbers: Longs, config: NexmarkConfig) -> pa.RecordBatch:
 
 
 def persons(numbers: Longs, config: NexmarkConfig) -> pa.RecordBatch:
-    """As `bids`: the persons with these numbers, place 0 of each 50; columns of PERSON_TYPE."""
+    """Return the persons with these numbers, place 0 of each 50, like `bids`; columns of PERSON_TYPE."""
     draw = Draws(numbers, config.seed * 4)
     pools = _pools(config.seed)
     name, city = draw.below(len(pools.people)), draw.below(len(_CITIES))
@@ -247,7 +248,7 @@ def persons(numbers: Longs, config: NexmarkConfig) -> pa.RecordBatch:
 
 
 def events(numbers: Longs, config: NexmarkConfig) -> pa.RecordBatch:
-    """As `bids`: the events with these numbers; columns of EVENT_TYPE."""
+    """Return the events with these numbers, like `bids`; columns of EVENT_TYPE."""
     place = numbers % TOTAL_PROPORTION
     kind = (place >= PERSON_PROPORTION).astype(np.int32)
     kind += place >= PERSON_PROPORTION + AUCTION_PROPORTION
@@ -264,32 +265,34 @@ def events(numbers: Longs, config: NexmarkConfig) -> pa.RecordBatch:
 
 
 def _last_person(numbers: Longs) -> Longs:
-    """Number of the last person up to each event; numbers of persons begin at 0."""
+    """Return the number of the last person up to each event; numbers of persons begin at 0."""
     return numbers // TOTAL_PROPORTION
 
 
 def _last_auction(numbers: Longs) -> Longs:
-    """Number of the last auction up to each event: -1 for the very first, which is a person."""
+    """Return the number of the last auction up to each event: -1 for the very first, which is a person."""
     group, place = np.divmod(numbers, TOTAL_PROPORTION)
     last: Longs = group * AUCTION_PROPORTION + np.minimum(place - PERSON_PROPORTION, AUCTION_PROPORTION - 1)
     return last
 
 
 def _next_person(last_person: Longs, draw: Draws) -> Longs:
-    """One of the active people, or of those who come next."""
+    """Return one of the active people, or of those who come next."""
     people = last_person + 1
     active = np.minimum(people, ACTIVE_PEOPLE)
     return people - active + scaled(draw.bits(), active + PERSON_ID_LEAD)
 
 
 def _next_auction(last_auction: Longs, draw: Draws) -> Longs:
-    """One of the auctions in flight, or of those that come next."""
+    """Return one of the auctions in flight, or of those that come next."""
     first = np.maximum(last_auction - IN_FLIGHT_AUCTIONS, 0)
     return first + scaled(draw.bits(), last_auction - first + 1 + AUCTION_ID_LEAD)
 
 
 def _prices(draw: Draws) -> Longs:
-    """Cents from 1 to 1,000,000 dollars, evenly spread in their logarithm; from a table: powers take 20 ns each."""
+    """Return cents from 1 to 1,000,000 dollars, evenly spread in their logarithm; from a table: powers take 20 ns
+    each.
+    """
     prices: Longs = _PRICES[draw.below(len(_PRICES))]
     return prices
 
@@ -359,7 +362,7 @@ def _pools(seed: int) -> _Pools:
 
 
 def _words(count: int, shortest: int, longest: int, seed: int) -> list[str]:
-    """Words of small letters of any of these lengths."""
+    """Return words of small letters of any of these lengths."""
     numbers = np.arange(count, dtype=np.int64)
     lengths = shortest + scaled(random_bits(numbers, seed), longest - shortest + 1)
     letters = scaled(random_bits(np.arange(count * longest, dtype=np.int64), seed + 1_000_003), 26) + ord("a")

@@ -1,4 +1,4 @@
-"""PlannedSplits: the enumerator of sources whose splits take a question to a server to find out.
+"""PlannedSplits: the enumerator of sources that have to ask a server for their splits.
 
 The question is asked on a thread of its own; subtasks wait meanwhile. What was planned is part of the snapshot, so it
 is asked once in the life of a job.

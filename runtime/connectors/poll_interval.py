@@ -1,4 +1,4 @@
-"""PollInterval: when a reader without news is asked again: soon after the last news, less and less often later on."""
+"""PollInterval: decides when to ask again for news: soon after the last news, less and less often later on."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class PollInterval:
         self._wait_ms = SHORTEST_MS
 
     def news(self) -> None:
-        """Something came."""
+        """Note that something came."""
         self._wait_ms = SHORTEST_MS
 
     def next_ms(self) -> int:
-        """Wall-clock time of the next look; asked once after each look without news."""
+        """Return the wall-clock time of the next look; call it once after each look without news."""
         wait_ms = self._wait_ms
         self._wait_ms = min(LONGEST_MS, wait_ms * 2)
         return self._clock.now_ms() + wait_ms

@@ -1,4 +1,4 @@
-"""PostgresLookup: rows of a table for the key of each record, as an asynchronous function with a cache.
+"""PostgresLookup: looks up a table's rows for the key of each record, as an asynchronous function with a cache.
 
 For `AsyncDataStream`. Keys that are wanted at the same time go into one query. Everything but `open` runs in the
 operator's asyncio loop. What is in the cache may be as old as its time to live.
@@ -25,7 +25,7 @@ Key = tuple[Any, ...]
 
 
 class PostgresLookup(AsyncFunction[Any, Any]):
-    """Gives `join(record, row)` for each row that has the record's key.
+    """Returns `join(record, row)` for each row that has the record's key.
 
     Args:
         url: postgresql://user:password@host/database, or any other connection string of libpq.
@@ -76,7 +76,7 @@ class PostgresLookup(AsyncFunction[Any, Any]):
 
     @property
     def row_type(self) -> RowTypeInfo:
-        """Type of the rows."""
+        """Return the type of the rows."""
         return self._shape.row_type
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -117,7 +117,7 @@ class PostgresLookup(AsyncFunction[Any, Any]):
         return await asyncio.shield(future)
 
     async def _serve(self) -> None:
-        """Answer what is wanted, over one connection; ends with an error of it, and is then started anew."""
+        """Answer the wanted keys over one connection; ends with an error of it, and is then started anew."""
         batch: dict[Key, asyncio.Future[list[Row]]] = {}
         try:
             connection = await psycopg.AsyncConnection.connect(
@@ -163,7 +163,7 @@ class PostgresLookup(AsyncFunction[Any, Any]):
 
 
 def _query(shape: TableShape, keys: TableShape) -> sql.Composed:
-    """Rows for arrays of keys, each with its key's number, from 1."""
+    """Return the rows for arrays of keys, each with its key's number, from 1."""
     names = [sql.Identifier(f"tidemark_key_{i}") for i in range(len(keys.columns))]
     arrays = [sql.SQL("%s::{}[]").format(sql.Identifier(column.pg_type)) for column in keys.columns]
     matches = [

@@ -1,4 +1,4 @@
-"""How rows get into a PostgreSQL table: COPY in CSV, made from columns in one call, and the statements around it.
+"""Writes rows into a PostgreSQL table: COPY in CSV, made from columns in one call, and the statements around it.
 
 Used by the PostgreSQL sinks' threads; nothing here keeps a connection. Source: PostgreSQL, COPY and INSERT.
 """

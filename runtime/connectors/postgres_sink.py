@@ -113,7 +113,7 @@ class PostgresSink(Sink):
 
 
 class _Run(NamedTuple):
-    """Rows that follow each other and are all to be written, or all to be deleted."""
+    """Consecutive rows that are all to be written, or all to be deleted."""
 
     is_delete: bool
     batch: RecordBatch
@@ -201,6 +201,6 @@ class _TableWriter(SinkWriter):
 
 
 def _effect(row: Row) -> bool | None:
-    """Whether a row deletes; None if it does nothing: the row behind it has the same key."""
+    """Return whether a row deletes; None if it does nothing: the row behind it has the same key."""
     kind = row.get_row_kind()
     return None if kind is RowKind.UPDATE_BEFORE else kind is RowKind.DELETE

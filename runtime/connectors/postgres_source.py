@@ -64,7 +64,7 @@ class PostgresSource(Source):
         splits: int | None = None,
         rows_per_second: float | None = None,
     ) -> PostgresSource:
-        """A source of a table's rows; asks the server for the columns' types.
+        """Return a source of a table's rows; asks the server for the columns' types.
 
         Args:
             url: postgresql://user:password@host/database, or any other connection string of libpq.
@@ -120,7 +120,7 @@ class PostgresSource(Source):
         return [self.split_from_json([bounds[i], bounds[i + 1]]) for i in range(parts) if bounds[i] < bounds[i + 1]]
 
     def _extent(self, connection: psycopg.Connection[Any]) -> tuple[int, int, int]:
-        """First key or page, the one behind the last, and the number of splits that the size calls for."""
+        """Return the first key or page, the one after the last, and the number of splits that the size calls for."""
         table = self.shape.identifier
         if self.shape.key is None:
             pages = connection.execute(
@@ -145,7 +145,7 @@ Place = int | tuple[int, int]
 
 
 class _TableReader(SplitReader):
-    """Its position is the key of the last row that was emitted, or its [page, item]."""
+    """Reads a table; its position is the key of the last row that was emitted, or its [page, item]."""
 
     def __init__(
         self, source: PostgresSource, split: TableSplit, position: Any, rate: float | None, context: ReaderContext
@@ -195,7 +195,7 @@ class _TableReader(SplitReader):
 def _read(
     source: PostgresSource, split: TableSplit, position: Any, stop: threading.Event
 ) -> Iterator[tuple[list[tuple[Any, ...]], list[Any]]]:
-    """What the reader's thread does: chunks of rows with their keys or places."""
+    """Yield chunks of rows with their keys or places; runs on the reader's thread."""
     shape = source.shape
     convert = shape.row_reader()
     chunks = _by_key if shape.key is not None else _by_page
@@ -243,7 +243,9 @@ def _by_page(
 def _select(
     source: PostgresSource, cursor: psycopg.Cursor[Any], place: sql.Composable, start: Any, stop: Any, limit: int | None
 ) -> list[tuple[Any, ...]]:
-    """Rows whose key or place is in [start, stop), in its order, each with it as last value; at most `limit`."""
+    """Return the rows whose key or place is in [start, stop), in its order, each with it as last value; at most
+    `limit`.
+    """
     shape = source.shape
     # literals: with parameters, percent signs in names and conditions would mean something
     query = sql.SQL(

@@ -1,4 +1,4 @@
-"""What the PostgreSQL connectors know of a table: its columns as types, and the keys by which it can be read in parts.
+"""The PostgreSQL connectors' knowledge of a table: its columns as types, and the keys by which it can be read in parts.
 
 Found out once, by the program that makes the source; what is here is a plain value that travels with it.
 Source: PostgreSQL, system catalogs.
@@ -53,7 +53,7 @@ class Column:
 
     @property
     def expression(self) -> sql.Composable:
-        """What is selected for it."""
+        """Return the expression that is selected for it."""
         name = sql.Identifier(self.name)
         element = self.pg_type.removeprefix("_")
         if self.pg_type == "time":
@@ -70,7 +70,7 @@ class TableShape:
     name: str
     columns: tuple[Column, ...]
     key: str | None
-    """A column of whole numbers that is unique and never null, by which the table can be read in order."""
+    """Column of whole numbers that is unique and never null, by which the table can be read in order."""
     has_pages: bool
     """Whether rows have a place (ctid): tables and materialized views do, views and partitioned tables do not."""
 
@@ -84,14 +84,14 @@ class TableShape:
 
     @property
     def selected(self) -> sql.Composable:
-        """The columns, separated by commas."""
+        """Return the columns, separated by commas."""
         return sql.SQL(", ").join([column.expression for column in self.columns])
 
     def column(self, name: str) -> Column:
         return next(column for column in self.columns if column.name == name)
 
     def row_reader(self) -> Callable[[Sequence[Any]], tuple[Any, ...]] | None:
-        """Turns a row of the server's into the row type's values; None if it is that already."""
+        """Return a function that turns a row of the server's into the row type's values; None if it is that already."""
         instants = [i for i, column in enumerate(self.columns) if column.pg_type.removeprefix("_") == "timestamptz"]
         if not instants:
             return None
@@ -115,7 +115,7 @@ def _instants(value: Any) -> Any:
 
 
 def connect(url: str) -> psycopg.Connection[tuple[Any, ...]]:
-    """A connection in which each statement is a transaction.
+    """Return a connection in which each statement is a transaction.
 
     Raises:
         psycopg.OperationalError: there is no server, or it refuses.
@@ -126,7 +126,7 @@ def connect(url: str) -> psycopg.Connection[tuple[Any, ...]]:
 
 
 def table_identifier(name: str) -> sql.Composable:
-    """A table's name, with or without its schema, quoted."""
+    """Return a table's name, with or without its schema, quoted."""
     return sql.Identifier(*name.split(".", 1))
 
 
@@ -177,7 +177,7 @@ def describe_table(url: str, table: str, columns: Sequence[str] | None, key: str
 
 
 def column_type(pg_type: str) -> TypeInformation:
-    """The type of a column's values; what has none of its own is read as text."""
+    """Return the type of a column's values; a column without a type of its own is read as text."""
     if pg_type.startswith("_"):
         return ListTypeInfo(column_type(pg_type[1:]))
     return _TYPES.get(pg_type, Types.STRING())

@@ -46,14 +46,15 @@ _COMMITTED, _ABORTED = "committed", "aborted"
 
 MAX_FAILURES_COUNTED = 5
 """Failed checkpoints in a row that the server must have room for, where so many or more are tolerated. Above, servers
-would be refused for what hardly happens; below, a storage that is away for a moment fails the job."""
+would be refused for something that hardly happens; below, a storage that is away for a moment fails the job.
+"""
 _MAX_NAMED = 3
 """Transactions of other jobs that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionTarget:
-    """Where transactions go."""
+    """Table that transactions write to."""
 
     url: str
     table: str
@@ -62,7 +63,7 @@ class TransactionTarget:
     lock_timeout_ms: int
 
     def error(self, error: object) -> SinkError:
-        """For what the server says."""
+        """Return the sink's error for an error of the server."""
         return SinkError(f"PostgreSQL table {self.table}: {error}")
 
 
@@ -74,7 +75,7 @@ class _Session:
         self._connection: Connection | None = None
 
     def run(self, action: Callable[[Connection], T]) -> tuple[T, int]:
-        """Do something, again while the server cannot be reached or is busy with it.
+        """Run an action, again while the server cannot be reached or is busy with it.
 
         Returns:
             What the action returned, and how often it was tried again.
@@ -106,7 +107,7 @@ class _Session:
 
 
 class TransactionWriter(SinkWriter):
-    """Its committables are {"gid": the prepared transaction's name, "xid": its number}."""
+    """Writes transactions. Its committables are {"gid": the prepared transaction's name, "xid": its number}."""
 
     def __init__(self, target: TransactionTarget, row_type: RowTypeInfo, context: WriterContext) -> None:
         self._target = target
@@ -310,7 +311,7 @@ class TransactionCommitter(Committer):
         )
 
     def _commit(self, connection: Connection, item: Any) -> bool:
-        """Whether it was not committed before."""
+        """Commit a transaction; returns whether it was not committed before."""
         gid, xid = item["gid"], item["xid"]
         try:
             connection.execute(sql.SQL("COMMIT PREPARED {}").format(gid))
@@ -365,7 +366,7 @@ def _session_prefix(context: WriterContext) -> str:
 
 
 def _prepared_by_others(connection: Connection, table: str, job_id: str) -> list[str]:
-    """Prepared transactions that have written to a table, and are not of that job; oldest first."""
+    """Return the prepared transactions that have written to a table, and are not of that job; oldest first."""
     found = connection.execute(
         # each holds a lock on its own number, and what says so names the transaction as its other locks do
         "SELECT gid FROM pg_prepared_xacts AS p JOIN pg_locks AS own ON own.transactionid = p.transaction "
@@ -388,7 +389,7 @@ def _is_prepared(connection: Connection, gid: str) -> bool:
 
 
 def _status(connection: Connection, xid: str) -> str | None:
-    """committed | aborted | in progress; None: it is too long ago."""
+    """Return committed | aborted | in progress; None: it is too long ago."""
     row = connection.execute("SELECT txid_status(%s::bigint)", [xid]).fetchone()
     return None if row is None else row[0]
 

@@ -37,7 +37,7 @@ class PrintSink(Sink):
 
 
 def line_prefix(identifier: str | None, subtask_index: int, parallelism: int) -> str:
-    """What stands before a line: nothing, `id> `, `N> ` or `id:N> ` with N the 1-based subtask."""
+    """Return the prefix of a line: nothing, `id> `, `N> ` or `id:N> ` with N the 1-based subtask."""
     parts = [identifier] if identifier else []
     if parallelism > 1:
         parts.append(str(subtask_index + 1))
@@ -45,7 +45,9 @@ def line_prefix(identifier: str | None, subtask_index: int, parallelism: int) ->
 
 
 def _row_formatter(type_info: RowTypeInfo) -> Callable[[Row | None], str]:
-    """PyFlink makes the text of a stream's rows itself, in Python's spelling; rows inside of others are Flink's."""
+    """Return the formatter of a stream's rows. PyFlink makes their text itself, in Python's spelling; rows inside
+    others are Flink's.
+    """
     shorten = with_shortest_floats(type_info)
 
     def show(row: Row | None) -> str:

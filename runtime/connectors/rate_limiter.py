@@ -1,4 +1,4 @@
-"""RateLimiter: how many rows a reader may emit now, so that a source keeps to rows per second.
+"""RateLimiter: limits the rows that a reader may emit, so that a source keeps to rows per second.
 
 Pure arithmetic on an injected clock; one limiter per reader, each with its subtask's share of the source's rate.
 """
@@ -34,7 +34,9 @@ class RateLimiter:
         self._last_ms = clock.monotonic_ms()
 
     def take(self, max_rows: int) -> int:
-        """Number of rows in [0, max_rows] that may be emitted now; they count as emitted, see `give_back`."""
+        """Take rows; returns a number in [0, max_rows] that may be emitted now. They count as emitted, see
+        `give_back`.
+        """
         if self._rows_per_ms is None:
             return max_rows
         self._refill(self._rows_per_ms)
@@ -45,11 +47,11 @@ class RateLimiter:
         return taken
 
     def give_back(self, rows: int) -> None:
-        """Rows that were taken and not emitted after all."""
+        """Give back rows that were taken and not emitted after all."""
         self._credit += rows
 
     def next_ms(self) -> int:
-        """Wall-clock time at which the next rows may be taken."""
+        """Return the wall-clock time at which the next rows may be taken."""
         now_ms = self._clock.now_ms()
         if self._rows_per_ms is None:
             return now_ms
@@ -65,7 +67,7 @@ class RateLimiter:
 
 
 def check_rate(rows_per_second: float | None) -> float | None:
-    """The rate itself.
+    """Return the rate itself.
 
     Raises:
         ValueError: it is not above 0.

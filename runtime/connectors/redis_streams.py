@@ -56,11 +56,11 @@ _Entry = tuple[bytes, dict[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class StreamSplit(SourceSplit):
-    """One stream; its name is the split's id."""
+    """A stream; its name is the split's id."""
 
 
 class RedisStreamSource(Source):
-    """Records from Redis streams. Event time is the time in the entries' ids, unless an assigner says otherwise.
+    """Reads records from Redis streams. Event time is the time in the entries' ids, unless an assigner says otherwise.
 
     Args:
         url: redis://[user:password@]host:port/database, or rediss:// for TLS.
@@ -123,7 +123,7 @@ class RedisStreamSource(Source):
 
 
 class _StreamQueue(SplitQueue):
-    """Deals out an even share to each subtask: whoever asks first would else read them all."""
+    """Deals out an even share to each subtask: else the first one to ask would read them all."""
 
     def __init__(
         self, splits: Sequence[SourceSplit], split_to_json: Callable[[SourceSplit], Any], parallelism: int
@@ -144,7 +144,7 @@ class _StreamQueue(SplitQueue):
 
 
 class _Chunk(NamedTuple):
-    """Entries that were read, and what is known of where reading ends."""
+    """Entries that were read, and the known end of reading."""
 
     entries: list[_Entry]
     last: str
@@ -154,7 +154,7 @@ class _Chunk(NamedTuple):
 
 
 class _StreamReader(SplitReader):
-    """Its position is [id of the last entry emitted, id of the last one to be emitted or None]."""
+    """Reads a stream; its position is [id of the last entry emitted, id of the last one to be emitted or None]."""
 
     def __init__(
         self, source: RedisStreamSource, stream: str, position: Any | None, decoder: _Decoder, context: ReaderContext
@@ -205,7 +205,7 @@ class _StreamReader(SplitReader):
 
 
 class _Decoder:
-    """Entries to records with event times."""
+    """Turns entries into records with event times."""
 
     def __init__(
         self, decoder: MessageDecoder | None, field: bytes, bad_records: BadRecordHandler, stream: str
@@ -216,7 +216,7 @@ class _Decoder:
         self.bad_records = bad_records
 
     def decode(self, entries: list[_Entry]) -> tuple[RecordBatch, int]:
-        """The records of entries, of which there is at least one, and how many of those it was."""
+        """Return the records of entries, of which there is at least one, and how many of those it was."""
         times = np.array([int(entry_id.partition(b"-")[0]) for entry_id, _ in entries], dtype=np.int64)
         if self._decoder is None:
             rows = rows_of([(entry_id.decode(), _texts(fields)) for entry_id, fields in entries], _ENTRY_FIELDS)
@@ -230,7 +230,7 @@ class _Decoder:
         return batch.with_timestamps((times[:consumed] if kept is None else times[kept]).tolist(), ()), consumed
 
     def _set_aside(self, entry_id: bytes, fields: dict[bytes, bytes]) -> None:
-        """An entry that lacks the field."""
+        """Set aside an entry that lacks the field."""
         error = f"the entry has no field {self._field.decode()!r}"
         if not self.bad_records.is_tolerant:
             raise SourceError(f"{entry_id.decode()}: {error}: {fields!r:.200}")
@@ -242,7 +242,7 @@ def _texts(fields: dict[bytes, bytes]) -> dict[str, str]:
 
 
 def _read(source: RedisStreamSource, stream: str, position: Any | None, stop: threading.Event) -> Iterator[_Chunk]:
-    """What the reader's thread does."""
+    """Yield chunks of entries; runs on the reader's thread."""
     try:
         with _connect(source.url) as client:
             last, end = position or (None, None)
@@ -267,7 +267,7 @@ def _read(source: RedisStreamSource, stream: str, position: Any | None, stop: th
 
 
 def _newest_id(client: redis.Redis, stream: str) -> str:
-    """Id of the newest entry that the stream ever had; 0-0 if there was none or there is no stream."""
+    """Return the id of the newest entry that the stream ever had; 0-0 if there was none or there is no stream."""
     if not client.exists(stream):
         return "0-0"
     info: Any = client.xinfo_stream(stream)
@@ -283,7 +283,7 @@ def _connect(url: str) -> redis.Redis:
 
 
 def _entry_id(text: str) -> tuple[int, int]:
-    """An entry's id in the order of the stream.
+    """Return an entry's id in the order of the stream.
 
     Raises:
         ValueError: it is none.

@@ -39,7 +39,7 @@ Address = tuple[socket.AddressFamily, Any]
 
 
 class SocketSource(Source):
-    """Records from a server that sends them one after the other.
+    """Reads records from a server that sends them one after the other.
 
     Args:
         host: name or address of the server.
@@ -105,7 +105,7 @@ class SocketSource(Source):
 
 
 class _SocketReader(SplitReader):
-    """Its position is the number of records received, which is of use in error messages only."""
+    """Reads a socket; its position is the number of records received, which is of use in error messages only."""
 
     def __init__(
         self, source: SocketSource, decoder: MessageDecoder, handler: BadRecordHandler, clock: Clock, position: int
@@ -151,7 +151,7 @@ class _SocketReader(SplitReader):
         self._connection.close()
 
     def _receive(self) -> None:
-        """Take what is there, but for what would not fit, and cut it into records."""
+        """Receive what is there, but for what would not fit, and cut it into records."""
         limit = self._source.buffer_bytes
         while len(self._buffer) < limit:
             data = self._connection.receive(min(RECEIVE_BYTES, limit - len(self._buffer)))
@@ -204,7 +204,7 @@ class _Connection:
         self.retry_at_ms: int | None = None
 
     def receive(self, max_bytes: int) -> bytes | None:
-        """What has been received; None if nothing is there yet, b"" if the server hung up.
+        """Return what has been received; None if nothing is there yet, b"" if the server hung up.
 
         Raises:
             SourceError: there is no connection, and no retry is left.
@@ -230,7 +230,7 @@ class _Connection:
         return data
 
     def reconnect(self) -> bool:
-        """Hang up, and connect again when it is time; False if no retry is left."""
+        """Hang up, and connect again when it is time; returns False if no retry is left."""
         self._disconnect(keep_addresses=False)
         if self._retries == self._source.max_retries:
             return False
@@ -245,7 +245,7 @@ class _Connection:
             lookup.close()
 
     def _connect(self) -> bool:
-        """Do what can be done now; whether there is a connection."""
+        """Do what can be done now; returns whether there is a connection."""
         if self.retry_at_ms is not None:
             if self._clock.now_ms() < self.retry_at_ms:
                 return False
@@ -269,7 +269,7 @@ class _Connection:
         return True
 
     def _look_up(self) -> bool:
-        """Find the addresses of the server's name; whether they are known."""
+        """Find the addresses of the server's name; returns whether they are known."""
         if self._lookup is None:
             self._lookup = BackgroundCall("socket-lookup", _lookup(self._source.host, self._source.port))
         if not self._lookup.is_done:

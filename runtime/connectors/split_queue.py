@@ -10,7 +10,7 @@ from runtime.operators.source import NoSplit, SourceSplit, SplitEnumerator
 
 
 class SplitQueue(SplitEnumerator):
-    """Gives the next split to whoever asks first.
+    """Gives the next split to the first subtask that asks.
 
     Order matters for event time: a subtask reads its splits in ascending order, so its watermark can follow them.
 

@@ -1,4 +1,4 @@
-"""What a task sees of the network: output channels, input channels, and the environment that makes and connects them.
+"""A task's view of the network: output channels, input channels, and the environment that makes and connects them.
 
 A channel joins one producer subtask to one consumer subtask of one edge. Elements arrive in order, once, or the channel
 fails; an end of stream that was not said with EndOfInput is a failure. All methods are called by the slot's loop thread
@@ -24,7 +24,7 @@ BarrierListener = Callable[[CheckpointBarrier], None]
 
 @dataclass(frozen=True, slots=True, order=True)
 class ChannelId:
-    """One channel of a job."""
+    """A channel of a job."""
 
     edge_id: int
     producer: int
@@ -44,7 +44,7 @@ class ChannelFailure:
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatistics:
-    """Counted since the channel was made."""
+    """Counters since the channel was made."""
 
     bytes: int
     """Payload bytes; for a channel inside a process an estimate."""
@@ -54,7 +54,7 @@ class ChannelStatistics:
     remote: bool
     """Whether the bytes left the process."""
     queued_elements: int = 0
-    """What waits at this end: batches or frames, and what else travels in a channel."""
+    """Elements that wait at this end: batches or frames, and whatever else travels in a channel."""
     window_bytes: int = 0
     """Exclusive credit."""
     floating_bytes: int = 0
@@ -111,7 +111,9 @@ class OutputChannel(ABC):
 
     @abstractmethod
     def add(self, element: StreamElement) -> None:
-        """Queue an element. Always accepted: who writes checks `is_available` between steps, one step may overdraw."""
+        """Queue an element. Always accepted: the writer checks `is_available` between steps, and one step may
+        overdraw.
+        """
 
     @abstractmethod
     def add_overtaking(self, barrier: CheckpointBarrier) -> Sequence[Frame]:
@@ -124,11 +126,11 @@ class OutputChannel(ABC):
 
     @abstractmethod
     def holds_barrier(self, checkpoint_id: CheckpointId) -> bool:
-        """Whether that barrier was added and has not left this end."""
+        """Return whether that barrier was added and has not left this end."""
 
     @abstractmethod
     def expedite(self, barrier: CheckpointBarrier) -> Sequence[Frame]:
-        """As `add_overtaking`, for a barrier that was added in order: it takes that one's place.
+        """Move a barrier that was added in order before everything else, like `add_overtaking`.
 
         Returns:
             What it has overtaken here; nothing if the one that was added has left in the meantime.
@@ -136,11 +138,11 @@ class OutputChannel(ABC):
 
     @abstractmethod
     def is_available(self) -> bool:
-        """Whether what is queued and not yet covered by credit is below the window."""
+        """Return whether what is queued and not yet covered by credit is below the window."""
 
     @property
     def overdraft_bytes(self) -> int:
-        """How far the last steps have gone beyond the window; 0 while the channel is available."""
+        """Return how far the last steps have gone beyond the window; 0 while the channel is available."""
         return 0
 
     @abstractmethod
@@ -154,11 +156,11 @@ class InputChannel(ABC):
 
     @abstractmethod
     def poll(self) -> StreamElement | None:
-        """The next element; taking it gives its bytes back to the producer as credit."""
+        """Return the next element; taking it gives its bytes back to the producer as credit."""
 
     @abstractmethod
     def has_data(self) -> bool:
-        """Whether `poll` would return an element."""
+        """Return whether `poll` would return an element."""
 
     @abstractmethod
     def set_barrier_listener(self, on_barrier: BarrierListener) -> None:
@@ -166,7 +168,7 @@ class InputChannel(ABC):
 
     @abstractmethod
     def start_recording(self) -> None:
-        """Keep the batches and watermarks that `poll` gives from now on."""
+        """Record the batches and watermarks that `poll` returns from now on."""
 
     @abstractmethod
     def take_barrier(self, checkpoint_id: CheckpointId) -> None:
@@ -175,7 +177,7 @@ class InputChannel(ABC):
 
     @abstractmethod
     def stop_recording(self) -> Sequence[Frame]:
-        """What was recorded; it is forgotten here."""
+        """Return what was recorded, and forget it."""
 
     @abstractmethod
     def statistics(self) -> ChannelStatistics: ...
@@ -187,7 +189,7 @@ class NetworkEnvironment(ABC):
     @property
     @abstractmethod
     def address(self) -> str:
-        """Where other slots reach this one; "" if they share its process."""
+        """Return the address at which other slots reach this one; "" if they share its process."""
 
     @abstractmethod
     def create_output_channel(
@@ -205,7 +207,7 @@ class NetworkEnvironment(ABC):
 
     @abstractmethod
     def poll_failures(self) -> list[ChannelFailure]:
-        """What broke since the last call."""
+        """Return what broke since the last call."""
 
     @abstractmethod
     def set_listener(self, on_change: Callable[[], None]) -> None:

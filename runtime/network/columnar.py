@@ -29,7 +29,7 @@ _WHOLE = frozenset(BasicTypeInfo(kind) for kind in (BasicType.BYTE, BasicType.SH
 def channels_of_keys(
     columns: pa.RecordBatch, keys: ColumnKeys, max_parallelism: int, num_channels: int
 ) -> npt.NDArray[np.int64]:
-    """The subtask that owns each row's key.
+    """Return the subtask that owns each row's key.
 
     Returns:
         Shape (num_rows,), each in [0, num_channels).
@@ -59,7 +59,7 @@ class KeyChannels:
         self._num_hashed = 0
 
     def of(self, columns: pa.RecordBatch) -> Channels:
-        """As `channels_of_keys`, for a batch that is not empty."""
+        """Return the channels of a batch that is not empty, like `channels_of_keys`."""
         if self._is_whole:
             column = columns.column(columns.schema.get_field_index(self._keys.names[0]))
             if pa.types.is_signed_integer(column.type) and not column.null_count:
@@ -75,7 +75,9 @@ class KeyChannels:
         return self._lowest <= lowest and highest < self._lowest + len(self._table)
 
     def _learn(self, lowest: int, highest: int) -> bool:
-        """Fill the table with these numbers, and those that are there if all fit; False if it is not worth it."""
+        """Fill the table with these numbers, and those that are there if all fit; returns False if it is not worth
+        it.
+        """
         if len(self._table):
             first, last = min(lowest, self._lowest), max(highest, self._lowest + len(self._table) - 1)
             if last - first < MAX_KNOWN:
@@ -93,7 +95,7 @@ class KeyChannels:
 
 
 def split_columns(batch: RecordBatch, channels: Channels, num_channels: int) -> list[RecordBatch | Watermark | None]:
-    """The part of each channel; where a channel gets no row, the last mark as a Watermark, or None.
+    """Return the part of each channel; where a channel gets no row, the last mark as a Watermark, or None.
 
     Args:
         batch: has columns and a type.
@@ -127,7 +129,9 @@ def split_columns(batch: RecordBatch, channels: Channels, num_channels: int) -> 
 
 
 def marks_between(marks: Sequence[Mark], rows: npt.NDArray[np.int64]) -> list[Mark]:
-    """The marks with their offsets counted in `rows` (ascending) only; of several at one place the last one stays."""
+    """Return the marks with their offsets counted in `rows` (ascending) only; of several at one place the last one
+    stays.
+    """
     if not marks:
         return []
     offsets = np.searchsorted(rows, [offset for offset, _ in marks]).tolist()

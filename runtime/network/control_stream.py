@@ -1,4 +1,4 @@
-"""How control messages travel: pickled lists of messages in the metadata of a Flight DoExchange, behind a token.
+"""Transport of control messages: pickled lists of messages in the metadata of a Flight DoExchange, behind a token.
 
 A long list goes in pieces; heartbeats overtake what is left of it, or a large record would look like a dead process.
 
@@ -29,7 +29,7 @@ class ControlStreamError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Who opens a control stream."""
+    """Identifies the slot that opens a control stream."""
 
     slot: SlotId
     attempt: Attempt
@@ -87,7 +87,7 @@ class Outbox:
                 self._changed.notify()
 
     def close(self) -> None:
-        """No more messages; the writer ends once it has written what is queued."""
+        """Take no more messages; the writer ends once it has written what is queued."""
         with self._changed:
             self._closed = True
             self._changed.notify()

@@ -1,4 +1,4 @@
-"""The ledger of credits, in bytes: what a producer may send, what the consumer gives back, the pool of a gate.
+"""The ledger of credits, in bytes: what a producer may send, what the consumer gives back, and the pool of a gate.
 
 A channel has an exclusive window. What the producer has queued beyond it is announced as backlog, and the consumer's
 gate lends bytes of its floating pool for it, in turn to all that ask; they return as the channel consumes. So a
@@ -38,11 +38,11 @@ class CreditError(Exception):
 
 
 class Credit(NamedTuple):
-    """What a consumer tells its producer; both are totals since the channel was made."""
+    """Credit that a consumer announces to its producer; both numbers are totals since the channel was made."""
 
     consumed_bytes: int
     limit_bytes: int
-    """What may have been sent."""
+    """Total that may have been sent."""
 
 
 class SenderCredit:
@@ -68,25 +68,25 @@ class SenderCredit:
 
     @property
     def in_flight_bytes(self) -> int:
-        """Sent and not given back: on the wire or in the consumer's queue."""
+        """Return the bytes sent and not given back: on the wire or in the consumer's queue."""
         return self.sent_bytes - self.released_bytes
 
     @property
     def is_available(self) -> bool:
-        """Whether more may be queued; one step may overdraw."""
+        """Return whether more may be queued; one step may overdraw."""
         return self.backlog_bytes < self.window_bytes
 
     @property
     def overdraft_bytes(self) -> int:
-        """How far the backlog goes beyond what `is_available` allows."""
+        """Return how far the backlog goes beyond what `is_available` allows."""
         return max(0, self.backlog_bytes - self.window_bytes)
 
     def queue(self, size: int) -> None:
-        """A frame of `size` bytes waits to be sent."""
+        """Queue a frame of `size` bytes to be sent."""
         self.backlog_bytes += size
 
     def may_send(self, size: int) -> bool:
-        """Whether credit covers a frame of `size` bytes now."""
+        """Return whether credit covers a frame of `size` bytes now."""
         return self.sent_bytes == self.released_bytes or self.sent_bytes + size <= self.limit_bytes
 
     def send(self, size: int) -> None:
@@ -103,7 +103,8 @@ class SenderCredit:
         self.sent_bytes += size
 
     def release(self, total_bytes: int, limit_bytes: int | None = None) -> None:
-        """The consumer has consumed `total_bytes` and allows `limit_bytes`; older totals are ignored.
+        """Take the consumer's announcement that it has consumed `total_bytes` and allows `limit_bytes`; older totals
+        are ignored.
 
         Args:
             limit_bytes: None = one window beyond what was consumed.
@@ -121,7 +122,7 @@ class SenderCredit:
         self.limit_bytes = max(self.limit_bytes, limit_bytes)
 
     def story(self) -> str:
-        """The totals in words, for errors."""
+        """Return the totals in words, for errors."""
         return (
             f"sender: window {self.window_bytes}, queued {self.backlog_bytes}, sent {self.sent_bytes} "
             f"of {self.limit_bytes}, given back {self.released_bytes}"
@@ -151,18 +152,18 @@ class FloatingPool:
         self._waiting: dict[ReceiverCredit, None] = {}
 
     def request(self, channel: ReceiverCredit) -> None:
-        """The channel's backlog may have changed: it waits if it is not covered, else no longer."""
+        """Queue the channel if its backlog is not covered, else take it out of the queue."""
         if channel.deficit_bytes > 0:
             self._waiting.setdefault(channel)
         else:
             self._waiting.pop(channel, None)
 
     def give_back(self, size: int) -> None:
-        """Bytes that were lent return."""
+        """Take back bytes that were lent."""
         self.available_bytes += size
 
     def lend(self) -> list[ReceiverCredit]:
-        """Lend what there is to those that wait, a window at a time in turn.
+        """Lend what there is to the channels that wait, a window at a time in turn.
 
         Returns:
             Those who have got some, each once; they must announce it.
@@ -224,26 +225,28 @@ class ReceiverCredit:
 
     @property
     def queued_bytes(self) -> int:
-        """Received and not consumed."""
+        """Return the bytes received and not consumed."""
         return self.received_bytes - self.consumed_bytes
 
     @property
     def limit_bytes(self) -> int:
-        """Total that the sender may have sent; it never falls, for borrowed bytes return only as they are consumed."""
+        """Return the total that the sender may have sent; it never falls, for borrowed bytes return only as they are
+        consumed.
+        """
         return self.consumed_bytes + self.window_bytes + self.floating_bytes
 
     @property
     def deficit_bytes(self) -> int:
-        """Part of the producer's backlog that neither credit on its way nor borrowed bytes cover."""
+        """Return the part of the producer's backlog that neither credit on its way nor borrowed bytes cover."""
         return self.backlog_bytes - (self.limit_bytes - self.received_bytes)
 
     def announce(self) -> Credit:
-        """What the sender is to be told now; the caller tells it."""
+        """Return what the sender is to be told now; the caller tells it."""
         self.announced_bytes = self.consumed_bytes
         return Credit(self.consumed_bytes, self.limit_bytes)
 
     def receive(self, size: int, backlog_bytes: int = 0) -> None:
-        """A frame of `size` bytes has come, with `backlog_bytes` queued behind it; call `pool.lend` afterwards.
+        """Take a frame of `size` bytes with `backlog_bytes` queued behind it; call `pool.lend` afterwards.
 
         Raises:
             CreditError: the sender had no credit for it.
@@ -255,13 +258,13 @@ class ReceiverCredit:
         self.hear_backlog(backlog_bytes)
 
     def hear_backlog(self, backlog_bytes: int) -> None:
-        """The producer has that much queued behind what was received; call `pool.lend` afterwards."""
+        """Note that the producer has that much queued behind what was received; call `pool.lend` afterwards."""
         self.backlog_bytes = backlog_bytes
         if self.pool is not None:
             self.pool.request(self)
 
     def consume(self, size: int) -> int | None:
-        """The consumer has taken a frame of `size` bytes; call `pool.lend` afterwards.
+        """Note that the consumer has taken a frame of `size` bytes; call `pool.lend` afterwards.
 
         Returns:
             The total to announce to the sender now; None if that can wait.
@@ -282,11 +285,11 @@ class ReceiverCredit:
         return None
 
     def borrow(self, size: int) -> None:
-        """The pool lends `size` bytes."""
+        """Take `size` bytes that the pool lends."""
         self.floating_bytes += size
 
     def end(self) -> None:
-        """The channel has ended and everything was consumed: what is still borrowed returns."""
+        """Return what is still borrowed: the channel has ended and everything was consumed."""
         if self.pool is not None:
             self.backlog_bytes = 0
             self._give_back(self.floating_bytes)
@@ -298,7 +301,7 @@ class ReceiverCredit:
         self.pool.give_back(size)
 
     def story(self) -> str:
-        """The totals in words, for errors."""
+        """Return the totals in words, for errors."""
         return (
             f"receiver: window {self.window_bytes}, borrowed {self.floating_bytes}, received {self.received_bytes}, "
             f"consumed {self.consumed_bytes}, announced {self.announced_bytes}"

@@ -44,25 +44,27 @@ from runtime.network.remote import (
 )
 
 _GOODBYE_SECONDS = 1.0
-"""How long `close` waits for peers to end their streams before it cancels; with what follows it stays under 2 s."""
+"""Time that `close` gives peers to end their streams before it cancels them; with what follows it stays under 2 s."""
 _CLIENT_OPTIONS = [("grpc.enable_http_proxy", 0)]
 """gRPC would send data channels through a proxy that the environment names."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatSettings:
-    """When a silent peer is given up."""
+    """Says when to give up a silent peer."""
 
     interval_ms: int = 1_000
     timeout_ms: int = 7_000
-    """Longer than the JobMaster's `heartbeat.timeout`: it knows the process and is to speak first of a frozen one."""
+    """Longer than the JobMaster's `heartbeat.timeout`: it knows the process and should be the first to report a frozen
+    one.
+    """
     connect_timeout_ms: int = 10_000
     """From `connect` to a peer's first frame: slots of one stage are told to start a little apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlightStatistics:
-    """What was turned away since the start."""
+    """Counts what was refused since the start."""
 
     refused_connections: int
     """Wrong token, attempt, slot or window, or a second connection of a pair."""
@@ -166,7 +168,7 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
         self._local.set_listener(on_change)
 
     def statistics(self) -> FlightStatistics:
-        """What was turned away so far; any thread."""
+        """Return the counts of what was refused so far; any thread."""
         return FlightStatistics(self._refused_connections, self._refused_frames)
 
     def close(self) -> None:
@@ -297,7 +299,7 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
             writing.join()
 
     def _monitor(self) -> None:
-        """Send heartbeats; give up peers that are silent."""
+        """Send heartbeats; give up silent peers."""
         settings = self._heartbeats
         interval_ms = settings.interval_ms
         last_tick_ms = self._clock.monotonic_ms()
@@ -362,7 +364,7 @@ def _write_outbox(connection: Connection, writer: Any) -> None:
 
 
 def _in_short(error: Exception) -> str:
-    """The first line of a Flight error without gRPC's debug context."""
+    """Return the first line of a Flight error without gRPC's debug context."""
     lines = str(error).partition(". gRPC client debug context")[0].splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
 

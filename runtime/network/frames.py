@@ -1,4 +1,4 @@
-"""Frames: how stream elements and the transport's own messages look on the wire.
+"""Frames: encoding of stream elements and the transport's own messages on the wire.
 
 A frame is a fixed header (kind, attempt, channel, sequence number, backlog, CRC) and a body. Records travel as Arrow
 IPC when their batch has columns, else by the record type's serializer or as one pickle; event times and marks are
@@ -72,7 +72,7 @@ class FrameError(Exception):
 
 
 class FrameKind(enum.IntEnum):
-    """What a frame carries. The first seven are stream elements of a channel, the rest is the transport's own."""
+    """Content of a frame. The first seven are stream elements of a channel, the rest is the transport's own."""
 
     DATA_ARROW = 1
     DATA_OBJECT = 2
@@ -87,7 +87,7 @@ class FrameKind(enum.IntEnum):
     BYE = 11
     """The sender leaves; it ends the connection but no channel."""
     BACKLOG = 12
-    """The producer has frames that no credit covers, and none that could tell so."""
+    """The producer has frames that no credit covers, and none that could announce them."""
 
 
 class FrameHeader(NamedTuple):
@@ -100,12 +100,14 @@ class FrameHeader(NamedTuple):
     sequence: int
     """Stream elements: 0-based position in the channel. CREDIT: total of bytes consumed. Else 0."""
     backlog_bytes: int
-    """What the producer has queued behind this frame, at most 2**32 - 1. The CRC leaves it out: it is only advice."""
+    """Bytes that the producer has queued behind this frame, at most 2**32 - 1. The CRC leaves it out: it is only
+    advice.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What a consumer says first when it connects to a producer."""
+    """First message of a consumer that connects to a producer."""
 
     consumer_slot: SlotId
     producer_slot: SlotId
@@ -143,12 +145,12 @@ def set_backlog(frame: bytearray, backlog_bytes: int) -> None:
 
 
 def is_barrier(frame: bytearray) -> bool:
-    """Whether a frame carries a checkpoint barrier."""
+    """Return whether a frame carries a checkpoint barrier."""
     return frame[_KIND_OFFSET] == FrameKind.BARRIER
 
 
 def is_channel_state(frame: Frame) -> bool:
-    """Whether a frame of a stream element has to be kept when a barrier overtakes it.
+    """Return whether a frame of a stream element has to be kept when a barrier overtakes it.
 
     Status, latency markers and the end are not: their producers say them again after a restore.
     """
@@ -156,7 +158,7 @@ def is_channel_state(frame: Frame) -> bool:
 
 
 def sequence_of(frame: bytearray) -> int:
-    """Position of a stream element's frame in its channel."""
+    """Return the position of a stream element's frame in its channel."""
     sequence: int = _UINT64.unpack_from(frame, _SEQUENCE_OFFSET)[0]
     return sequence
 
@@ -168,7 +170,7 @@ def set_sequence(frame: bytearray, sequence: int) -> None:
 
 
 def barrier_of(header: FrameHeader, frame: pa.Buffer | bytes | bytearray) -> CheckpointBarrier:
-    """The barrier of a BARRIER frame; any thread.
+    """Return the barrier of a BARRIER frame; any thread.
 
     Raises:
         FrameError: it cannot be read.
@@ -187,12 +189,12 @@ def barrier_of(header: FrameHeader, frame: pa.Buffer | bytes | bytearray) -> Che
 
 
 def encode_credit(attempt: Attempt, channel_id: ChannelId, credit: Credit) -> bytearray:
-    """A CREDIT frame: how much of the channel was consumed and may have been sent since it was made."""
+    """Return a CREDIT frame: how much of the channel was consumed and may have been sent since it was made."""
     return _frame(FrameKind.CREDIT, 0, attempt, channel_id, credit.consumed_bytes, _UINT64.pack(credit.limit_bytes))
 
 
 def decode_credit(header: FrameHeader, frame: pa.Buffer | bytes | bytearray) -> Credit:
-    """The content of a CREDIT frame whose header was read by `decode_header`.
+    """Return the content of a CREDIT frame whose header was read by `decode_header`.
 
     Raises:
         FrameError: the body is not a limit.
@@ -203,25 +205,25 @@ def decode_credit(header: FrameHeader, frame: pa.Buffer | bytes | bytearray) -> 
 
 
 def encode_backlog(attempt: Attempt, channel_id: ChannelId, backlog_bytes: int) -> bytearray:
-    """A BACKLOG frame: that much is queued at the producer."""
+    """Return a BACKLOG frame: that much is queued at the producer."""
     frame = _frame(FrameKind.BACKLOG, 0, attempt, channel_id, 0, b"")
     set_backlog(frame, backlog_bytes)
     return frame
 
 
 def encode_signal(kind: FrameKind, attempt: Attempt) -> bytearray:
-    """A HEARTBEAT or BYE frame."""
+    """Return a HEARTBEAT or BYE frame."""
     return _frame(kind, 0, attempt, _NO_CHANNEL, 0, b"")
 
 
 def encode_hello(attempt: Attempt, hello: Hello) -> bytearray:
-    """A HELLO frame."""
+    """Return a HELLO frame."""
     body = _HELLO.pack(hello.consumer_slot, hello.producer_slot, hello.window_bytes) + hello.token
     return _frame(FrameKind.HELLO, 0, attempt, _NO_CHANNEL, 0, body)
 
 
 def decode_hello(frame: bytes | memoryview) -> tuple[Attempt, Hello]:
-    """The attempt and content of a HELLO frame.
+    """Return the attempt and content of a HELLO frame.
 
     Raises:
         FrameError: it is none.
@@ -305,11 +307,11 @@ class FrameEncoder:
 
     @property
     def sequence(self) -> int:
-        """Elements encoded so far."""
+        """Return the number of elements encoded so far."""
         return self._sequence
 
     def encode(self, element: StreamElement) -> bytearray:
-        """One frame with the element, as the next of the channel. The `keys` of a batch are left out.
+        """Return a frame with the element, as the next of the channel. The `keys` of a batch are left out.
 
         Raises:
             FrameError: the records cannot be pickled.
@@ -317,12 +319,14 @@ class FrameEncoder:
         return self._number(*self._body(element))
 
     def encode_at(self, element: StreamElement, sequence: int) -> bytearray:
-        """One frame with an element other than a batch, at a position of the channel that has been counted already."""
+        """Return a frame with an element other than a batch, at a position of the channel that has been counted
+        already.
+        """
         frame, kind, flags = self._body(element)
         return _seal(frame, kind, flags, self.attempt, self.channel_id, sequence)
 
     def encode_sliced(self, batch: RecordBatch, target_bytes: int) -> Iterator[bytearray]:
-        """Frames of about `target_bytes` each with the rows of a batch, as the next of the channel.
+        """Yield frames of about `target_bytes` each with the rows of a batch, as the next of the channel.
 
         How many rows make a frame is told from the columns' size, or from what earlier values took. Where a frame is
         beyond MAX_FRAME_BYTES nevertheless, its rows are measured one by one: each is encoded three times at most, and
@@ -440,7 +444,7 @@ class FrameDecoder:
         self._schema_bytes = b""
 
     def decode(self, header: FrameHeader, frame: pa.Buffer | bytes | bytearray) -> StreamElement:
-        """The element of a frame whose header was read (and so its CRC verified) by `decode_header`.
+        """Return the element of a frame whose header was read (and so its CRC verified) by `decode_header`.
 
         Raises:
             FrameError: the body does not fit the header, or cannot be read.
@@ -502,12 +506,12 @@ class FrameDecoder:
 def encode(
     element: StreamElement, channel_id: ChannelId, attempt: Attempt, record_type: TypeInformation | None
 ) -> bytes:
-    """One element as the first frame of a channel; for a whole channel keep a FrameEncoder."""
+    """Encode one element as the first frame of a channel; for a whole channel keep a FrameEncoder."""
     return bytes(FrameEncoder(channel_id, attempt, record_type).encode(element))
 
 
 def decode(frame: bytes, record_type: TypeInformation | None) -> StreamElement:
-    """The element of one frame; for a whole channel keep a FrameDecoder.
+    """Decode the element of one frame; for a whole channel keep a FrameDecoder.
 
     Raises:
         FrameError: damaged, unreadable, or not a stream element.
@@ -516,7 +520,7 @@ def decode(frame: bytes, record_type: TypeInformation | None) -> StreamElement:
 
 
 def without_views(columns: pa.RecordBatch) -> pa.RecordBatch:
-    """The same columns, view types (`string_view`, `binary_view`) made plain.
+    """Return the same columns, with view types (`string_view`, `binary_view`) made plain.
 
     Polars hands out views; pyarrow 26 has no `take` for them, and a slice would carry all the batch's data along.
     """
@@ -533,7 +537,7 @@ def without_views(columns: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _without_views(data_type: pa.DataType) -> pa.DataType:
-    """The type without views in it; the very same object if there are none."""
+    """Return the type without views in it; the very same object if there are none."""
     if pa.types.is_string_view(data_type):
         return pa.string()
     if pa.types.is_binary_view(data_type):
@@ -555,8 +559,9 @@ def _without_views(data_type: pa.DataType) -> pa.DataType:
 
 
 def _serializer_of(record_type: TypeInformation | None) -> Serializer | None:
-    """Rows go by their type's serializer, twice as fast as pickle; for longs, strings and tuples pickle is as fast or
-    faster (measured over 8,192 of each)."""
+    """Return the serializer of rows, which is twice as fast as pickle; for longs, strings and tuples pickle is as fast
+    or faster (measured over 8,192 of each).
+    """
     return serializer_for(record_type) if isinstance(record_type, RowTypeInfo) else None
 
 
@@ -571,7 +576,7 @@ def _has_dictionary(data_type: pa.DataType) -> bool:
 
 
 def _data_frame(batch: RecordBatch, schema: bytes, payload: bytes | pa.Buffer) -> tuple[bytearray, int]:
-    """A frame with room for its header, and its flags."""
+    """Return a frame with room for its header, and its flags."""
     parts: list[Any] = [bytes(HEADER_BYTES), _DATA_HEAD.pack(batch.num_rows, len(batch.marks), len(schema))]
     if batch.marks:
         parts.append(np.array(batch.marks, dtype=np.int64).tobytes())

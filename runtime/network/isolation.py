@@ -1,4 +1,4 @@
-"""Isolator: what one holder of a batch does to its records, no other one sees.
+"""Isolator: hides from the other holders of a batch what one of them does to its records.
 
 Between tasks records are always copied, as a network between processes does by itself: an operator may keep what it has
 emitted, and a broadcast record reaches several. Inside a chain they are copied unless objects are reused. Columns and
@@ -30,7 +30,7 @@ class Isolator:
         self._copier: Callable[[list[Any]], list[Any]] | None = deep_copier(type_info)
 
     def isolated(self, batch: RecordBatch) -> RecordBatch:
-        """The same records, sharing nothing that can change.
+        """Return the same records, sharing nothing that can change.
 
         A batch that has columns goes on as columns only: values made from them are then the new holder's alone.
 

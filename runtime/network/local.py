@@ -31,7 +31,7 @@ from runtime.network.isolation import Isolator
 from runtime.network.sizes import SizeEstimator
 
 _CONTROL_BYTES = 32
-"""What an element other than a batch counts, so that a stream of watermarks alone is held back too."""
+"""Bytes that an element other than a batch counts, so that a stream of watermarks alone is held back too."""
 
 
 class _Queued(NamedTuple):
@@ -160,7 +160,7 @@ class LocalChannel(OutputChannel, InputChannel):
         raise LookupError(f"the barrier of checkpoint {checkpoint_id} is not in {self.channel_id}")
 
     def stop_recording(self) -> Sequence[Frame]:
-        """What was recorded; it is forgotten here.
+        """Return what was recorded, and forget it.
 
         Raises:
             FrameError: some of it cannot be pickled; nothing of it is lost to the consumer.
@@ -212,7 +212,7 @@ class LocalNetwork:
         self._lock = threading.Lock()
 
     def environment(self, slot: SlotId) -> LocalNetworkEnvironment:
-        """The environment of a slot, made at the first call."""
+        """Return the environment of a slot, made at the first call."""
         with self._lock:
             return self._environment(slot)
 
@@ -223,7 +223,7 @@ class LocalNetwork:
         consumer_slot: SlotId,
         record_type: TypeInformation | None = None,
     ) -> LocalChannel:
-        """The channel of this id, made by whichever end asks first.
+        """Return the channel of this id, made by whichever end asks first.
 
         Raises:
             ValueError: the two ends disagree about the slots.
@@ -247,7 +247,7 @@ class LocalNetwork:
             return there[0]
 
     def leave(self, slot: SlotId) -> None:
-        """A slot has closed its environment: to the others, its channels that have not ended are broken."""
+        """Note that a slot has closed its environment: to the others, its channels that have not ended are broken."""
         told = set()
         with self._lock:
             for channel, producer, consumer in self._channels.values():
@@ -264,7 +264,7 @@ class LocalNetwork:
 
 
 class LocalNetworkEnvironment(NetworkEnvironment):
-    """One slot's part of a LocalNetwork; made by `LocalNetwork.environment`."""
+    """Part of a LocalNetwork that belongs to one slot; made by `LocalNetwork.environment`."""
 
     def __init__(self, network: LocalNetwork, slot: SlotId) -> None:
         self._network = network
@@ -288,7 +288,7 @@ class LocalNetworkEnvironment(NetworkEnvironment):
         return self._network.channel(channel_id, producer_slot, self._slot, record_type)
 
     def connect(self, peers: Mapping[SlotId, str]) -> None:
-        """Nothing to do: both ends of every channel are here."""
+        """Do nothing: both ends of every channel are here."""
 
     def poll_failures(self) -> list[ChannelFailure]:
         failures = []

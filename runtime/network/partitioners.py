@@ -28,17 +28,18 @@ from runtime.network.frames import without_views
 from runtime.state.key_groups import key_group_of, operator_index_for_key_group
 
 Part = RecordBatch | Watermark | None
-"""What one channel gets of a batch; None = nothing."""
+"""A channel's part of a batch; None = nothing."""
 
 KEY_CACHE_SIZE = 1 << 16
-"""Keys of one type whose channel is remembered. Smaller thrashes at common key counts; larger only costs memory, about
-100 bytes a key."""
+"""Number of keys of one type whose channel is remembered. Smaller thrashes at common key counts; larger only costs
+memory, about 100 bytes a key.
+"""
 _MANY_KEYS = 256
-"""Numbers of which the channels are found as those of a column: for fewer, the fixed cost of some 10 µs shows."""
+"""Minimum of numbers whose channels are found as those of a column: for fewer, the fixed cost of some 10 µs shows."""
 _NUMBER_KEYS = ColumnKeys(("f0",), Types.TUPLE([Types.LONG()]))
 
 _CACHEABLE = frozenset({str, int, bytes, bool})
-"""Types whose equal values have equal encodings; a tuple is none: (1,) == (1.0,) == (True,)."""
+"""Types whose equal values have equal encodings. A tuple is not one: (1,) == (1.0,) == (True,)."""
 
 
 class PartitionError(Exception):
@@ -67,7 +68,7 @@ class ChannelSelector(ABC):
 
     @abstractmethod
     def split(self, batch: RecordBatch) -> list[Part]:
-        """The part of each channel; length `num_channels`.
+        """Return the part of each channel; length `num_channels`.
 
         Raises:
             PartitionError: user code failed on a record.
@@ -215,7 +216,7 @@ class KeyGroupSelector(ChannelSelector):
 
 
 class CustomSelector(ChannelSelector):
-    """Sends each row where the user's function says.
+    """Sends each row to the channel that the user's function chooses.
 
     Args:
         partition: (key, number of channels) → channel; also an object with `partition`.
@@ -247,7 +248,7 @@ def create_selector(
     max_parallelism: int = 128,
     random: np.random.Generator | None = None,
 ) -> ChannelSelector:
-    """The selector of one producer subtask of an edge.
+    """Return the selector of one producer subtask of an edge.
 
     Args:
         num_channels: channels that this producer is connected to: `len(connected_consumers(...))`.
@@ -277,7 +278,7 @@ def create_selector(
 
 
 def connected_consumers(partitioning: Partitioning, producer_index: int, producers: int, consumers: int) -> list[int]:
-    """Subtask indexes of the consumers that a producer subtask has a channel to, ascending.
+    """Return the subtask indexes of the consumers that a producer subtask has a channel to, ascending.
 
     Args:
         producers: parallelism of the producer.
@@ -300,8 +301,9 @@ def connected_consumers(partitioning: Partitioning, producer_index: int, produce
 
 
 def connected_producers(partitioning: Partitioning, consumer_index: int, producers: int, consumers: int) -> list[int]:
-    """Subtask indexes of the producers that a consumer subtask has a channel from, ascending; see
-    `connected_consumers`."""
+    """Return the subtask indexes of the producers that a consumer subtask has a channel from, ascending; see
+    `connected_consumers`.
+    """
     if not partitioning.is_pointwise:
         return list(range(producers))
     _check_pointwise(partitioning, producers, consumers)
@@ -316,7 +318,7 @@ def _check_pointwise(partitioning: Partitioning, producers: int, consumers: int)
 
 
 def _apply(function: Callable[[Any], Any], values: Sequence[Any], what: str) -> list[Any]:
-    """The function's result for each value; a failure names the record."""
+    """Return the function's result for each value; a failure names the record."""
     results: list[Any] = []
     try:
         results.extend(map(function, values))
@@ -332,7 +334,7 @@ def _last_watermark(batch: RecordBatch) -> Watermark | None:
 
 
 def _deal(batch: RecordBatch, channels: list[int] | Channels, num_channels: int) -> list[Part]:
-    """Split by the channel of each row. Where all rows share a channel, the batch goes there as it is."""
+    """Split by the channel of each row. If all rows share a channel, the batch goes there as it is."""
     if batch.has_arrow:
         batch = _with_plain_columns(batch)
     of_rows: npt.NDArray[Any]
@@ -361,7 +363,7 @@ def _deal(batch: RecordBatch, channels: list[int] | Channels, num_channels: int)
 
 
 def _marks_between(marks: Sequence[Mark], picked: npt.NDArray[np.int64]) -> list[Mark]:
-    """The marks with their offsets counted in picked rows (ascending) only."""
+    """Return the marks with their offsets counted in picked rows (ascending) only."""
     if not marks:
         return []
     offsets: npt.NDArray[np.int64] = np.searchsorted(picked, [offset for offset, _ in marks])

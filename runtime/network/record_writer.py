@@ -1,4 +1,4 @@
-"""RecordWriter: where records leave a task for one edge; splits batches over the channels and gathers small parts.
+"""RecordWriter: the exit of a task's records to one edge; splits batches over the channels and gathers small parts.
 
 A part waits for others of its channel until 8,192 rows or 1 MiB (of Python values 128 KiB) are together or the buffer
 timeout has passed, so that a batch which was split sixteen ways does not travel as sixteen small ones. Used by the
@@ -23,11 +23,12 @@ from runtime.network.partitioners import ChannelSelector
 from runtime.network.sizes import SizeEstimator
 
 VALUES_BATCH_BYTES = 128 << 10
-"""Where Python values are enough for one batch. They take some ten times as much memory as bytes on the wire: of more
-than this, the first ones have left the processor's cache when the consumer comes to them (measured: 1 MiB of dicts, a
-sixth more time for all that is done with them). Of much less, the cost per batch shows."""
+"""Bytes of Python values that are enough for one batch. They take some ten times as much memory as bytes on the wire:
+of more than this, the first ones have left the processor's cache when the consumer comes to them (measured: 1 MiB of
+dicts, a sixth more time for all that is done with them). Of much less, the cost per batch shows.
+"""
 MANY_VALUES = 1_024
-"""Values that are enough for one batch at that size; of fewer, larger ones, up to 1 MiB are gathered."""
+"""Number of values that are enough for one batch at that size; of fewer, larger ones, up to 1 MiB are gathered."""
 FLUSH_ALWAYS = 0
 """Buffer timeout: flush after every emitted batch."""
 FLUSH_WHEN_FULL = -1
@@ -49,7 +50,7 @@ class _PendingParts:
         self.markers: list[LatencyMarker] = []
 
     def fits(self, part: RecordBatch, size: int) -> bool:
-        """Whether the part can travel in one batch with those that wait."""
+        """Return whether the part can travel in one batch with those that wait."""
         if not self.parts:
             return True
         if self.rows + part.num_rows > DEFAULT_BATCH_ROWS or self.bytes + size > DEFAULT_BATCH_BYTES:
@@ -71,7 +72,7 @@ class _PendingParts:
         self.bytes += size
 
     def take(self) -> RecordBatch:
-        """All that waits, as one batch; nothing waits afterwards."""
+        """Return all that waits, as one batch; nothing waits afterwards."""
         parts, trailing, rows = self.parts, self.trailing, self.rows
         self.parts, self.trailing, self.rows, self.bytes = [], [], 0, 0
         batch = parts[0] if len(parts) == 1 else concat(parts)
@@ -114,11 +115,11 @@ class RecordWriter:
 
     @property
     def next_flush_ms(self) -> float | None:
-        """Monotonic time (ms) at which `flush_due` has something to do; None if nothing waits for a time."""
+        """Return the monotonic time (ms) at which `flush_due` has something to do; None if nothing waits for a time."""
         return self._next_flush_ms
 
     def is_available(self) -> bool:
-        """Whether every channel takes more; one emit may overdraw."""
+        """Return whether every channel takes more; one emit may overdraw."""
         return all(channel.is_available() for channel in self.channels)
 
     def emit(self, batch: RecordBatch) -> None:
@@ -169,7 +170,7 @@ class RecordWriter:
 
     @property
     def overdraft_bytes(self) -> int:
-        """How far the fullest channel is beyond its window."""
+        """Return how far the fullest channel is beyond its window."""
         return max((channel.overdraft_bytes for channel in self.channels), default=0)
 
     def flush(self) -> None:
@@ -212,7 +213,7 @@ class RecordWriter:
 
 
 def concat(parts: Sequence[RecordBatch]) -> RecordBatch:
-    """One batch of all rows in order; marks keep their place.
+    """Return one batch of all rows in order; marks keep their place.
 
     Args:
         parts: at least one, all of one type; all with columns of one schema, or none with columns.
@@ -236,7 +237,7 @@ def concat(parts: Sequence[RecordBatch]) -> RecordBatch:
 
 
 def _are_enough(part: RecordBatch, rows: int, size: int) -> bool:
-    """Whether so many rows and bytes are enough for a batch of such parts, if they are Python values."""
+    """Return whether so many rows and bytes are enough for a batch of such parts, if they are Python values."""
     return size > VALUES_BATCH_BYTES and rows > MANY_VALUES and not part.has_arrow
 
 

@@ -59,23 +59,23 @@ from runtime.network.frames import (
 
 
 class ConnectionOwner(ABC):
-    """What a connection tells its environment; any thread."""
+    """Callbacks of a connection to its environment; any thread."""
 
     @abstractmethod
     def notify(self) -> None:
-        """Data arrived or space became free."""
+        """Note that data arrived or space became free."""
 
     @abstractmethod
     def report(self, failure: ChannelFailure) -> None:
-        """The connection broke."""
+        """Note that the connection broke."""
 
     @abstractmethod
     def count_refused_frame(self) -> None:
-        """A frame of another attempt came and was dropped."""
+        """Count a frame of another attempt that came and was dropped."""
 
 
 class Connection(ABC):
-    """One of the two ends of an ordered pair of slots.
+    """An end of an ordered pair of slots.
 
     Args:
         peer: the slot at the other end.
@@ -103,14 +103,14 @@ class Connection(ABC):
 
     @abstractmethod
     def all_channels_ended(self) -> bool:
-        """Whether every channel has come to its END."""
+        """Return whether every channel has come to its END."""
 
     @abstractmethod
     def on_element(self, header: FrameHeader, frame: pa.Buffer) -> None:
-        """A frame that is not the connection's own."""
+        """Handle a frame that is not the connection's own."""
 
     def on_frame(self, frame: pa.Buffer) -> None:
-        """A frame has come. Whatever is wrong with it fails the connection."""
+        """Handle a frame. Whatever is wrong with it fails the connection."""
         try:
             header = decode_header(frame)
             if header.attempt != self.attempt:
@@ -126,7 +126,7 @@ class Connection(ABC):
             self.fail(f"slot {self.peer} broke the protocol: {error}")
 
     def on_end(self, cause: str) -> None:
-        """The stream has ended, however; `cause` says how. Fails unless all channels have ended before."""
+        """Handle the end of the stream; `cause` says how it ended. Fails unless all channels have ended before."""
         if not self.all_channels_ended():
             self.fail(f"the connection to slot {self.peer} was lost: {cause}")
         self.finish()
@@ -147,11 +147,11 @@ class Connection(ABC):
             self.outbox.put(encode_signal(FrameKind.HEARTBEAT, self.attempt))
 
     def close(self) -> None:
-        """Say goodbye and end the stream; what breaks from now on is no failure."""
+        """Say goodbye and end the stream; breakage from now on is not a failure."""
         self._say_goodbye()
 
     def _say_goodbye(self) -> bool:
-        """Queue the last frame; False if that was done before."""
+        """Queue the last frame; returns False if that was done before."""
         with self._lock:
             if self._closing:
                 return False
@@ -276,7 +276,9 @@ class RemoteOutputChannel(OutputChannel):
         return overtaken
 
     def _move_up(self, barrier: bytearray, position: int) -> Sequence[Frame]:
-        """Move a barrier in the backlog up to the next barrier; frames are numbered as they will be sent."""
+        """Move a barrier in the backlog up to the next barrier; frames are numbered in the order in which they will be
+        sent.
+        """
         backlog = self._backlog
         first = position
         while first > 0 and not is_barrier(backlog[first - 1]):
@@ -301,7 +303,7 @@ class RemoteOutputChannel(OutputChannel):
 
     @property
     def is_drained(self) -> bool:
-        """Whether END has gone out, and all before it."""
+        """Return whether END has gone out, and all before it."""
         return self._ended and not self._backlog
 
     def statistics(self) -> ChannelStatistics:
@@ -316,7 +318,7 @@ class RemoteOutputChannel(OutputChannel):
         )
 
     def on_credit(self, credit: Credit) -> None:
-        """The consumer has announced what it has consumed, and what it allows.
+        """Take the consumer's announcement of what it has consumed, and what it allows.
 
         Raises:
             CreditError: more was consumed than was sent.
@@ -368,7 +370,7 @@ class RemoteOutputChannel(OutputChannel):
 
 
 def _cost_of(frame: bytearray) -> int:
-    """What a frame costs of the channel's credit."""
+    """Return what a frame costs of the channel's credit."""
     return 0 if is_barrier(frame) else len(frame)
 
 
@@ -390,7 +392,7 @@ class GateCredit:
         self.channels: dict[ReceiverCredit, RemoteInputChannel] = {}
 
     def lend(self) -> list[RemoteInputChannel]:
-        """Channels that can borrow now and must announce it; call under the lock."""
+        """Return the channels that can borrow now and must announce it; call under the lock."""
         return [self.channels[credit] for credit in self.pool.lend()]
 
     def check_invariants(self) -> None:
@@ -507,7 +509,7 @@ class RemoteInputChannel(InputChannel):
         )
 
     def on_frame(self, header: FrameHeader, frame: pa.Buffer) -> None:
-        """A frame of this channel has come; the transport's thread.
+        """Take a frame of this channel; the transport's thread.
 
         Raises:
             FrameError: it is not the next of the channel.
@@ -538,7 +540,7 @@ class RemoteInputChannel(InputChannel):
             self._connection.owner.notify()
 
     def on_backlog(self, backlog_bytes: int) -> None:
-        """The producer has frames that wait for credit; the transport's thread."""
+        """Note that the producer has frames that wait for credit; the transport's thread."""
         with self.gate.lock:
             self._credit.hear_backlog(backlog_bytes)
             for channel in self.gate.lend():

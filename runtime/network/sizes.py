@@ -1,4 +1,4 @@
-"""How many bytes a batch holds: exact for columns, a running estimate from samples for Python values."""
+"""Sizes of batches in bytes: exact for columns, a running estimate from samples for Python values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SizeEstimator:
         self._countdown = 0
 
     def size_of(self, batch: RecordBatch) -> int:
-        """Bytes of the records and event times; at least 1 a row."""
+        """Return the bytes of the records and event times; at least 1 a row."""
         timestamps = 8 * batch.num_rows if batch.has_timestamps else 0
         if batch.has_arrow:
             return max(int(batch.arrow().nbytes), batch.num_rows) + timestamps

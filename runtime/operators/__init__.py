@@ -1,4 +1,4 @@
-"""Operators: what happens to records in a chain, from user functions to windows, sources and sinks.
+"""Operators: the processing of records in a chain, from user functions to windows, sources and sinks.
 
 The names listed here are the public ones, which `runtime.datastream` re-exports under PyFlink's module paths. An
 operator instance belongs to one subtask and is used by its task's thread only.

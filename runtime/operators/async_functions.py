@@ -1,4 +1,4 @@
-"""The user's asynchronous function, and when a call of it is made again.
+"""The user's asynchronous function, and the strategies for retrying its calls.
 
 `async_invoke` runs as a coroutine in the operator's asyncio loop, on a thread of its own; `timeout`, and the predicates
 and delays of a retry strategy, are called by the task's thread. Source: PyFlink, functions.py and
@@ -23,14 +23,14 @@ ExceptionPredicate = Callable[[Exception], bool]
 
 
 class AsyncFunction(Function, Generic[IN, OUT]):
-    """Any number of records out for each record in, found out by something that takes its time."""
+    """Any number of records out for each record in, by calls that take their time."""
 
     @abstractmethod
     async def async_invoke(self, value: IN) -> list[OUT]:
-        """The results for a record; raising fails the job, unless the retry strategy says otherwise."""
+        """Return the results for a record; raising fails the job, unless the retry strategy says otherwise."""
 
     def timeout(self, value: IN) -> list[OUT]:
-        """The results for a record whose call has taken too long.
+        """Return the results for a record whose call has taken too long.
 
         Raises:
             TimeoutError: always, unless overridden; the job then fails.
@@ -39,34 +39,34 @@ class AsyncFunction(Function, Generic[IN, OUT]):
 
 
 class AsyncRetryPredicate(ABC, Generic[OUT]):
-    """Which outcomes call for another attempt."""
+    """Says which outcomes call for another attempt."""
 
     @abstractmethod
     def result_predicate(self) -> ResultPredicate[OUT] | None:
-        """Whether results call for another attempt; None = no."""
+        """Return whether results call for another attempt; None = no."""
 
     @abstractmethod
     def exception_predicate(self) -> ExceptionPredicate | None:
-        """Whether an error calls for another attempt; None = no."""
+        """Return whether an error calls for another attempt; None = no."""
 
 
 class AsyncRetryStrategy(ABC, Generic[OUT]):
-    """Whether, and when, a call is made again. Must not remember calls: one object serves all of them."""
+    """Says whether, and when, a call is retried. Must not remember calls: one object serves all of them."""
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether there may be another attempt after so many."""
+        """Return whether there may be another attempt after so many."""
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """How long to wait for the next attempt after so many, ms."""
+        """Return how long to wait for the next attempt after so many, ms."""
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]: ...
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy[Any]:
-        """Never again."""
+        """Never retry."""
         return NO_RETRY_STRATEGY
 
     @staticmethod
@@ -76,7 +76,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: ResultPredicate[OUT] | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> AsyncRetryStrategy[OUT]:
-        """See FixedDelayRetryStrategy."""
+        """Return a FixedDelayRetryStrategy."""
         return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
 
     @staticmethod
@@ -88,7 +88,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: ResultPredicate[OUT] | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> AsyncRetryStrategy[OUT]:
-        """See ExponentialBackoffDelayRetryStrategy."""
+        """Return an ExponentialBackoffDelayRetryStrategy."""
         return ExponentialBackoffDelayRetryStrategy(
             max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate
         )
@@ -111,7 +111,7 @@ class RetryPredicate(AsyncRetryPredicate[OUT]):
 
 
 class NoRetryStrategy(AsyncRetryStrategy[OUT]):
-    """The first outcome counts."""
+    """Accepts the first outcome."""
 
     def can_retry(self, current_attempts: int) -> bool:
         return False
@@ -124,7 +124,7 @@ class NoRetryStrategy(AsyncRetryStrategy[OUT]):
 
 
 class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT]):
-    """Another attempt after a fixed time, up to `max_attempts` times beside the first.
+    """Allows another attempt after a fixed time, up to `max_attempts` times beside the first.
 
     Raises:
         ValueError: a number is not positive.
@@ -153,7 +153,8 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT]):
 
 
 class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT]):
-    """As FixedDelayRetryStrategy, with waits that grow by `multiplier` from `initial_delay` to `max_retry_delay` (ms).
+    """Works like FixedDelayRetryStrategy, with waits that grow by `multiplier` from `initial_delay` to
+    `max_retry_delay` (ms).
 
     Raises:
         ValueError: a number is not positive.
@@ -204,7 +205,7 @@ class AsyncFunctionDescriptor:
     """An asynchronous function and how it is to be called; PyFlink's form of it."""
 
     class OutputMode(enum.Enum):
-        """Whether results come in the order of the records or as they are ready, between watermarks."""
+        """Says whether results come in the order of the records or as they are ready, between watermarks."""
 
         ORDERED = 0
         UNORDERED = 1

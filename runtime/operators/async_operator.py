@@ -31,7 +31,7 @@ STATE_NAME = "async-wait-records"
 
 
 class AsyncWaitOperator(UserFunctionOperator):
-    """One subtask's calls."""
+    """The calls of one subtask."""
 
     def __init__(self, factory: AsyncWaitOperatorFactory) -> None:
         super().__init__([factory.function], factory.output_type)
@@ -120,7 +120,7 @@ class AsyncWaitOperator(UserFunctionOperator):
         self._waiting.append(Call(value, timestamp))
 
     def _go_on(self) -> None:
-        """Hand on what may go, and fill the queue up from what waits."""
+        """Hand on what may go, and fill the queue up with waiting records."""
         self._take()
         if self._waiting:
             self._fill()

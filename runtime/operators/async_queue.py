@@ -1,4 +1,4 @@
-"""The order in which results of asynchronous calls come out: that of the records, or as they are ready.
+"""Queues that order the results of asynchronous calls: in the order of the records, or as they are ready.
 
 Watermarks and idleness are boundaries: no result passes one in either direction. Pure; used by the task's thread.
 Source: Flink, OrderedStreamElementQueue and UnorderedStreamElementQueue.
@@ -43,21 +43,21 @@ class ResultQueue(ABC):
         self._size = 0
 
     def __len__(self) -> int:
-        """Calls whose results have not come out."""
+        """Return the number of calls whose results have not come out."""
         return self._size
 
     def put(self, call: Call) -> None:
-        """Add a call behind everything else."""
+        """Add a call at the end."""
         self._size += 1
         self._put(call)
 
     @abstractmethod
     def put_boundary(self, boundary: Boundary) -> None:
-        """Add a boundary behind everything else."""
+        """Add a boundary at the end."""
 
     @abstractmethod
     def complete(self, call: Call) -> None:
-        """The results of a call in the queue are there; call once."""
+        """Note that the results of a call in the queue are there; call once."""
 
     def take(self) -> Iterator[Call | Boundary]:
         """Take out what may come out now, in order."""
@@ -68,7 +68,7 @@ class ResultQueue(ABC):
 
     @abstractmethod
     def calls(self) -> list[Call]:
-        """The calls whose results have not come out, oldest first as far as there is an order."""
+        """Return the calls whose results have not come out, oldest first as far as there is an order."""
 
     @abstractmethod
     def _put(self, call: Call) -> None: ...
@@ -106,7 +106,7 @@ class OrderedQueue(ResultQueue):
 
 
 class _Segment:
-    """What lies between two boundaries."""
+    """The calls between two boundaries."""
 
     __slots__ = ("boundary", "done", "pending")
 
@@ -119,7 +119,7 @@ class _Segment:
 
 
 class UnorderedQueue(ResultQueue):
-    """Results come out as they are ready, but none passes a boundary."""
+    """Gives results as they are ready, but none passes a boundary."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ from runtime.state.state import BroadcastState, OperatorStateStore, ReadOnlyBroa
 
 
 class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
-    """A broadcast state without its ways to change it."""
+    """A broadcast state that cannot be changed."""
 
     __slots__ = ("_state",)
 
@@ -76,11 +76,11 @@ class BroadcastStates:
         self._operator_name = operator_name
 
     def writable(self, descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """The state of that name."""
+        """Return the state of that name."""
         return self._states[self._known(descriptor)]
 
     def readable(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """The state of that name, to read."""
+        """Return the state of that name, to read."""
         return self._views[self._known(descriptor)]
 
     def _known(self, descriptor: MapStateDescriptor) -> str:
@@ -113,7 +113,7 @@ class _BaseContext(BaseBroadcastProcessFunction.BaseContext):
 
 
 class _Context(_BaseContext, BroadcastProcessFunction.Context, KeyedBroadcastProcessFunction.Context):
-    """Of a record of the broadcast side."""
+    """Context of a record of the broadcast side."""
 
     backend: KeyedStateBackend | None = None
 
@@ -139,7 +139,7 @@ class _Context(_BaseContext, BroadcastProcessFunction.Context, KeyedBroadcastPro
 class _ReadOnlyContext(
     _BaseContext, BroadcastProcessFunction.ReadOnlyContext, KeyedBroadcastProcessFunction.OnTimerContext
 ):
-    """Of a record of the other side, or of a timer."""
+    """Context of a record of the other side, or of a timer."""
 
     domain = TimeDomain.EVENT_TIME
     backend: KeyedStateBackend
@@ -159,7 +159,7 @@ class _ReadOnlyContext(
 
 
 class BroadcastProcessOperator(PlainTwoInputOperator):
-    """The stream that reads is not keyed."""
+    """Broadcast pattern in which the reading stream is not keyed."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class BroadcastProcessOperator(PlainTwoInputOperator):
 
 
 class KeyedBroadcastProcessOperator(KeyedTwoInputOperator):
-    """The stream that reads is keyed."""
+    """Broadcast pattern in which the reading stream is keyed."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from runtime.state.state import OperatorStateStore
 
 
 class FunctionInitializationContext:
-    """Where a function finds its state, and whether there was any.
+    """Gives a function its state, and says whether there was any.
 
     Args:
         operator_state: of the operator.
@@ -28,24 +28,24 @@ class FunctionInitializationContext:
         self._restored = restored
 
     def is_restored(self) -> bool:
-        """Whether the job goes on from a checkpoint or savepoint; the states then hold what was saved."""
+        """Return whether the job resumes from a checkpoint or savepoint; the states then hold what was saved."""
         return self._restored
 
     def get_operator_state_store(self) -> OperatorStateStore:
-        """List, union list and broadcast state."""
+        """Return the store of list, union list and broadcast state."""
         return self._operator_state
 
     def get_keyed_state_store(self) -> KeyedStateStore:
-        """State per key; may be asked for here, but there is no key yet."""
+        """Return the store of state per key; may be asked for here, but there is no key yet."""
         return self._keyed_state
 
 
 class FunctionSnapshotContext:
-    """Of the snapshot that is about to be taken."""
+    """Context of the snapshot that is about to be taken."""
 
 
 class CheckpointedFunction(ABC):
-    """Keeps operator state: fills it when a snapshot is taken, reads it when a job goes on from one."""
+    """Keeps operator state: fills it when a snapshot is taken, reads it when a job is restored."""
 
     @abstractmethod
     def initialize_state(self, context: FunctionInitializationContext) -> None:

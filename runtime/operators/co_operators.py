@@ -111,7 +111,7 @@ class KeyedCoProcessOperator(KeyedTwoInputOperator):
 
 
 def calls_of(function: Any) -> tuple[Call, Call]:
-    """What is called for a record of the first and of the second input.
+    """Return the calls for a record of the first and of the second input.
 
     Raises:
         TypeError: it is no function for connected streams.

@@ -86,7 +86,7 @@ class BatchCollector:
                 timestamps.append(timestamp)
 
     def mark(self, watermark: int) -> None:
-        """The watermark rises here, behind everything emitted so far."""
+        """Raise the watermark here, behind everything emitted so far."""
         self._last_mark = watermark
         self._main.mark(watermark)
         for buffer in self._sides.values():
@@ -123,7 +123,7 @@ class BatchCollector:
 
 
 def coerce_all(context: OperatorContext, coercer: Coercer, values: list[Any]) -> list[Any]:
-    """Make results what the declared type says; the list itself if they are that already.
+    """Convert results to the declared type; returns the list itself if they are that already.
 
     Raises:
         UserFunctionError: a result does not fit; it names the result and the field.

@@ -1,4 +1,4 @@
-"""What goes wrong in operators, said so that the user finds the place: operator, record, and the user's own line.
+"""Errors in operators, worded so that the user finds the place: operator, record, and the user's own line.
 
 `UserFunctionError` wraps whatever a user function raised. Its message is one line, and it can be pickled: the original
 error, which often cannot, stays behind as `__cause__` and as text. Used by the task's thread.
@@ -20,7 +20,7 @@ from runtime.operators.operator import OperatorContext
 #: longer records are cut: the message must stay one readable line in a terminal and in a dashboard
 RECORD_CHARS = 200
 NO_RECORD: Any = object()
-"""Stands for the record where a function failed outside of any: in open(), in a timer."""
+"""Placeholder for the record where a function failed outside of any: in open(), in a timer."""
 
 _RUNTIME_DIR = f"{Path(__file__).absolute().parent.parent}{os.sep}"
 _LIBRARY_DIRS = tuple(
@@ -30,11 +30,11 @@ _LIBRARY_DIRS = tuple(
 
 
 class OperatorError(Exception):
-    """Base of what operators raise on their own account."""
+    """Base of the errors that operators raise themselves."""
 
 
 class StateAccessError(OperatorError):
-    """Keyed state or timers were asked for where there is no key."""
+    """Keyed state or timers were used where there is no key."""
 
 
 class MissingTimestampError(OperatorError):
@@ -42,7 +42,7 @@ class MissingTimestampError(OperatorError):
 
 
 class UserFunctionError(OperatorError):
-    """A function of the user's failed.
+    """A user's function failed.
 
     Attributes:
         operator_name: as in the plan.
@@ -142,12 +142,12 @@ def user_function_error(
 
 
 def failing_index(iterator: Any, num_rows: int) -> int:
-    """Index of the element that a list iterator over `num_rows` elements returned last."""
+    """Return the index of the element that a list iterator over `num_rows` elements returned last."""
     return max(num_rows - int(iterator.__length_hint__()) - 1, 0)
 
 
 def describe_record(record: Any) -> str:
-    """The record's repr on one line, cut at 200 characters."""
+    """Return the record's repr on one line, cut at 200 characters."""
     try:
         text = _one_line(repr(record))
     except Exception as error:  # a repr is user code too
@@ -160,7 +160,7 @@ def _one_line(text: str) -> str:
 
 
 def _users_line(trace: TracebackType | None) -> tuple[str, str] | None:
-    """The innermost line outside of the runtime, and outside of libraries if there is one."""
+    """Return the innermost line outside of the runtime, and outside of libraries if there is one."""
     users: tuple[str, str] | None = None
     library: tuple[str, str] | None = None
     for frame, line in traceback.walk_tb(trace):
@@ -176,7 +176,7 @@ def _users_line(trace: TracebackType | None) -> tuple[str, str] | None:
 
 
 def _definition(function: Any) -> tuple[str, str]:
-    """Where a function, or the class of a function object, is defined."""
+    """Return the place where a function, or the class of a function object, is defined."""
     code = getattr(function, "__code__", None)
     if code is None or code.co_filename.startswith(_RUNTIME_DIR):
         return "", ""

@@ -1,4 +1,4 @@
-"""Event times that are a column of the records: taken as they are, a batch at a time. Used by the task's thread."""
+"""Event times from a column of the records: taken as they are, a batch at a time. Used by the task's thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PER_MS = {"ms": 1, "us": 1000, "ns": 1_000_000}
 
 
 def with_times_of_column(batch: RecordBatch, column: str) -> RecordBatch:
-    """The same records, without marks, with a column's values as event times.
+    """Return the same records, without marks, with a column's values as event times.
 
     Args:
         batch: of a declared type; not empty.

@@ -1,4 +1,4 @@
-"""The user's functions: what a program subclasses, or gives plain callables for, to say what operators do.
+"""The user's functions: classes to subclass, or to replace by plain callables, that say what operators do.
 
 PyFlink's names and signatures, from its `functions`, `timerservice` and `time_domain` modules. Side outputs are written
 as `yield tag, value`. A function object serves one subtask and is called by its task's thread only.
@@ -35,7 +35,7 @@ W2 = TypeVar("W2", bound="Window")
 
 
 class TimeDomain(enum.Enum):
-    """Whether a timer fires by event time or by processing time."""
+    """Says whether a timer fires by event time or by processing time."""
 
     EVENT_TIME = 0
     PROCESSING_TIME = 1
@@ -46,11 +46,11 @@ class TimerService(ABC):
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """Wall-clock time, ms since the epoch."""
+        """Return the wall-clock time, ms since the epoch."""
 
     @abstractmethod
     def current_watermark(self) -> int:
-        """Event time that the operator has reached, ms."""
+        """Return the event time that the operator has reached, ms."""
 
     @abstractmethod
     def register_processing_time_timer(self, timestamp: int) -> None:
@@ -89,7 +89,7 @@ class KeyedStateStore(ABC):
 
 
 class RuntimeContext(KeyedStateStore):
-    """What a function learns about the subtask that it runs in; its state getters need a keyed stream."""
+    """Tells a function about the subtask that it runs in; its state getters need a keyed stream."""
 
     @abstractmethod
     def get_task_name(self) -> str: ...
@@ -102,15 +102,15 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_index_of_this_subtask(self) -> int:
-        """0-based."""
+        """Return the 0-based index."""
 
     @abstractmethod
     def get_attempt_number(self) -> int:
-        """0-based."""
+        """Return the 0-based number."""
 
     @abstractmethod
     def get_task_name_with_subtasks(self) -> str:
-        """For example "MyTask (3/6)#0": the subtask, counted from 1, of all, and the attempt, counted from 0."""
+        """Return for example "MyTask (3/6)#0": the subtask, counted from 1, of all, and the attempt, counted from 0."""
 
     @abstractmethod
     def get_job_parameter(self, key: str, default_value: str) -> str: ...
@@ -129,10 +129,10 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_accumulator(self, name: str) -> Accumulator | None:
-        """The operator's accumulator of that name."""
+        """Return the operator's accumulator of that name."""
 
     def get_int_counter(self, name: str) -> IntCounter:
-        """The counter of that name, added if it is not there.
+        """Return the counter of that name, added if it is not there.
 
         Raises:
             TypeError: the accumulator of that name is of another kind.
@@ -140,11 +140,11 @@ class RuntimeContext(KeyedStateStore):
         return self._counter(name, IntCounter)
 
     def get_long_counter(self, name: str) -> LongCounter:
-        """As `get_int_counter`."""
+        """Return a counter, like `get_int_counter`."""
         return self._counter(name, LongCounter)
 
     def get_double_counter(self, name: str) -> DoubleCounter:
-        """As `get_int_counter`."""
+        """Return a counter, like `get_int_counter`."""
         return self._counter(name, DoubleCounter)
 
     def _counter(self, name: str, kind: type[A]) -> A:
@@ -161,10 +161,10 @@ class Function(ABC):  # noqa: B024 (only its subclasses have something to implem
     """Base of all user functions."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Called before the first record: the place to ask for state, metrics and resources."""
+        """Prepare before the first record: the place to ask for state, metrics and resources."""
 
     def close(self) -> None:
-        """Called after the last record, and after a failure."""
+        """Clean up after the last record, and after a failure."""
 
 
 class MapFunction(Function):
@@ -200,18 +200,18 @@ class AggregateFunction(Function):
 
     @abstractmethod
     def create_accumulator(self) -> Any:
-        """An accumulator to which nothing has been added; never None."""
+        """Return an accumulator to which nothing has been added; never None."""
 
     @abstractmethod
     def add(self, value: Any, accumulator: Any) -> Any:
-        """The accumulator with `value` added; may be the same object, changed."""
+        """Return the accumulator with `value` added; may be the same object, changed."""
 
     @abstractmethod
     def get_result(self, accumulator: Any) -> Any: ...
 
     @abstractmethod
     def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        """One accumulator of two; needed only where windows merge."""
+        """Return one accumulator made of two; needed only where windows merge."""
 
 
 class KeySelector(Function):
@@ -222,7 +222,7 @@ class KeySelector(Function):
 
 
 class NullByteKeySelector(KeySelector):
-    """The same key for every record: what a non-parallel window of a whole stream is keyed by."""
+    """The same key for every record: the key of a non-parallel window of a whole stream."""
 
     key_type = Types.BYTE()
 
@@ -235,31 +235,31 @@ class Partitioner(Function):
 
     @abstractmethod
     def partition(self, key: Any, num_partitions: int) -> int:
-        """A number in [0, num_partitions)."""
+        """Return a number in [0, num_partitions)."""
 
 
 class ProcessFunction(Function):
     """Any number of records out for each record in, with access to event time and side outputs."""
 
     class Context(ABC):
-        """Of the record under way; valid during the call only."""
+        """Context of the record under way; valid during the call only."""
 
         @abstractmethod
         def timer_service(self) -> TimerService: ...
 
         @abstractmethod
         def timestamp(self) -> int:
-            """Event time of the record, ms; -2**63 if it has none."""
+            """Return the event time of the record, ms; -2**63 if it has none."""
 
     @abstractmethod
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None: ...
 
 
 class KeyedProcessFunction(Function):
-    """As ProcessFunction, on a keyed stream: with keyed state and timers."""
+    """A ProcessFunction on a keyed stream: with keyed state and timers."""
 
     class Context(ABC):
-        """Of the record under way; valid during the call only."""
+        """Context of the record under way; valid during the call only."""
 
         @abstractmethod
         def get_current_key(self) -> Any: ...
@@ -269,10 +269,10 @@ class KeyedProcessFunction(Function):
 
         @abstractmethod
         def timestamp(self) -> int:
-            """Event time of the record or of the timer, ms; -2**63 if it has none."""
+            """Return the event time of the record or of the timer, ms; -2**63 if it has none."""
 
     class OnTimerContext(Context):
-        """Of the timer that fires."""
+        """Context of the timer that fires."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain: ...
@@ -281,7 +281,7 @@ class KeyedProcessFunction(Function):
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None: ...
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any] | None:
-        """A timer of the current key fires; records emitted here carry its time."""
+        """Handle a timer of the current key; records emitted here carry its time."""
         return None
 
 
@@ -300,10 +300,10 @@ class AllWindowFunction(Function, Generic[IN, OUT, W]):
 
 
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """As WindowFunction, with the window's surroundings: time, state per window and per key, side outputs."""
+    """A WindowFunction with the window's context: time, state per window and per key, side outputs."""
 
     class Context(ABC, Generic[W2]):
-        """Of the window that fires; valid during the call only."""
+        """Context of the window that fires; valid during the call only."""
 
         @abstractmethod
         def window(self) -> W2: ...
@@ -316,11 +316,11 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
         @abstractmethod
         def window_state(self) -> KeyedStateStore:
-            """State of this key and window; `ProcessWindowFunction.clear` must clear it."""
+            """Return the state of this key and window; `ProcessWindowFunction.clear` must clear it."""
 
         @abstractmethod
         def global_state(self) -> KeyedStateStore:
-            """State of this key, for all its windows."""
+            """Return the state of this key, for all its windows."""
 
     @abstractmethod
     def process(
@@ -328,14 +328,14 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     ) -> Iterable[OUT] | None: ...
 
     def clear(self, context: ProcessWindowFunction.Context[W]) -> None:
-        """The window is removed: clear its per-window state."""
+        """Clear the per-window state of a window that is removed."""
 
 
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
-    """As ProcessWindowFunction, for windows over a whole stream."""
+    """A ProcessWindowFunction for windows over a whole stream."""
 
     class Context(ABC, Generic[W2]):
-        """Of the window that fires; valid during the call only."""
+        """Context of the window that fires; valid during the call only."""
 
         @abstractmethod
         def window(self) -> W2: ...
@@ -350,11 +350,11 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
     def process(self, context: ProcessAllWindowFunction.Context[W], elements: Iterable[IN]) -> Iterable[OUT] | None: ...
 
     def clear(self, context: ProcessAllWindowFunction.Context[W]) -> None:
-        """The window is removed: clear its per-window state."""
+        """Clear the per-window state of a window that is removed."""
 
 
 def callable_of(function: Any, kind: type[Function], method: str) -> Callable[..., Any]:
-    """The callable behind a function object of `kind`, or a plain callable as it is.
+    """Return the callable behind a function object of `kind`, or a plain callable as it is.
 
     Raises:
         TypeError: it is neither.
@@ -370,10 +370,10 @@ def callable_of(function: Any, kind: type[Function], method: str) -> Callable[..
 
 
 def key_function(selector: Any) -> Callable[[Any], Any]:
-    """The callable behind a KeySelector or a plain callable."""
+    """Return the callable behind a KeySelector or a plain callable."""
     return callable_of(selector, KeySelector, "get_key")
 
 
 def function_name(function: Any) -> str:
-    """What a function is called in messages and in default operator names."""
+    """Return the name of a function in messages and in default operator names."""
     return getattr(function, "__name__", None) or type(function).__name__

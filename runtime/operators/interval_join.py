@@ -28,7 +28,7 @@ BUFFERS = ("left-buffer", "right-buffer")
 
 
 class JoinContext(ProcessJoinFunction.Context):
-    """Of a pair."""
+    """Context of a pair."""
 
     __slots__ = ("left", "result", "right")
 
@@ -47,7 +47,7 @@ class JoinContext(ProcessJoinFunction.Context):
 
 @dataclass(frozen=True)
 class IntervalJoinSpec:
-    """What an interval join does; see `IntervalJoinOperatorFactory`."""
+    """Describes an interval join; see `IntervalJoinOperatorFactory`."""
 
     lower_ms: int
     upper_ms: int
@@ -142,7 +142,7 @@ class IntervalJoinOperator(KeyedTwoInputOperator):
 
 
 def missing_timestamp(context: OperatorContext) -> MissingTimestampError:
-    """The error for a record without event time in front of a join by event time."""
+    """Return the error for a record without event time in front of a join by event time."""
     return MissingTimestampError(
         f"operator {context.operator_name!r} joins by event time, but a record has none: "
         "call assign_timestamps_and_watermarks() on both streams before key_by()"

@@ -65,7 +65,7 @@ class _PerRecordOperator(UserFunctionOperator):
         return self._backend
 
     def _apply(self, batch: RecordBatch) -> list[Any]:
-        """What the function returned, one result for each record."""
+        """Return the function's results, one for each record."""
         values = batch.values()
         rows = iter(values)
         try:
@@ -155,7 +155,7 @@ class FilterOperator(_PerRecordOperator):
 
 
 def _moved_marks(batch: RecordBatch, new_offset: Callable[[int], int]) -> list[Mark]:
-    """The batch's marks at their new rows; of several at the same row the last one stays."""
+    """Return the batch's marks at their new rows; of several at the same row the last one stays."""
     return [Mark(offset, watermark) for offset, watermark in {new_offset(o): w for o, w in batch.marks}.items()]
 
 

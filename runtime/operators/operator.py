@@ -1,4 +1,4 @@
-"""StreamOperator: the life of an operator inside its task, and what its surroundings give it.
+"""StreamOperator: the life of an operator inside its task, and the services that it gets there.
 
 Life cycle, all on the task's thread: `setup` → `initialize_state` → `open` → processing … → `finish` (end of input) →
 `close`; `close` also follows a failure and must release everything without emitting anything.
@@ -34,13 +34,13 @@ class ProcessingTimeService(Protocol):
 
 
 class ClientChannel(Protocol):
-    """The way from an operator back to the program that started the job (what `print` and `collect` write)."""
+    """Channel from an operator back to the program that started the job (written by `print` and `collect`)."""
 
     def send(self, channel: str, payload: bytes) -> None:
         """Queue bytes for the client: `channel` is "stdout" or "collect:<id>". Order is kept per subtask."""
 
     def is_available(self) -> bool:
-        """False while the client has not taken enough of what was sent; the task then waits."""
+        """Return False while the client has not taken enough of what was sent; the task then waits."""
 
 
 class OperatorEventGateway(Protocol):
@@ -51,7 +51,7 @@ class OperatorEventGateway(Protocol):
 
 
 def no_mailbox(mail: Callable[[], None]) -> None:
-    """Stands where an operator has no mailbox.
+    """Stand in for a mailbox where an operator has none.
 
     Raises:
         RuntimeError: always.
@@ -61,7 +61,7 @@ def no_mailbox(mail: Callable[[], None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
-    """What an operator is told about itself, and the services it may use. One per operator and subtask."""
+    """An operator's information about itself, and the services it may use. One per operator and subtask."""
 
     operator_id: OperatorId
     operator_name: str
@@ -87,7 +87,7 @@ class OperatorContext:
 
 
 class StreamOperator(ABC):
-    """One operator of a chain. A new instance serves each subtask; operators travel to their slot as factories."""
+    """An operator of a chain. A new instance serves each subtask; operators travel to their slot as factories."""
 
     context: OperatorContext
     output: Output
@@ -108,60 +108,60 @@ class StreamOperator(ABC):
     @property
     @abstractmethod
     def inputs(self) -> Sequence[Input]:
-        """The operator's inputs in order; empty for a source."""
+        """Return the operator's inputs in order; empty for a source."""
 
     def is_available(self) -> bool:
-        """Whether the operator can take another slice now without blocking; the task waits while it is False."""
+        """Return whether the operator can take another slice now without blocking; the task waits while it is False."""
         return True
 
     def has_pending(self) -> bool:
-        """Whether results are still to come for records that were taken; `finish` is not called while they are.
+        """Return whether results are still to come for records that were taken; `finish` is not called while they are.
 
         Whatever ends the waiting must come as mail or as a processing-time timer.
         """
         return False
 
     def awaits_mail(self) -> bool:
-        """Whether another thread is at work for the operator and will post mail.
+        """Return whether another thread is at work for the operator and will post mail.
 
         A clock that otherwise jumps to the next deadline then goes at the pace of real time.
         """
         return False
 
     def num_fired_timers(self) -> int:
-        """Timers of user functions and windows that have fired so far."""
+        """Return how many timers of user functions and windows have fired so far."""
         return 0
 
     def end_input(self, input_index: int) -> None:
-        """No more records will come on that input; its MAX_WATERMARK, if any, has come already. May emit."""
+        """Note that no more records will come on that input; its MAX_WATERMARK, if any, has come already. May emit."""
 
     def finish(self) -> None:
-        """All inputs have ended. Last chance to emit; processing-time timers that are pending are dropped."""
+        """Finish after the end of all inputs. Last chance to emit; pending processing-time timers are dropped."""
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: CheckpointId) -> None:
-        """A barrier is about to be passed on: last chance to emit what then need not be in the snapshot.
+        """Emit, as a last chance before a barrier is passed on, what then need not be in the snapshot.
 
         Called first to last in a chain, before any of its operators is asked for its state. Must be quick.
         """
 
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
-        """The operator's state between two slices of records. Everything that was emitted lies before it."""
+        """Return the operator's state between two slices of records. Everything that was emitted lies before it."""
         return OperatorSnapshot()
 
     def notify_checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
-        """A checkpoint that this operator took part in is complete; sinks commit what they prepared up to it.
+        """Note that a checkpoint that this operator took part in is complete; sinks commit what they prepared up to it.
 
         Not every checkpoint is told of: a later one speaks for those before it.
         """
 
     def notify_checkpoint_aborted(self, checkpoint_id: CheckpointId) -> None:
-        """A checkpoint that this operator may have taken part in was given up."""
+        """Note that a checkpoint that this operator may have taken part in was given up."""
 
     def commit_finished(self) -> None:
-        """Every task of the job has finished: make visible what is still pending. Idempotent."""
+        """Make visible what is still pending, after every task of the job has finished. Idempotent."""
 
     def job_finished(self) -> None:
-        """Every operator has done so: the job goes back to no checkpoint. Followed by `close`."""
+        """Note that every operator has done so: the job goes back to no checkpoint. Followed by `close`."""
 
     def close(self) -> None:
         """Release everything; called exactly once, also after a failure; emits nothing."""
@@ -188,7 +188,7 @@ class OneInputOperator(StreamOperator, Input):
 
 
 class OperatorFactory(Protocol):
-    """Makes an operator on the slot; this, with the user's functions in it, is what is shipped to the slots."""
+    """Makes an operator on the slot; the factory, with the user's functions in it, is shipped to the slots."""
 
     def create(self) -> StreamOperator: ...
 

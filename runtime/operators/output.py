@@ -1,4 +1,4 @@
-"""Where an operator puts what it makes, and the four ways it goes on from there.
+"""Outputs: take what an operator emits, and pass it on in one of four ways.
 
 Used by the task's thread only. An output belongs to one operator; side outputs are told apart by their tag.
 """
@@ -13,7 +13,7 @@ from runtime.operators.output_tag import OutputTag
 
 
 class Input(Protocol):
-    """The face of an operator that receives; a two-input operator has two."""
+    """The receiving side of an operator; a two-input operator has two."""
 
     def process_batch(self, batch: RecordBatch) -> None:
         """Process records and the watermark marks between them, exactly as if the batch were cut at each mark."""
@@ -26,7 +26,7 @@ class Input(Protocol):
 
 
 class Output(Protocol):
-    """The face of an operator's surroundings that takes what it emits."""
+    """The surroundings of an operator that take what it emits."""
 
     def collect(self, batch: RecordBatch, tag: OutputTag | None = None) -> None:
         """Emit records: to the main output, or to the side output of `tag`. A batch may carry marks."""

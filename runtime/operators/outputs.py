@@ -1,4 +1,4 @@
-"""The four ways on from an operator: into the next one, copied into the next one, out of the chain, to several.
+"""The four exits of an operator: into the next one, copied into the next one, out of the chain, to several.
 
 An output made with a tag takes that side output only, one without takes the main output only; watermarks, status and
 latency markers go to all. Marks on a batch of the main output are watermarks for every side output too: an output with
@@ -22,7 +22,7 @@ from runtime.operators.output_tag import OutputTag
 
 
 class ElementWriter(Protocol):
-    """What RecordWriterOutput needs of a `runtime.network.record_writer.RecordWriter`."""
+    """The part of a `runtime.network.record_writer.RecordWriter` that RecordWriterOutput needs."""
 
     def emit(self, batch: RecordBatch) -> None: ...
 
@@ -48,7 +48,7 @@ class TaggedOutput(Output):
         self.records = 0
 
     def takes(self, tag: OutputTag | None) -> bool:
-        """Whether records emitted with that tag leave here."""
+        """Return whether records emitted with that tag leave here."""
         return self.tag is None if tag is None else tag.tag_id == self.tag
 
     def collect(self, batch: RecordBatch, tag: OutputTag | None = None) -> None:
@@ -176,7 +176,7 @@ class BroadcastingOutputCollector(Output):
 
 
 class DiscardingOutput(Output):
-    """Of an operator that nothing follows."""
+    """Output of an operator that nothing follows."""
 
     def collect(self, batch: RecordBatch, tag: OutputTag | None = None) -> None:
         pass

@@ -78,7 +78,7 @@ class ReduceOperatorFactory:
 
 
 class AccumulateType(enum.Enum):
-    """Which running aggregate of a field."""
+    """Says which running aggregate of a field to compute."""
 
     MIN = "min"
     MAX = "max"
@@ -154,7 +154,7 @@ class AccumulateFunction(ReduceFunction):
 
 
 def coercing(call: Callable[..., Any], coercer: Coercer) -> Callable[..., Any]:
-    """`call`, with its result made to fit a type."""
+    """Return `call`, with its result made to fit a type."""
 
     def call_and_coerce(*args: Any) -> Any:
         return coercer(call(*args))

@@ -72,7 +72,7 @@ class NamespacedStateStore(BackendStateStore):
 
 
 class StreamRuntimeContext(BackendStateStore, RuntimeContext):
-    """RuntimeContext of one operator.
+    """The RuntimeContext of one operator.
 
     Args:
         context: of the operator.

@@ -22,7 +22,7 @@ from runtime.operators.operator import ClientChannel, ProcessingTimeService
 
 
 class DeliveryGuarantee(enum.Enum):
-    """How often a sink may write a record when a job is restored."""
+    """Says how often a sink may write a record when a job is restored."""
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
@@ -31,7 +31,7 @@ class DeliveryGuarantee(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class WriterContext:
-    """What a sink writer is told."""
+    """Tells a sink writer about its surroundings."""
 
     subtask_index: int
     parallelism: int
@@ -46,30 +46,31 @@ class WriterContext:
     job_id: str = ""
     operator_id: str = ""
     origin_job_id: str = ""
-    """Of the first of the jobs that have claimed one another's snapshots, down to this one; `job_id` if it has claimed
-    none."""
+    """The first of the jobs that have claimed one another's snapshots, down to this one; `job_id` if it has claimed
+    none.
+    """
 
     held: Sequence[Any] = ()
     """Everything that the snapshot which is gone on from holds of this sink, of all subtasks."""
 
     @property
     def owner(self) -> str:
-        """16 hex digits: this sink of this job, the same in every attempt and at every parallelism."""
+        """Return 16 hex digits: this sink of this job, the same in every attempt and at every parallelism."""
         return owner_of(self.job_id, self.operator_id)
 
     @property
     def origin(self) -> str:
-        """16 hex digits: this sink of all jobs of the same origin; `owner` of the first of them."""
+        """Return 16 hex digits: this sink of all jobs of the same origin; `owner` of the first of them."""
         return owner_of(self.origin_job_id or self.job_id, self.operator_id)
 
 
 def owner_of(job_id: str, operator_id: str) -> str:
-    """See `WriterContext.owner`."""
+    """Return the owner, see `WriterContext.owner`."""
     return hashlib.blake2b(f"{job_id}/{operator_id}".encode(), digest_size=8).hexdigest()
 
 
 class Predecessors:
-    """Tells what attempts before this one, and jobs before this one, have left of a sink.
+    """Tells what earlier attempts, and earlier jobs, have left of a sink.
 
     Attempts have numbers; between jobs of one origin there is no such order. Before this one are those of which there
     is something when the attempt begins. One that comes later has taken this job for dead, and must lose nothing to it.
@@ -84,7 +85,7 @@ class Predecessors:
         self._is_sealed = False
 
     def has_left(self, owner: str, attempt: int) -> bool:
-        """Whether something is a predecessor's.
+        """Return whether something is a predecessor's.
 
         Args:
             owner: whose it is, among those of the same origin.
@@ -97,7 +98,7 @@ class Predecessors:
         return owner in self._older
 
     def seal(self) -> None:
-        """The attempt has begun, and seen everything that was there before it."""
+        """Note that the attempt has begun, and has seen everything that was there before it."""
         self._is_sealed = True
 
 
@@ -109,10 +110,10 @@ class SinkWriter(ABC):
         """Take records. Marks in the batch mean nothing to a sink."""
 
     def write_watermark(self, watermark: int) -> None:
-        """Event time has reached `watermark` (ms)."""
+        """Note that event time has reached `watermark` (ms)."""
 
     def is_available(self) -> bool:
-        """Whether another slice can be taken now without blocking."""
+        """Return whether another slice can be taken now without blocking."""
         return True
 
     def flush(self, end_of_input: bool) -> None:
@@ -123,20 +124,24 @@ class SinkWriter(ABC):
         """
 
     def prepare_savepoint(self) -> None:
-        """Called before `prepare_commit` if the snapshot is a savepoint: it must not rely on anything that this writer,
-        or one that takes its place, goes on to change or remove."""
+        """Prepare for a savepoint, before `prepare_commit`: it must not rely on anything that this writer, or one that
+        takes its place, goes on to change or remove.
+        """
 
     def prepare_commit(self) -> Sequence[Any]:
-        """Make what was written durable but not visible; return what a committer needs to make it visible:
-        JSON-serializable values."""
+        """Make what was written durable but not visible; returns what a committer needs to make it visible:
+        JSON-serializable values.
+        """
         return ()
 
     def snapshot_state(self) -> Sequence[Any]:
-        """State items (JSON-serializable) from which `Sink.create_writer` continues; any subtask may get any item."""
+        """Return state items (JSON-serializable) from which `Sink.create_writer` continues; any subtask may get any
+        item.
+        """
         return ()
 
     def committed(self, committables: Sequence[Any]) -> None:
-        """What this writer, or one before it, prepared is visible: release what is held for it."""
+        """Release what is held for something that this writer, or an earlier one, prepared and that is visible now."""
 
     def close(self) -> None:
         """Release everything and remove what was neither committed nor snapshotted; idempotent."""
@@ -144,12 +149,12 @@ class SinkWriter(ABC):
 
 @dataclass(frozen=True, slots=True)
 class CommitTally:
-    """What became of committables."""
+    """Result of a commit."""
 
     already_committed: int = 0
-    """Those that were visible before."""
+    """Number of committables that were visible before."""
     retried: int = 0
-    """How often one had to be tried again."""
+    """Number of retries."""
 
 
 class Committer(ABC):
@@ -157,14 +162,14 @@ class Committer(ABC):
 
     @abstractmethod
     def commit(self, committables: Sequence[Any]) -> CommitTally | None:
-        """Make them visible, in order. Idempotent: what is visible already is skipped.
+        """Make committables visible, in order. Idempotent: what is visible already is skipped.
 
         Returns:
             For the metrics; None: all of them are visible only now.
         """
 
     def check(self, committables: Sequence[Any]) -> None:
-        """See whether what was restored is visible, or can still be made so. Called before anything is committed.
+        """Check that what was restored is visible, or can still be made so. Called before anything is committed.
 
         Raises:
             SnapshotUnusableError: something is gone for good.
@@ -193,11 +198,12 @@ class Sweeper(ABC):
         """
 
     def take_over(self) -> None:
-        """The job's own checkpoints have replaced what it has claimed: nobody goes back to that, or to what it relies
-        on. Called before `sweep`."""
+        """Note that the job's own checkpoints have replaced what it has claimed: nobody goes back to that, or to what
+        it relies on. Called before `sweep`.
+        """
 
     def sweep_at_end(self, held: Sequence[Any]) -> None:
-        """As `sweep`, when the job has finished: nothing that it has made itself is needed any more.
+        """Sweep, like `sweep`, when the job has finished: nothing that it has made itself is needed any more.
 
         Args:
             held: what the restored checkpoint held; another job's may be needed still.
@@ -220,17 +226,21 @@ class Sink(ABC):
         """
 
     def keeps_state(self) -> bool:
-        """Whether snapshots hold something of this sink, so that its operator needs a uid. A sink whose writers keep
-        nothing, and that has no committer, says no."""
+        """Return whether snapshots hold something of this sink, so that its operator needs a uid. A sink whose writers
+        keep nothing, and that has no committer, says no.
+        """
         return True
 
     def create_committer(self) -> Committer | None:
-        """None if writing makes visible at once. Called after `create_writer`, in the same process."""
+        """Make the committer; None if writing makes visible at once. Called after `create_writer`, in the same
+        process.
+        """
         return None
 
     def create_sweeper(self, context: WriterContext) -> Sweeper | None:
-        """None if a dead writer leaves nothing behind. Called after `create_writer`, of later attempts only, and of the
-        first one of a job that has claimed another job's snapshot."""
+        """Make the sweeper; None if a dead writer leaves nothing behind. Called after `create_writer`, of later
+        attempts only, and of the first one of a job that has claimed another job's snapshot.
+        """
         return None
 
 
@@ -239,15 +249,16 @@ class SinkError(Exception):
 
 
 class SnapshotUnusableError(SinkError):
-    """What a snapshot relies on is not in the sink's target any more, and will not come back: an older snapshot is gone
-    on from or, if there is none, the job fails at once, whatever its restart strategy."""
+    """Something that a snapshot relies on is not in the sink's target any more, and will not come back: an older
+    snapshot is restored or, if there is none, the job fails at once, whatever its restart strategy.
+    """
 
     #: as if a file of the snapshot were damaged
     is_damaged_snapshot = True
 
 
 class SinkSetupError(SinkError):
-    """A sink cannot do what it promises as it is set up, and a restart of the job would change nothing."""
+    """A sink cannot do what it promises with its settings, and a restart of the job would change nothing."""
 
     #: the job fails at once
     is_fatal = True

@@ -1,4 +1,4 @@
-"""What a sink operator says about itself, under Flink's names. Kept by the task's thread.
+"""Metrics of a sink operator, under Flink's names. Kept by the task's thread.
 
 Source: Flink, InternalSinkWriterMetricGroup and InternalSinkCommitterMetricGroup.
 """
@@ -35,24 +35,24 @@ class SinkMetrics:
         group.gauge("pendingCommittables", pending)
 
     def now_ms(self) -> float:
-        """To be handed to `written`."""
+        """Return the time, to be handed to `written`."""
         return self._clock.monotonic_ms()
 
     def written(self, rows: int, started_ms: float) -> None:
-        """The writer has taken a batch."""
+        """Note that the writer has taken a batch."""
         self._send_ms = self._clock.monotonic_ms() - started_ms
         self._records.inc(rows)
 
     def write_failed(self, rows: int) -> None:
-        """The writer has refused a batch."""
+        """Note that the writer has refused a batch."""
         self._errors.inc(rows)
 
     def prepared(self, committables: int) -> None:
-        """The writer has made committables."""
+        """Note that the writer has made committables."""
         self._committables.inc(committables)
 
     def committed(self, committables: int, tally: CommitTally | None = None) -> None:
-        """They are visible."""
+        """Note that committables are visible."""
         if tally is not None:
             self._already_committed.inc(tally.already_committed)
             self._retried.inc(tally.retried)
@@ -60,5 +60,5 @@ class SinkMetrics:
         self._successful.inc(committables)
 
     def commit_failed(self, committables: int) -> None:
-        """They are not, and stay pending."""
+        """Note that committables are not visible, and stay pending."""
         self._failed.inc(committables)

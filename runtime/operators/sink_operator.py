@@ -72,7 +72,7 @@ class SinkOperator(OneInputOperator):
 
     @property
     def pending_committables(self) -> list[Any]:
-        """What was prepared and is not committed, oldest first."""
+        """Return what was prepared and is not committed, oldest first."""
         return [pending.committable for pending in self._pending]
 
     def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
@@ -92,7 +92,7 @@ class SinkOperator(OneInputOperator):
             self._claimed_origin = next(iter(_items(snapshot, ORIGIN_STATE)), None)
 
     def open(self) -> None:
-        """Make the writer, and see to it that what was restored is committed before the first record.
+        """Make the writer, and make sure that what was restored is committed before the first record.
 
         Raises:
             SinkError: the target cannot be written to, or there are committables and nothing that can commit them. Its
@@ -232,7 +232,7 @@ class SinkOperator(OneInputOperator):
         self._sweep()
 
     def job_finished(self) -> None:
-        """Have all that older attempts left swept.
+        """Have everything swept that older attempts left.
 
         Raises:
             SinkError: the target does not answer.

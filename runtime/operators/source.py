@@ -44,7 +44,7 @@ class NoSplit(enum.Enum):
 
 
 class ReadStatus(enum.Enum):
-    """What a read that returned no batch means."""
+    """Meaning of a read that returned no batch."""
 
     NOTHING_YET = "nothing yet"
     IDLE = "idle"
@@ -54,7 +54,7 @@ class ReadStatus(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReaderContext:
-    """What a split reader is told."""
+    """Tells a split reader about its surroundings."""
 
     subtask_index: int
     parallelism: int
@@ -73,14 +73,14 @@ class SplitReader(ABC):
 
     @abstractmethod
     def read(self, max_rows: int) -> RecordBatch | ReadStatus:
-        """The next records, at most `max_rows` (at least 1), or why there are none. Must return promptly.
+        """Return the next records, at most `max_rows` (at least 1), or why there are none. Must return promptly.
 
         Marks of the batch are watermarks that the source itself knows; they count beside those of the strategy. A batch
         may have marks and no rows.
         """
 
     def prepare(self) -> bool:
-        """Do what takes long before the next `read` can give records, such as decoding a block of them.
+        """Do anything slow before the next `read` can give records, such as decoding a block of them.
 
         A step of its own, so that the size of slices follows from what the records cost behind the source. `read` does
         without it.
@@ -93,21 +93,25 @@ class SplitReader(ABC):
     @property
     @abstractmethod
     def position(self) -> Any:
-        """Where the next `read` begins: a JSON-serializable value that `Source.create_reader` accepts."""
+        """Return the position of the next `read`: a JSON-serializable value that `Source.create_reader` accepts."""
 
     def next_read_ms(self) -> int | None:
-        """After NOTHING_YET or IDLE: wall-clock time of the next read; None = the source's poll interval (50 ms)."""
+        """Return the wall-clock time of the next read, after NOTHING_YET or IDLE; None = the source's poll interval (50
+        ms).
+        """
         return None
 
     def pending_records(self) -> int | None:
-        """How many records of the split are there to be read; None = unknown."""
+        """Return how many records of the split are there to be read; None = unknown."""
         return None
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint of the job has completed: a restore goes back to it, or to a later one, and no further."""
+        """Note that a checkpoint of the job has completed: a restore goes back to it, or to a later one, and no
+        further.
+        """
 
     def take_dead_letters(self) -> RecordBatch | None:
-        """What the reads since the last call have set aside for `Source.dead_letter_tag`; None if nothing."""
+        """Return what the reads since the last call have set aside for `Source.dead_letter_tag`; None if nothing."""
         return None
 
     def close(self) -> None:
@@ -119,7 +123,7 @@ class SplitEnumerator(ABC):
 
     @abstractmethod
     def next_split(self, subtask_index: int) -> SourceSplit | NoSplit:
-        """A split for that subtask, or why there is none."""
+        """Return a split for that subtask, or why there is none."""
 
     @abstractmethod
     def add_splits_back(self, splits: Sequence[SourceSplit]) -> None:
@@ -127,14 +131,16 @@ class SplitEnumerator(ABC):
 
     @abstractmethod
     def snapshot(self) -> Any:
-        """What has not been dealt out: a JSON-serializable value that `Source.create_enumerator` accepts."""
+        """Return what has not been dealt out: a JSON-serializable value that `Source.create_enumerator` accepts."""
 
     def discovery_delay_ms(self) -> int | None:
-        """How long to wait before `discover` is called; asked at the start and after each call. None = no more."""
+        """Return how long to wait before `discover` is called; asked at the start and after each call. None = no
+        more.
+        """
         return None
 
     def discover(self) -> bool:
-        """Look for new splits, promptly; whether subtasks that were told NoSplit.LATER should ask again.
+        """Look for new splits, promptly; returns whether subtasks that were told NoSplit.LATER should ask again.
 
         Raises:
             SourceError: the place where splits are found cannot be read.
@@ -150,14 +156,15 @@ class Source(ABC):
 
     boundedness: Boundedness = Boundedness.BOUNDED
     splits_at_once: int = 1
-    """How many splits a subtask holds open and reads in turn. More than 1 suits splits without end (partitions of a
-    log): the source's watermark is then the least of theirs, and each can be paused for watermark alignment."""
+    """Number of splits that a subtask holds open and reads in turn. More than 1 suits splits without end (partitions of
+    a log): the source's watermark is then the least of theirs, and each can be paused for watermark alignment.
+    """
     dead_letter_tag: OutputTag | None = None
     """Side output for what readers set aside instead of failing; see `SplitReader.take_dead_letters`."""
 
     @abstractmethod
     def produced_type(self) -> TypeInformation | None:
-        """Type of the records; None means Python objects."""
+        """Return the type of the records; None means Python objects."""
 
     @abstractmethod
     def create_enumerator(self, parallelism: int, restored: Any | None) -> SplitEnumerator:
@@ -173,7 +180,7 @@ class Source(ABC):
 
     @abstractmethod
     def split_to_json(self, split: SourceSplit) -> Any:
-        """A JSON-serializable value from which `split_from_json` makes an equal split; for snapshots."""
+        """Return a JSON-serializable value from which `split_from_json` makes an equal split; for snapshots."""
 
     @abstractmethod
     def split_from_json(self, value: Any) -> SourceSplit: ...

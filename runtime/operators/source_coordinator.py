@@ -34,7 +34,7 @@ class AssignSplit:
     number: int
     """Number of the assignment, unique for the life of the job; it only grows."""
     split: Any
-    """What `Source.split_to_json` made of the split."""
+    """JSON of the split, from `Source.split_to_json`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +119,12 @@ class SourceCoordinator:
             reply(from_subtask, NoMoreSplits())
 
     def hear(self, message: SourceWatermark) -> None:
-        """The coordinator of another source of the job says how far that source is."""
+        """Take the news of how far another source of the job is, from its coordinator."""
         if self._alignment is not None:
             self._alignment.hear(message)
 
     def news(self) -> SourceWatermark | None:
-        """What the coordinators of the job's other sources are to be told, if anything; ask after each event."""
+        """Return what to tell the coordinators of the job's other sources, if anything; ask after each event."""
         return None if self._alignment is None else self._alignment.news()
 
     def add_splits_back(self, splits: Sequence[SourceSplit]) -> None:
@@ -133,7 +133,7 @@ class SourceCoordinator:
         self.wake_waiting()
 
     def discovery_delay_ms(self) -> int | None:
-        """How long to wait before `discover` is called, see SplitEnumerator; None = no more."""
+        """Return how long to wait before `discover` is called, see SplitEnumerator; None = no more."""
         return self._enumerator.discovery_delay_ms()
 
     def discover(self) -> None:
@@ -152,7 +152,8 @@ class SourceCoordinator:
             self._replies.pop(subtask)(subtask, SplitsAvailable())
 
     def snapshot(self) -> OperatorStateSnapshot:
-        """State of the enumerator and the assignments in flight; to be stored with subtask 0 as COORDINATOR_STATE.
+        """Return the state of the enumerator and the assignments in flight; to be stored with subtask 0 as
+        COORDINATOR_STATE.
 
         Take it before the readers' snapshots, and let no assignment reach a reader between the two: a split that
         the enumerator still holds here must not be in a reader's snapshot.

@@ -1,4 +1,4 @@
-"""What a source operator says about itself, under Flink's names.
+"""Metrics of a source operator, under Flink's names.
 
 Kept by the task's thread; the gauges are read by the same thread when it answers a heartbeat.
 Source: Flink, InternalSourceReaderMetricGroup.
@@ -17,7 +17,7 @@ from runtime.operators.operator import OperatorContext
 
 
 class SplitActivity(enum.Enum):
-    """What becomes of a split's watermark: it advances, counts as idle, or waits for the alignment group."""
+    """State of a split's watermark: it advances, counts as idle, or waits for the alignment group."""
 
     ACTIVE = "active"
     IDLE = "idle"
@@ -79,7 +79,7 @@ class SourceMetrics:
         group.gauge("watermarkAlignmentDrift", lambda: self.alignment_drift_ms)
 
     def emitted(self, batch: RecordBatch) -> None:
-        """A batch of at least one row goes out."""
+        """Note that a batch of at least one row goes out."""
         self._is_waiting = False
         self._emitted_ms = self._clock.monotonic_ms()
         if batch.has_timestamps:
@@ -88,7 +88,7 @@ class SourceMetrics:
                 self._emit_lag_ms = self._clock.now_ms() - timestamps[0]
 
     def nothing_to_read(self) -> None:
-        """The source has nothing to emit."""
+        """Note that the source has nothing to emit."""
         self._is_waiting = True
 
     def _idle_ms(self) -> float:

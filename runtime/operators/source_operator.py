@@ -49,11 +49,11 @@ from runtime.state.snapshot import (
 SPLITS_STATE = "source-splits"
 """Name of the operator state that holds the splits being read: one item per split, dealt out anew on rescaling."""
 POLL_INTERVAL_MS = 50
-"""When a reader with nothing to give is asked again, unless it says when."""
+"""Interval at which a reader with nothing to give is asked again, unless it says when."""
 
 
 class EmitStatus(enum.Enum):
-    """What `emit_next` has to say about the next call."""
+    """Tells the caller of `emit_next` when to call again."""
 
     MORE_AVAILABLE = "more available"
     NOTHING_AVAILABLE = "nothing available"
@@ -80,7 +80,7 @@ class _OpenSplit:
     metrics: SplitMetrics | None
     """None for a source that reads one split after the other: they may be without number."""
     has_nothing: bool = False
-    """Whether the last read found nothing; else what keeps records from coming is not the split."""
+    """Whether the last read found nothing; else something other than the split keeps records from coming."""
 
 
 class SourceOperator(StreamOperator):
@@ -158,7 +158,7 @@ class SourceOperator(StreamOperator):
         )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint of the job has completed; the readers are told."""
+        """Tell the readers that a checkpoint of the job has completed."""
         for split in self._open:
             split.reader.notify_checkpoint_complete(checkpoint_id)
 
@@ -230,7 +230,7 @@ class SourceOperator(StreamOperator):
         self._end()
 
     def next_wakeup_ms(self) -> int | None:
-        """After NOTHING_AVAILABLE: wall-clock time of the next call; None = when an event has arrived."""
+        """Return the wall-clock time of the next call after NOTHING_AVAILABLE; None = when an event has arrived."""
         return self._wakeup_ms
 
     def _read(self, max_rows: int) -> EmitStatus:
@@ -276,7 +276,7 @@ class SourceOperator(StreamOperator):
         return EmitStatus.NOTHING_AVAILABLE
 
     def _is_paused(self, split: _OpenSplit) -> bool:
-        """Whether the split has to wait for its alignment group."""
+        """Return whether the split has to wait for its alignment group."""
         paused = split.tracker.current > self._max_allowed
         if paused and split.metrics is not None:
             split.metrics.switch(SplitActivity.PAUSED)
@@ -369,7 +369,7 @@ class SourceOperator(StreamOperator):
             self.output.emit_watermark(Watermark(self._watermark))
 
     def _limited(self, marks: Sequence[Mark], cap: int) -> list[Mark]:
-        """The marks as far as they are news, none above `cap`."""
+        """Return the marks as far as they are new, none above `cap`."""
         limited = []
         reached = self._watermark
         for offset, watermark in marks:
@@ -380,7 +380,7 @@ class SourceOperator(StreamOperator):
         return limited
 
     def _least_watermark(self, but: _OpenSplit | None = None) -> int:
-        """The least watermark of the splits that were begun, but for one; MAX_WATERMARK if there are none."""
+        """Return the least watermark of the splits that were begun, but for one; MAX_WATERMARK if there are none."""
         least = MAX_WATERMARK
         for split in self._open:
             if split is not but and not split.tracker.is_idle:
@@ -433,7 +433,7 @@ class SourceOperator(StreamOperator):
             self._schedule_report()
 
     def _report(self) -> None:
-        """Tell the alignment group how far this subtask is; before its first watermark it has nothing to say."""
+        """Tell the alignment group how far this subtask is; before its first watermark there is nothing to tell."""
         if self._strategy.alignment is not None and self._watermark > MIN_WATERMARK:
             reported = MAX_WATERMARK if self._idle else self._watermark
             self.context.events.send_to_coordinator(ReportWatermark(reported))

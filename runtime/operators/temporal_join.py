@@ -1,4 +1,4 @@
-"""TemporalJoin: each left record with the version of the right side that was valid at its event time.
+"""TemporalJoin: joins each left record with the version of the right side that was valid at its event time.
 
 The right stream is a log of versions per key: a record is valid from its event time until the next one's; None ends
 the validity of the one before. A left record waits until the watermark has passed it, since a version with an earlier

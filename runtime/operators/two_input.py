@@ -20,7 +20,7 @@ from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, Snapsho
 
 
 class CombinedWatermark:
-    """Watermark and idleness of two inputs, made one. Pure."""
+    """Combines watermark and idleness of two inputs. Pure."""
 
     __slots__ = ("_idle", "_watermarks", "is_idle", "watermark")
 
@@ -31,13 +31,15 @@ class CombinedWatermark:
         self.is_idle = False
 
     def on_watermark(self, index: int, watermark: int) -> int | None:
-        """Input `index` says `watermark`; returns the combined one if it rose."""
+        """Take `watermark` of input `index`; returns the combined one if it rose."""
         if watermark > self._watermarks[index]:
             self._watermarks[index] = watermark
         return self._combine()
 
     def on_status(self, index: int, status: WatermarkStatus) -> tuple[int | None, WatermarkStatus | None]:
-        """Input `index` became idle or active; returns the combined (watermark if it rose, status if it changed)."""
+        """Take input `index`'s change to idle or active; returns the combined (watermark if it rose, status if it
+        changed).
+        """
         was_idle = self.is_idle
         self._idle[index] = status is WatermarkStatus.IDLE
         self.is_idle = all(self._idle)
@@ -59,7 +61,7 @@ class CombinedWatermark:
 
 
 class _InputFace(Input):
-    """One of the inputs."""
+    """The receiving side of one input."""
 
     def __init__(self, operator: TwoInputBatchOperator, index: int) -> None:
         self._operator = operator
@@ -94,14 +96,14 @@ class TwoInputBatchOperator(StreamOperator, ABC):
         """Process records of one input and the marks between them."""
 
     def process_watermark(self, index: int, watermark: Watermark) -> None:
-        """Event time of one input."""
+        """Process the event time of one input."""
         risen = self.combined.on_watermark(index, watermark.timestamp)
         if risen is not None:
             self.advance_watermark(risen)
             self.end_step()
 
     def process_watermark_status(self, index: int, status: WatermarkStatus) -> None:
-        """One input became idle or active."""
+        """Process that one input became idle or active."""
         risen, combined_status = self.combined.on_status(index, status)
         if risen is not None:
             self.advance_watermark(risen)
@@ -111,7 +113,7 @@ class TwoInputBatchOperator(StreamOperator, ABC):
 
     @abstractmethod
     def advance_watermark(self, watermark: int) -> None:
-        """Event time reaches `watermark`."""
+        """Advance event time to `watermark`."""
 
     @abstractmethod
     def end_step(self) -> None:
@@ -144,7 +146,7 @@ class TwoInputOperator(TwoInputBatchOperator):
         """Process records of one input between two watermarks; all lists are equally long."""
 
     def keys_of_batch(self, index: int, batch: RecordBatch) -> list[Any]:
-        """One key for each record; anything as long as the batch if the inputs are not keyed."""
+        """Return one key for each record; anything as long as the batch if the inputs are not keyed."""
         return batch.values()
 
 

@@ -27,11 +27,11 @@ class CoMapFunction(Function):
 
     @abstractmethod
     def map1(self, value: Any) -> Any:
-        """For a record of the first stream."""
+        """Map a record of the first stream."""
 
     @abstractmethod
     def map2(self, value: Any) -> Any:
-        """For a record of the second stream."""
+        """Map a record of the second stream."""
 
 
 class CoFlatMapFunction(Function):
@@ -39,40 +39,40 @@ class CoFlatMapFunction(Function):
 
     @abstractmethod
     def flat_map1(self, value: Any) -> Iterable[Any] | None:
-        """For a record of the first stream."""
+        """Map a record of the first stream."""
 
     @abstractmethod
     def flat_map2(self, value: Any) -> Iterable[Any] | None:
-        """For a record of the second stream."""
+        """Map a record of the second stream."""
 
 
 class CoProcessFunction(Function):
-    """As CoFlatMapFunction, with access to event time and side outputs."""
+    """A CoFlatMapFunction with access to event time and side outputs."""
 
     class Context(ABC):
-        """Of the record under way; valid during the call only."""
+        """Context of the record under way; valid during the call only."""
 
         @abstractmethod
         def timer_service(self) -> TimerService: ...
 
         @abstractmethod
         def timestamp(self) -> int:
-            """Event time of the record, ms; -2**63 if it has none."""
+            """Return the event time of the record, ms; -2**63 if it has none."""
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any] | None:
-        """For a record of the first stream."""
+        """Process a record of the first stream."""
 
     @abstractmethod
     def process_element2(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any] | None:
-        """For a record of the second stream."""
+        """Process a record of the second stream."""
 
 
 class KeyedCoProcessFunction(Function):
-    """As CoProcessFunction, on two streams keyed alike: with keyed state, which both share, and timers."""
+    """A CoProcessFunction on two streams keyed alike: with keyed state, which both share, and timers."""
 
     class Context(ABC):
-        """Of the record under way; valid during the call only."""
+        """Context of the record under way; valid during the call only."""
 
         @abstractmethod
         def get_current_key(self) -> Any: ...
@@ -82,24 +82,24 @@ class KeyedCoProcessFunction(Function):
 
         @abstractmethod
         def timestamp(self) -> int:
-            """Event time of the record or of the timer, ms; -2**63 if it has none."""
+            """Return the event time of the record or of the timer, ms; -2**63 if it has none."""
 
     class OnTimerContext(Context):
-        """Of the timer that fires."""
+        """Context of the timer that fires."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain: ...
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
-        """For a record of the first stream."""
+        """Process a record of the first stream."""
 
     @abstractmethod
     def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
-        """For a record of the second stream."""
+        """Process a record of the second stream."""
 
     def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterable[Any] | None:
-        """A timer of the current key fires; records emitted here carry its time."""
+        """Handle a timer of the current key; records emitted here carry its time."""
         return None
 
 
@@ -107,14 +107,14 @@ class KeyedCoProcessFunction(Function):
 
 
 class BaseBroadcastProcessFunction(Function):
-    """What functions with broadcast state have in common."""
+    """The common part of functions with broadcast state."""
 
     class BaseContext(ABC):
         """Time, as either side sees it."""
 
         @abstractmethod
         def timestamp(self) -> int:
-            """Event time of the record or of the timer, ms; -2**63 if it has none."""
+            """Return the event time of the record or of the timer, ms; -2**63 if it has none."""
 
         @abstractmethod
         def current_processing_time(self) -> int: ...
@@ -123,22 +123,22 @@ class BaseBroadcastProcessFunction(Function):
         def current_watermark(self) -> int: ...
 
     class Context(BaseContext):
-        """Of the broadcast side, which every subtask sees in full and which may write."""
+        """Context of the broadcast side, which every subtask sees in full and which may write."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-            """A state that was named in `broadcast()`.
+            """Return a state that was named in `broadcast()`.
 
             Raises:
                 StateAccessError: it was not.
             """
 
     class ReadOnlyContext(BaseContext):
-        """Of the side that is not broadcast."""
+        """Context of the side that is not broadcast."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-            """A state that was named in `broadcast()`, to read.
+            """Return a state that was named in `broadcast()`, to read.
 
             Raises:
                 StateAccessError: it was not.
@@ -146,35 +146,37 @@ class BaseBroadcastProcessFunction(Function):
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
-    """Applies what a broadcast stream has left in broadcast state to the records of a stream that is not keyed."""
+    """Applies broadcast state, filled from a broadcast stream, to the records of a stream that is not keyed."""
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
-        """Of a record of the broadcast stream."""
+        """Context of a record of the broadcast stream."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
-        """Of a record of the other stream."""
+        """Context of a record of the other stream."""
 
     @abstractmethod
     def process_element(self, value: IN1, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None: ...
 
     @abstractmethod
     def process_broadcast_element(self, value: IN2, ctx: BroadcastProcessFunction.Context) -> Iterable[OUT] | None:
-        """Must change the state in the same way in every subtask."""
+        """Process a record of the broadcast stream; must change the state in the same way in every subtask."""
 
 
 class KeyedStateFunction(Function):
-    """Looks at, or changes, the state of one key after the other."""
+    """Reads, or changes, the state of one key after the other."""
 
     @abstractmethod
     def process(self, key: Any, state: Any) -> None:
-        """`state` is that of `key` during the call."""
+        """Process the state of `key`, which is valid during the call."""
 
 
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
-    """As BroadcastProcessFunction, on a keyed stream: with keyed state and timers on that stream's side."""
+    """A BroadcastProcessFunction on a keyed stream: with keyed state and timers on that stream's side."""
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
-        """Of a record of the broadcast stream. There is no key: no timers, and keyed state only through here."""
+        """Context of a record of the broadcast stream. There is no key: no timers, and keyed state only through
+        here.
+        """
 
         @abstractmethod
         def apply_to_keyed_state(
@@ -183,7 +185,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
             """Call `function(key, state)` for every key of this subtask that has a value in that state; in no order."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
-        """Of a record of the keyed stream."""
+        """Context of a record of the keyed stream."""
 
         @abstractmethod
         def timer_service(self) -> TimerService: ...
@@ -192,7 +194,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
         def get_current_key(self) -> Any: ...
 
     class OnTimerContext(ReadOnlyContext, ABC):
-        """Of the timer that fires."""
+        """Context of the timer that fires."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain: ...
@@ -204,10 +206,10 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
 
     @abstractmethod
     def process_broadcast_element(self, value: IN2, ctx: KeyedBroadcastProcessFunction.Context) -> Iterable[OUT] | None:
-        """Must change the state in the same way in every subtask."""
+        """Process a record of the broadcast stream; must change the state in the same way in every subtask."""
 
     def on_timer(self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext) -> Iterable[OUT] | None:
-        """A timer of the current key fires; records emitted here carry its time."""
+        """Handle a timer of the current key; records emitted here carry its time."""
         return None
 
 
@@ -233,14 +235,14 @@ class CoGroupFunction(Function):
 
     @abstractmethod
     def co_group(self, first: list[Any], second: list[Any]) -> Iterable[Any] | None:
-        """`first` and `second` are in order of arrival; one of them may be empty."""
+        """Combine `first` and `second`, which are in order of arrival; one of them may be empty."""
 
 
 class ProcessJoinFunction(Function):
     """Any number of records out for each pair of records that a join in event time finds."""
 
     class Context(ABC):
-        """Of the pair under way; valid during the call only. Times in ms."""
+        """Context of the pair under way; valid during the call only. Times in ms."""
 
         @abstractmethod
         def get_left_timestamp(self) -> int: ...
@@ -250,7 +252,7 @@ class ProcessJoinFunction(Function):
 
         @abstractmethod
         def get_timestamp(self) -> int:
-            """Event time of the results."""
+            """Return the event time of the results."""
 
     @abstractmethod
     def process_element(self, left: Any, right: Any, ctx: ProcessJoinFunction.Context) -> Iterable[Any] | None: ...

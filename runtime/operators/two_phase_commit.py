@@ -32,7 +32,7 @@ from runtime.operators.sink import (
 T = TypeVar("T")
 
 DEFAULT_ALLOWED_DOWNTIME = Duration.of_hours(1)
-"""How long a job may be down before it commits what it prepared; more asks for a longer transaction timeout."""
+"""Time that a job may be down before it commits what it prepared; more asks for a longer transaction timeout."""
 _SCHEME = "tidemark"
 
 
@@ -56,7 +56,7 @@ class TransactionId:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """The id that a text is; None if it is none."""
+        """Return the id of a text; None if it is none."""
         parts = text.split("-")
         if len(parts) != 7 or parts[0] != _SCHEME or not all(part.isdecimal() for part in parts[4:]):
             return None
@@ -64,12 +64,12 @@ class TransactionId:
 
 
 def transaction_prefix(origin_job_id: str, operator_id: str) -> str:
-    """What the ids of all transactions of a sink begin with, of every attempt and subtask."""
+    """Return the common prefix of the ids of all transactions of a sink, of every attempt and subtask."""
     return f"{_SCHEME}-{origin_job_id}-{operator_id}-"
 
 
 class Leftovers:
-    """Tells which transactions of a sink an older attempt began, or a job before this one.
+    """Tells which transactions of a sink an older attempt began, or an earlier job.
 
     Args:
         context: of the sink's writer.
@@ -80,7 +80,7 @@ class Leftovers:
         self.predecessors = Predecessors(context)
 
     def among(self, transaction_ids: Iterable[str], held: Collection[str]) -> list[str]:
-        """The leftovers among transactions that are neither committed nor aborted.
+        """Return the leftovers among transactions that are neither committed nor aborted.
 
         Args:
             transaction_ids: as text; whoever began them.
@@ -104,7 +104,7 @@ class TransactionIds:
         self._number = 0
 
     def next(self) -> TransactionId:
-        """One that there was never before."""
+        """Return an id that has never been used."""
         context = self._context
         self._number += 1
         return TransactionId(
@@ -120,7 +120,7 @@ class TransactionIds:
 def check_transaction_timeout(
     timeout: Duration | None, allowed_downtime: Duration, configuration: Configuration
 ) -> None:
-    """Refuse a timeout after which a transaction could be gone that a completed checkpoint relies on.
+    """Refuse a timeout that might end a transaction on which a completed checkpoint relies.
 
     Args:
         timeout: after which the system aborts a transaction by itself; None = never.
@@ -142,7 +142,7 @@ def check_transaction_timeout(
 
 
 class TwoPhaseCommitFunction(ABC, Generic[T]):
-    """What a system with transactions has to offer.
+    """The functions that a system with transactions has to offer.
 
     A transaction is a value of one's own that JSON can express (a dict, a text): whatever it takes to find the
     transaction again from another process. Everything is called by the task's thread; what takes long holds up the
@@ -183,16 +183,17 @@ class TwoPhaseCommitFunction(ABC, Generic[T]):
         """Drop what was written. Nothing happens if there is nothing."""
 
     def recover_and_commit(self, transaction: T) -> None:
-        """As `commit`, of a transaction that another process pre-committed and that may be visible already."""
+        """Commit a transaction that another process pre-committed and that may be visible already, like `commit`."""
         self.commit(transaction)
 
     def recover_and_abort(self, transaction: T) -> None:
-        """As `abort`, of a transaction that an older attempt left behind."""
+        """Abort a transaction that an older attempt left behind, like `abort`."""
         self.abort(transaction)
 
     @abstractmethod
     def list_unfinished(self, prefix: str) -> Mapping[str, T]:
-        """Transactions that the system holds neither committed nor aborted, whoever began them, by transaction id.
+        """Return the transactions that the system holds neither committed nor aborted, whoever began them, by
+        transaction id.
 
         Those that older attempts began and that no checkpoint holds are then aborted. Empty if the system aborts by
         itself what nobody commits.
@@ -239,7 +240,9 @@ class TwoPhaseCommitSink(Sink):
 
 
 class _TransactionWriter(SinkWriter):
-    """Its committables are {"id": the transaction's id, "transaction": the function's own value}."""
+    """Writes transactions. Its committables are {"id": the transaction's id, "transaction": the function's own
+    value}.
+    """
 
     def __init__(self, function: TwoPhaseCommitFunction[Any], context: WriterContext, prepared: set[str]) -> None:
         self._function = function

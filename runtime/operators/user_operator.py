@@ -1,4 +1,4 @@
-"""Bases of the operators that run user functions: opening and closing them, and keyed state with its timers.
+"""Bases of the operators that run user functions: open and close them, and give them keyed state with its timers.
 
 Used by the task's thread. Source: Flink, AbstractUdfStreamOperator and AbstractStreamOperator.
 """
@@ -107,7 +107,7 @@ class FunctionOperator(StreamOperator):
 
 
 class UserFunctionOperator(FunctionOperator, OneInputOperator):
-    """User functions behind one input."""
+    """Runs user functions behind one input."""
 
 
 class KeyedStateOperator(FunctionOperator):
@@ -150,7 +150,7 @@ class KeyedStateOperator(FunctionOperator):
         return self.timers.num_fired
 
     def advance_watermark(self, watermark: int) -> None:
-        """Event time reaches `watermark` behind everything emitted so far: fire timers, then mark it in the output.
+        """Advance event time to `watermark` behind everything emitted so far: fire timers, then mark it in the output.
 
         One that is behind the operator's own event time is ignored: after a restore the inputs start from nothing,
         while this operator has been further already.
@@ -160,18 +160,18 @@ class KeyedStateOperator(FunctionOperator):
             self.collector.mark(watermark)
 
     def end_batch(self) -> None:
-        """The batch's records and marks have been processed."""
+        """Note that the batch's records and marks have been processed."""
 
     def end_step(self) -> None:
-        """Hand on what was gathered, and see to the next processing-time timer."""
+        """Hand on what was gathered, and register the next processing-time timer."""
         self.collector.flush()
         self._schedule_wakeup()
 
     def on_event_time(self, timer: Timer) -> None:
-        """An event-time timer fires; the backend's key is the timer's."""
+        """Handle an event-time timer; the backend's key is the timer's."""
 
     def on_processing_time(self, timer: Timer) -> None:
-        """A processing-time timer fires; the backend's key is the timer's."""
+        """Handle a processing-time timer; the backend's key is the timer's."""
 
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         # first the functions, which may put something into keyed state while they are at it
@@ -257,12 +257,12 @@ class KeyedOperator(KeyedStateOperator, OneInputOperator):
         """Process records between two watermarks; all lists are equally long."""
 
     def prepare_keys(self, keys: list[Any]) -> list[Any]:
-        """What `process_rows` is given for the keys of a batch."""
+        """Return the keys of a batch in the form that `process_rows` gets."""
         return keys
 
 
 def keys_of(context: OperatorContext, key_of: Callable[[Any], Any], values: list[Any], key_selector: Any) -> list[Any]:
-    """The keys of records.
+    """Return the keys of records.
 
     Raises:
         UserFunctionError: the key selector failed; it names the record.

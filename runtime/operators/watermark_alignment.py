@@ -17,7 +17,7 @@ from runtime.core.ids import OperatorId
 
 @dataclass(frozen=True, slots=True)
 class ReportWatermark:
-    """Reader → coordinator: how far this subtask is; answered with AlignWatermark."""
+    """Reader → coordinator: the subtask's watermark; answered with AlignWatermark."""
 
     watermark: int
 
@@ -28,7 +28,7 @@ class AlignWatermark:
 
     max_allowed: int
     drift_ms: int
-    """How far the reader was ahead of the group when it reported."""
+    """Time by which the reader was ahead of the group when it reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class SourceWatermark:
 
 
 class AlignmentGroup:
-    """What one source's coordinator knows of the group.
+    """The knowledge that one source's coordinator has of the group.
 
     Args:
         alignment: of the source's watermark strategy.
@@ -57,23 +57,25 @@ class AlignmentGroup:
 
     @property
     def watermark(self) -> int:
-        """The least of all who have reported; MAX_WATERMARK if nobody has, or all are idle or have ended."""
+        """Return the least watermark of all who have reported; MAX_WATERMARK if nobody has, or all are idle or have
+        ended.
+        """
         return min([*self._subtasks.values(), *self._peers.values()], default=MAX_WATERMARK)
 
     def report(self, subtask: int, watermark: int) -> AlignWatermark:
-        """A subtask says how far it is; the answer."""
+        """Take a subtask's report; returns the answer."""
         self._subtasks[subtask] = watermark
         least = self.watermark
         drift_ms = 0 if watermark == MAX_WATERMARK else watermark - least
         return AlignWatermark(min(MAX_WATERMARK, least + self._alignment.max_drift_ms), drift_ms)
 
     def hear(self, message: SourceWatermark) -> None:
-        """Another coordinator says how far its source is; of another group it means nothing."""
+        """Take another coordinator's report of its source; one of another group means nothing."""
         if message.group == self._alignment.group:
             self._peers[message.source] = message.watermark
 
     def news(self) -> SourceWatermark | None:
-        """What to tell the other coordinators; None if they know."""
+        """Return what to tell the other coordinators; None if they know."""
         least = min(self._subtasks.values(), default=None)
         if least is None or least == self._told:
             return None

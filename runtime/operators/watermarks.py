@@ -60,12 +60,12 @@ class WatermarkTracker:
 
     @property
     def period_ms(self) -> int | None:
-        """How often `on_periodic` has to be called; None = not at all."""
+        """Return how often `on_periodic` has to be called; None = not at all."""
         periods = [ms for ms in (self._interval_ms, self._idleness_ms) if ms]
         return min(periods, default=None) if self._has_watermarks else self._idleness_ms
 
     def touch(self) -> None:
-        """Count as active until now: records are there, but nobody may take them (paused, back-pressured)."""
+        """Count as active until now: records are there, but cannot be taken (paused, back-pressured)."""
         if self._idleness_ms is not None:
             self._last_row_at = self._clock.monotonic_ms()
         self.is_idle = False
@@ -75,7 +75,8 @@ class WatermarkTracker:
         self.current = watermark
 
     def on_batch(self, batch: RecordBatch) -> RecordBatch:
-        """The batch with its event times assigned and marks where the watermark rises; marks that it had are dropped.
+        """Return the batch with its event times assigned and marks where the watermark rises; marks that it had are
+        dropped.
 
         Raises:
             UserFunctionError: the timestamp assigner or the generator failed, a timestamp is not an int, or the column
@@ -100,7 +101,7 @@ class WatermarkTracker:
         return result
 
     def with_given(self, marks: Sequence[Mark], given: Sequence[Mark], floor: int) -> list[Mark]:
-        """Marks of `on_batch` together with those that the source itself has set.
+        """Merge the marks of `on_batch` with those that the source itself has set.
 
         Args:
             marks: what `on_batch` has just made of the batch.
@@ -122,7 +123,7 @@ class WatermarkTracker:
         return merged
 
     def on_periodic(self) -> int | None:
-        """To be called every `period_ms`: the watermark if it has risen since it was handed out last.
+        """Return the watermark if it has risen since it was handed out last; to be called every `period_ms`.
 
         Updates `is_idle`. An idle run of records gives no watermark.
         """
@@ -221,7 +222,7 @@ class WatermarkTracker:
             raise user_function_error(self._context, error, during=f"the event times in column {column!r}") from error
 
     def _as_ints(self, values: list[Any], timestamps: list[Any], assign: Callable[[Any, int], Any]) -> list[int]:
-        """Numbers of other types (numpy's, floats) as int, cut to the millisecond; anything else is refused."""
+        """Return numbers of other types (numpy's, floats) as int, cut to the millisecond; anything else is refused."""
         for index, timestamp in enumerate(timestamps):
             try:
                 timestamps[index] = _millisecond(timestamp)
@@ -279,7 +280,7 @@ class TimestampsAndWatermarksOperator(OneInputOperator):
         self.output.emit_watermark(watermark)
 
     def process_watermark_status(self, status: WatermarkStatus) -> None:
-        """Idleness from upstream ends here: the strategy's own counts."""
+        """End idleness from upstream here: the strategy's own counts."""
 
     def finish(self) -> None:
         self._cancel()
@@ -324,7 +325,7 @@ class TimestampsAndWatermarksOperatorFactory:
 
 
 def _millisecond(timestamp: Any) -> int:
-    """A number as whole milliseconds; bool is none."""
+    """Return a number as whole milliseconds; bool is none."""
     is_number = isinstance(timestamp, numbers.Real) and not isinstance(timestamp, bool)
     if not is_number:
         raise TypeError(timestamp)

@@ -37,12 +37,12 @@ class Tagger(MapFunction):
 
 
 def tagged_type(left: TypeInformation | None, right: TypeInformation | None) -> TypeInformation | None:
-    """Type of tagged records; None unless both sides have one."""
+    """Return the type of tagged records; None unless both sides have one."""
     return None if left is None or right is None else Types.TUPLE([Types.BYTE(), left, right])
 
 
 class TaggedKeySelector(KeySelector):
-    """The key of a tagged record, by its own side's selector."""
+    """Selects the key of a tagged record, by its own side's selector."""
 
     def __init__(self, left: Any, right: Any) -> None:
         self._selectors = (left, right)
@@ -53,7 +53,7 @@ class TaggedKeySelector(KeySelector):
 
     @property
     def key_type(self) -> TypeInformation | None:
-        """That of both sides; None if they do not declare the same."""
+        """Return the key type of both sides; None if they do not declare the same."""
         left, right = (getattr(selector, "key_type", None) for selector in self._selectors)
         return left if isinstance(left, TypeInformation) and left == right else None
 

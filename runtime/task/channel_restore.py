@@ -1,4 +1,4 @@
-"""What was in flight when an unaligned checkpoint was taken, as a restored task takes it in.
+"""Elements that were in flight when an unaligned checkpoint was taken, as a restored task takes them in.
 
 Where both sides of an edge have the parallelism that they were saved with, every element goes back into its channel.
 Elsewhere channels are not what they were: the task then takes rows only, those that the edge's partitioner would send
@@ -27,7 +27,7 @@ Restored = list[RecordBatch | Watermark]
 def restored_elements(
     restore: TaskRestore, deployment: TaskDeployment, files: StateFileReader
 ) -> Iterator[tuple[ChannelId, Restored]]:
-    """Elements to be taken in, in order, each list with a channel of the task.
+    """Yield the elements to be taken in, in order, each list with a channel of the task.
 
     Raises:
         DamagedSnapshotError: a file is missing or not what was written.
@@ -63,7 +63,9 @@ def _own_rows(elements: Sequence[StreamElement], selector: ChannelSelector | Non
 
 
 def _selector(edge: JobEdge, deployment: TaskDeployment) -> ChannelSelector | None:
-    """Which of an edge's rows are the task's; None if any subtask may have any row, and each part is given to one."""
+    """Return the selector that picks the task's rows of an edge; None if any subtask may have any row, and each part is
+    given to one.
+    """
     if edge.partitioning not in (Partitioning.KEY_GROUP, Partitioning.CUSTOM) or edge.partitioner is None:
         return None
     vertex = deployment.vertex

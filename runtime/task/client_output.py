@@ -1,4 +1,5 @@
-"""ClientOutput of a slot: what `print` and `collect` send to the program that started the job, within a byte window.
+"""ClientOutput of a slot: sends the output of `print` and `collect` to the program that started the job, within a byte
+window.
 
 The client acknowledges what it has taken; a task whose output is congested waits. Used by the loop's thread, except
 that `LineRedirect.write` may be called by any thread of the user's.
@@ -28,7 +29,7 @@ class SlotClientChannel:
             self._send(channel, payload)
 
     def acknowledge(self, size_bytes: int) -> None:
-        """The client has taken that many bytes."""
+        """Note that the client has taken that many bytes."""
         with self._lock:
             self._in_flight -= size_bytes
 
@@ -62,7 +63,7 @@ class LineRedirect(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Nothing to do: whole lines have been sent; a partial one is sent by `finish`."""
+        """Do nothing: whole lines have been sent; a partial one is sent by `finish`."""
 
     def finish(self) -> None:
         """Send what is left without a line end."""

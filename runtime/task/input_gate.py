@@ -31,7 +31,7 @@ class UnexpectedElementError(Exception):
 
 
 class GateListener(Protocol):
-    """Is told of barriers and ends while the gate is polled, before anything behind them comes out.
+    """Learns of barriers and ends while the gate is polled, before anything behind them comes out.
 
     Channels go by their index among all channels of the task.
     """
@@ -75,11 +75,11 @@ class InputGate:
 
     @property
     def has_ended(self) -> bool:
-        """Whether END_OF_INPUT has come out."""
+        """Return whether END_OF_INPUT has come out."""
         return self._open == 0 and not self._pending
 
     def has_data(self) -> bool:
-        """Whether `poll` may return an element."""
+        """Return whether `poll` may return an element."""
         if self._pending or self._restored:
             return True
         if not self._num_blocked:
@@ -87,7 +87,7 @@ class InputGate:
         return any(c.has_data() for c, blocked in zip(self.channels, self._is_blocked, strict=True) if not blocked)
 
     def block(self, index: int) -> None:
-        """Poll this channel no more; its data stays where it is."""
+        """Stop polling this channel; its data stays where it is."""
         if not self._is_blocked[index]:
             self._is_blocked[index] = True
             self._num_blocked += 1
@@ -102,11 +102,11 @@ class InputGate:
         self._restored.extend((index, element) for element in elements)
 
     def restored_of(self, index: int) -> list[StreamElement]:
-        """What is left of what was taken in for a channel."""
+        """Return the rest of the elements that were taken in for a channel."""
         return [element for owner, element in self._restored if owner == index]
 
     def poll(self) -> GateElement | None:
-        """The next element of the merged input, or None if nothing is there; EndOfInput comes once, at the end.
+        """Return the next element of the merged input, or None if nothing is there; EndOfInput comes once, at the end.
 
         A barrier has been told to the listener when it comes out.
         """

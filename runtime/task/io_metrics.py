@@ -1,4 +1,4 @@
-"""What the channels of a task say, under Flink's names.
+"""Metrics of a task's channels, under Flink's names.
 
 A "buffer" is a batch, or one of the frames that a batch was cut into on its way to another process; the sizes of what
 stays inside the process are estimates. Pure. Source: Flink, TaskIOMetricGroup and NettyShuffleMetricFactory.
@@ -15,7 +15,7 @@ OUTPUT = "Shuffle.Netty.Output.Buffers."
 
 
 def io_totals(received: Sequence[ChannelStatistics], sent: Sequence[ChannelStatistics]) -> dict[str, int]:
-    """Counters that only grow, of which there are rates too."""
+    """Return the counters that only grow, of which there are rates too."""
     return {
         "numBytesIn": sum(s.bytes for s in received),
         "numBytesOut": sum(s.bytes for s in sent),
@@ -30,7 +30,7 @@ def io_totals(received: Sequence[ChannelStatistics], sent: Sequence[ChannelStati
 def queue_metrics(
     received: Sequence[ChannelStatistics], sent: Sequence[ChannelStatistics], bytes_in_per_second: float
 ) -> dict[str, object]:
-    """How full the queues are; usages are parts of 1, above it if a step has overdrawn.
+    """Return how full the queues are; usages are fractions of 1, above 1 if a step has overdrawn.
 
     Args:
         received: of the channels into the task.

@@ -32,7 +32,7 @@ class LatencyStatistics:
         self._histograms: dict[str, Histogram] = {}
 
     def arrived(self, operator_id: OperatorId, marker: LatencyMarker) -> None:
-        """A marker has reached an operator."""
+        """Record that a marker has reached an operator."""
         name = self._name(operator_id, marker)
         histogram = self._histograms.get(name)
         if histogram is None:
@@ -49,7 +49,7 @@ class LatencyStatistics:
         return f"latency.{source}operator_id.{operator_id}.operator_subtask_index.{self._subtask_index}.latency"
 
     def metrics(self) -> dict[str, object]:
-        """`<name>_p99` and its siblings, ms."""
+        """Return `<name>_p99` and its siblings, ms."""
         return {
             f"{name}_{statistic}": value
             for name, histogram in self._histograms.items()

@@ -1,4 +1,4 @@
-"""How much memory the process of a slot holds.
+"""Memory of a slot's process.
 
 Read from the kernel with each heartbeat, once a slot: 10 µs. Tasks that share a slot, and slots that share a process
 (MiniCluster), report the same number. Source: proc(5), /proc/self/statm.
@@ -20,7 +20,7 @@ _PEAK_UNIT = 1024 if _HAS_STATM else 1
 
 
 def memory_metrics() -> dict[str, object]:
-    """Bytes now and at most so far; only the latter where the kernel has no /proc."""
+    """Return the current and the maximum bytes; only the latter where the kernel has no /proc."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _PEAK_UNIT
     if not _HAS_STATM:
         return {PEAK: peak}

@@ -1,4 +1,4 @@
-"""What slots and their JobMaster say to each other. Frozen values; every one from a slot names its attempt.
+"""Messages between slots and their JobMaster. Frozen values; every one from a slot names its attempt.
 
 They travel pickled over a stream that was authenticated with the job's token before the first of them is decoded.
 """
@@ -17,7 +17,7 @@ from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
 
 
 class TaskState(enum.Enum):
-    """Life of a task. Source: Flink, ExecutionState."""
+    """States of a task. Source: Flink, ExecutionState."""
 
     CREATED = "CREATED"
     SCHEDULED = "SCHEDULED"
@@ -36,7 +36,7 @@ class TaskState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class FailureInfo:
-    """Why something failed, in words for the user and in full for the log."""
+    """Cause of a failure, in words for the user and in full for the log."""
 
     message: str
     """One line: operator, record, the user's own line, the error."""
@@ -45,9 +45,9 @@ class FailureInfo:
     task_name: str = ""
     slot: SlotId | None = None
     is_damaged_snapshot: bool = False
-    """Whether what was to be restored cannot be read: an older checkpoint may do."""
+    """Whether the restored state cannot be read: an older checkpoint may do."""
     is_fatal: bool = False
-    """Whether another attempt would fail the same way: no restart."""
+    """Whether another attempt would fail in the same way: no restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Deploy:
     coordinator_slots: Mapping[OperatorId, SlotId]
     """Source operators → the slot of their subtask 0."""
     coordinator_states: Mapping[OperatorId, OperatorSnapshot] = field(default_factory=dict)
-    """What restored source coordinators go on from: what their `snapshot` gave, and the readers' RECEIVED_STATE."""
+    """State of restored source coordinators: what their `snapshot` returned, and the readers' RECEIVED_STATE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,9 @@ class SnapshotCoordinators:
 
 @dataclass(frozen=True, slots=True)
 class TriggerCheckpoint:
-    """Sent to every slot: sources emit the barrier; every task acknowledges once, finished ones at once."""
+    """Begins a checkpoint in every slot: sources emit the barrier; every task acknowledges once, finished ones at
+    once.
+    """
 
     checkpoint_id: CheckpointId
     timestamp_ms: int
@@ -146,7 +148,7 @@ class ReleaseSlot:
     """Leave: close everything and return."""
 
     is_over: bool = False
-    """Whether every slot has committed, and the job is over: no older checkpoint is gone back to."""
+    """Whether every slot has committed and the job has ended: it never goes back to an older checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,14 +206,14 @@ class StalledCall:
     """A call of user code that does not return."""
 
     task: TaskId | None
-    """None: a timer, or news of a checkpoint, of whatever task."""
+    """None: the call is a timer's or a notification's of a checkpoint, of any task."""
     stack: str
     """The user's lines, as in a traceback, outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """Answer to HeartbeatRequest. It proves that the process runs; `stalled_ms` tells of its loop."""
+    """Answer to HeartbeatRequest. It proves that the process runs; `stalled_ms` describes its loop."""
 
     slot: SlotId
     attempt: Attempt
@@ -219,9 +221,9 @@ class Heartbeat:
     metrics: Mapping[TaskId, Mapping[str, object]]
     """Per task: metric name → value; see runtime.task.task."""
     stalled_ms: int = 0
-    """How long the slot's loop has been inside one step: user code that does not return."""
+    """Time that the slot's loop has been inside one step: user code that does not return."""
     stalled_in: StalledCall | None = None
-    """Which call that is, once it has lasted for some seconds."""
+    """The call of user code, once it has lasted for some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +239,7 @@ class TaskStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class SlotFailed:
-    """Something broke that is not one task's: a connection, the slot itself."""
+    """Something broke that does not belong to one task: a connection, the slot itself."""
 
     slot: SlotId
     attempt: Attempt
@@ -278,7 +280,7 @@ class DeclineCheckpoint:
     checkpoint_id: CheckpointId
     cause: FailureInfo
     counts_as_failure: bool = True
-    """False: it was not ready, or has given it up for a newer one."""
+    """False: it was not ready, or has given the checkpoint up for a newer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +293,7 @@ class SlotCommitted:
 
 @dataclass(frozen=True, slots=True)
 class OperatorEvent:
-    """Between an operator's coordinator and its subtasks, by way of the JobMaster."""
+    """Event between an operator's coordinator and its subtasks, by way of the JobMaster."""
 
     attempt: Attempt
     operator_id: OperatorId

@@ -28,7 +28,7 @@ from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, Snapsho
 
 
 class ExitOutput:
-    """One way out of the chain: a record writer and the side output, if any, that it takes."""
+    """An exit of the chain: a record writer and the side output, if any, that it takes."""
 
     __slots__ = ("source_operator", "tag", "writer")
 
@@ -88,12 +88,12 @@ class OperatorChain:
 
     @property
     def output_watermark(self) -> int:
-        """The lowest of the watermarks that have left the chain, or reached its ends where nothing leaves."""
+        """Return the lowest of the watermarks that have left the chain, or reached its ends where nothing leaves."""
         return min((output.watermark for output in self._ends), default=MIN_WATERMARK)
 
     @property
     def records_sent(self) -> int:
-        """Records that have left the chain by any way out, or were taken by its sinks."""
+        """Return the number of records that have left the chain by any exit, or were taken by its sinks."""
         return sum(self.records_out[index].get_count() for index in self._last)
 
     def _output_of(self, index: int, counter: Counter, object_reuse: bool) -> Output:
@@ -126,7 +126,7 @@ class OperatorChain:
         return output
 
     def metrics(self, records_in: int, input_watermarks: Sequence[int]) -> dict[str, object]:
-        """Metrics of each operator as `<operator name>.<metric>`, Flink's names.
+        """Return the metrics of each operator as `<operator name>.<metric>`, with Flink's names.
 
         Args:
             records_in: records that the head has received.
@@ -169,15 +169,15 @@ class OperatorChain:
             operator.open()
 
     def is_available(self) -> bool:
-        """Whether a step could run now: every operator and every way out takes more."""
+        """Return whether a step could run now: every operator and every exit takes more."""
         return all(e.writer.is_available() for e in self.exits) and all(op.is_available() for op in self.operators)
 
     def end_input(self, input_index: int) -> None:
-        """That input of the head has ended."""
+        """Note that this input of the head has ended."""
         self.head.end_input(input_index)
 
     def finish(self, keep_open: bool = False) -> bool:
-        """All inputs have ended: finish the operators first to last, flush, and say END on every channel.
+        """Finish the operators first to last once all inputs have ended, flush, and send END on every channel.
 
         Args:
             keep_open: leave the operators open, so that checkpoints can still take their final state.
@@ -203,22 +203,22 @@ class OperatorChain:
         return True
 
     def broadcast(self, element: StreamElement) -> None:
-        """Send an element on every channel of every way out, behind everything that was emitted before."""
+        """Send an element on every channel of every exit, behind everything that was emitted before."""
         for leaving in self.exits:
             leaving.writer.broadcast(element)
 
     @property
     def is_open(self) -> bool:
-        """Whether every operator is still open, so that its state can be taken."""
+        """Return whether every operator is still open, so that its state can be taken."""
         return not self._closed
 
     def prepare_snapshot(self, checkpoint_id: CheckpointId) -> None:
-        """A barrier is about to go out: let every operator, first to last, emit what belongs before it."""
+        """Let every operator, first to last, emit what belongs before a barrier that is about to go out."""
         for operator in self.operators:
             operator.prepare_snapshot_pre_barrier(checkpoint_id)
 
     def snapshot(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> dict[OperatorId, OperatorSnapshot]:
-        """State of every operator, between two steps.
+        """Take the state of every operator, between two steps.
 
         Raises:
             Exception: whatever an operator raised; what others have begun is given up.
@@ -258,7 +258,7 @@ class OperatorChain:
             operator.commit_finished()
 
     def job_finished(self) -> None:
-        """Let go of what the operators keep in case the job goes back to an older checkpoint."""
+        """Release what the operators keep in case the job goes back to an older checkpoint."""
         for operator in self.operators:
             operator.job_finished()
 

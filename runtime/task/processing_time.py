@@ -52,7 +52,7 @@ class TimerQueue:
         return cancel
 
     def wait_ms(self) -> float | None:
-        """Time until the earliest timer is due, at most 0 if it is; None: there is none."""
+        """Return the time until the earliest timer is due, at most 0 if it is; None: there is none."""
         while self._heap and self._heap[0].callback is None:
             heapq.heappop(self._heap)
         if not self._heap:
@@ -61,7 +61,7 @@ class TimerQueue:
         return min(first.due_ms - self._clock.monotonic_ms(), first.at_ms - self._clock.now_ms())
 
     def pop_due(self) -> tuple[int, Callable[[int], None]] | None:
-        """The earliest timer if it is due, removed; one at a time, since its callback may cancel others."""
+        """Remove and return the earliest timer if it is due; one at a time, since its callback may cancel others."""
         wait_ms = self.wait_ms()
         if wait_ms is None or wait_ms > 0:
             return None
@@ -71,10 +71,10 @@ class TimerQueue:
 
 
 class TaskTimers:
-    """One task's view of the slot's timers; a callback's failure is the task's failure."""
+    """View that one task has of the slot's timers; a callback's failure is the task's failure."""
 
     def __init__(self, queue: TimerQueue, run: Callable[[Callable[[], None]], None]) -> None:
-        """`run` executes an action as part of the task: accounted to it, and failing it if it raises."""
+        """Take `run`, which executes an action as part of the task: accounted to it, and failing it if it raises."""
         self._queue = queue
         self._run = run
         self._stopped = False
@@ -90,5 +90,5 @@ class TaskTimers:
         return self._queue.register_timer(timestamp_ms, fire)
 
     def stop(self) -> None:
-        """Drop what is pending: nothing of this task fires any more."""
+        """Drop pending timers: nothing of this task fires any more."""
         self._stopped = True

@@ -1,4 +1,4 @@
-"""Rates: how much a task's counters grow per second, over the last few seconds. Used by the task's thread only."""
+"""Rates: growth of a task's counters per second, over the last few seconds. Used by the task's thread only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Rates:
         self._samples: deque[tuple[float, Mapping[str, int]]] = deque([(clock.monotonic_ms(), {})])
 
     def per_second(self, totals: Mapping[str, int]) -> dict[str, object]:
-        """Take a sample; the rate of each counter as `<name>PerSecond`."""
+        """Take a sample; returns the rate of each counter as `<name>PerSecond`."""
         now = self._clock.monotonic_ms()
         samples = self._samples
         if now > samples[-1][0]:

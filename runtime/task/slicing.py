@@ -1,4 +1,4 @@
-"""SliceSize: how many records a task takes through its chain before it looks up for timers, mail and barriers.
+"""SliceSize: number of records that a task takes through its chain before it checks for timers, mail and barriers.
 
 A task begins with one record, so that a slow function holds up nothing but itself, and goes on by what the records have
 cost. A slice is the least that timers, watermarks and results of a slow function wait for. Pure.
@@ -35,7 +35,9 @@ class SliceSize:
 
     @classmethod
     def of(cls, configuration: Configuration) -> SliceSize:
-        """Within the bounds that a job sets for its bundles; one that is not positive is the default, as in Flink."""
+        """Return a SliceSize within the bounds that a job sets for its bundles; one that is not positive is the
+        default, as in Flink.
+        """
         size, time_ms = options.BUNDLE_SIZE, options.BUNDLE_TIME_MS
         max_rows, max_ms = configuration.get(size), configuration.get(time_ms)
         return cls(
@@ -44,7 +46,7 @@ class SliceSize:
         )
 
     def adapt(self, rows: int, took_ms: float) -> None:
-        """Learn what a slice has cost.
+        """Adapt to what a slice has cost.
 
         Args:
             rows: how many records it had; fewer than `self.rows` if there were no more.

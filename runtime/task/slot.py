@@ -91,7 +91,7 @@ class ControlLink(Protocol):
     """A slot's end of the control stream."""
 
     def poll(self) -> JobMasterMessage | None:
-        """The next message, or None.
+        """Return the next message, or None.
 
         Raises:
             ControlLostError: the JobMaster is gone or has not been heard of for the lease's time.
@@ -101,13 +101,13 @@ class ControlLink(Protocol):
         """Queue a message; never blocks, keeps the order."""
 
     def publish(self, heartbeat: Heartbeat) -> None:
-        """What to answer to heartbeat requests from now on; links without a thread of their own send it at once."""
+        """Set the answer to heartbeat requests from now on; links without a thread of their own send it at once."""
 
     def set_listener(self, on_message: Callable[[], None]) -> None:
         """Call `on_message` (from any thread) when `poll` has something."""
 
     def set_stall_probe(self, probe: Callable[[], StalledCall | None]) -> None:
-        """Call `probe` (from any thread) to learn what a loop does that does not turn."""
+        """Call `probe` (from any thread) to learn what a loop does that is stuck."""
 
     def close(self) -> None:
         """Send what is queued (within 2 s), then end the stream; idempotent."""
@@ -118,7 +118,7 @@ class ControlLostError(Exception):
 
 
 class Slot:
-    """One slot of one attempt of a job.
+    """A slot of one attempt of a job.
 
     Args:
         uploads: writes snapshots to storage; None = threads of its own.
@@ -181,7 +181,7 @@ class Slot:
 
     @property
     def is_released(self) -> bool:
-        """Whether the slot is done: nothing will happen any more."""
+        """Return whether the slot is done: nothing will happen any more."""
         return self._released
 
     def wake(self) -> None:
@@ -195,11 +195,11 @@ class Slot:
         self._on_wake = action
 
     def stalled_call(self) -> StalledCall | None:
-        """What the loop does right now; None while tasks are made, which may take long. Any thread."""
+        """Return what the loop does right now; None while tasks are made, which may take long. Any thread."""
         return None if self._is_deploying else StalledCall(self._current, user_stack(self._loop_thread))
 
     def awaits_mail(self) -> bool:
-        """Whether a thread is at work for one of the tasks and will post mail."""
+        """Return whether a thread is at work for one of the tasks and will post mail."""
         return any(task.awaits_mail() or task.checkpoints.is_uploading for task in self._tasks)
 
     def run(self) -> None:
@@ -221,7 +221,7 @@ class Slot:
             raise
 
     def step(self) -> bool:
-        """One turn: messages, timers, one slice of every task. Returns whether anything was done."""
+        """Take one turn: messages, timers, one slice of every task. Returns whether anything was done."""
         self._loop_thread = threading.get_ident()
         busy = self._take_messages()
         if self._released:
@@ -246,7 +246,7 @@ class Slot:
         return busy
 
     def idle_ms(self) -> float:
-        """How long `step` will have nothing to do if nothing arrives; at most MAX_WAIT_MS."""
+        """Return how long `step` will have nothing to do if nothing arrives; at most MAX_WAIT_MS."""
         if any(task.has_work() for task in self._tasks) and self.client.is_available():
             return 0.0
         if self._posted or any(task.checkpoints.has_work() for task in self._tasks):
@@ -503,7 +503,7 @@ class Slot:
                     self._control.send(OperatorEvent(self.attempt, other, None, None, payload))
 
     def send_to_coordinator(self, operator_id: OperatorId, subtask_index: int, payload: bytes) -> None:
-        """An operator's event for its coordinator, wherever that is."""
+        """Send an operator's event to its coordinator, wherever that is."""
         self._control.send(OperatorEvent(self.attempt, operator_id, None, subtask_index, payload))
 
     def _send_client_output(self, channel: str, payload: bytes) -> None:
@@ -568,15 +568,15 @@ class Slot:
         self.wake()
 
     def state_writer(self, options: CheckpointOptions, checkpoint_id: CheckpointId, task: str) -> TaskStateWriter:
-        """Writes a task's files of a checkpoint."""
+        """Return a writer for a task's files of a checkpoint."""
         return TaskStateWriter(self._file_system(), options, checkpoint_id, task, self._retries)
 
     def state_reader(self, location: str | None) -> TaskStateReader:
-        """Reads and verifies files of the checkpoint or savepoint in a directory."""
+        """Return a verifying reader for files of the checkpoint or savepoint in a directory."""
         return TaskStateReader(self._file_system(), self._retries, location)
 
     def working_directory(self) -> Path:
-        """Local; for as long as the slot lives."""
+        """Return the local directory, which exists for as long as the slot lives."""
         return self._directory.path()
 
     def _file_system(self) -> CheckpointFileSystem:
@@ -652,7 +652,7 @@ def add_to_python_path(files: Sequence[str]) -> None:
 def describe_failure(
     error: BaseException, task: TaskId | None = None, task_name: str = "", slot: SlotId | None = None
 ) -> FailureInfo:
-    """An error as it travels to the JobMaster: its message in one line, and the traceback."""
+    """Describe an error for the JobMaster: its message in one line, and the traceback."""
     text = " ".join(str(error).split())
     name = type(error).__name__
     message = text if getattr(error, "is_self_explanatory", False) else f"{name}: {text}" if text else name

@@ -1,4 +1,4 @@
-"""Calls of user code that do not return: which task made one, and where it stands. Any thread may look.
+"""Finds calls of user code that do not return: which task made one, and its position. Any thread may look.
 
 The slot's loop runs user code itself, so while a call lasts the loop does nothing else; the thread that answers
 heartbeats takes the loop's stack instead. Source: Flink, StackTraceSampleService.
@@ -24,7 +24,7 @@ MAX_LINE_CHARS = 200
 
 
 def user_stack(thread_id: int) -> str:
-    """Where a slot's loop stands, from the first line of user code in it to the innermost line.
+    """Return the position of a slot's loop, from the first line of user code in it to the innermost line.
 
     Lines of source, as in a traceback; never values.
 

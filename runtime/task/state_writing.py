@@ -1,4 +1,4 @@
-"""Writes a task's part of a checkpoint to files, and makes of what a restore brings what operators restore.
+"""Writes a task's part of a checkpoint to files, and turns restored handles into the operators' snapshots.
 
 `write_task_state` runs in an upload thread, `operator_snapshots` in the loop's thread before the task runs.
 """
@@ -22,7 +22,7 @@ from runtime.state.snapshot import KeyedSnapshot, OperatorSnapshot
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """What a task has to store for a checkpoint, once nothing is left for its own thread to do."""
+    """State that a task has to store for a checkpoint, once nothing is left for its own thread to do."""
 
     operators: Mapping[OperatorId, OperatorSnapshot]
     channels: Sequence[ChannelPart]
@@ -34,7 +34,7 @@ class TaskState:
 
 
 def write_task_state(state: TaskState, files: StateFileWriter) -> TaskStateHandle:
-    """Write everything that is not small, and give the handles.
+    """Write everything that is not small, and return the handles.
 
     Raises:
         OSError: the storage refuses.
@@ -57,7 +57,7 @@ def _write_canonical(keyed: KeyedSnapshot, state: TaskState, files: StateFileWri
 
 
 def size_of(handle: TaskStateHandle) -> int:
-    """Bytes of all that a task's part refers to and holds."""
+    """Return the bytes of all that a task's part refers to and holds."""
     inline = sum(
         len(item)
         for operator in handle.operators.values()
@@ -75,7 +75,7 @@ def operator_snapshots(
     files: StateFileReader,
     working_directory: Callable[[str], Path],
 ) -> dict[OperatorId, OperatorSnapshot]:
-    """What each operator of a task restores; nothing if the task starts empty.
+    """Return what each operator of a task restores; nothing if the task starts empty.
 
     Args:
         working_directory: gives the directory of an operator, by its id.

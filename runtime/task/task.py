@@ -68,7 +68,7 @@ _RATED = (".numRecordsIn", ".numRecordsOut", ".numRecordsSend", LATE_RECORDS)
 
 
 class SlotServices(CheckpointServices, Protocol):
-    """What a task needs of its slot."""
+    """Services of the slot that a task needs."""
 
     configuration: Configuration
     job_parameters: dict[str, str]
@@ -80,7 +80,7 @@ class SlotServices(CheckpointServices, Protocol):
     def state_reader(self, location: str | None) -> TaskStateReader: ...
 
     def working_directory(self) -> Path:
-        """Local; for as long as the slot lives."""
+        """Return the local directory, which exists for as long as the slot lives."""
 
     @property
     def client(self) -> ClientChannel: ...
@@ -94,7 +94,7 @@ class SlotServices(CheckpointServices, Protocol):
 
 
 class _CoordinatorGateway:
-    """An operator's way to its coordinator."""
+    """Connects an operator to its coordinator."""
 
     def __init__(self, services: SlotServices, operator_id: OperatorId, subtask_index: int) -> None:
         self._services = services
@@ -106,7 +106,7 @@ class _CoordinatorGateway:
 
 
 class Task:
-    """One subtask of a job vertex."""
+    """A subtask of a job vertex."""
 
     def __init__(self, deployment: TaskDeployment, services: SlotServices) -> None:
         self.deployment = deployment
@@ -310,7 +310,7 @@ class Task:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether the task emits nothing, for its savepoint is the last thing that it does."""
+        """Return whether the task emits nothing because its savepoint is the last thing that it does."""
         return self._leaves or self.checkpoints.suspended_by is not None
 
     def _step_suspended(self) -> bool:
@@ -433,7 +433,7 @@ class Task:
         return True
 
     def _end(self) -> None:
-        """The output has ended."""
+        """End the output."""
         self._timers.stop()
         # while it can still fail
         self.checkpoints.on_end()
@@ -452,11 +452,11 @@ class Task:
             self._mails.popleft()()
 
     def awaits_mail(self) -> bool:
-        """Whether a thread is at work for one of the operators and will post mail."""
+        """Return whether a thread is at work for one of the operators and will post mail."""
         return self.state is TaskState.RUNNING and any(operator.awaits_mail() for operator in self.chain.operators)
 
     def has_work(self) -> bool:
-        """Whether a step would do something now."""
+        """Return whether a step would do something now."""
         if self.state is not TaskState.RUNNING:
             return False
         if self.is_suspended:
@@ -475,7 +475,7 @@ class Task:
             writer.flush_due(now_ms)
 
     def next_flush_ms(self) -> float | None:
-        """When `flush_due` has something to do, monotonic ms."""
+        """Return when `flush_due` has something to do, monotonic ms."""
         return min((at for at in (w.next_flush_ms for w in self._writers) if at is not None), default=None)
 
     def _run_timer(self, action: Callable[[], None]) -> None:
@@ -494,7 +494,7 @@ class Task:
             self._services.task_failed(self, error)
 
     def hosts(self, operator_id: OperatorId) -> bool:
-        """Whether the operator is part of this task."""
+        """Return whether the operator is part of this task."""
         return any(chained.operator_id == operator_id for chained in self.deployment.vertex.operators)
 
     def handle_event(self, operator_id: OperatorId, event: Any) -> None:
@@ -507,7 +507,7 @@ class Task:
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
     def trigger_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """The JobMaster has begun a checkpoint: a source emits the barrier, others wait for it.
+        """Act on a checkpoint that the JobMaster has begun: a source emits the barrier, others wait for it.
 
         Raises:
             Exception: an operator cannot take its snapshot, and the task must be failed.
@@ -536,7 +536,7 @@ class Task:
             self.checkpoints.take(barrier)
 
     def checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
-        """All parts of a checkpoint are stored: sinks commit; a task that was suspended for it ends in its next step.
+        """Act on a completed checkpoint: sinks commit; a task that was suspended for it ends in its next step.
 
         Raises:
             Exception: an operator failed, a commit for example.
@@ -552,7 +552,7 @@ class Task:
             self._leaves = True
 
     def checkpoint_aborted(self, checkpoint_id: CheckpointId) -> None:
-        """A checkpoint was given up."""
+        """Act on a checkpoint that was given up."""
         if self.state not in (TaskState.RUNNING, TaskState.FINISHED):
             return
         self.checkpoints.on_aborted(checkpoint_id)
@@ -562,7 +562,7 @@ class Task:
             self.chain.notify_checkpoint_aborted(checkpoint_id)
 
     def advance_checkpoints(self) -> bool:
-        """Go on with checkpoints, between two steps; returns whether anything was done.
+        """Advance checkpoints, between two steps; returns whether anything was done.
 
         Raises:
             Exception: the snapshot cannot be taken, and the task must be failed.
@@ -601,7 +601,7 @@ class Task:
         self.chain.close(after_failure)
 
     def metrics(self) -> dict[str, object]:
-        """Flat metrics of the task, Flink's names; rates in ms per second or per second, times in ms."""
+        """Return the flat metrics of the task, Flink's names; rates in ms per second or per second, times in ms."""
         # a gauge without a value yet is left out
         values = {name: value for name, value in self._registry.snapshot().items() if value is not None}
         received = [c.statistics() for c in self._inputs]
@@ -645,7 +645,9 @@ class Task:
         return sum(operator.num_fired_timers() for operator in self.chain.operators)
 
     def _mail_metrics(self) -> dict[str, object]:
-        """Of the mailbox; its latency is sampled: how long a mail that comes now would wait for the next step."""
+        """Return the mailbox's metrics; its latency is sampled: how long a mail that comes now would wait for the next
+        step.
+        """
         if self.has_work():
             self._probed_ms = self._clock.monotonic_ms()
         else:
@@ -661,5 +663,7 @@ class Task:
 
 
 def _allows_unaligned(edge: JobEdge) -> bool:
-    """Whether barriers may overtake on an edge, so that what they overtake can be dealt out at another parallelism."""
+    """Return whether barriers may overtake on an edge, so that what they overtake can be dealt out at another
+    parallelism.
+    """
     return not edge.partitioning.is_pointwise and edge.partitioning is not Partitioning.BROADCAST

@@ -54,12 +54,13 @@ from runtime.task.state_writing import TaskState, size_of, write_task_state
 from runtime.task.uploads import Uploads
 
 ADVANCE_MS = 6.0
-"""How long state is gathered between two slices. More is felt as latency, less makes a checkpoint take longer, and each
-key that is used meanwhile costs more: slices of records are about 20 ms."""
+"""Time for gathering state between two slices. More is felt as latency, less makes a checkpoint take longer, and each
+key that is used meanwhile costs more: slices of records are about 20 ms.
+"""
 
 
 class CheckpointServices(Protocol):
-    """What a task needs of its slot to take part in checkpoints."""
+    """Services of the slot that a task needs to take part in checkpoints."""
 
     attempt: Attempt
     clock: Clock
@@ -78,11 +79,11 @@ class CheckpointServices(Protocol):
     ) -> None: ...
 
     def post(self, action: Callable[[], None]) -> None:
-        """Have the loop's thread run it; any thread."""
+        """Have the loop's thread run an action; any thread."""
 
 
 class CheckpointGivenUp(Exception):
-    """Why a task does not take part in a checkpoint, where nothing has failed."""
+    """Says why a task does not take part in a checkpoint although nothing has failed."""
 
     #: reports add neither the task nor this class
     is_self_explanatory = True
@@ -90,7 +91,7 @@ class CheckpointGivenUp(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput:
-    """One edge that the task writes to."""
+    """An edge that the task writes to."""
 
     writer: RecordWriter
     allows_unaligned: bool
@@ -98,10 +99,10 @@ class TaskOutput:
 
 @dataclass(frozen=True, slots=True)
 class UnreadBatch:
-    """What is left of a batch that the task is working off."""
+    """Rest of a batch that the task is working off."""
 
     channel: int
-    """Among all of the task."""
+    """Index among all channels of the task."""
     rest: RecordBatch
 
 
@@ -121,7 +122,7 @@ class _Ongoing:
     holding: list[OutputChannel] = field(default_factory=list)
     """Outputs that the barrier has not left, and may still have to overtake."""
     upload: Callable[[], None] | None = None
-    """What another thread does or did."""
+    """Action that another thread runs or has run."""
     is_given_up: bool = False
     """Read by the upload thread too."""
 
@@ -136,7 +137,7 @@ class _Ongoing:
 
 
 class TaskCheckpoints:
-    """Checkpoints of one task. Implements GateListener.
+    """The checkpoints of one task. Implements GateListener.
 
     Args:
         task, name: of the task.
@@ -218,25 +219,25 @@ class TaskCheckpoints:
 
     @property
     def is_active(self) -> bool:
-        """Whether `advance` may have something to do."""
+        """Return whether `advance` may have something to do."""
         return bool(self._announced or self._ongoing)
 
     def has_work(self) -> bool:
-        """Whether `advance` has something to do now."""
+        """Return whether `advance` has something to do now."""
         return bool(self._announced) or any(ongoing.gathering for ongoing in self._ongoing)
 
     @property
     def is_uploading(self) -> bool:
-        """Whether another thread is at work."""
+        """Return whether another thread is at work."""
         return any(ongoing.upload is not None for ongoing in self._ongoing)
 
     @property
     def has_triggered(self) -> bool:
-        """Whether the task's end has checkpoints to acknowledge."""
+        """Return whether the task's end has checkpoints to acknowledge."""
         return bool(self._triggered)
 
     def advance(self) -> bool:
-        """Act on announced barriers, and go on with what was begun; between two slices.
+        """Act on announced barriers, and continue snapshots under way; between two slices.
 
         Raises:
             Exception: the task cannot take its snapshot, and must be failed.
@@ -272,7 +273,7 @@ class TaskCheckpoints:
                 output.writer.broadcast(barrier)
 
     def is_over(self, checkpoint_id: CheckpointId) -> bool:
-        """Whether the task has acted on it, or on a newer one."""
+        """Return whether the task has acted on this checkpoint, or on a newer one."""
         return checkpoint_id <= self._newest
 
     def take(self, barrier: CheckpointBarrier) -> None:
@@ -294,7 +295,7 @@ class TaskCheckpoints:
         self._snapshot(barrier, 0.0, is_finished=True)
 
     def on_end(self) -> None:
-        """The task has ended its output: acknowledge what was triggered and not acted on.
+        """Acknowledge, at the end of the task's output, what was triggered and not acted on.
 
         Raises:
             Exception: an operator cannot tell its state.
@@ -304,7 +305,7 @@ class TaskCheckpoints:
             self.take_final(barrier)
 
     def on_aborted(self, checkpoint_id: CheckpointId) -> None:
-        """A checkpoint was given up by the JobMaster.
+        """Act on a checkpoint that the JobMaster has given up.
 
         Raises:
             StorageHangsError: uploads do not end.
@@ -323,11 +324,11 @@ class TaskCheckpoints:
                 self._services.uploads.abandon(upload)
 
     def on_complete(self, checkpoint_id: CheckpointId) -> None:
-        """A checkpoint is complete: those before it can no longer become so."""
+        """Act on a completed checkpoint: older ones can no longer complete."""
         self._triggered = [barrier for barrier in self._triggered if barrier.checkpoint_id > checkpoint_id]
 
     def close(self) -> None:
-        """Give up what is under way; nothing is said about it."""
+        """Give up what is under way, without answering."""
         for ongoing in list(self._ongoing):
             self._drop(ongoing)
         self._triggered = []
@@ -336,7 +337,7 @@ class TaskCheckpoints:
     # --- what the channels say ----------------------------------------------------------------------------------------
 
     def on_barrier(self, channel: int, barrier: CheckpointBarrier) -> None:
-        """A channel has been read up to its barrier.
+        """Act on a channel that has been read up to its barrier.
 
         Raises:
             Exception: the task cannot take its snapshot, and must be failed.
@@ -348,7 +349,7 @@ class TaskCheckpoints:
             self._handle(barrier, self._handler.on_barrier(channel, barrier, self._clock.monotonic_ms()))
 
     def on_channel_ended(self, channel: int) -> None:
-        """A channel has been read up to its end.
+        """Act on a channel that has been read up to its end.
 
         Raises:
             Exception: as `on_barrier`.
@@ -535,7 +536,7 @@ class TaskCheckpoints:
                 channel.stop_recording()
 
     def _await_outputs(self, ongoing: _Ongoing) -> None:
-        """See to it that an aligned barrier which is stuck in an output overtakes, once its time has come."""
+        """Let an aligned barrier that is stuck in an output overtake once its time has come."""
         barrier = ongoing.barrier
         timeout_ms = barrier.options.aligned_timeout_ms
         if timeout_ms is None or barrier.options.alignment is not Alignment.ALIGNED:

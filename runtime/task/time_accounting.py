@@ -1,4 +1,4 @@
-"""Where a task's time goes: busy, idle or back-pressured. The three rates add up to 1000 ms per second.
+"""Accounts a task's time: busy, idle or back-pressured. The three rates add up to 1000 ms per second.
 
 A task that has work but waits for the slot's loop counts as busy. Used by the loop's thread only.
 Source: Flink, TaskIOMetricGroup.
@@ -30,7 +30,7 @@ class TimeAccounting:
         self._longest_ms = self._longest_in_window_ms = 0.0
 
     def switch(self, activity: Activity) -> None:
-        """The task is doing `activity` from now on."""
+        """Begin an activity of the task."""
         if activity is self._shares.state:
             return
         now = self._shares.settle()
@@ -43,11 +43,11 @@ class TimeAccounting:
             self._longest_ms = max(self._longest_ms, now - max(self._switched, self._shares.window_start_ms))
 
     def totals_ms(self) -> dict[Activity, float]:
-        """Milliseconds per activity since the task was made."""
+        """Return the milliseconds per activity since the task was made."""
         return self._shares.totals_ms()
 
     def rates(self) -> dict[Activity, float]:
-        """Milliseconds per second and activity, over the last whole window; they add up to 1000."""
+        """Return milliseconds per second and activity, over the last whole window; they add up to 1000."""
         self._end_stretch(self._shares.settle())
         window_start = self._shares.window_start_ms
         rates = self._shares.rates()
@@ -56,7 +56,7 @@ class TimeAccounting:
         return rates
 
     def metrics(self) -> dict[str, object]:
-        """Rates and totals under Flink's names."""
+        """Return rates and totals under Flink's names."""
         rates, totals = self.rates(), self.totals_ms()
         return {
             "busyTimeMsPerSecond": rates[Activity.BUSY],

@@ -1,4 +1,4 @@
-"""Uploads: where the slow part of snapshots is done. A slot has one; its tasks hand their work to it.
+"""Uploads: runs the slow part of snapshots. A slot has one; its tasks hand their work to it.
 
 Threads by default, daemons: a storage that hangs must not keep a process from ending, nor, while only some calls of it
 hang, later snapshots from being written. `InlineUploads` does the work at once, in the caller's thread, so that a
@@ -37,27 +37,27 @@ class Uploads(Protocol):
         """Have `action` run, now or later, in any thread; it must not raise."""
 
     def abandon(self, action: Callable[[], None]) -> None:
-        """Nobody waits for `action` any more: others need not either, should it never end.
+        """Note that nobody waits for `action` any more: others need not either, should it never end.
 
         Raises:
             StorageHangsError: too many of them have not ended.
         """
 
     def close(self) -> None:
-        """Run nothing more; what is running is left to itself. Idempotent."""
+        """Run nothing more; running actions are left to themselves. Idempotent."""
 
 
 class InlineUploads:
-    """Runs them where they are submitted."""
+    """Runs actions where they are submitted."""
 
     def submit(self, action: Callable[[], None]) -> None:
         action()
 
     def abandon(self, action: Callable[[], None]) -> None:
-        """It has ended."""
+        """Do nothing: the action has ended."""
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class UploadThreads:

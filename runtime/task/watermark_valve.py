@@ -28,7 +28,7 @@ class WatermarkValve:
         self.status = WatermarkStatus.ACTIVE
 
     def on_watermark(self, channel: int, watermark: int) -> int | None:
-        """A channel says `watermark`; returns the merged one if it rose."""
+        """Take a channel's `watermark`; returns the merged one if it rose."""
         if not self._active[channel] or watermark <= self._watermarks[channel]:
             return None
         self._watermarks[channel] = watermark
@@ -39,7 +39,9 @@ class WatermarkValve:
         return self._raise_to_minimum()
 
     def on_status(self, channel: int, status: WatermarkStatus) -> tuple[int | None, WatermarkStatus | None]:
-        """A channel became idle or active; returns (merged watermark if it rose, merged status if it changed)."""
+        """Take a channel's change to idle or active; returns (merged watermark if it rose, merged status if it
+        changed).
+        """
         active = status is WatermarkStatus.ACTIVE
         if self._active[channel] == active:
             return None, None
@@ -54,7 +56,7 @@ class WatermarkValve:
         return self._after_one_fell_away()
 
     def on_end(self, channel: int) -> tuple[int | None, WatermarkStatus | None]:
-        """A channel has ended: it no longer holds the others back."""
+        """Take a channel's end: it no longer holds the others back."""
         if self._ended[channel]:
             return None, None
         self._ended[channel] = True
@@ -91,5 +93,5 @@ class WatermarkValve:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether event time has reached its end."""
+        """Return whether event time has reached its end."""
         return self.watermark == MAX_WATERMARK

@@ -1,4 +1,4 @@
-"""WorkingDirectory: where a slot keeps local files for as long as it lives, and where those of the dead are swept.
+"""WorkingDirectory: holds a slot's local files for as long as it lives, and sweeps those of dead slots.
 
 Every slot has a directory of its own with a locked file in it; the lock falls with the process, however it ends. So a
 directory whose lock can be had belongs to nobody, and the next slot on the machine deletes it. Loop's thread.
@@ -20,7 +20,7 @@ _LOCK = ".lock"
 
 
 class WorkingDirectory:
-    """The local files of one slot; nothing is made before it is asked for.
+    """The local files of one slot; nothing is made before it is needed.
 
     Args:
         configuration: the job's; `io.tmp.dirs` says where.
@@ -36,7 +36,7 @@ class WorkingDirectory:
         self._lock: int | None = None
 
     def path(self) -> Path:
-        """The directory; the first call makes it and sweeps those of slots that are dead.
+        """Return the directory; the first call makes it and sweeps those of slots that are dead.
 
         Raises:
             OSError: it cannot be made.
@@ -55,7 +55,7 @@ class WorkingDirectory:
         return self._path
 
     def close(self) -> None:
-        """Delete it; idempotent."""
+        """Delete the directory; idempotent."""
         path, self._path = self._path, None
         lock, self._lock = self._lock, None
         if path is not None:

@@ -104,7 +104,7 @@ def test_one_file_is_sent_as_it_is(tmp_path: Path) -> None:
         ("missing.py", [], None, "missing.py: No such file"),
         ("job.py", ["missing.py"], None, "missing.py: No such file"),
         ("job.py", ["broken.zip"], None, "not a zip archive"),
-        ("job.py", ["other/job.py"], None, "has another job.py already"),
+        ("job.py", ["other/job.py"], None, "already has another job.py"),
         ("job.py", ["other"], "main", "--entry is for archives and directories"),
     ],
 )

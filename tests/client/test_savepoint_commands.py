@@ -69,7 +69,7 @@ def test_inspect_can_verify_only(savepoint: Path, capsys: Captured) -> None:
     for more in ([], ["--verify-only"]):
         assert cli.main(["savepoint", "inspect", *more, str(savepoint)]) == 1
         captured = capsys.readouterr()
-        assert captured.err.startswith(f"tidemark: snapshot file {to_uri(damaged)} is damaged: its sha256")
+        assert captured.err.startswith(f"tidemark: snapshot file {to_uri(damaged)} is damaged: its SHA-256")
         assert not captured.out
 
 

@@ -75,7 +75,7 @@ class AvroFormat(FileFormat):
 
 
 class _Header:
-    """What a file begins with."""
+    """Header of a file."""
 
     def __init__(self, path: str, file: IO[bytes]) -> None:
         try:
@@ -152,7 +152,7 @@ class _AvroReader(SplitReader):
             raise SourceError(f"{self._path}, block at byte {self._offset}: {error}") from error
 
     def _read_blocks(self) -> bytes:
-        """Whole blocks from the next one on that start before the end; about DECODE_BYTES."""
+        """Return the whole blocks from the next one on that start before the end; about DECODE_BYTES."""
         self._file.seek(self._next)
         blocks = bytearray()
         while self._next < self._end and len(blocks) < DECODE_BYTES:
@@ -165,7 +165,7 @@ class _AvroReader(SplitReader):
         return bytes(blocks)
 
     def _read_sizes(self) -> tuple[bytes, int]:
-        """The bytes of a block's two leading numbers, and the second of them: the block's size."""
+        """Return the bytes of a block's two leading numbers, and the second of them: the block's size."""
         head = bytearray()
         value = 0
         for _ in range(2):
@@ -182,7 +182,7 @@ class _AvroReader(SplitReader):
         return bytes(head), (value >> 1) ^ -(value & 1)
 
     def _find_block(self, start: int) -> int:
-        """Where the first block at or behind `start` begins; the file's size if there is none."""
+        """Return the offset of the first block at or after `start`; the file's size if there is none."""
         position = max(0, start - SYNC_BYTES)
         self._file.seek(position)
         carry = b""

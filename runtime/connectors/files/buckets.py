@@ -1,4 +1,4 @@
-"""BucketAssigner: which directory below a file sink's base path records go to, by the clock or by what is in them.
+"""BucketAssigner: chooses the directory of records below a file sink's base path, by the clock or by their content.
 
 A batch is split as a whole: by columns where there are columns, else in one pass over its values. Task's thread only.
 Source: Flink, BucketAssigner and DateTimeBucketAssigner; the spelling of partitions is Hive's.
@@ -58,12 +58,12 @@ class BucketAssigner(ABC):
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
-        """Everything goes to the base path."""
+        """Send everything to the base path."""
         return _BasePathBucketAssigner()
 
     @staticmethod
     def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
-        """A directory per span of wall-clock time, of an hour unless the format says otherwise: a sink's default.
+        """Make a directory per span of wall-clock time, of an hour unless the format says otherwise: a sink's default.
 
         Args:
             format_str: made of yyyy, MM, dd, HH, mm, ss and other characters.
@@ -76,7 +76,7 @@ class BucketAssigner(ABC):
 
     @staticmethod
     def by_field(*names: str) -> BucketAssigner:
-        """A directory per value of fields: `country=DE/day=2024-02-29`. The fields stay in the records.
+        """Make a directory per value of fields: `country=DE/day=2024-02-29`. The fields stay in the records.
 
         Args:
             names: fields of rows or dicts.
@@ -90,7 +90,7 @@ class BucketAssigner(ABC):
 
     @staticmethod
     def by_function(bucket_of: Callable[[Any], str]) -> BucketAssigner:
-        """A directory per record.
+        """Make a directory per record.
 
         Args:
             bucket_of: gives a relative path, such as "red/large", for a record; "" is the base path.
@@ -209,7 +209,7 @@ def _check_bucket(bucket: Any) -> None:
 def _split_by(
     batch: RecordBatch, keys: list[Any], bucket_of: Callable[[Any], str]
 ) -> Sequence[tuple[str, RecordBatch]]:
-    """Rows of equal key go to one bucket.
+    """Put rows of equal key into one bucket.
 
     Args:
         keys: one per row; values that differ in their type only, 1 and 1.0 and True, count as equal.
@@ -226,7 +226,7 @@ def _split_by(
 def _split_by_codes(
     batch: RecordBatch, codes: npt.NDArray[np.int64], bucket_of: Callable[[int], str]
 ) -> Sequence[tuple[str, RecordBatch]]:
-    """Rows of equal code go to one bucket.
+    """Put rows of equal code into one bucket.
 
     Args:
         codes: shape (num_rows,).

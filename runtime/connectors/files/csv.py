@@ -112,7 +112,7 @@ class CsvFormat(LineFormat):
         return RecordBatch.of_arrow(table.combine_chunks().to_batches()[0], self._row_type)
 
     def _read_header(self, path: str) -> tuple[list[str], int]:
-        """Column names of a file and the length of its header line in bytes; ([], 0) if it is empty."""
+        """Return the column names of a file and the length of its header line in bytes; ([], 0) if it is empty."""
         try:
             with open_unpacked(path) as file:
                 line = file.read(BLOCK_BYTES)

@@ -1,4 +1,4 @@
-"""FileFormat: how the records of a file are found, and the reader that all line formats share.
+"""FileFormat: finds the records of a file; and the reader that all line formats share.
 
 A format is a picklable description. `cut` says at which byte offsets (or row groups) a file may be divided, `open`
 reads one part. What cannot be read is told as a SourceError with the file and the line or offset.
@@ -47,11 +47,12 @@ class FileFormat(ABC):
 
     @property
     def takes_from_file(self) -> bool:
-        """Whether the format has to be resolved against a file before it is used."""
+        """Return whether the format has to be resolved against a file before it is used."""
         return False
 
     def resolve(self, path: str) -> FileFormat:
-        """The same format with everything known that it takes from the source's first file: column names and types.
+        """Return the same format with everything known that it takes from the source's first file: column names and
+        types.
 
         Raises:
             SourceError: the file does not tell.
@@ -60,7 +61,7 @@ class FileFormat(ABC):
 
     @abstractmethod
     def produced_type(self) -> TypeInformation | None:
-        """Type of the records, once resolved; None: Python objects."""
+        """Return the type of the records, once resolved; None: Python objects."""
 
     @abstractmethod
     def cut(self, path: str, parts: int) -> list[tuple[int, int | None]]:
@@ -68,7 +69,7 @@ class FileFormat(ABC):
 
     @property
     def tells_bad_records(self) -> bool:
-        """Whether one record can be bad and those behind it readable; else a bad file fails as a whole."""
+        """Return whether one bad record leaves those after it readable; else a bad file fails as a whole."""
         return False
 
     @abstractmethod
@@ -96,18 +97,18 @@ class LineFormat(FileFormat):
     """A format whose records are lines."""
 
     block_bytes: int = BLOCK_BYTES
-    """How much is read and decoded at a time."""
+    """Bytes that are read and decoded at a time."""
 
     @abstractmethod
     def decode(self, data: bytes) -> RecordBatch:
-        """The records of whole lines.
+        """Return the records of whole lines.
 
         Raises:
             ValueError: a line is no record.
         """
 
     def decode_messages(self, messages: Sequence[bytes]) -> RecordBatch:
-        """The records of messages that are one line each, with or without its end.
+        """Return the records of messages that are one line each, with or without its end.
 
         Args:
             messages: at least one.
@@ -121,11 +122,11 @@ class LineFormat(FileFormat):
         return self.decode(data)
 
     def skips(self, line: bytes) -> bool:
-        """Whether a line (without its LF) is no record: blank, for example."""
+        """Return whether to skip a line (given without its LF) that is not a record: a blank one, for example."""
         return False
 
     def first_record_offset(self, path: str) -> int:
-        """Where the records begin, behind a header."""
+        """Return the offset of the first record, after a header."""
         return 0
 
     def cut(self, path: str, parts: int) -> list[tuple[int, int | None]]:
@@ -152,13 +153,13 @@ class LineFormat(FileFormat):
 
 
 def even_share(rows: int, max_rows: int) -> int:
-    """How many of the rows of a decoded block to hand on at once: no small rest is left, which costs as much."""
+    """Return how many rows of a decoded block to hand on at once: no small rest is left, which costs as much."""
     slices = -(-rows // max_rows)
     return -(-rows // slices)
 
 
 class _BadLine(NamedTuple):
-    """A line that is no record."""
+    """A line that is not a record."""
 
     rank: int
     """How many records of the block come before it."""
@@ -262,7 +263,7 @@ class LineReader(SplitReader):
         return True
 
     def _decode_what_is_good(self, data: bytes) -> None:
-        """Decode a block in which there is a bad record, or if it is long cut it in two first."""
+        """Decode a block in which there is a bad record; a long one is cut in two first."""
         lines = to_lines(data)
         if len(lines) > SALVAGE_AT_ONCE:
             self._parts.extendleft(reversed(_halves(self._block)))
@@ -305,7 +306,7 @@ class LineReader(SplitReader):
 
 
 def _line_offset(line_format: LineFormat, data: bytes, row: int, bad_lines: Container[int]) -> int:
-    """Byte offset of the line that holds record number `row` of a block."""
+    """Return the byte offset of the line that holds record number `row` of a block."""
     offset = 0
     for index, line in enumerate(data.split(b"\n")):
         if index not in bad_lines and not line_format.skips(line):
@@ -317,7 +318,7 @@ def _line_offset(line_format: LineFormat, data: bytes, row: int, bad_lines: Cont
 
 
 def _halves(block: Block) -> tuple[Block, Block]:
-    """The first and the second half of a block's lines, of which there must be two."""
+    """Return the first and the second half of a block's lines, of which there must be two."""
     middle = block.data.find(b"\n", len(block.data) // 2, -1) + 1
     # the second half of the bytes may hold no other line
     middle = middle or block.data.rfind(b"\n", 0, len(block.data) // 2) + 1
@@ -336,7 +337,7 @@ def _unreadable(path: str, error: Exception) -> SourceError:
 
 
 def to_lines(data: bytes) -> list[bytes]:
-    """Lines without their ends (LF or CR LF); a last line without an end counts, an empty one does not."""
+    """Return lines without their ends (LF or CR LF); a last line without an end counts, an empty one does not."""
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()

@@ -23,14 +23,14 @@ SCAN_POLL_MS = 10
 
 
 class Found(NamedTuple):
-    """What one listing has found."""
+    """Result of one listing."""
 
     files: list[str]
     splits: list[FileSplit]
 
 
 def find_new_files(paths: Sequence[str], seen: frozenset[str], file_format: FileFormat, max_split_bytes: int) -> Found:
-    """The files that were not seen before, cut into splits, in the order of their names.
+    """Return the files that were not seen before, cut into splits, in the order of their names.
 
     Raises:
         SourceError: a file cannot be read in this format.

@@ -55,8 +55,9 @@ from runtime.operators.sink import (
 logger = logging.getLogger(__name__)
 
 MAX_OPEN_PARTS = 128
-"""Files of different buckets that a subtask writes at a time; for one more the longest unused is finished. Above, the
-process runs out of file handles; below, many buckets make many small files."""
+"""Files of different buckets that a subtask writes at a time; for one more, the longest unused is finished. Above, the
+process runs out of file handles; below, many buckets make many small files.
+"""
 
 MAX_KNOWN_DIRECTORIES = 4_096
 """Directories that a subtask remembers having made durable; it syncs the others' parents once more when it comes back
@@ -85,7 +86,7 @@ class FileSink(Sink):
 
     @staticmethod
     def for_row_format(base_path: str | Path, encoder: Encoder | RowWriterFormat) -> FileSinkBuilder:
-        """A sink of records written one after the other.
+        """Return a builder for a sink of records written one after the other.
 
         Args:
             base_path: directory, made if need be.
@@ -96,22 +97,24 @@ class FileSink(Sink):
 
     @staticmethod
     def for_bulk_format(base_path: str | Path, writer_factory: FileWriterFormat) -> FileSinkBuilder:
-        """A sink of files that have to be written whole, such as Parquet; they roll at every checkpoint."""
+        """Return a builder for a sink of files that have to be written whole, such as Parquet; they roll at every
+        checkpoint.
+        """
         return FileSinkBuilder(base_path, writer_factory, RollingPolicy.on_checkpoint_rolling_policy())
 
     @staticmethod
     def for_ndjson(base_path: str | Path) -> FileSinkBuilder:
-        """A sink of NDJSON files; see NdjsonWriterFormat."""
+        """Return a builder for a sink of NDJSON files; see NdjsonWriterFormat."""
         return FileSink.for_row_format(base_path, NdjsonWriterFormat())
 
     @staticmethod
     def for_csv(base_path: str | Path, has_header: bool = True, delimiter: str = ",") -> FileSinkBuilder:
-        """A sink of CSV files; see CsvWriterFormat."""
+        """Return a builder for a sink of CSV files; see CsvWriterFormat."""
         return FileSink.for_row_format(base_path, CsvWriterFormat(has_header, delimiter))
 
     @staticmethod
     def for_parquet(base_path: str | Path, compression: str = "zstd") -> FileSinkBuilder:
-        """A sink of Parquet files; see ParquetWriterFormat."""
+        """Return a builder for a sink of Parquet files; see ParquetWriterFormat."""
         return FileSink.for_bulk_format(base_path, ParquetWriterFormat(compression))
 
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
@@ -138,7 +141,7 @@ class FileSinkBuilder:
         )
 
     def with_bucket_check_interval(self, interval: int) -> FileSinkBuilder:
-        """How often, in ms, the rolling policy is asked although nothing is written.
+        """Set how often, in ms, the rolling policy is asked although nothing is written.
 
         Raises:
             ValueError: the interval is not above 0.
@@ -149,17 +152,19 @@ class FileSinkBuilder:
         return self
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> FileSinkBuilder:
-        """Which directory below the base path records go to; by default one for each hour in which they are written."""
+        """Set which directory below the base path records go to; by default one for each hour in which they are
+        written.
+        """
         self._options = replace(self._options, bucket_assigner=bucket_assigner)
         return self
 
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> FileSinkBuilder:
-        """How part files are named."""
+        """Set how part files are named."""
         self._options = replace(self._options, output_file_config=output_file_config)
         return self
 
     def with_rolling_policy(self, rolling_policy: RollingPolicy) -> FileSinkBuilder:
-        """When a new part file is begun.
+        """Set when a new part file is begun.
 
         Raises:
             ValueError: the format is a bulk format, and the policy does not roll at checkpoints.
@@ -174,7 +179,7 @@ class FileSinkBuilder:
         return self
 
     def enable_compact(self, *args: Any) -> FileSinkBuilder:
-        """Refused: part files are not compacted.
+        """Refuse, since part files are not compacted.
 
         Raises:
             NotImplementedError: always.
@@ -302,7 +307,7 @@ class _FileSinkWriter(SinkWriter):
         return PartFile(temporary, target, self._options.file_format, context.input_type, now_ms, beginning)
 
     def _resume(self, item: Any) -> None:
-        """Go on with a copy of a former writer's file, as long as it was at the snapshot; one for each bucket."""
+        """Continue with a copy of a former writer's file, as long as it was at the snapshot; one for each bucket."""
         bucket, origin = item["bucket"], Path(item["temporary"])
         if bucket in self._parts:
             self._finish_part(bucket)
@@ -358,7 +363,7 @@ class _FileCommitter(Committer):
 
 
 class _FileSweeper(Sweeper):
-    """Looks for leftovers in a thread: the directory may hold very many files."""
+    """Looks for leftovers on a thread: the directory may hold very many files."""
 
     def __init__(self, base: Path, context: WriterContext) -> None:
         self._base = base

@@ -41,7 +41,7 @@ class StreamFormat:
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> TextLineFormat:
-        """Lines of text; see TextLineFormat."""
+        """Return a format of lines of text; see TextLineFormat."""
         return TextLineFormat(charset_name)
 
 
@@ -69,7 +69,7 @@ class FileSource(Source):
 
     @staticmethod
     def for_record_stream_format(stream_format: FileFormat, *paths: str | Path) -> FileSourceBuilder:
-        """A source of the records of line formats: text, NDJSON, CSV.
+        """Return a builder for a source of the records of line formats: text, NDJSON, CSV.
 
         Args:
             stream_format: how to read the files.
@@ -82,11 +82,11 @@ class FileSource(Source):
 
     @staticmethod
     def for_bulk_file_format(bulk_format: FileFormat, *paths: str | Path) -> FileSourceBuilder:
-        """A source of the records of column formats: Parquet. As `for_record_stream_format`."""
+        """Return a builder for a source of the records of column formats: Parquet. Like `for_record_stream_format`."""
         return FileSourceBuilder(bulk_format, *paths)
 
     def check(self) -> None:
-        """Look whether there is something to read; for the program that submits the job.
+        """Check that there is something to read; for the program that submits the job.
 
         Raises:
             SourceError: a path does not exist or has no file, and is not watched; the message names it.
@@ -185,7 +185,7 @@ class FileSourceBuilder:
         return self
 
     def set_bad_records(self, bad_records: BadRecords) -> FileSourceBuilder:
-        """What becomes of records that cannot be read: `BadRecords.fail()`, `.skip()` or `.to_side_output()`."""
+        """Set what happens to records that cannot be read: `BadRecords.fail()`, `.skip()` or `.to_side_output()`."""
         self._bad_records = bad_records
         return self
 

@@ -48,7 +48,7 @@ class Block(NamedTuple):
 
 
 def is_compressed(path: str) -> bool:
-    """Whether the name says that the content is compressed; such a file is one split."""
+    """Return whether the name says that the content is compressed; such a file is one split."""
     return Path(path).suffix in COMPRESSED_SUFFIXES
 
 
@@ -122,7 +122,7 @@ class LineBlocks:
         return block
 
     def _lines(self) -> bytes:
-        """By one read of just the bytes: to cut and join them afterwards would copy them."""
+        """Read the lines by one read of just the bytes: cutting and joining them afterwards would copy them."""
         last = self.offset + self._block_bytes
         if self._end is not None:
             # the last line that is ours holds the range's last byte
@@ -159,7 +159,7 @@ class LineBlocks:
             offset += len(line) + 1
 
     def _bytes(self, start: int, stop: int) -> bytes:
-        """The bytes [start, stop), as far as the file has them."""
+        """Return the bytes [start, stop), as far as the file has them."""
         data = b""
         # one call gives at most 2 GiB
         while chunk := os.pread(self._file.fileno(), stop - start - len(data), start + len(data)):
@@ -199,7 +199,7 @@ class LineBlocks:
 
 
 def line_number(path: str, offset: int) -> int:
-    """1-based number of the line that begins at `offset`; reads the file up to there, for error messages."""
+    """Return the 1-based number of the line that begins at `offset`; reads the file up to there, for error messages."""
     number = 1
     with open_unpacked(path) as file:
         while offset > 0:

@@ -122,7 +122,7 @@ class NdjsonFormat(LineFormat):
 
 
 def _values_of_clean_lines(text: str) -> list[Any] | None:
-    """The value of each line, if every line has exactly one.
+    """Return the value of each line, if every line has exactly one.
 
     One array of all lines is parsed, so that equal keys of its objects are one string: parsing takes 0.7 of the time,
     and pickling the records a third. A number that nobody can know stands between the lines: where it turns up as every
@@ -142,7 +142,7 @@ def _values_of_clean_lines(text: str) -> list[Any] | None:
 
 
 def _values_of_lines(data: bytes) -> list[Any]:
-    """The value of each line that is not blank.
+    """Return the value of each line that is not blank.
 
     Raises:
         JSONDecodeError: a line has more or less than one.
@@ -161,7 +161,7 @@ def _values_of_lines(data: bytes) -> list[Any]:
 
 
 def _holds_null(line: bytes) -> bool:
-    """Whether one of a line's values is null, which ends Arrow's parser together with its process (Arrow 26)."""
+    """Return whether one of a line's values is null, which ends Arrow's parser together with its process (Arrow 26)."""
     text, at = line.decode(errors="replace"), 0
     while True:
         at += len(text[at:]) - len(text[at:].lstrip(" \t\r"))
@@ -174,7 +174,7 @@ def _holds_null(line: bytes) -> bool:
 
 
 def _may_have_blank_lines(data: bytes) -> bool:
-    """Whether a look at each line is needed: a blank line would make up for a line with two values."""
+    """Return whether each line must be checked: a blank line would make up for a line with two values."""
     return data.startswith(b"\n") or any(blank in data for blank in (b"\n\n", b" \n", b"\t\n", b"\n\r"))
 
 

@@ -43,7 +43,7 @@ class ParquetRows(Protocol):
     """Gives a file's rows in order."""
 
     def next_batch(self) -> pa.RecordBatch | None:
-        """The next rows; None behind the last.
+        """Return the next rows; None after the last.
 
         Raises:
             SourceError: they cannot be decoded.
@@ -54,13 +54,13 @@ class ParquetRows(Protocol):
 
 
 def row_bounds(metadata: pq.FileMetaData) -> list[int]:
-    """Number of the first row of each row group, and behind the last the number of rows."""
+    """Return the number of the first row of each row group, and after the last the number of rows."""
     sizes = (metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
     return list(itertools.accumulate(sizes, initial=0))
 
 
 def open_rows(path: str, file: pq.ParquetFile, row_type: RowTypeInfo, start: int, stop: int) -> ParquetRows:
-    """The rows [start, stop) of a file.
+    """Return the rows [start, stop) of a file.
 
     Args:
         path: of the file.
@@ -106,7 +106,9 @@ class _PolarsRows:
         return arrow_of(frame)
 
     def _batch_end(self) -> int:
-        """The end of a row group if one is near (of one that is cut, dictionaries are decoded twice); else a share."""
+        """Return the end of a row group if one is near (of one that is cut, dictionaries are decoded twice); else a
+        share.
+        """
         furthest = min(self._next + self._step, self._stop)
         group = bisect.bisect_right(self._bounds, furthest) - 1
         if self._bounds[group] > self._next:
@@ -174,7 +176,7 @@ class _ArrowRows:
 
 
 def repeating_texts(metadata: pq.FileMetaData, names: Sequence[str]) -> list[str]:
-    """Those of the columns that are stored as dictionaries almost everywhere.
+    """Return those of the columns that are stored as dictionaries almost everywhere.
 
     A string that is written out takes at least 4 bytes; a column of fewer bytes a value holds numbers of dictionary
     entries. To make a dictionary of the others would cost more than it saves.
@@ -189,7 +191,7 @@ def repeating_texts(metadata: pq.FileMetaData, names: Sequence[str]) -> list[str
 
 
 def _rows_at_a_time(metadata: pq.FileMetaData, names: Sequence[str]) -> int:
-    """How many rows a batch may have, of the row group with the largest rows."""
+    """Return how many rows a batch may have, for the row group with the largest rows."""
     wanted = frozenset(names)
     sizes = [0] * metadata.num_row_groups
     for group, name, size, _ in _chunks(metadata):
@@ -203,7 +205,7 @@ def _rows_at_a_time(metadata: pq.FileMetaData, names: Sequence[str]) -> int:
 
 
 def _chunks(metadata: pq.FileMetaData) -> Iterator[tuple[int, str, int, int]]:
-    """(row group, path of the column, bytes unpacked, values) of everything in a file."""
+    """Yield (row group, path of the column, bytes unpacked, values) for everything in a file."""
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         for index in range(group.num_columns):
@@ -212,7 +214,7 @@ def _chunks(metadata: pq.FileMetaData) -> Iterator[tuple[int, str, int, int]]:
 
 
 def _is_flat(found: pa.Schema, wanted: pa.Schema) -> bool:
-    """Whether the columns are of simple types, and in the file exactly as wanted."""
+    """Return whether the columns are of simple types, and in the file exactly as wanted."""
     if len(set(found.names)) < len(found.names):
         return False
     for field in wanted:
@@ -225,7 +227,7 @@ def _is_flat(found: pa.Schema, wanted: pa.Schema) -> bool:
 
 
 def _scanned(path: str, schema: pa.Schema) -> pl.LazyFrame | None:
-    """A query for the columns, if Polars reads them as they are wanted."""
+    """Return a query for the columns, if Polars reads them as they are wanted."""
     try:
         scan = pl.scan_parquet(path, glob=False, hive_partitioning=False).select(schema.names)
         return scan if scan.collect_schema() == pl.Schema(schema) else None

@@ -33,7 +33,7 @@ machine of two processors; more threads gain little."""
 
 
 class PartFile:
-    """One part file.
+    """A part file.
 
     Args:
         temporary: hidden path; must not exist.
@@ -77,7 +77,7 @@ class PartFile:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes written so far, buffered ones included."""
+        """Return the bytes written so far, buffered ones included."""
         return self._file.tell()
 
     def write(self, batch: RecordBatch, now_ms: int) -> None:
@@ -110,11 +110,11 @@ class PartFile:
             raise unwritable(self.temporary, error) from error
 
     def reserve(self) -> None:
-        """Let nobody sweep the finished file, as a savepoint relies on it; to be made durable with `sync`."""
+        """Keep others from sweeping the finished file, as a savepoint relies on it; to be made durable with `sync`."""
         os.fchmod(self._file.fileno(), stat.S_IMODE(os.fstat(self._file.fileno()).st_mode) & ~_WRITABLE)
 
     def committable(self) -> dict[str, Any]:
-        """What a committer needs: JSON-serializable."""
+        """Return what a committer needs: JSON-serializable."""
         return {"temporary": str(self.temporary), "target": str(self.target), "bytes": self.size_bytes}
 
     def close(self, remove: bool) -> None:
@@ -178,7 +178,7 @@ def commit_part(committable: dict[str, Any]) -> bool:
 
 
 def check_part(committable: dict[str, Any]) -> bool:
-    """See whether a finished part file can be committed.
+    """Check whether a finished part file can be committed.
 
     Returns:
         False if it has its own name already.
@@ -248,7 +248,8 @@ def _sync_directory(directory: Path) -> None:
 
 def sync_above(directory: Path) -> None:
     """Make the names that lead to a directory durable, as far as the system lets us: whoever made them may have ended
-    before it could."""
+    before doing so.
+    """
     for above in directory.parents:
         with contextlib.suppress(SinkError):
             _sync_directory(above)
@@ -264,12 +265,12 @@ def lock(file: IO[bytes]) -> None:
 
 
 def hidden_name(name: str, origin: str, owner: str, attempt: int) -> str:
-    """What a part file is called until it is committed; see WriterContext for whose it is."""
+    """Return the name of a part file until it is committed; see WriterContext for whose it is."""
     return f".{name}.inprogress.{origin}.{owner}.{attempt}"
 
 
 def maker_of(path: Path) -> tuple[str, int] | None:
-    """Owner and attempt that a hidden file is of; None if the name says nothing of that."""
+    """Return the owner and attempt of a hidden file; None if the name does not say."""
     _, _, maker = path.name.rpartition(".inprogress.")
     owner, _, attempt = maker.rpartition(".")
     return (owner.rpartition(".")[2], int(attempt)) if attempt.isdecimal() else None
@@ -298,7 +299,7 @@ def remove_leftovers(base: Path, origin: str, is_leftover: Callable[[Path], bool
 
 
 def check_writable(directory: Path, probe_name: str) -> None:
-    """Make a directory and see whether files can be written in it.
+    """Make a directory and check whether files can be written in it.
 
     Raises:
         SinkError: they cannot; the message names the directory.
@@ -320,5 +321,5 @@ def directory_away(directory: Path) -> SinkError:
 
 
 def unwritable(path: Path, error: OSError) -> SinkError:
-    """The error for a path that the system refuses to write."""
+    """Return the error for a path that the system refuses to write."""
     return SinkError(f"{path} cannot be written: {error.strerror or error}")

@@ -1,4 +1,4 @@
-"""Which files a source reads: paths, directories and patterns made a list; and how a path is spelled."""
+"""Lists the files that a source reads, from paths, directories and patterns; and spells paths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.operators.source import SourceError
 
 
 def local_path(path: str | Path) -> str:
-    """The file system path of a path or `file:` URI.
+    """Return the file system path of a path or `file:` URI.
 
     Raises:
         ValueError: it is empty or belongs to another file system.
@@ -30,7 +30,7 @@ def local_path(path: str | Path) -> str:
 
 
 def list_files(paths: Sequence[str], may_be_empty: bool = False) -> list[str]:
-    """All files behind files, directories (with what is below them) and glob patterns, sorted, each once.
+    """Return all files of files, directories (with what is below them) and glob patterns, sorted, each once.
 
     Files and directories whose name begins with `.` or `_` are passed over, as Flink does, unless named themselves:
     they belong to whoever is still writing.

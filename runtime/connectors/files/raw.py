@@ -14,7 +14,7 @@ _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 
 class RawLineFormat(LineFormat):
-    """Lines without their ends, as bytes."""
+    """Reads lines without their ends, as bytes."""
 
     def produced_type(self) -> TypeInformation | None:
         return _BYTES
@@ -27,7 +27,7 @@ class RawLineFormat(LineFormat):
 
 
 class RawWriterFormat(RowWriterFormat):
-    """Bytes and a line end for each record."""
+    """Writes bytes and a line end for each record."""
 
     def render(self, batch: RecordBatch, input_type: TypeInformation | None) -> bytes:
         try:

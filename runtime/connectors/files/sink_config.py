@@ -1,4 +1,4 @@
-"""Where a file sink puts its files and when it begins new ones. Source: PyFlink, connectors/file_system.py."""
+"""Names and rolling of a file sink's part files. Source: PyFlink, connectors/file_system.py."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class OutputFileConfigBuilder:
         self._config = OutputFileConfig()
 
     def with_part_prefix(self, prefix: str) -> OutputFileConfigBuilder:
-        """What part files begin with.
+        """Set the beginning of part files' names.
 
         Raises:
             ValueError: it is empty, has a slash, or begins with `.` or `_` (readers pass such files over).
@@ -46,7 +46,7 @@ class OutputFileConfigBuilder:
         return self
 
     def with_part_suffix(self, suffix: str) -> OutputFileConfigBuilder:
-        """What part files end with, `.txt` for example.
+        """Set the end of part files' names, `.txt` for example.
 
         Raises:
             ValueError: it has a slash.
@@ -67,7 +67,9 @@ OutputFileConfig.OutputFileConfigBuilder = OutputFileConfigBuilder
 
 @dataclass(frozen=True, slots=True)
 class RollingPolicy:
-    """When a part file is finished and a new one begun; looked at after each batch and at the bucket check interval."""
+    """Decides when a part file is finished and a new one begun; checked after each batch and at the bucket check
+    interval.
+    """
 
     part_size_bytes: int | None
     rollover_interval_ms: int | None
@@ -93,7 +95,7 @@ class RollingPolicy:
         return RollingPolicy(None, None, None, True)
 
     def is_due(self, size_bytes: int, age_ms: int, inactive_ms: int) -> bool:
-        """Whether a part file in that state is to be finished."""
+        """Return whether to finish a part file in that state."""
         return (
             (self.part_size_bytes is not None and size_bytes >= self.part_size_bytes)
             or (self.rollover_interval_ms is not None and age_ms >= self.rollover_interval_ms)

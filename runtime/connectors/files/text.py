@@ -13,7 +13,7 @@ _STRING = Types.STRING()
 
 
 class TextLineFormat(LineFormat):
-    """Lines without their ends, LF or CR LF.
+    """Reads lines without their ends, LF or CR LF.
 
     Args:
         charset_name: an encoding in which LF is the byte 10 and nothing else has that byte: UTF-8, Latin-1, GBK, …

@@ -1,4 +1,4 @@
-"""How a file sink turns records into bytes: text lines, NDJSON, CSV and Parquet.
+"""Formats in which a file sink writes records: text lines, NDJSON, CSV and Parquet.
 
 A FileWriterFormat is a picklable description; a FormatWriter belongs to one part file. Row formats can go on with a
 file that was cut at a snapshot, Parquet cannot and begins a new one.
@@ -42,7 +42,7 @@ class FormatWriter(ABC):
         """
 
     def finish(self) -> None:
-        """Write what ends the file; the file itself stays open."""
+        """Write the end of the file; the file itself stays open."""
 
     def abandon(self) -> None:
         """Let go of the file, which will be removed or cut; idempotent, and nothing after `finish`."""
@@ -52,9 +52,9 @@ class FileWriterFormat(ABC):
     """Writes one kind of file."""
 
     suffix: str = ""
-    """Of the part files, unless the user chooses one."""
+    """Suffix of the part files, unless the user chooses one."""
     can_resume: bool = True
-    """Whether a file can be continued behind any record."""
+    """Whether a file can be continued after any record."""
 
     def check(self, input_type: TypeInformation | None) -> None:
         """Refuse a type that cannot be written.
@@ -65,7 +65,7 @@ class FileWriterFormat(ABC):
 
     @abstractmethod
     def open(self, file: IO[bytes], input_type: TypeInformation | None, is_new: bool) -> FormatWriter:
-        """A writer at the end of `file`, which is empty if `is_new`."""
+        """Return a writer at the end of `file`, which is empty if `is_new`."""
 
 
 class RowWriterFormat(FileWriterFormat):
@@ -73,14 +73,14 @@ class RowWriterFormat(FileWriterFormat):
 
     @abstractmethod
     def render(self, batch: RecordBatch, input_type: TypeInformation | None) -> bytes:
-        """The bytes of some records.
+        """Return the bytes of some records.
 
         Raises:
             SinkError: a record cannot be written in this format.
         """
 
     def header(self, input_type: TypeInformation | None) -> bytes:
-        """What a file begins with."""
+        """Return the beginning of a file."""
         return b""
 
     def open(self, file: IO[bytes], input_type: TypeInformation | None, is_new: bool) -> FormatWriter:
@@ -184,7 +184,7 @@ def _instant_text(instant: Instant) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """The value with NaN and infinities as texts, for what the encoder refuses."""
+    """Return the value with NaN and infinities as texts, for what the encoder refuses."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Row):
@@ -200,7 +200,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 
 
 class _ColumnFormat(FileWriterFormat):
-    """What CSV and Parquet share: they need a type with columns."""
+    """The common part of CSV and Parquet: they need a type with columns."""
 
     kind: str
 
@@ -219,7 +219,9 @@ def _columns(batch: RecordBatch, input_type: TypeInformation | None) -> pa.Recor
 
 
 def _with_shortest_floats(columns: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns with those of FLOAT as DOUBLE of the same text: Arrow would write the digits of the float32."""
+    """Return the columns with those of FLOAT as DOUBLE of the same text: Arrow would write the digits of the
+    float32.
+    """
     for index, field in enumerate(columns.schema):
         if pa.types.is_float32(field.type):
             column = columns.column(index)

@@ -1,4 +1,4 @@
-"""What the formats of files and of messages share: bad records, messages as batches, raw bytes, Avro."""
+"""Parts that the formats of files and of messages share: bad records, messages as batches, raw bytes, Avro."""
 
 from runtime.connectors.formats.avro_messages import AvroMessageSchema as AvroMessageSchema
 from runtime.connectors.formats.bad_records import DEAD_LETTER_TYPE as DEAD_LETTER_TYPE

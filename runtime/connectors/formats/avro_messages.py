@@ -48,7 +48,7 @@ class AvroMessageSchema(SerializationSchema, DeserializationSchema):
         return self._type
 
     def get_schema(self) -> str:
-        """The schema as JSON."""
+        """Return the schema as JSON."""
         return self._json
 
     def deserialize(self, message: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""Avro schemas as types and types as Avro schemas, and the values of one as those of the other.
+"""Converts Avro schemas to types and types to Avro schemas, and the values of one to those of the other.
 
 A union is read if it is one type or null. Timestamps become INSTANT, local ones SQL_TIMESTAMP (Flink's mapping with
 `avro.timestamp_mapping.legacy` = false); enums, UUIDs and decimals become STRING, STRING and BIG_DEC.
@@ -71,7 +71,7 @@ _DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale":
 
 
 class AvroTypes:
-    """The type of an Avro schema, and what turns its values into the type's.
+    """The type of an Avro schema, and the conversion of its values.
 
     Args:
         schema: as `json.loads` gives it.
@@ -139,7 +139,7 @@ class AvroTypes:
 
 
 def avro_schema(type_info: TypeInformation, name: str = "record") -> Any:
-    """The Avro schema of a type, every part of it nullable but the outermost.
+    """Return the Avro schema of a type, every part of it nullable but the outermost.
 
     Raises:
         TypeError: values of a part cannot be written as Avro.
@@ -148,7 +148,7 @@ def avro_schema(type_info: TypeInformation, name: str = "record") -> Any:
 
 
 def to_avro(type_info: TypeInformation) -> Converter:
-    """A function from values of a type to what fastavro writes."""
+    """Return a function from values of a type to what fastavro writes."""
     if isinstance(type_info, RowTypeInfo):
         writers = list(zip(type_info.get_field_names(), map(to_avro, type_info.get_field_types()), strict=True))
 

@@ -1,4 +1,4 @@
-"""What becomes of records that cannot be read: the job fails, or they are skipped, or they go to a side output.
+"""Policies for records that cannot be read: the job fails, or they are skipped, or they go to a side output.
 
 Both of the latter count them in `numRecordsInErrors`. A policy travels with the source; each reader has a handler,
 which the reader's thread alone uses. `salvage` finds the bad ones among many by halving, because decoders are quick
@@ -23,7 +23,9 @@ DEAD_LETTER_TYPE = Types.ROW_NAMED(
     ["origin", "position", "error", "data"],
     [Types.STRING(), Types.STRING(), Types.STRING(), Types.PRIMITIVE_ARRAY(Types.BYTE())],
 )
-"""A bad record: the file or stream that it is from, where in it (byte offset, message id), what is wrong, its bytes."""
+"""Row of a bad record: the file or stream that it is from, its position (byte offset, message id), what is wrong, its
+bytes.
+"""
 
 DEAD_LETTERS = OutputTag("dead-letters", DEAD_LETTER_TYPE)
 """The side output for bad records, unless the user names another one."""
@@ -44,17 +46,17 @@ class BadRecords:
 
     @staticmethod
     def fail() -> BadRecords:
-        """The job fails and the error shows the record; the default."""
+        """Fail the job, with an error that shows the record; the default."""
         return BadRecords(False, None)
 
     @staticmethod
     def skip() -> BadRecords:
-        """They are left out and counted."""
+        """Skip and count them."""
         return BadRecords(True, None)
 
     @staticmethod
     def to_side_output(tag: OutputTag = DEAD_LETTERS) -> BadRecords:
-        """They are counted and become rows of DEAD_LETTER_TYPE: `stream.get_side_output(tag)`.
+        """Count them and emit them as rows of DEAD_LETTER_TYPE: `stream.get_side_output(tag)`.
 
         Raises:
             ValueError: the tag has another type.
@@ -65,7 +67,7 @@ class BadRecords:
 
 
 class BadRecordHandler:
-    """One reader's bad records.
+    """Handles the bad records of one reader.
 
     Args:
         policy: what becomes of them.
@@ -85,7 +87,7 @@ class BadRecordHandler:
             self._letters.append((origin, position, error, data))
 
     def take(self) -> RecordBatch | None:
-        """What was set aside since the last call, for the side output."""
+        """Return what was set aside since the last call, for the side output."""
         if not self._letters:
             return None
         letters, self._letters = self._letters, []
@@ -94,19 +96,19 @@ class BadRecordHandler:
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """One that cannot be read, among many."""
+    """A record that cannot be read, among many."""
 
     index: int
-    """Among all of them."""
+    """Index among all of them."""
     rank: int
-    """How many records that can be read come before it."""
+    """Number of records before it that can be read."""
     error: str
 
 
 def salvage(
     decode: Callable[[Sequence[bytes]], RecordBatch], raw: Sequence[bytes], type_info: TypeInformation | None
 ) -> tuple[RecordBatch, list[BadRecord]]:
-    """Decode what can be decoded.
+    """Decode as many records as possible.
 
     Args:
         decode: the records of some of `raw`, in order; raises ValueError if one of them is bad. An element may give
@@ -140,7 +142,7 @@ def salvage(
 
 
 def join_batches(pieces: Sequence[RecordBatch], type_info: TypeInformation | None) -> RecordBatch:
-    """Batches of one type, without times, as one."""
+    """Join batches of one type, without times, into one."""
     if len(pieces) == 1:
         return pieces[0]
     if pieces and type_info is not None and all(piece.has_arrow for piece in pieces):

@@ -29,20 +29,20 @@ MessageFormat = LineFormat | DeserializationSchema
 
 
 def message_type(message_format: MessageFormat) -> TypeInformation | None:
-    """Type of the records that messages become; None: Python objects."""
+    """Return the type of the records that messages become; None: Python objects."""
     if isinstance(message_format, LineFormat):
         return message_format.produced_type()
     return message_format.get_produced_type()
 
 
 class Decoded(NamedTuple):
-    """What became of some messages."""
+    """Result of decoding some messages."""
 
     batch: RecordBatch
     kept: list[int] | None
-    """The index of each record's message; None if each of the consumed messages gave one."""
+    """Index of each record's message; None if each of the consumed messages gave one."""
     consumed: int
-    """How many messages it was; the others are to be decoded next."""
+    """Number of messages that were consumed; the others are to be decoded next."""
 
 
 class MessageDecoder:
@@ -61,7 +61,7 @@ class MessageDecoder:
         self._type = message_type(message_format)
 
     def decode(self, messages: Sequence[bytes], position: Callable[[int], str]) -> Decoded:
-        """The records of messages: of all of them, or up to where bad ones have been looked for.
+        """Decode the records of messages: of all of them, or up to where bad ones have been looked for.
 
         Args:
             messages: any number; at least one is consumed if there is one.
@@ -150,7 +150,7 @@ class MessageEncoder:
             message_format.check(input_type)
 
     def encode(self, batch: RecordBatch) -> list[bytes]:
-        """One message per record.
+        """Return one message per record.
 
         Raises:
             SinkError: a record cannot be written.

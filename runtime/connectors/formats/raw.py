@@ -20,7 +20,7 @@ _CODES = {
 
 
 class RawMessageSchema(SerializationSchema, DeserializationSchema):
-    """One value of a basic type per message.
+    """A value of a basic type per message.
 
     Args:
         type_info: bytes (the default), STRING, BOOLEAN, or a number of fixed size.

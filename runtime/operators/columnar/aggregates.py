@@ -1,4 +1,4 @@
-"""SQL aggregates, taken apart into what is kept of rows, how that is merged, and what comes out.
+"""SQL aggregates, taken apart into the partials that are kept of rows, their merging, and the results.
 
 `sum(price) / count(*) FILTER (WHERE price > 0)` becomes three *partials* (columns that merge by a Polars aggregate) and
 one expression over them. Equal partials are kept once. Nulls are left out as SQL leaves them out, but for count(*) and
@@ -47,7 +47,7 @@ from runtime.operators.columnar.quantile_sketch import (
 )
 
 ROWS = "__rows"
-"""Partial that is always there: how many rows there were."""
+"""Partial that is always there: the number of rows."""
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
 WINDOW_COLUMNS = (WINDOW_START, WINDOW_END)
@@ -58,7 +58,7 @@ _BIG_INT = BasicTypeInfo(BasicType.BIG_INT)
 
 @dataclass(frozen=True)
 class AggregateSpec:
-    """What `aggregate_columns` was asked for; travels to the slots.
+    """Describes an `aggregate_columns` call; travels to the slots.
 
     Args:
         input_type: of the records.
@@ -73,7 +73,7 @@ class AggregateSpec:
     context_columns: tuple[str, ...] = WINDOW_COLUMNS
 
     def plan(self) -> AggregatePlan:
-        """How it is done; the same object for equal specs."""
+        """Return the plan; the same object for equal specs."""
         return _plan_of(self)
 
 
@@ -84,7 +84,7 @@ def aggregate_spec(
     named: Mapping[str, str],
     context_columns: tuple[str, ...] = WINDOW_COLUMNS,
 ) -> AggregateSpec:
-    """The checked form of `aggregate_columns(*texts, **named)`.
+    """Return the checked form of `aggregate_columns(*texts, **named)`.
 
     Raises:
         ColumnExpressionError: an expression cannot be used.
@@ -107,7 +107,7 @@ class Whole(NamedTuple):
 
     partial: Partial
     quantile: float = 0.0
-    """That is wanted of a sketch."""
+    """The quantile that is wanted of a sketch."""
 
 
 class AggregatePlan:
@@ -177,16 +177,18 @@ class AggregatePlan:
 
     @property
     def merges_anywhere(self) -> bool:
-        """Whether partials may be made before the exchange: nothing depends on the order, and few bytes are kept."""
+        """Return whether partials may be made before the exchange: nothing depends on the order, and few bytes are
+        kept.
+        """
         return not self.needs_order
 
     @property
     def partial_type(self) -> RowTypeInfo:
-        """Type of partials with their keys, as they travel."""
+        """Return the type of partials with their keys, as they travel."""
         return type_of(self.empty_partials, {key: self._fields[key] for key in self.keys})
 
     def rows(self, frame: pl.DataFrame, sequence: int) -> pl.DataFrame:
-        """The keys and arguments of rows.
+        """Return the keys and arguments of rows.
 
         Args:
             frame: has `input_columns`.
@@ -203,7 +205,7 @@ class AggregatePlan:
     def aggregated(
         self, rows: pl.DataFrame, within: Sequence[str] = (), beside: Sequence[pl.Expr] = ()
     ) -> pl.DataFrame:
-        """One partial for each key, and each value of `within`, of rows.
+        """Return one partial for each key, and each value of `within`, of rows.
 
         Args:
             rows: as `rows` gives them.
@@ -222,7 +224,7 @@ class AggregatePlan:
     def merged(
         self, partials: pl.DataFrame, within: Sequence[str] = (), beside: Sequence[pl.Expr] = ()
     ) -> pl.DataFrame:
-        """Partials made of partials, likewise."""
+        """Return partials made of partials, likewise."""
         by = [*within, *self.keys]
         made = None if self.arrays is None or beside else self.arrays.of_partials(partials, within)
         if made is None:
@@ -232,7 +234,7 @@ class AggregatePlan:
         return made
 
     def results(self, merged: pl.DataFrame, **context: int) -> pl.DataFrame:
-        """What comes out for merged partials; `context` has the values of the context columns that are not there."""
+        """Return the results of merged partials; `context` has the values of the context columns that are not there."""
         if self._single is not None:
             bounds = {n: pl.lit(context[c], pl.Int64).alias(n) for n, c in self._bounds.items() if c in context}
             return merged.select(*self.keys, *(self._single | bounds).values())
@@ -246,7 +248,7 @@ class AggregatePlan:
         return merged.with_columns([expression.alias(name) for name, expression in missing.items()])
 
     def _checked_aggregates(self, rows: pl.DataFrame) -> list[pl.Expr]:
-        """The aggregates of rows, tried one by one so that an error names its own."""
+        """Return the aggregates of rows, tried one by one so that an error names its own."""
         texts = dict(self._arguments.values())
         made: list[pl.Expr] = []
         for partial in self.partials:
@@ -264,7 +266,7 @@ class AggregatePlan:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def _taken_apart(self, name: str, text: str) -> str:
-        """The expression with a column in place of each aggregate."""
+        """Return the expression with a column in place of each aggregate."""
         tokens = tokens_of(text)
         pieces: list[str] = []
         position = index = 0
@@ -296,7 +298,7 @@ class AggregatePlan:
         return "".join([*pieces, text[position:]])
 
     def _aggregate(self, text: str, kind: str, argument: str, condition: str) -> str:
-        """Keep what an aggregate needs; returns the column that it will be in."""
+        """Keep the partials of an aggregate; returns the column that it will be in."""
         words = tokens_of(argument)
         if words and words[0].word == "distinct":
             if kind != "count":
@@ -366,7 +368,9 @@ class AggregatePlan:
         return next(partial for partial in self.partials if partial.name == column.meta.output_name())
 
     def _note_type(self, name: str, kind: str, argument: str) -> None:
-        """The result of an aggregate that gives one of its arguments has their declared type."""
+        """Note that the result of an aggregate that gives one of its arguments has the declared type of that
+        argument.
+        """
         declared = self._fields.get(name_of(argument))
         if declared is not None and (
             kind in ("min", "max", "first", "last") or (kind == "sum" and declared == _BIG_INT)
@@ -381,7 +385,7 @@ def _plan_of(spec: AggregateSpec) -> AggregatePlan:
 
 
 def _closing(text: str, tokens: Sequence[Token], opening: int) -> int:
-    """Index of the parenthesis that closes the one at `opening`."""
+    """Return the index of the parenthesis that closes the one at `opening`."""
     depth = 0
     for index in range(opening, len(tokens)):
         depth += (tokens[index].text == "(") - (tokens[index].text == ")")
@@ -391,7 +395,7 @@ def _closing(text: str, tokens: Sequence[Token], opening: int) -> int:
 
 
 def _quantile_arguments(text: str, arguments: str) -> tuple[str, float, float]:
-    """The value, the quantile and the accuracy that approx_quantile(value, quantile[, accuracy]) names."""
+    """Return the value, the quantile and the accuracy of approx_quantile(value, quantile[, accuracy])."""
     tokens = tokens_of(arguments)
     depth, commas = 0, []
     for token in tokens:

@@ -67,7 +67,7 @@ class KeepFirstOperator(KeyedStateOperator, OneInputOperator):
 
 
 class KeepLastOperator(KeyedOperator):
-    """Gives every row, and before it takes back the one that was the last of its key."""
+    """Emits every row, after taking back the previous last row of its key."""
 
     def __init__(self, keys: ColumnKeys, type_info: RowTypeInfo) -> None:
         super().__init__([], keys, type_info)
@@ -128,7 +128,7 @@ class DeduplicateOperatorFactory:
 
 
 def of_kind(row: Row, kind: RowKind) -> Row:
-    """The same row with another kind; `row` is left as it is, for it may be in the state."""
+    """Return the same row with another kind; `row` is left as it is, for it may be in the state."""
     made = row_of(row._values, row._fields)
     made._row_kind = kind
     return made

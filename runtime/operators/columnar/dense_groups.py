@@ -1,4 +1,4 @@
-"""Grouping without hashes: where keys are whole numbers that lie close together, a key is a place in an array.
+"""Grouping without hashes: if keys are whole numbers that lie close together, a key is a place in an array.
 
 Adding up and comparing in arrays costs a fifth of Polars' `group_by`, which hashes every row. Keys that lie apart,
 nulls, and aggregates that are not of numbers are left to Polars. Pure; gives what `AggregatePlan` gives otherwise.
@@ -16,10 +16,11 @@ import polars as pl
 from runtime.operators.columnar.partials import Merge, Partial
 
 MAX_CELLS_A_ROW = 4
-"""How far keys may lie apart: an array has as many cells for each row at most. More, and arrays that are mostly empty
-cost more than hashing; fewer, and keys of which a batch has few rows each are hashed."""
+"""Maximum spread of keys: an array has at most as many cells for each row. More, and arrays that are mostly empty cost
+more than hashing; fewer, and keys of which a batch has few rows each are hashed.
+"""
 _MIN_CELLS = 1 << 12
-"""Cells that are always worth it."""
+"""Number of cells that is always worth it."""
 
 _WHOLE = frozenset({pl.Int8, pl.Int16, pl.Int32, pl.Int64})
 _NUMBERS = _WHOLE | {pl.Float32, pl.Float64}
@@ -43,7 +44,7 @@ class DenseAggregates:
         self._dtypes = dict(kept)
 
     def of_rows(self, rows: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame | None:
-        """Partials of rows, as `AggregatePlan.aggregated` gives them, in the order of `within` and the keys.
+        """Return partials of rows, as `AggregatePlan.aggregated` gives them, in the order of `within` and the keys.
 
         Returns:
             None if they cannot be made in arrays.
@@ -67,7 +68,7 @@ class DenseAggregates:
         return pl.DataFrame(made)
 
     def of_partials(self, partials: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame | None:
-        """Partials of partials, as `AggregatePlan.merged` gives them, likewise."""
+        """Return partials of partials, as `AggregatePlan.merged` gives them, likewise."""
         groups = _groups_of(partials, [*within, *self._keys])
         if groups is None:
             return None
@@ -79,7 +80,7 @@ class DenseAggregates:
         return pl.DataFrame(made)
 
     def _made(self, partial: Partial, groups: _Groups, column: pl.Series, found: Cells) -> pl.Series:
-        """What is made of a column in some cells."""
+        """Return the partial of a column in some cells."""
         has_nulls = column.null_count() > 0
         if has_nulls:
             groups = groups.only(column.is_not_null().to_numpy())
@@ -102,7 +103,7 @@ class DenseAggregates:
 def dense_aggregates(
     keys: Sequence[str], partials: Sequence[Partial], rows: pl.Schema, kept: pl.Schema
 ) -> DenseAggregates | None:
-    """What makes partials in arrays; None if keys are no whole numbers, or what is kept is no number of few bytes.
+    """Return a maker of partials in arrays; None if keys are not whole numbers, or partials not numbers of few bytes.
 
     Args:
         rows: dtypes of what partials are made of.
@@ -120,13 +121,13 @@ class _Groups(NamedTuple):
     """Rows by the cell of their key."""
 
     cells: Cells
-    """Of each row, in [0, num_cells)."""
+    """Cell of each row, in [0, num_cells)."""
     num_cells: int
     axes: list[_Axis]
-    """The columns of the key; the cells of the last one's neighbours are neighbours."""
+    """The columns of the key; neighbours in the last column are neighbours in the cells."""
 
     def keys_at(self, found: Cells) -> list[pl.Series]:
-        """The keys of some cells, a column each."""
+        """Return the keys of some cells, a column each."""
         columns: list[pl.Series] = []
         stride = self.num_cells
         for axis in self.axes:
@@ -137,15 +138,15 @@ class _Groups(NamedTuple):
         return columns
 
     def only(self, rows: npt.NDArray[np.bool_]) -> _Groups:
-        """Some of the rows, in the same cells."""
+        """Return some of the rows, in the same cells."""
         return self._replace(cells=self.cells[rows])
 
     def counts(self) -> Cells:
-        """The number of each cell's rows."""
+        """Return the number of each cell's rows."""
         return np.bincount(self.cells, minlength=self.num_cells)
 
     def added(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The sum of each cell's values."""
+        """Return the sum of each cell's values."""
         if values.dtype.kind == "f":
             return np.bincount(self.cells, weights=values, minlength=self.num_cells)
         total = np.zeros(self.num_cells, dtype=np.int64)
@@ -153,7 +154,7 @@ class _Groups(NamedTuple):
         return total
 
     def lowest(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The least of each cell's values."""
+        """Return the least of each cell's values."""
         if values.dtype.kind == "f":
             least = np.full(self.num_cells, np.nan, dtype=values.dtype)
             np.fmin.at(least, self.cells, values)
@@ -163,7 +164,7 @@ class _Groups(NamedTuple):
         return least
 
     def highest(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The greatest of each cell's values."""
+        """Return the greatest of each cell's values."""
         if values.dtype.kind == "f":
             # as Polars' max, fmax leaves NaN out
             greatest = np.full(self.num_cells, np.nan, dtype=values.dtype)
@@ -184,7 +185,7 @@ class _Axis(NamedTuple):
 
 
 def _groups_of(frame: pl.DataFrame, by: Sequence[str]) -> _Groups | None:
-    """The rows by cell; None if keys lie too far apart, or one is null."""
+    """Return the rows by cell; None if keys lie too far apart, or one is null."""
     if not frame.height or any(type(frame.schema[name]) not in _WHOLE for name in by):
         return None
     if any(frame.get_column(name).null_count() for name in by):

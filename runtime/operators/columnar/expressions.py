@@ -19,7 +19,7 @@ from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.operators.columnar.frames import FrameReader, fields_of, supported, type_of
 
 RESERVED = "__"
-"""Columns beginning so are the operators' own."""
+"""Prefix of the operators' own columns."""
 _TOKEN = re.compile(r"\s+|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[A-Za-z_]\w*|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|.", re.DOTALL)
 #: what `polars.sql_expr` takes over several rows
 AGGREGATES = frozenset(
@@ -53,14 +53,14 @@ class ColumnExpressionError(ValueError):
 
 
 class Token(NamedTuple):
-    """A piece of SQL, and where it begins in the text."""
+    """A piece of SQL, and its position in the text."""
 
     text: str
     start: int
 
     @property
     def word(self) -> str:
-        """Lower-case, if it is a word that is not quoted; else ""."""
+        """Return the word in lower case, if it is a word that is not quoted; else ""."""
         return self.text.lower() if self.text[0].isalpha() or self.text[0] == "_" else ""
 
 
@@ -72,17 +72,17 @@ class Named(NamedTuple):
 
 
 def tokens_of(text: str) -> list[Token]:
-    """The tokens of an SQL expression."""
+    """Return the tokens of an SQL expression."""
     return [Token(found.group(), found.start()) for found in _TOKEN.finditer(text) if not found.group().isspace()]
 
 
 def name_of(identifier: str) -> str:
-    """What a possibly quoted identifier names."""
+    """Return the name that a possibly quoted identifier stands for."""
     return identifier[1:-1].replace('""', '"') if identifier[:1] == '"' else identifier
 
 
 def column_of(text: str) -> str | None:
-    """The column that an expression names, if it is nothing but that."""
+    """Return the column that an expression names, if it is nothing but that."""
     tokens = tokens_of(text)
     if len(tokens) != 1 or tokens[0].word in _LITERALS or not (tokens[0].word or tokens[0].text[0] == '"'):
         return None
@@ -90,12 +90,12 @@ def column_of(text: str) -> str | None:
 
 
 def quoted(name: str) -> str:
-    """An identifier that names the column, whatever its characters."""
+    """Return an identifier that names the column, whatever its characters."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def named_expressions(texts: Iterable[str], named: Mapping[str, str]) -> list[Named]:
-    """Expressions with their names: from `name=…`, from `… AS name`, or a column's own.
+    """Return expressions with their names: from `name=…`, from `… AS name`, or a column's own.
 
     Raises:
         ColumnExpressionError: one has no name, or a reserved one, or two have the same.
@@ -145,7 +145,7 @@ def check_row_wise(text: str) -> None:
 
 
 def parse(text: str) -> pl.Expr:
-    """The Polars expression of an SQL text.
+    """Return the Polars expression of an SQL text.
 
     Raises:
         ColumnExpressionError: it is no SQL expression that Polars knows.
@@ -161,12 +161,12 @@ def parse(text: str) -> pl.Expr:
 
 
 def columns_looked_at(expressions: Iterable[pl.Expr]) -> list[str]:
-    """The columns that expressions name, each once, in the order of first mention."""
+    """Return the columns that expressions name, each once, in the order of first mention."""
     return list(dict.fromkeys(name for expression in expressions for name in expression.meta.root_names()))
 
 
 def evaluated(frame: pl.DataFrame, expressions: Iterable[Named]) -> pl.DataFrame:
-    """The columns that the expressions make of an empty frame; for its schema.
+    """Return the columns that the expressions make of an empty frame; for its schema.
 
     Raises:
         ColumnExpressionError: a column does not exist, or types do not fit.
@@ -181,7 +181,7 @@ def evaluated(frame: pl.DataFrame, expressions: Iterable[Named]) -> pl.DataFrame
 
 
 def first_line(error: Exception) -> str:
-    """What a Polars error says, without its advice on query plans."""
+    """Return the first line of a Polars error, without its advice on query plans."""
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
@@ -203,7 +203,7 @@ class Projection:
 
     @property
     def output_type(self) -> RowTypeInfo:
-        """The type of the result; a column that is only passed on keeps the type that was declared."""
+        """Return the type of the result; a column that is only passed on keeps the type that was declared."""
         declared = fields_of(self.input_type)
         known = {name: declared[source] for name, source in self.passed_on() if source in declared}
         empty = FrameReader(self.input_type).empty
@@ -211,20 +211,20 @@ class Projection:
         return type_of(made.select([supported(pl.col(n), d) for n, d in made.schema.items()]), known)
 
     def passed_on(self) -> Iterator[tuple[str, str]]:
-        """(name, column of the input) of the columns that are passed on as they are."""
+        """Yield (name, column of the input) for the columns that are passed on as they are."""
         for name, text in self.columns:
             column = column_of(text)
             if column is not None:
                 yield name, column
 
     def expressions(self) -> list[pl.Expr]:
-        """The Polars expressions, named and cast to types that Tidemark has."""
+        """Return the Polars expressions, named and cast to types that Tidemark has."""
         made = evaluated(FrameReader(self.input_type).empty, self.columns)
         return [supported(parse(text), made.schema[name]).alias(name) for name, text in self.columns]
 
 
 def selection(input_type: TypeInformation | None, texts: Iterable[str], named: Mapping[str, str]) -> Projection:
-    """What `select(*texts, **named)` makes; "*" stands for all columns.
+    """Return the projection of `select(*texts, **named)`; "*" stands for all columns.
 
     Raises:
         ColumnExpressionError: see `Projection`; or nothing is selected.
@@ -241,7 +241,7 @@ def selection(input_type: TypeInformation | None, texts: Iterable[str], named: M
 
 
 def extension(input_type: TypeInformation | None, texts: Iterable[str], named: Mapping[str, str]) -> Projection:
-    """What `with_columns(*texts, **named)` makes: the columns that there are, some replaced, and new ones.
+    """Return the projection of `with_columns(*texts, **named)`: the existing columns, some replaced, and new ones.
 
     Raises:
         ColumnExpressionError: see `Projection`.
@@ -262,7 +262,7 @@ def _checked(reader: FrameReader, columns: list[Named]) -> Projection:
 
 
 def checked_condition(input_type: TypeInformation | None, text: str) -> str:
-    """`text`, if it is a condition on records of the type.
+    """Return `text`, if it is a condition on records of the type.
 
     Raises:
         ColumnExpressionError: it is none.

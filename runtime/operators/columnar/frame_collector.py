@@ -40,14 +40,14 @@ class FrameCollector:
             self._rows += frame.height
 
     def mark(self, watermark: int) -> None:
-        """The watermark rises here, behind everything emitted so far."""
+        """Raise the watermark here, behind everything emitted so far."""
         if self._marks and self._marks[-1].offset == self._rows:
             self._marks.pop()
         self._marks.append(Mark(self._rows, watermark))
 
     @property
     def num_rows(self) -> int:
-        """How many rows have been gathered."""
+        """Return the number of rows that have been gathered."""
         return self._rows
 
     def flush(self) -> None:

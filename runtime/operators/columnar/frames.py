@@ -54,7 +54,7 @@ class FrameReader:
         self._casts: list[pl.Expr] = []
 
     def read(self, batch: RecordBatch, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """The frame of a batch, or some of its columns; shares their memory.
+        """Return the frame of a batch, or some of its columns; shares their memory.
 
         Raises:
             TypeError: the batch does not have the type's columns.
@@ -81,7 +81,7 @@ class FrameReader:
 
 
 def arrow_of(frame: pl.DataFrame) -> pa.RecordBatch:
-    """The columns of a frame as one Arrow batch."""
+    """Return the columns of a frame as one Arrow batch."""
     batches = frame.rechunk().to_arrow(compat_level=_NEWEST).to_batches()
     if batches:
         return batches[0]
@@ -95,12 +95,12 @@ def batch_of(
     timestamps: npt.NDArray[np.int64] | None = None,
     marks: Sequence[Mark] = (),
 ) -> RecordBatch:
-    """A batch of a frame's rows."""
+    """Return a batch of a frame's rows."""
     return RecordBatch.of_arrow(arrow_of(frame), type_info, timestamps, marks)
 
 
 def has_views(schema: pa.Schema) -> bool:
-    """Whether a column is, or has in it, `string_view` or `binary_view`: pyarrow 26 cannot pick rows of these."""
+    """Return whether a column is, or contains, `string_view` or `binary_view`: pyarrow 26 cannot pick rows of these."""
     return any(map(_is_view, schema.types))
 
 
@@ -111,13 +111,13 @@ def _is_view(data_type: pa.DataType) -> bool:
 
 
 def supported(expression: pl.Expr, dtype: pl.DataType) -> pl.Expr:
-    """`expression`, which gives `dtype`, cast if that is one which Tidemark has no type for."""
+    """Return `expression`, which gives `dtype`, cast if Tidemark has no type for that."""
     cast = _CASTS.get(type(dtype))
     return expression if cast is None else expression.cast(cast)
 
 
 def type_of(frame: pl.DataFrame, known: dict[str, TypeInformation]) -> RowTypeInfo:
-    """The row type of a frame.
+    """Return the row type of a frame.
 
     Args:
         frame: may be empty.
@@ -132,7 +132,7 @@ def type_of(frame: pl.DataFrame, known: dict[str, TypeInformation]) -> RowTypeIn
 
 
 def fields_of(type_info: TypeInformation) -> dict[str, TypeInformation]:
-    """The columns of records of a type, by name."""
+    """Return the columns of records of a type, by name."""
     if isinstance(type_info, RowTypeInfo):
         return dict(zip(type_info.field_names, type_info.field_types, strict=True))
     if isinstance(type_info, TupleTypeInfo):
@@ -141,18 +141,18 @@ def fields_of(type_info: TypeInformation) -> dict[str, TypeInformation]:
 
 
 def tuples_of(frame: pl.DataFrame, types: Sequence[TypeInformation]) -> list[tuple[Any, ...]]:
-    """A frame's rows as tuples of Python values, in the form that the types say."""
+    """Return a frame's rows as tuples of Python values, in the form that the types say."""
     return from_arrow(arrow_of(frame), Types.TUPLE(list(types)))
 
 
 def keys_of(frame: pl.DataFrame, types: Sequence[TypeInformation]) -> list[Any]:
-    """The keys that a frame of key columns holds, as ColumnKeys gives them for records."""
+    """Return the keys that a frame of key columns holds, as ColumnKeys gives them for records."""
     keys = tuples_of(frame, types)
     return [key for (key,) in keys] if len(types) == 1 else keys
 
 
 def row_kinds(batch: RecordBatch) -> list[RowKind] | None:
-    """The kinds of a batch's rows; None if all are INSERT, as columns always are."""
+    """Return the kinds of a batch's rows; None if all are INSERT, as columns always are."""
     if not batch.has_values or not isinstance(batch.type_info, RowTypeInfo):
         return None
     values = batch.values()
@@ -162,7 +162,7 @@ def row_kinds(batch: RecordBatch) -> list[RowKind] | None:
 
 
 def with_kinds(batch: RecordBatch, kinds: Sequence[RowKind]) -> RecordBatch:
-    """The batch with its rows' kinds set, as values: columns do not hold kinds."""
+    """Return the batch with its rows' kinds set, as values: columns do not hold kinds."""
     rows: list[Row] = batch.values()
     for row, kind in zip(rows, kinds, strict=True):
         row._row_kind = kind

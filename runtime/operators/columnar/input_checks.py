@@ -1,4 +1,4 @@
-"""What columnar operators with state check of every batch that reaches them. Used by the task's thread."""
+"""Checks that columnar operators with state make of every batch. Used by the task's thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runtime.operators.operator import OperatorContext
 
 
 class ChangelogInputError(OperatorError):
-    """Rows that take others back reached an operator that only takes rows in."""
+    """Updates or deletes reached an operator that accepts inserts only."""
 
 
 def check_inserts(context: OperatorContext, batch: RecordBatch) -> None:
@@ -26,7 +26,7 @@ def check_inserts(context: OperatorContext, batch: RecordBatch) -> None:
 
 
 def event_times(context: OperatorContext, batch: RecordBatch) -> Times:
-    """The event times of a batch that is not empty.
+    """Return the event times of a batch that is not empty.
 
     Raises:
         MissingTimestampError: a row has none.

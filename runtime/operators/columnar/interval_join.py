@@ -49,7 +49,7 @@ _FAR = 2**62
 
 @dataclass(frozen=True)
 class ColumnIntervalJoinSpec:
-    """What an interval join by column does.
+    """Describes an interval join by column.
 
     Args:
         sides: what is joined.
@@ -64,7 +64,7 @@ class ColumnIntervalJoinSpec:
     late_tags: tuple[OutputTag | None, OutputTag | None] = (None, None)
 
     def buffered_type(self, side: int) -> RowTypeInfo:
-        """Type of what is kept of a side."""
+        """Return the type of a side's buffered rows."""
         names = [*self.sides.output_names(side), TIME, EXPIRES]
         return RowTypeInfo([*self.sides.types[side].field_types, LONG, LONG], names)
 
@@ -199,7 +199,9 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
         return next_mark
 
     def _pairs(self, side: int, rows: _Rows) -> Iterator[tuple[Times, pl.DataFrame, Times]]:
-        """Pairs in the order of the rows, each row's by the other's time: (row, columns, event time of the result)."""
+        """Yield pairs in the order of the rows, each row's by the other's time: (row, columns, event time of the
+        result).
+        """
         lower, upper = self._bounds[side]
         firsts, lasts = _shifted(rows.times, lower), _shifted(rows.times, upper)
         buffer, keys = self._buffers[1 - side], rows.frame.select(self._key_names[side])
@@ -231,7 +233,7 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
                 yield causes, frame, np.maximum(rows.times[causes], other_times[met])
 
     def _numbered(self, side: int, keys: pl.DataFrame, others: pl.DataFrame) -> tuple[Times, Times]:
-        """The numbers of the keys of a side's rows, and of the other side's, where -1 stands for another key."""
+        """Return the numbers of the keys of a side's rows, and of the other side's, where -1 stands for another key."""
         own, theirs = self._key_names[side], self._key_names[1 - side]
         different = keys.unique().with_row_index(_KEY)
         number = pl.col(_KEY).cast(pl.Int64).fill_null(-1)
@@ -247,13 +249,13 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
 
 
 def _shifted(times: Times, by: int) -> Times:
-    """`times + by`, without an overflow at either end of time."""
+    """Return `times + by`, without an overflow at either end of time."""
     shifted: Times = np.clip(times, -_FAR, _FAR) + by
     return shifted
 
 
 def _chunks(counts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Ranges of rows with about MAX_PAIRS pairs each, without the rows that have none at the end."""
+    """Yield ranges of rows with about MAX_PAIRS pairs each, without the rows that have none at the end."""
     ends = np.cumsum(counts)
     start = 0
     while start < len(counts) and (before := int(ends[start - 1]) if start else 0) < ends[-1]:

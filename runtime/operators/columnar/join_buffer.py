@@ -17,7 +17,7 @@ from runtime.operators.columnar.keyed_rows import Hashes, places_of
 TIME = "__time"
 """Event time of a row, ms."""
 EXPIRES = "__expires"
-"""The watermark at which no row may meet this one any more."""
+"""Watermark at which no row can meet this one any more."""
 
 
 class _Segment(NamedTuple):
@@ -27,11 +27,11 @@ class _Segment(NamedTuple):
     first_time: int
     last_time: int
     expires: int
-    """When all of it has expired."""
+    """Time at which all of it has expired."""
 
 
 class JoinBuffer:
-    """Rows of one side.
+    """The buffered rows of one side.
 
     Args:
         empty: a frame without rows; has TIME and EXPIRES.
@@ -57,7 +57,7 @@ class JoinBuffer:
                 self._segments.append(self._segment(rows))
 
     def find(self, hashes: Hashes, first_time: int, last_time: int) -> pl.DataFrame:
-        """Rows that may have one of these hashes and times, in the order of arrival within a key."""
+        """Return rows that may have one of these hashes and times, in the order of arrival within a key."""
         found = [self.empty]
         for segment in self._segments:
             if segment.last_time >= first_time and segment.first_time <= last_time:
@@ -66,16 +66,16 @@ class JoinBuffer:
         return pl.concat(found, rechunk=True)
 
     def expire(self, watermark: int) -> None:
-        """Event time has reached `watermark`."""
+        """Drop what has expired now that event time has reached `watermark`."""
         self._watermark = watermark
         self._segments = [segment for segment in self._segments if segment.expires > watermark]
 
     def all_rows(self) -> pl.DataFrame:
-        """Everything that has not expired."""
+        """Return everything that has not expired."""
         return self._alive(pl.concat([self.empty, *(segment.rows for segment in self._segments)]))
 
     def hashes(self, keys: pl.DataFrame) -> Hashes:
-        """The hashes of keys, whatever their columns are called."""
+        """Return the hashes of keys, whatever their columns are called."""
         hashes: Hashes = keys.hash_rows().to_numpy()
         return hashes
 

@@ -14,7 +14,7 @@ SUFFIX = "_right"
 
 @dataclass(frozen=True)
 class JoinSides:
-    """What both sides of a join are, and what their columns are called in its results.
+    """Describes both sides of a join, and the names of their columns in its results.
 
     Args:
         types: of the left and the right records.
@@ -50,7 +50,7 @@ class JoinSides:
                 raise ColumnExpressionError(name, "both sides have a column of this name: choose another suffix")
 
     def output_names(self, side: int) -> list[str]:
-        """What the columns of a side are called in the results, in their order."""
+        """Return the names of a side's columns in the results, in their order."""
         names = list(self.types[side].field_names)
         if side == 0:
             return names
@@ -58,20 +58,20 @@ class JoinSides:
         return [name + self.suffix if name in taken else name for name in names]
 
     def renamed(self, side: int) -> dict[str, str]:
-        """Column → column of the results."""
+        """Map each column to its column in the results."""
         return dict(zip(self.types[side].field_names, self.output_names(side), strict=True))
 
     def key_names(self, side: int) -> list[str]:
-        """What the columns of a side's key are called in the results."""
+        """Return the names of a side's key columns in the results."""
         return [self.renamed(side)[key] for key in self.keys[side]]
 
     @property
     def key_types(self) -> Sequence[TypeInformation]:
-        """Of the columns of the key."""
+        """Return the types of the key's columns."""
         return [fields_of(self.types[0])[key] for key in self.keys[0]]
 
     @property
     def output_type(self) -> RowTypeInfo:
-        """Type of the results."""
+        """Return the type of the results."""
         types = [*self.types[0].field_types, *self.types[1].field_types]
         return RowTypeInfo(types, [*self.output_names(0), *self.output_names(1)])

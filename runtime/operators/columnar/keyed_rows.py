@@ -39,7 +39,7 @@ class KeyedRows:
         self._segments: list[_Segment] = []
 
     def find(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """The rows of some keys, those of a key in the order in which they were written.
+        """Return the rows of some keys, those of a key in the order in which they were written.
 
         Args:
             keys: different keys, in the columns of the key.
@@ -66,7 +66,7 @@ class KeyedRows:
             self._segments.append(self._merged(older, newer))
 
     def all_rows(self) -> pl.DataFrame:
-        """Everything; merges all segments."""
+        """Return everything; merges all segments."""
         while len(self._segments) > 1:
             newer, older = self._segments.pop(), self._segments.pop()
             self._segments.append(self._merged(older, newer))
@@ -87,13 +87,13 @@ class KeyedRows:
 
 
 def places_of(ascending: Hashes, wanted: Hashes) -> npt.NDArray[np.int64]:
-    """The places of an ascending array at which one of the wanted values stands, each once."""
+    """Return the places of an ascending array that hold one of the wanted values, each once."""
     wanted = np.unique(wanted)
     return in_ranges(np.searchsorted(ascending, wanted), np.searchsorted(ascending, wanted, side="right"))
 
 
 def in_ranges(starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """All numbers of some ranges, one range after the other."""
+    """Return all numbers of some ranges, one range after the other."""
     counts = stops - starts
     ends = np.cumsum(counts)
     if not len(ends) or not ends[-1]:

@@ -1,4 +1,6 @@
-"""What becomes of rows that are late for all their windows: a side output, or a count. Used by the task's thread."""
+"""Handles rows that are late for all their windows: emits them to a side output, or counts them. Used by the task's
+thread.
+"""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class LocalOperator(OneInputOperator, ABC):
 
     @abstractmethod
     def taken(self) -> list[pl.DataFrame]:
-        """The partials of all rows that wait, which are then nowhere else."""
+        """Return the partials of all waiting rows, and forget them."""
 
     def finish(self) -> None:
         self.flush(None)
@@ -157,7 +157,7 @@ class LocalAggregateOperator(LocalOperator):
             self._buffer.add(frame, times)
 
     def _passes_panes(self, watermarks: Sequence[int]) -> list[bool]:
-        """Which watermarks, rising one after the other, may let a window fire that those before did not."""
+        """Return which of these rising watermarks may let a window fire that those before did not."""
         # a window fires when the watermark reaches its last millisecond; sums would overflow at both ends of time
         passed = np.clip(np.array([self._watermark, *watermarks], dtype=np.int64), -(2**62), 2**62) + 1
         panes = self._panes.starts(passed)

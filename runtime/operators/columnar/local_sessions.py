@@ -63,7 +63,7 @@ class LocalSessionOperator(LocalOperator):
             self.flush(None)
 
     def _rise(self, watermark: int) -> None:
-        """Event time advances."""
+        """Advance event time."""
         if self._is_due(watermark):
             self._pass_on_watermark()
             self.flush(watermark)
@@ -77,7 +77,7 @@ class LocalSessionOperator(LocalOperator):
             self._held_back = None
 
     def _is_due(self, watermark: int) -> bool:
-        """Whether a watermark may make a session fire which a row that waits would make longer."""
+        """Return whether a watermark may make a session fire that a waiting row would make longer."""
         # a session that a row touches ends at the row's own time at the earliest, and fires a millisecond before
         return bool(self._kept) or watermark >= self._earliest - 1
 
@@ -99,7 +99,7 @@ class LocalSessionOperator(LocalOperator):
         self._earliest = min(self._earliest, int(times.min()))
 
     def _one_by_one(self, rows: pl.DataFrame, times: Times) -> pl.DataFrame:
-        """A partial for each row, in order."""
+        """Return a partial for each row, in order."""
         numbered = self._aggregates.rows(rows, 0).with_row_index(_ROW)
         partials = self._aggregates.aggregated(numbered, [_ROW]).sort(_ROW)
         return partials.with_columns(pl.Series(START, times), pl.Series(END, times + self._gap_ms))

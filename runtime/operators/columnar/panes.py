@@ -1,4 +1,4 @@
-"""Panes: the pieces of event time that windows are put together from, so that a row is kept once, not once a window.
+"""Panes: pieces of event time that windows are made of, so that a row is kept once, not once per window.
 
 Tumbling windows are a pane each; sliding windows share panes as wide as the greatest common divisor of size and slide,
 cumulative ones panes of one step. Pure arithmetic in ms; window ends are exclusive.
@@ -45,13 +45,13 @@ class Panes:
     is_cumulative: bool = False
 
     def starts(self, times: Times) -> Times:
-        """The start of each time's pane, shape (n,)."""
+        """Return the start of each time's pane, shape (n,)."""
         # // by a constant is vectorised in numpy, % is not
         starts: Times = (times - self.offset_ms) // self.width_ms * self.width_ms + self.offset_ms
         return starts
 
     def first_open_ends(self, times: Times, watermarks: Times | int) -> Times:
-        """The end of the first window of each time that the watermark has not passed, NEVER if there is none.
+        """Return the end of the first window of each time that the watermark has not passed, NEVER if there is none.
 
         Args:
             times: shape (n,); of rows, or the starts of their panes.
@@ -64,13 +64,15 @@ class Panes:
         return np.where(ends <= self.last_ends(times), ends, NEVER)
 
     def last_ends(self, times: Times) -> Times:
-        """The end of the last window of each time; of a time in no window, an end that it is not before."""
+        """Return the end of the last window of each time; of a time in no window, an end that it is not before."""
         series = self.size_ms if self.is_cumulative else self.step_ms
         ends: Times = (times - self.offset_ms) // series * series + self.offset_ms + self.size_ms
         return ends
 
     def windows(self, pane: int, after: int, until: int) -> list[tuple[int, int]]:
-        """The windows of a pane that a watermark passes which rises from `after` to `until`, (start, end), by end."""
+        """Return the windows of a pane that a watermark passes which rises from `after` to `until`, (start, end), by
+        end.
+        """
         first = self.first_end(pane, after)
         if self.is_cumulative:
             start = pane - (pane - self.offset_ms) % self.size_ms
@@ -80,7 +82,9 @@ class Panes:
         return [(end - self.size_ms, end) for end in range(first, min(last_end, until + 1) + 1, self.step_ms)]
 
     def first_end(self, pane: int, after: int) -> int:
-        """The end of the first window of a pane that a watermark `after` has not passed; NEVER if there is none."""
+        """Return the end of the first window of a pane that a watermark `after` has not passed; NEVER if there is
+        none.
+        """
         # as `first_open_ends`, without an array of one
         behind = max(pane, min(after, NEVER - 2 * self.size_ms) + 1) + 1
         origin = self.offset_ms if self.is_cumulative else self.offset_ms + self.size_ms
@@ -88,17 +92,17 @@ class Panes:
         return end if end <= self.last_end(pane) else NEVER
 
     def last_end(self, pane: int) -> int:
-        """The end of the last window of a pane."""
+        """Return the end of the last window of a pane."""
         series = self.size_ms if self.is_cumulative else self.step_ms
         return (pane - self.offset_ms) // series * series + self.offset_ms + self.size_ms
 
     def of_window(self, start: int, end: int) -> range:
-        """The starts of a window's panes."""
+        """Return the starts of a window's panes."""
         return range(start, end, self.width_ms)
 
 
 def panes_of(assigner: WindowAssigner[Any, Any]) -> Panes | None:
-    """The panes of windows that are made of them; None for others."""
+    """Return the panes of windows that are made of them; None for others."""
     if isinstance(assigner, CumulativeEventTimeWindows):
         return Panes(assigner.step_ms, assigner.max_size_ms, assigner.step_ms, assigner.offset_ms, True)
     if isinstance(assigner, (TumblingEventTimeWindows, SlidingEventTimeWindows)):

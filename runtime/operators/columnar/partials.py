@@ -1,4 +1,4 @@
-"""Partials: the columns that aggregates keep of rows, and how they are made of rows and of each other. Pure."""
+"""Partials: the columns that aggregates keep of rows, made of rows and of each other. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SEQUENCE = "__sequence"
 
 
 class Merge(enum.Enum):
-    """How a partial is made, of rows and of other partials."""
+    """Says how a partial is made, of rows and of other partials."""
 
     ROWS = "rows"
     COUNT = "count"
@@ -46,7 +46,9 @@ class Partial:
     accuracy: float = 0.0
 
     def of_rows(self, dtype: pl.DataType | None) -> list[pl.Expr]:
-        """Aggregates of rows whose argument has that dtype; none for a sketch, which takes more than one step."""
+        """Return aggregates of rows whose argument has that dtype; none for a sketch, which takes more than one
+        step.
+        """
         column = pl.col(self.argument) if self.argument else pl.len()
         match self.merge:
             case Merge.ROWS:
@@ -73,7 +75,7 @@ class Partial:
         return [expression.alias(self.name) for expression in made]
 
     def of_partials(self) -> list[pl.Expr]:
-        """Aggregates of partials."""
+        """Return aggregates of partials."""
         column = pl.col(self.name)
         match self.merge:
             case Merge.ROWS | Merge.COUNT | Merge.SUM:

@@ -128,7 +128,7 @@ class WhereOperator(OneInputOperator):
         self.output.collect(batch)
 
     def _is_kept(self, batch: RecordBatch) -> pl.Series:
-        """Whether the condition is true, for each row; neither false nor unknown is."""
+        """Return whether the condition is true, for each row; neither false nor unknown is."""
         try:
             if self._looks_at:
                 return self._reader.read(batch, self._looks_at).select(self._keep).to_series().fill_null(False)

@@ -1,4 +1,4 @@
-"""Quantile sketches as columns: how many values fall into each of buckets that grow by a constant factor.
+"""Quantile sketches as columns: counts of values in buckets that grow by a constant factor.
 
 With factor (1 + a) / (1 - a) any value is within the relative error a of its bucket's representative, so every quantile
 is too, however many values there are and however sketches are merged: buckets are counted together, nothing is lost.
@@ -29,7 +29,7 @@ _INFINITE = 16_000_000
 
 
 def bucket_of(values: pl.Expr, accuracy: float) -> pl.Expr:
-    """The number of each value's bucket; null for null and NaN. The order of buckets is that of values."""
+    """Return the number of each value's bucket; null for null and NaN. The order of buckets is that of values."""
     real = values.cast(pl.Float64)
     magnitude = real.abs()
     number = (magnitude.log() / _log_factor(accuracy)).ceil() + _POSITIVE
@@ -38,7 +38,7 @@ def bucket_of(values: pl.Expr, accuracy: float) -> pl.Expr:
 
 
 def value_of(bucket: pl.Expr, accuracy: float) -> pl.Expr:
-    """The representative of a bucket."""
+    """Return the representative of a bucket."""
     magnitude = bucket.abs()
     factor = math.exp(_log_factor(accuracy))
     exponent = (magnitude - _POSITIVE).cast(pl.Float64) * _log_factor(accuracy) + math.log(2 / (factor + 1))
@@ -49,7 +49,7 @@ def value_of(bucket: pl.Expr, accuracy: float) -> pl.Expr:
 
 
 def quantile_of(sketch: pl.Expr, quantile: float, accuracy: float) -> pl.Expr:
-    """A quantile of each sketch, DOUBLE; null if the sketch is empty.
+    """Return a quantile of each sketch, DOUBLE; null if the sketch is empty.
 
     It stands for the value at place floor(quantile * (n - 1)) of the n sorted values.
     """
@@ -61,13 +61,13 @@ def quantile_of(sketch: pl.Expr, quantile: float, accuracy: float) -> pl.Expr:
 
 
 def sketch_of_rows(rows: pl.DataFrame, column: str, accuracy: float, name: str, by: Sequence[str]) -> pl.DataFrame:
-    """The sketches of a column's values by some other columns; groups without values are left out."""
+    """Return the sketches of a column's values by some other columns; groups without values are left out."""
     buckets = rows.select(*by, bucket_of(pl.col(column), accuracy).alias(_BUCKET)).drop_nulls(_BUCKET)
     return _listed(buckets.group_by([*by, _BUCKET]).agg(pl.len().cast(pl.Int64).alias(_COUNT)), name, by)
 
 
 def sketch_of_sketches(sketches: pl.DataFrame, name: str, by: Sequence[str]) -> pl.DataFrame:
-    """Sketches put together by some other columns."""
+    """Return sketches put together by some other columns."""
     items = sketches.select(*by, pl.col(name)).explode(name).drop_nulls(name)
     item = pl.col(name).struct
     buckets = items.select(*by, item.field(BUCKET).alias(_BUCKET), item.field(COUNT).alias(_COUNT))

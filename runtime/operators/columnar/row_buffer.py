@@ -16,13 +16,15 @@ from runtime.operators.columnar.segments import PANE, runs_of, with_panes
 from runtime.operators.columnar.window_plan import WindowPlan
 
 MAX_ROWS = 1 << 18
-"""Rows that wait. Fewer, and more partials of a key are made of the rows between two watermarks; more only takes memory
-and delays a checkpoint."""
+"""Maximum of waiting rows. Fewer, and more partials of a key are made of the rows between two watermarks; more only
+takes memory and delays a checkpoint.
+"""
 MAX_BYTES = 32 << 20
-"""Bytes of rows that wait: what limits long strings and lists."""
+"""Maximum bytes of waiting rows: limits long strings and lists."""
 _MAX_SINGLE_PANES = 16
-"""Panes that are aggregated one by one, which is half the cost a row of aggregating by pane and key, but has a fixed
-cost for each."""
+"""Number of panes that are aggregated one by one, which is half the cost a row of aggregating by pane and key, but has
+a fixed cost for each.
+"""
 
 
 class RowBuffer:
@@ -62,7 +64,7 @@ class RowBuffer:
         self._num_bytes += int(rows.estimated_size())
 
     def take(self) -> Iterator[tuple[int, pl.DataFrame]]:
-        """Empty the buffer: the partials of each pane, with its start, one for each key."""
+        """Empty the buffer and yield the partials of each pane, with its start, one for each key."""
         if not self.num_rows:
             return iter(())
         frame, starts = self._taken()
@@ -70,7 +72,9 @@ class RowBuffer:
         return self._by_pane(frame, starts) if together is None else _parted(together)
 
     def take_together(self) -> list[pl.DataFrame]:
-        """Empty the buffer: the partials of all panes, one for each key and pane; the start of the pane is in PANE."""
+        """Empty the buffer and return the partials of all panes, one for each key and pane; the start of the pane is in
+        PANE.
+        """
         if not self.num_rows:
             return []
         frame, starts = self._taken()
@@ -80,7 +84,7 @@ class RowBuffer:
         return [with_panes(partials, np.full(partials.height, at)) for at, partials in self._by_pane(frame, starts)]
 
     def _taken(self) -> tuple[pl.DataFrame, Times]:
-        """What was in the buffer, ready to be aggregated, and the starts of the panes."""
+        """Return the content of the buffer, ready to be aggregated, and the starts of the panes."""
         frame = self._frames[0] if len(self._frames) == 1 else pl.concat(self._frames)
         times = self._times[0] if len(self._times) == 1 else np.concatenate(self._times)
         self._frames, self._times, self.num_rows, self._num_bytes = [], [], 0, 0
@@ -90,7 +94,7 @@ class RowBuffer:
         return frame, self._panes.starts(times)
 
     def _together(self, frame: pl.DataFrame, starts: Times) -> pl.DataFrame | None:
-        """The partials of all panes in the order of these, PANE first; None if they cannot be made in arrays."""
+        """Return the partials of all panes in the order of these, PANE first; None if they cannot be made in arrays."""
         arrays = self._plan.arrays
         if arrays is None:
             return None
@@ -125,7 +129,7 @@ class RowBuffer:
 
 
 def _parted(by_pane: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-    """The rows of each pane, which are in the order of PANE, without it."""
+    """Yield the rows of each pane, which are in the order of PANE, without it."""
     found, bounds = runs_of(by_pane.drop_in_place(PANE).to_numpy())
     for start, low, high in zip(found, bounds, bounds[1:], strict=False):
         yield start, by_pane.slice(low, high - low)

@@ -34,7 +34,7 @@ _BASE = "__base"
 
 
 def running(partial: Partial, dtype: pl.DataType) -> pl.Expr:
-    """The value of a partial after each row of its key.
+    """Return the value of a partial after each row of its key.
 
     Args:
         dtype: of the partial. Its value before the batch, null for a new key, is in the column with `_BASE` before it.
@@ -123,7 +123,7 @@ class RunningAggregateOperator(KeyedStateOperator, OneInputOperator):
         self.output.collect(RecordBatch.of_values(values, timestamps, marks, self.output_type))
 
     def _changes(self, frame: pl.DataFrame) -> tuple[list[Row | None], list[Row]]:
-        """The result before each row, None for the first of a key, and after it; no row is shared."""
+        """Return the result before each row, None for the first of a key, and after it; no row is shared."""
         keys = self._plan.keys
         rows = self._plan.rows(frame, 0)
         distinct = rows.select(keys).unique(maintain_order=True)

@@ -41,15 +41,15 @@ class RunningWhole(ABC):
 
     @abstractmethod
     def state_type(self, partial: TypeInformation) -> TypeInformation:
-        """Type of what is kept of a key, given that of the partial."""
+        """Return the type of a key's state, given that of the partial."""
 
     @abstractmethod
     def of_states(self, states: pl.Series) -> list[pl.Series]:
-        """The aggregates' values for states; null stands for none."""
+        """Return the aggregates' values for states; null stands for none."""
 
     @abstractmethod
     def follow(self, rows: pl.DataFrame, states: pl.Series) -> tuple[list[pl.Series], pl.Series]:
-        """The aggregates' values after each row, and the states after the last row.
+        """Return the aggregates' values after each row, and the states after the last row.
 
         Args:
             rows: have KEY and the argument.
@@ -58,7 +58,7 @@ class RunningWhole(ABC):
 
 
 class RunningDistinct(RunningWhole):
-    """How many different values there were."""
+    """Counts the different values."""
 
     def __init__(self, name: str, argument: str, result: str) -> None:
         super().__init__(name, argument)
@@ -84,7 +84,7 @@ class RunningDistinct(RunningWhole):
 
 
 class RunningList(RunningWhole):
-    """All values in the order of arrival."""
+    """Lists all values in the order of arrival."""
 
     def __init__(self, name: str, argument: str, result: str) -> None:
         super().__init__(name, argument)
@@ -118,7 +118,7 @@ class RunningList(RunningWhole):
 
 
 class RunningQuantiles(RunningWhole):
-    """Quantiles of a sketch.
+    """Computes quantiles of a sketch.
 
     Args:
         accuracy: of the sketch.
@@ -185,7 +185,7 @@ class MovingQuantiles:
             self._move()
 
     def add(self, bucket: int) -> None:
-        """One value more."""
+        """Add one value."""
         if bucket in self.counts:
             self.counts[bucket] += 1
         else:
@@ -219,7 +219,7 @@ class MovingQuantiles:
 
 
 def running_wholes(plan: AggregatePlan) -> list[RunningWhole]:
-    """What follows the aggregates of a plan that depend on all values."""
+    """Return the running values for the aggregates of a plan that depend on all values."""
     by_partial: dict[str, dict[str, Whole]] = {}
     for result, whole in plan.whole.items():
         by_partial.setdefault(whole.partial.name, {})[result] = whole
@@ -240,7 +240,7 @@ def _numbers(states: pl.Series) -> pl.Series:
 
 
 def _listed(values: pl.DataFrame, states: pl.Series) -> pl.Series:
-    """The values of each key as a list, in their order."""
+    """Return the values of each key as a list, in their order."""
     lists = values.group_by(KEY, maintain_order=True).agg(pl.col("value"))
     numbered = pl.DataFrame({KEY: _numbers(states)})
     return numbered.join(lists, on=KEY, how="left", maintain_order="left").get_column("value").alias(states.name)

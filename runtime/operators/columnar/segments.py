@@ -30,7 +30,8 @@ from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateEntry, 
 PANE = "__pane"
 MAX_SEGMENTS = 16
 """Segments of a pane that wait to be merged. Fewer, and each row is merged more often; more, and memory holds more
-partials of the same key than it needs."""
+partials of the same key than needed.
+"""
 _MAX_SHARED = 2
 """Segments of a pane in several windows that are merged with each of these; more are merged once before."""
 _MERGED_ROWS = 1 << 18
@@ -40,20 +41,20 @@ Numbers = npt.NDArray[np.int64]
 
 
 class PaneId(NamedTuple):
-    """What segments are gathered by."""
+    """Identifies what segments are gathered by."""
 
     start: int
     """Of the pane, ms."""
     fired_until: int = MIN_WATERMARK
-    """Windows that end up to here have fired already, before a restore took event time back; a smaller number else."""
+    """End of the windows that have fired already, before a restore took event time back; else a smaller number."""
 
 
 class Header(NamedTuple):
-    """What a snapshot keeps beside the rows of a key group."""
+    """Part of a snapshot beside the rows of a key group."""
 
     watermark: int
     sequence: int
-    """How many rows had come."""
+    """Number of rows that had come."""
 
 
 class SegmentStore:
@@ -86,14 +87,14 @@ class SegmentStore:
             self.of_pane(pane)
 
     def merged(self, panes: Iterable[PaneId]) -> pl.DataFrame | None:
-        """One partial for each key of these panes; None if there is none."""
+        """Return one partial for each key of these panes; None if there is none."""
         found = [self.of_pane(pane) for pane in panes if pane in self._panes]
         if not found:
             return None
         return found[0] if len(found) == 1 else self._plan.merged(pl.concat(found))
 
     def of_pane(self, pane: PaneId) -> pl.DataFrame:
-        """One partial for each key of a pane that is there; merges its segments for good."""
+        """Return one partial for each key of an existing pane; merges its segments for good."""
         segments = self._panes[pane]
         if len(segments) > 1 or pane in self._repeating:
             segments = self._panes[pane] = [self._plan.merged(pl.concat(segments))]
@@ -101,7 +102,7 @@ class SegmentStore:
         return segments[0]
 
     def merged_together(self, windows: Sequence[Sequence[PaneId]]) -> Iterator[tuple[Numbers, pl.DataFrame]]:
-        """One partial for each key of each window, for a plan with arrays.
+        """Yield one partial for each key of each window, for a plan with arrays.
 
         Args:
             windows: the panes of each, at least one, which are all there.
@@ -120,7 +121,7 @@ class SegmentStore:
                 first, rows, parts = number + 1, 0, []
 
     def _few_segments(self, pane: PaneId, is_shared: bool) -> list[pl.DataFrame]:
-        """The segments of a pane; merged first if there are several for several windows."""
+        """Return the segments of a pane; merged first if there are several for several windows."""
         if is_shared and len(self._panes[pane]) > _MAX_SHARED:
             self.of_pane(pane)
         return self._panes[pane]
@@ -156,24 +157,26 @@ class SegmentStore:
             self._repeating.discard(pane)
 
     def all_segments(self) -> pl.DataFrame:
-        """Everything, with the start of the pane in PANE; for a snapshot."""
+        """Return everything, with the start of the pane in PANE; for a snapshot."""
         frames = [self.of_pane(pane).with_columns(pl.lit(pane.start, pl.Int64).alias(PANE)) for pane in self._panes]
         empty = self._plan.empty_partials.with_columns(pl.lit(0, pl.Int64).alias(PANE))
         return pl.concat([empty, *frames])
 
     def add_all(self, segments: pl.DataFrame, fired_until: int) -> None:
-        """Take in what `all_segments` gave, or a part of it."""
+        """Take in what `all_segments` returned, or a part of it."""
         for (start,), partials in segments.partition_by(PANE, as_dict=True, include_key=False).items():
             self.add(PaneId(start, fired_until), partials)
 
 
 def with_panes(frame: pl.DataFrame, panes: Numbers) -> pl.DataFrame:
-    """The frame with a column PANE before the others."""
+    """Return the frame with a column PANE before the others."""
     return pl.DataFrame([pl.Series(PANE, panes, pl.Int64), *frame])
 
 
 def runs_of(values: Numbers) -> tuple[list[int], list[int]]:
-    """The different values of an ascending array, and where each begins, with the array's length behind."""
+    """Return the different values of an ascending array, and their first indexes, with the array's length at the
+    end.
+    """
     begins = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
     return values[begins].tolist(), [*begins.tolist(), len(values)]
 
@@ -184,7 +187,7 @@ def runs_of(values: Numbers) -> tuple[list[int], list[int]]:
 def keyed_snapshot(
     name: str, frame: pl.DataFrame, type_info: TypeInformation, keys: ColumnKeys, max_parallelism: int, header: Header
 ) -> KeyedSnapshot:
-    """A frame's rows by the key groups of their keys.
+    """Return a frame's rows by the key groups of their keys.
 
     Args:
         name: of the state.
@@ -211,7 +214,7 @@ def keyed_snapshot(
 
 
 def together(snapshots: Sequence[KeyedSnapshot]) -> KeyedSnapshot:
-    """Snapshots of several states of one operator as one."""
+    """Return snapshots of several states of one operator as one."""
     metas = {name: meta for snapshot in snapshots for name, meta in snapshot.metas.items()}
     states: dict[KeyGroup, dict[str, Sequence[StateEntry]]] = {}
     for snapshot in snapshots:
@@ -228,7 +231,7 @@ def restored_frames(
     snapshot: KeyedSnapshot,
     names: Collection[str] = (),
 ) -> Iterator[tuple[Header, pl.DataFrame]]:
-    """What `keyed_snapshot` saved, by header.
+    """Yield what `keyed_snapshot` saved, by header.
 
     Args:
         schema: of the frames.
@@ -252,7 +255,7 @@ def restored_frames(
 
 
 def saved_frames(name: str, snapshot: KeyedSnapshot) -> Iterator[tuple[Header, pl.DataFrame]]:
-    """What `keyed_snapshot` saved, key group by key group, as it is: for people who look into a snapshot."""
+    """Yield what `keyed_snapshot` saved, key group by key group, as it is: for people who look into a snapshot."""
     for group in snapshot.groups.values():
         for entry in group.states.get(name, ()):
             with pa.ipc.open_stream(entry.value[_HEADER.size :]) as reader:
@@ -260,12 +263,12 @@ def saved_frames(name: str, snapshot: KeyedSnapshot) -> Iterator[tuple[Header, p
 
 
 def to_bytes(frame: pl.DataFrame) -> bytes:
-    """A frame as bytes."""
+    """Return a frame as bytes."""
     return _to_ipc(without_views(arrow_of(frame)))
 
 
 def from_bytes(data: bytes, schema: Sequence[tuple[str, pl.DataType]]) -> pl.DataFrame:
-    """The frame that `to_bytes` was given."""
+    """Return the frame that `to_bytes` was given."""
     return _from_ipc(data, schema)
 
 

@@ -36,7 +36,7 @@ _KEY_NUMBER = "__key"
 
 @dataclass(frozen=True)
 class SessionAggregateSpec(WindowSpec):
-    """What a session aggregate does.
+    """Describes a session aggregate.
 
     Args:
         gap_ms: rows farther apart are in different sessions.
@@ -51,19 +51,19 @@ class SessionAggregateSpec(WindowSpec):
 
     @property
     def partial_type(self) -> RowTypeInfo:
-        """What a first phase makes: the keys, the partials, and the session's bounds."""
+        """Return the type of a first phase's output: the keys, the partials, and the session's bounds."""
         kept = self.plan.partial_type
         return RowTypeInfo([*kept.field_types, LONG, LONG], [*kept.field_names, START, END])
 
     @property
     def state_type(self) -> RowTypeInfo:
-        """Beside that, whether the session has fired."""
+        """Return the type of the state: as `partial_type`, and whether the session has fired."""
         kept = self.partial_type
         return RowTypeInfo([*kept.field_types, Types.BOOLEAN()], [*kept.field_names, FIRED])
 
 
 class Followed(NamedTuple):
-    """What becomes of a batch with rows that are behind the watermark."""
+    """Result of following a batch with rows that are behind the watermark."""
 
     late: npt.NDArray[np.bool_]
     """Shape (num_rows,)."""

@@ -1,4 +1,4 @@
-"""Sessions as columns: which rows of a key follow each other within a gap, and which sessions touch.
+"""Sessions as columns: finds the rows of a key that follow each other within a gap, and the sessions that touch.
 
 Rows are grouped by key and distance, sessions by key and overlap, each with one sort by time and one running maximum.
 Used by the task's thread.
@@ -14,7 +14,7 @@ from runtime.operators.columnar.partials import SEQUENCE
 
 START = "__start"
 END = "__end"
-"""Exclusive: the time of the last row and the gap."""
+"""Exclusive end: the time of the last row plus the gap."""
 FIRED = "__fired"
 """Whether the session has fired, and nothing has come since."""
 _TIME = "__time"
@@ -24,7 +24,7 @@ _BOUNDS = [pl.col(START).min(), pl.col(END).max(), pl.col(FIRED).all()]
 
 
 def sessions_of_rows(plan: AggregatePlan, rows: pl.DataFrame, times: Times, gap_ms: int) -> pl.DataFrame:
-    """The sessions of rows: keys, partials, START and END; those of a key do not touch.
+    """Return the sessions of rows: keys, partials, START and END; those of a key do not touch.
 
     Args:
         rows: as `plan.rows` gives them.
@@ -59,11 +59,11 @@ class SessionStore:
 
     @property
     def sessions(self) -> pl.DataFrame:
-        """All sessions that take rows."""
+        """Return all sessions that take rows."""
         return self._sessions
 
     def of_keys(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """The sessions of some keys, with the other columns of `keys` beside them."""
+        """Return the sessions of some keys, with the other columns of `keys` beside them."""
         return self._sessions.join(keys, on=self._plan.keys, how="inner", nulls_equal=True)
 
     def add_new(self, sessions: pl.DataFrame, *, may_touch: bool) -> None:
@@ -91,7 +91,7 @@ class SessionStore:
         self._keep(pl.concat([untouched, sessions]) if untouched.height else sessions)
 
     def take_due(self, watermark: int) -> pl.DataFrame:
-        """The sessions that fire at a watermark, by their end; what takes no more rows is forgotten."""
+        """Return the sessions that fire at a watermark, by their end; those that take no more rows are forgotten."""
         has_passed = pl.col(END) - 1 <= watermark
         due = self._sessions.filter(has_passed & ~pl.col(FIRED)).sort(END)
         kept = self._sessions.filter(pl.col(END) - 1 + self._lateness_ms > watermark)
@@ -101,7 +101,7 @@ class SessionStore:
         return due
 
     def fire_again(self, key: pl.DataFrame, time: int) -> pl.DataFrame:
-        """The session of a key that a row at `time` has joined; it has fired now.
+        """Return the session of a key that a row at `time` has joined; it has fired now.
 
         Args:
             key: one row with the columns of the key.

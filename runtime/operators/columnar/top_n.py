@@ -39,7 +39,7 @@ _BEFORE, _AFTER = RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER
 
 @dataclass
 class _Changes:
-    """What a batch changes: lists as long as there are changes."""
+    """Changes by a batch: lists as long as there are changes."""
 
     places: list[int] = field(default_factory=list)
     """Of the rows, in their common order."""
@@ -55,14 +55,14 @@ class _Changes:
         self.causes.append(cause)
 
     def enter(self, top: list[int], place: int, n: int, cause: int) -> None:
-        """A row joins those of its key, of which it is better than the worst, or one of the first n; without ranks."""
+        """Let a row join those of its key, if it is better than the worst or one of the first n; without ranks."""
         if len(top) == n:
             self.add(top.pop(), _DELETE, 0, cause)
         top.insert(bisect(top, place), place)
         self.add(place, _INSERT, 0, cause)
 
     def enter_ranked(self, top: list[int], place: int, n: int, cause: int) -> None:
-        """As `enter`, with ranks."""
+        """Let a row join those of its key, like `enter`, with ranks."""
         rank = bisect(top, place)
         top.insert(rank, place)
         for moved in range(rank, min(len(top) - 1, n)):
@@ -118,7 +118,7 @@ class TopNOperator(OneInputOperator):
             self.output.emit_watermark(Watermark(batch.marks[-1].watermark))
 
     def _changed(self, batch: RecordBatch) -> RecordBatch | None:
-        """What comes out for the rows of a batch; None if nothing changes."""
+        """Return the changes for the rows of a batch; None if nothing changes."""
         rows = self._plan.rows(self._reader.read(batch), self._sequence)
         self._sequence += rows.height
         causes = self._may_enter(rows)
@@ -137,7 +137,9 @@ class TopNOperator(OneInputOperator):
         return made if all(kind is _INSERT for kind in changes.kinds) else with_kinds(made, changes.kinds)
 
     def _may_enter(self, rows: pl.DataFrame) -> Numbers:
-        """The rows that are better than the worst of their key, or whose key has room: after a while these are few."""
+        """Return the rows that are better than the worst of their key, or whose key has room: after a while these are
+        few.
+        """
         keys = rows.select(self._plan.keys).unique().with_row_index(_KEY)
         worst = self._worst.find(keys.select(self._plan.keys))
         if not worst.height:
@@ -177,7 +179,7 @@ class TopNOperator(OneInputOperator):
         return rows[in_order[changes.places]], changes
 
     def _numbers(self, rows: pl.DataFrame, keys: pl.DataFrame) -> Numbers:
-        """The number of each row's key."""
+        """Return the number of each row's key."""
         names = self._plan.keys
         joined = rows.select(names).join(keys, on=names, how="left", nulls_equal=True, maintain_order="left")
         numbers: Numbers = joined.get_column(_KEY).to_numpy().astype(np.int64)
@@ -185,7 +187,7 @@ class TopNOperator(OneInputOperator):
 
 
 def _inverse(in_order: Numbers) -> Numbers:
-    """The place of each row, given the rows in their order."""
+    """Return the place of each row, given the rows in their order."""
     places = np.empty(len(in_order), dtype=np.int64)
     places[in_order] = np.arange(len(in_order))
     return places

@@ -1,4 +1,4 @@
-"""The best rows of each key: what is kept of rows, and how they are ordered.
+"""Plan of top_n: the rows that are kept of each key, and their order.
 
 Rows are ordered by SQL expressions, each ascending or descending; null is less than everything, NaN greater, and of
 equals the one that came first is better. Pure. Source: Flink SQL, Top-N (ROW_NUMBER() … WHERE rownum <= n).
@@ -33,7 +33,7 @@ _BY = "__by"
 
 @dataclass(frozen=True)
 class TopNSpec:
-    """What `top_n` was asked for; travels to the slots.
+    """Describes a `top_n` call; travels to the slots.
 
     Args:
         input_type: of the records.
@@ -54,7 +54,7 @@ class TopNSpec:
     with_window: bool = False
 
     def plan(self) -> TopNPlan:
-        """How it is done; the same object for equal specs."""
+        """Return the plan; the same object for equal specs."""
         return _plan_of(self)
 
 
@@ -67,7 +67,7 @@ def top_n_spec(
     rank: str | None,
     with_window: bool = False,
 ) -> TopNSpec:
-    """The checked form of `top_n(n, by, descending, rank)`.
+    """Return the checked form of `top_n(n, by, descending, rank)`.
 
     Raises:
         ColumnExpressionError: an expression cannot be used, or a name is taken.
@@ -136,21 +136,21 @@ class TopNPlan:
         self.output_type = RowTypeInfo(types, self._output)
 
     def rows(self, frame: pl.DataFrame, sequence: int) -> pl.DataFrame:
-        """The rows, with what they are ordered by."""
+        """Return the rows, with what they are ordered by."""
         order = pl.int_range(sequence, sequence + pl.len(), dtype=pl.Int64).alias(SEQUENCE)
         return frame.with_columns(*self._computed, order).select(self._kept)
 
     def aggregated(self, rows: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame:
-        """The best rows of each key; see WindowPlan."""
+        """Return the best rows of each key; see WindowPlan."""
         best = self._sorted(rows).group_by([*within, *self.keys], maintain_order=True).head(self.n)
         return best.select(*within, *self._kept)
 
     def merged(self, partials: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame:
-        """The best rows of each key; see WindowPlan."""
+        """Return the best rows of each key; see WindowPlan."""
         return self.aggregated(partials, within)
 
     def results(self, merged: pl.DataFrame, **context: int) -> pl.DataFrame:
-        """Those of a key one after the other, the best first."""
+        """Return the rows key by key, the best first."""
         best = self._sorted(merged).with_columns(pl.lit(context[name], pl.Int64).alias(name) for name in self._context)
         if self._rank:
             best = best.with_columns((pl.int_range(pl.len(), dtype=pl.Int64).over(self.keys) + 1).alias(self._rank))
@@ -158,22 +158,22 @@ class TopNPlan:
 
     @property
     def order_columns(self) -> list[str]:
-        """The keys, and what rows are ordered by."""
+        """Return the keys, and what rows are ordered by."""
         return [*self.keys, *self._by]
 
     def in_order(self, rows: pl.DataFrame) -> npt.NDArray[np.int64]:
-        """Rows in their order, the best first; shape (rows.height,)."""
+        """Return the rows in their order, the best first; shape (rows.height,)."""
         in_order = self._sorted(rows.select(self._by).with_row_index("__row")).get_column("__row")
         places: npt.NDArray[np.int64] = in_order.to_numpy().astype(np.int64)
         return places
 
     def worst_of_full(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """`order_columns` of the worst row of each key that has all of its n rows."""
+        """Return `order_columns` of the worst row of each key that has all of its n rows."""
         keyed = self._sorted(rows.select(self.order_columns)).group_by(self.keys)
         return keyed.agg(pl.col(self._by).last(), pl.len().alias("__n")).filter(pl.col("__n") == self.n).drop("__n")
 
     def changes(self, rows: pl.DataFrame, ranks: Sequence[int]) -> pl.DataFrame:
-        """Rows as they come out, each with its rank if that is wanted."""
+        """Return rows as they come out, each with its rank if that is wanted."""
         if self._rank:
             rows = rows.with_columns(pl.Series(self._rank, ranks, pl.Int64))
         return rows.select(self._output)

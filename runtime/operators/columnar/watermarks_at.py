@@ -1,4 +1,4 @@
-"""The watermark at each row of a batch, so that what marks mean for rows is found for all of them at once."""
+"""The watermark at each row of a batch, so that the meaning of marks for rows is found for all of them at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.operators.columnar.panes import Times
 
 
 def watermarks_at(watermark: int, marks: Sequence[Mark], num_rows: int) -> Times | int:
-    """The watermark at each row: shape (num_rows,), or one for all.
+    """Return the watermark at each row: shape (num_rows,), or one for all.
 
     Args:
         watermark: before the batch.
@@ -26,6 +26,6 @@ def watermarks_at(watermark: int, marks: Sequence[Mark], num_rows: int) -> Times
 
 
 def moved_marks(marks: Sequence[Mark], rows: npt.NDArray[np.int64]) -> list[Mark]:
-    """As many marks, with their offsets counted in `rows` (ascending) only."""
+    """Return as many marks, with their offsets counted in `rows` (ascending) only."""
     offsets = np.searchsorted(rows, [mark.offset for mark in marks]).tolist()
     return [Mark(offset, mark.watermark) for offset, mark in zip(offsets, marks, strict=True)]

@@ -37,7 +37,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class WindowAggregateSpec(WindowSpec):
-    """What a window aggregate does.
+    """Describes a window aggregate.
 
     Args:
         panes: of the windows.
@@ -52,7 +52,7 @@ class WindowAggregateSpec(WindowSpec):
 
     @property
     def partial_type(self) -> RowTypeInfo:
-        """The pane's start, the keys, the partials."""
+        """Return the type of partials: the pane's start, the keys, the partials."""
         kept = self.plan.partial_type
         return RowTypeInfo([LONG, *kept.field_types], [PANE, *kept.field_names])
 
@@ -125,7 +125,7 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         return event_times(self.context, batch)
 
     def _find_late(self, times: Times, watermarks: Times | int) -> tuple[Mask, Mask]:
-        """Which rows are in a window at all, and which come too late for all of theirs."""
+        """Return which rows are in a window at all, and which come too late for all of theirs."""
         last_ends = self._panes.last_ends(times)
         in_window = last_ends > times
         # a row that is in no window is late once the watermark has passed the row itself
@@ -155,7 +155,7 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         self._add(frame.slice(start), times[start:], ends[start:])
 
     def _cuts(self, ends: Times, marks: Sequence[Mark]) -> Iterator[tuple[int, int, int]]:
-        """The marks at which a window may fire, which the caller does before it asks for the next.
+        """Yield the marks at which a window may fire, which the caller does before it asks for the next.
 
         Returns:
             (row, watermark of the mark before, watermark).
@@ -245,12 +245,12 @@ class WindowAggregateOperator(ColumnarWindowOperator):
     # --- time ---------------------------------------------------------------------------------------------------------
 
     def _rise(self, watermark: int) -> None:
-        """Event time advances, and no window fires."""
+        """Advance event time without firing a window."""
         self._watermark = watermark
         self._collector.mark(watermark)
 
     def _advance(self, watermark: int) -> None:
-        """Event time advances: fire windows, and forget panes of which all windows are over."""
+        """Advance event time: fire windows, and forget panes of which all windows are over."""
         if watermark + 1 >= self._next_end:
             self._empty_buffer()
             before, self._watermark = self._watermark, watermark
@@ -271,7 +271,7 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         self._rise(watermark)
 
     def _due(self, before: int, watermark: int) -> dict[tuple[int, int], list[PaneId]]:
-        """The windows that fire, with their panes."""
+        """Return the windows that fire, with their panes."""
         due: dict[tuple[int, int], list[PaneId]] = {}
         for pane in self._store:
             if pane.start > watermark:
@@ -325,7 +325,7 @@ class WindowAggregateOperatorFactory:
 
     @property
     def window_type(self) -> str:
-        """What its state is kept by: partials of panes of another width cannot be taken over."""
+        """Return the window type of its state: partials of panes of another width cannot be taken over."""
         panes = self.spec.panes
         return f"panes of {panes.width_ms} ms" + (f" from {panes.offset_ms} ms" if panes.offset_ms else "")
 

@@ -1,4 +1,4 @@
-"""Window joins by column: the pairs of rows with equal keys in a window, and what has no partner if that is wanted.
+"""Window joins by column: pairs of rows with equal keys in a window, and rows without a partner if wanted.
 
 As in Flink's JoinedStreams, both streams are made alike (a side's columns are null in the other's rows), united, keyed
 and cut into windows; a window keeps the rows of both sides and joins them when it fires. Null keys are equal to each
@@ -35,7 +35,7 @@ _THERE = ("__left", "__right")
 
 @dataclass(frozen=True)
 class WindowJoinSpec:
-    """What a window join does; a PlanSpec.
+    """Describes a window join; a PlanSpec.
 
     Args:
         sides: what is joined.
@@ -61,16 +61,16 @@ class WindowJoinSpec:
 
     @property
     def key_columns(self) -> list[str]:
-        """The key's columns in `input_type`."""
+        """Return the key's columns in `input_type`."""
         return [f"{_KEY}{number}" for number in range(len(self.sides.keys[0]))]
 
     def values(self, side: int) -> dict[str, str]:
-        """The columns of a side that are no part of its key → columns of the results."""
+        """Map the columns of a side that are not in its key to columns of the results."""
         return {old: new for old, new in self.sides.renamed(side).items() if old not in self.sides.keys[side]}
 
     @property
     def input_type(self) -> RowTypeInfo:
-        """Of the united rows: the side, the key, the left columns, the right ones."""
+        """Return the type of the united rows: the side, the key, the left columns, the right ones."""
         fields = {SIDE: BasicTypeInfo(BasicType.BYTE), **dict(zip(self.key_columns, self.sides.key_types, strict=True))}
         for side, type_info in enumerate(self.sides.types):
             known = dict(zip(type_info.field_names, type_info.field_types, strict=True))
@@ -78,7 +78,7 @@ class WindowJoinSpec:
         return RowTypeInfo(list(fields.values()), list(fields))
 
     def plan(self) -> WindowJoinPlan:
-        """How it is done; the same object for equal specs."""
+        """Return the plan; the same object for equal specs."""
         return _plan_of(self)
 
 
@@ -109,19 +109,19 @@ class WindowJoinPlan:
         ]
 
     def rows(self, frame: pl.DataFrame, sequence: int) -> pl.DataFrame:
-        """The rows as they are."""
+        """Return the rows as they are."""
         return frame
 
     def aggregated(self, rows: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame:
-        """The rows as they are."""
+        """Return the rows as they are."""
         return rows
 
     def merged(self, partials: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame:
-        """The rows as they are."""
+        """Return the rows as they are."""
         return partials
 
     def results(self, merged: pl.DataFrame, **context: int) -> pl.DataFrame:
-        """The join of the rows of both sides."""
+        """Return the join of the rows of both sides."""
         left, right = (merged.filter(pl.col(SIDE) == side).select(self._sides[side]) for side in (0, 1))
         joined = left.join(
             right, on=self.keys, how=self._spec.how, nulls_equal=True, coalesce=True, maintain_order="left_right"
@@ -131,7 +131,7 @@ class WindowJoinPlan:
 
 
 class AlikeOperator(OneInputOperator):
-    """Makes the rows of one side those of `WindowJoinSpec.input_type`."""
+    """Turns the rows of one side into those of `WindowJoinSpec.input_type`."""
 
     def __init__(self, spec: WindowJoinSpec, side: int) -> None:
         self._reader = FrameReader(spec.sides.types[side])
@@ -156,7 +156,7 @@ class AlikeOperator(OneInputOperator):
 
 @dataclass(frozen=True)
 class AlikeOperatorFactory:
-    """Makes one side's rows and the other's alike.
+    """Makes the rows of one side like the other's.
 
     Args:
         spec: of the join.

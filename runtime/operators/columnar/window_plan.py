@@ -1,4 +1,4 @@
-"""WindowPlan: what a columnar window keeps of its rows, how that merges, and what comes out when the window fires.
+"""WindowPlan: says what a columnar window keeps of its rows, how that merges, and what comes out when the window fires.
 
 Aggregates keep partials, top-N its best rows, a join all rows of both sides; panes, segments, sessions, lateness and
 snapshots are the same for all of them. Pure.
@@ -20,38 +20,38 @@ class WindowPlan(Protocol):
 
     @property
     def keys(self) -> list[str]:
-        """Columns of the key."""
+        """Return the columns of the key."""
 
     @property
     def input_columns(self) -> list[str]:
-        """Columns of the records that are needed."""
+        """Return the columns of the records that are needed."""
 
     @property
     def needs_order(self) -> bool:
-        """Whether rows carry their place in the order of arrival."""
+        """Return whether rows carry their place in the order of arrival."""
 
     @property
     def merges_anywhere(self) -> bool:
-        """Whether partials may be made before the exchange."""
+        """Return whether partials may be made before the exchange."""
 
     @property
     def empty_partials(self) -> pl.DataFrame:
-        """No partials, for their schema."""
+        """Return an empty frame of partials, for their schema."""
 
     @property
     def partial_type(self) -> RowTypeInfo:
-        """Type of partials with their keys, as they travel and are saved."""
+        """Return the type of partials with their keys, as they travel and are saved."""
 
     @property
     def output_type(self) -> RowTypeInfo:
-        """Type of the results."""
+        """Return the type of the results."""
 
     @property
     def arrays(self) -> DenseAggregates | None:
-        """What makes partials where keys are whole numbers that lie close together; None if nothing can."""
+        """Return a maker of partials for keys that are whole numbers close together; None if there is none."""
 
     def rows(self, frame: pl.DataFrame, sequence: int) -> pl.DataFrame:
-        """What is needed of rows.
+        """Return what is needed of rows.
 
         Args:
             frame: has `input_columns`.
@@ -59,7 +59,7 @@ class WindowPlan(Protocol):
         """
 
     def aggregated(self, rows: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame:
-        """Partials of rows, for each key, in no order of keys.
+        """Return partials of rows, for each key, in no order of keys.
 
         Args:
             rows: as `rows` gives them.
@@ -67,10 +67,10 @@ class WindowPlan(Protocol):
         """
 
     def merged(self, partials: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame:
-        """Partials made of partials, likewise."""
+        """Return partials made of partials, likewise."""
 
     def results(self, merged: pl.DataFrame, **context: int) -> pl.DataFrame:
-        """What comes out for merged partials; `context` has what a window knows of itself.
+        """Return the results of merged partials; `context` has what a window knows of itself.
 
         A plan with `arrays` also takes partials of several windows, which have these things as columns.
         """
@@ -81,7 +81,7 @@ class PlanSpec(Protocol):
 
     @property
     def input_type(self) -> TypeInformation:
-        """Of the records."""
+        """Return the type of the records."""
 
     def plan(self) -> WindowPlan:
-        """The plan."""
+        """Return the plan."""

@@ -1,4 +1,4 @@
-"""What all columnar operators with windows of event time have in common: late rows, marks, errors and their state.
+"""The common part of all columnar operators with windows of event time: late rows, marks, errors and their state.
 
 A subclass takes rows in, and lets event time advance mark by mark. Used by the task's thread.
 """
@@ -32,7 +32,7 @@ LONG = BasicTypeInfo(BasicType.LONG)
 
 
 class WindowSpec(ABC):
-    """What a columnar window operator does; subclasses are frozen dataclasses.
+    """Describes a columnar window operator; subclasses are frozen dataclasses.
 
     Attributes:
         aggregates: what is made of the rows.
@@ -57,16 +57,16 @@ class WindowSpec(ABC):
     @property
     @abstractmethod
     def partial_type(self) -> RowTypeInfo:
-        """Type of what is kept, and of what a first phase makes: partials and where they belong in time."""
+        """Return the type of what is kept, and of what a first phase makes: partials and where they belong in time."""
 
     @property
     def state_type(self) -> RowTypeInfo:
-        """Type of what is saved."""
+        """Return the type of what is saved."""
         return self.partial_type
 
     @property
     def input_type(self) -> TypeInformation:
-        """Type of the operator's input."""
+        """Return the type of the operator's input."""
         return self.partial_type if self.takes_partials else self.aggregates.input_type
 
 
@@ -130,15 +130,15 @@ class ColumnarWindowOperator(OneInputOperator, ABC):
 
     @abstractmethod
     def state_schema(self) -> Sequence[tuple[str, pl.DataType]]:
-        """Of the frames that `kept` gives."""
+        """Return the schema of the frames that `kept` returns."""
 
     @abstractmethod
     def kept(self) -> tuple[pl.DataFrame, int]:
-        """Everything that is kept, and how many rows have come."""
+        """Return everything that is kept, and how many rows have come."""
 
     @abstractmethod
     def restore(self, header: Header, frame: pl.DataFrame) -> None:
-        """Take in what `kept` gave, or a part of it."""
+        """Take in what `kept` returned, or a part of it."""
 
     @abstractmethod
     def process_rows(self, batch: RecordBatch, marks: list[Mark]) -> None:
@@ -146,4 +146,4 @@ class ColumnarWindowOperator(OneInputOperator, ABC):
 
     @abstractmethod
     def advance(self, marks: Sequence[Mark]) -> None:
-        """Event time advances mark by mark, at least one, with no rows between."""
+        """Advance event time mark by mark, at least one, with no rows between."""

@@ -36,7 +36,9 @@ that a state backend on disk is there to save; fewer, and jobs with many keys pa
 
 
 def is_aligned(spec: WindowSpec) -> bool:
-    """Whether the operator of this module serves these windows (their trigger is known to be the default one)."""
+    """Return whether the operator of this module serves these windows (their trigger is known to be the default
+    one).
+    """
     assigner = spec.assigner
     if spec.evictor is not None or type(assigner) not in (TumblingEventTimeWindows, SlidingEventTimeWindows):
         return False
@@ -74,7 +76,9 @@ class AlignedWindowOperator(WindowOperator):
         self._written = {namespace[0] for namespace in self.timers.event_time_namespaces()}
 
     def prepare_keys(self, keys: list[Any]) -> list[Any]:
-        """What the keys of a batch are told apart by: a dict would take 1, 1.0 and True for the same key."""
+        """Return the keys of a batch in a form that tells them apart: a dict would take 1, 1.0 and True for the same
+        key.
+        """
         number_types = _number_types(keys)
         if number_types is not None:
             self._key_by_id = None
@@ -160,7 +164,7 @@ class AlignedWindowOperator(WindowOperator):
             self._clear_window_function(window, namespace)
 
     def _windows_from(self, last_start: int) -> tuple[list[Cells], list[int]]:
-        """The windows of elements of which `last_start` is the last window's start.
+        """Return the windows of elements of which `last_start` is the last window's start.
 
         Returns:
             The cells of the windows that have not fired, and the starts of those that have but still take elements;
@@ -290,7 +294,7 @@ class AlignedWindowOperator(WindowOperator):
 
 
 def _number_types(keys: list[Any]) -> set[type] | None:
-    """The types of numbers in keys that a dict tells apart as the key encoding does: none or one.
+    """Return the types of numbers in keys that a dict tells apart as the key encoding does: none or one.
 
     None if it cannot: numbers of different types may be equal, a NaN differs from itself.
     """

@@ -1,4 +1,4 @@
-"""Window assigners: which windows an element belongs to. Tumbling, sliding, global ones.
+"""Window assigners: assign elements to windows. Tumbling, sliding, global ones.
 
 `session_windows`, `cumulative_windows` and `count_windows` have the others. Sizes, slides and offsets are kept in ms.
 Windows start at the offset plus multiples of the slide, rounding down, so that times before 1970 fall into windows as
@@ -40,7 +40,7 @@ class WindowAssigner(ABC, Generic[T, W]):
     """Assigns elements to windows."""
 
     class WindowAssignerContext(ABC):
-        """What an assigner may ask while it assigns."""
+        """Information for an assigner while it assigns."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int: ...
@@ -50,18 +50,18 @@ class WindowAssigner(ABC, Generic[T, W]):
 
     @abstractmethod
     def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[W]:
-        """The windows of an element with event time `timestamp` (ms; NO_TIMESTAMP if it has none)."""
+        """Return the windows of an element with event time `timestamp` (ms; NO_TIMESTAMP if it has none)."""
 
     @abstractmethod
     def get_default_trigger(self, env: Any = None) -> Trigger[T, W]:
-        """When windows fire if the program does not say; `env` is the program's environment, None on a slot."""
+        """Return the trigger to use if the program names none; `env` is the program's environment, None on a slot."""
 
     @abstractmethod
     def get_window_serializer(self) -> WindowSerializer[W]: ...
 
     @abstractmethod
     def is_event_time(self) -> bool:
-        """Whether the windows are bounded by event time: elements can then be late."""
+        """Return whether the windows are bounded by event time: elements can then be late."""
 
 
 WindowAssignerContext = WindowAssigner.WindowAssignerContext
@@ -81,7 +81,7 @@ class _TimeWindows(WindowAssigner[Any, TimeWindow]):
         self.offset_ms = offset
 
     def windows_at(self, timestamp: int) -> list[TimeWindow]:
-        """The windows that `timestamp` is in, latest first."""
+        """Return the windows that `timestamp` is in, latest first."""
         size, slide = self.size_ms, self.slide_ms
         last_start = timestamp - (timestamp - self.offset_ms) % slide
         return [TimeWindow(start, start + size) for start in range(last_start, timestamp - size, -slide)]
@@ -178,7 +178,7 @@ class GlobalWindows(WindowAssigner[Any, GlobalWindow]):
 
     @staticmethod
     def create_with_end_of_stream_trigger() -> GlobalWindows:
-        """As `create`, with a default trigger that fires when the input ends."""
+        """Return global windows, like `create`, with a default trigger that fires when the input ends."""
         return GlobalWindows(fires_at_the_end=True)
 
     def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> Collection[GlobalWindow]:

@@ -1,4 +1,4 @@
-"""What a window keeps of its elements: all of them, or one value that each of them is worked into.
+"""Contents of windows: all elements, or one value that each of them is worked into.
 
 Each kind is a frozen, picklable description that also does the work, on a namespaced state whose namespace is the
 window. Used by the task's thread. Source: Flink, WindowOperatorBuilder (the choice of the window state).
@@ -21,30 +21,30 @@ STATE_NAME = "window-contents"
 
 
 class WindowContents(ABC):
-    """Of one window operator."""
+    """The contents of one window operator."""
 
     @property
     def function(self) -> Any:
-        """The user's function, if there is one."""
+        """Return the user's function, if there is one."""
         return None
 
     @abstractmethod
     def descriptor(self) -> StateDescriptor:
-        """Of the state that `add_all` and `read` work on."""
+        """Return the descriptor of the state that `add_all` and `read` work on."""
 
     @abstractmethod
     def fold(self, kept: Any, elements: Iterator[Any]) -> Any:
-        """What is kept of a window after at least one element more; `kept` may be changed, None = nothing.
+        """Return a window's contents after at least one more element; `kept` may be changed, None = nothing.
 
         Elements are taken from the iterator one by one, so that its position tells on which of them a function failed.
         """
 
     @abstractmethod
     def result(self, kept: Any) -> list[Any]:
-        """What the window's function is given for what is kept."""
+        """Return what the window's function is given for `kept`."""
 
     def write(self, state: Any, kept: Any) -> None:
-        """Put what `fold` gave into the state's current namespace, where nothing is."""
+        """Put what `fold` returned into the state's current namespace, where nothing is."""
         state.update(kept)
 
     @abstractmethod
@@ -57,15 +57,17 @@ class WindowContents(ABC):
 
     @abstractmethod
     def read(self, state: Any) -> list[Any] | None:
-        """What the window's function is given; None if the window is empty."""
+        """Return what the window's function is given; None if the window is empty."""
 
     @abstractmethod
     def of_elements(self, elements: list[Any]) -> list[Any] | None:
-        """What the window's function is given if the window holds these elements; None = it is not called."""
+        """Return what the window's function is given if the window holds these elements; None = it is not called."""
 
     @abstractmethod
     def merge(self, state: Any, target: Namespace, sources: Sequence[Namespace]) -> None:
-        """Move what the namespaces `sources` hold into `target`, in their order; changes the current namespace."""
+        """Move the contents of the namespaces `sources` into `target`, in their order; changes the current
+        namespace.
+        """
 
 
 class _ValueContents(WindowContents):
@@ -252,14 +254,14 @@ class EvictableContents(WindowContents):
         return self.contents.result(kept)
 
     def add_all(self, state: Any, elements: Iterator[Any]) -> None:
-        """`elements` are pairs (element, event time)."""
+        """Add `elements`, which are pairs (element, event time)."""
         state.add_all(list(elements))
 
     def add(self, state: Any, element: Any) -> None:
         state.add(element)
 
     def read(self, state: Any) -> list[Any] | None:
-        """Pairs (element, event time)."""
+        """Return pairs (element, event time)."""
         return list(state.get()) or None
 
     def of_elements(self, elements: list[Any]) -> list[Any] | None:

@@ -18,7 +18,7 @@ from runtime.state.descriptors import ReducingStateDescriptor
 
 
 class Min(ReduceFunction):
-    """The lesser of two values."""
+    """Takes the lesser of two values."""
 
     def reduce(self, value1: Any, value2: Any) -> Any:
         return min(value1, value2)

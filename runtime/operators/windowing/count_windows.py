@@ -17,7 +17,7 @@ from runtime.state.descriptors import ValueStateDescriptor
 
 
 class CountWindowAssigner(WindowAssigner[Any, CountWindow]):
-    """What tumbling and sliding count windows have in common."""
+    """The common part of tumbling and sliding count windows."""
 
     def __init__(self, window_size: int, state_name: str) -> None:
         if window_size < 1:
@@ -37,7 +37,7 @@ class CountWindowAssigner(WindowAssigner[Any, CountWindow]):
         return False
 
     def _next_number(self, context: WindowAssignerContext) -> int:
-        """How many elements of the key have come before this one."""
+        """Return how many elements of the key have come before this one."""
         owner, state = self._state
         if owner is not context:
             state = context.get_runtime_context().get_state(self._count_descriptor)

@@ -41,7 +41,7 @@ class _CumulativeWindows(WindowAssigner[Any, TimeWindow]):
         self.offset_ms = offset
 
     def windows_at(self, timestamp: int) -> list[TimeWindow]:
-        """The windows that `timestamp` is in, shortest first."""
+        """Return the windows that `timestamp` is in, shortest first."""
         start = timestamp - (timestamp - self.offset_ms) % self.max_size_ms
         first_end = timestamp - (timestamp - start) % self.step_ms + self.step_ms
         return [TimeWindow(start, end) for end in range(first_end, start + self.max_size_ms + 1, self.step_ms)]

@@ -1,4 +1,4 @@
-"""Evictors: which elements a window forgets when it fires, before its function sees them or after.
+"""Evictors: make a window forget elements when it fires, before its function sees them or after.
 
 Windows with an evictor keep all their elements, with their event times. An evictor takes elements out of the list that
 it is given: `del elements[:n]`, or `elements[:] = [...]`. Source: Flink (Java only), Evictor and its implementations.
@@ -41,7 +41,7 @@ class Evictor(ABC, Generic[T, W]):
     """Takes elements out of a window that fires."""
 
     class EvictorContext(ABC):
-        """What an evictor may ask."""
+        """Information for an evictor."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int: ...
@@ -69,7 +69,7 @@ class Evictor(ABC, Generic[T, W]):
     def evict_after(
         self, elements: list[TimestampedValue], size: int, window: W, evictor_context: EvictorContext
     ) -> None:
-        """As `evict_before`, after the function has been called."""
+        """Take elements out after the function has been called, like `evict_before`."""
 
 
 EvictorContext = Evictor.EvictorContext

@@ -66,7 +66,7 @@ class WindowOperatorFactory:
 
     @property
     def window_type(self) -> str:
-        """What windows its state is kept by: state of others cannot be taken over."""
+        """Return the window type of its state: state of other windows cannot be taken over."""
         serializer = type(self.assigner.get_window_serializer()).__name__.removesuffix("Serializer")
         # windows that merge are kept by a window that stands for those that became one
         return f"merging {serializer}" if isinstance(self.assigner, MergingWindowAssigner) else serializer

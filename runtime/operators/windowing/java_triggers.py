@@ -85,14 +85,14 @@ class ProcessingTimeoutTrigger(Trigger[Any, Any]):
 
 
 class DeltaFunction(ABC):
-    """How far apart two elements are."""
+    """Measures how far apart two elements are."""
 
     @abstractmethod
     def get_delta(self, old_data_point: Any, new_data_point: Any) -> float: ...
 
 
 def delta_callable(function: Any) -> Callable[[Any, Any], float]:
-    """The callable behind a DeltaFunction, or a plain callable as it is.
+    """Return the callable behind a DeltaFunction, or a plain callable as it is.
 
     Raises:
         TypeError: it is neither.

@@ -1,4 +1,4 @@
-"""MergingWindowSet: which windows of a key are open, and where the contents of each are.
+"""MergingWindowSet: the open windows of a key, and where the contents of each are.
 
 When windows become one, their contents are merged into the state of the earliest of them; the window that they make
 keeps that state, whatever it then spans. A state's window therefore is not the window that it belongs to. Pure: it
@@ -27,9 +27,9 @@ class Merge:
     merged: list[Namespace]
     """Windows that are gone; the one just added is not among them, unless it was there before."""
     state: Namespace
-    """Where the contents of the result are."""
+    """Namespace of the result's contents."""
     merged_states: list[Namespace]
-    """Where contents are that belong there."""
+    """Namespaces of contents that belong there."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class MergingWindowSet:
 
 
 def has_touching_windows(assigner: Any) -> bool:
-    """Whether the assigner's windows are those of sessions, of which just those merge that overlap or touch."""
+    """Return whether the assigner's windows are those of sessions, of which just those merge that overlap or touch."""
     # overriding merge_windows() makes a session something else
     return getattr(type(assigner), "merge_windows", None) is SessionWindows.merge_windows
 
@@ -79,7 +79,7 @@ def has_touching_windows(assigner: Any) -> bool:
 def merge_finder(
     assigner: MergingWindowAssigner[Any, Any], serializer: WindowSerializer[Any]
 ) -> Callable[[Iterable[Namespace], Namespace], Merged]:
-    """How the windows of `assigner` merge: a function of (open windows, new window).
+    """Return how the windows of `assigner` merge: a function of (open windows, new window).
 
     What it returns lists the windows that make one in their order.
     """
@@ -106,7 +106,7 @@ class _MergeCollector:
 
 
 def _touching_windows(windows: Iterable[Any], new: Any) -> Merged:
-    """Open sessions never touch each other: only the new window can bring some of them together."""
+    """Merge the new window with those that it touches; open sessions never touch each other."""
     start, end = new
     touching = [window for window in windows if window[0] <= end and window[1] >= start]
     if not touching:

@@ -1,4 +1,4 @@
-"""Sizes of windows in ms, from what a program gives them as: PyFlink's Time, Flink's Duration."""
+"""Converts sizes of windows to ms, from PyFlink's Time or Flink's Duration."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from runtime.common.time import Duration, Time
 
 
 def to_milliseconds(amount: Time | Duration | None) -> int:
-    """Whole ms; None is 0.
+    """Return whole ms; None is 0.
 
     Raises:
         TypeError: it is something else.

@@ -18,7 +18,7 @@ from runtime.operators.windowing.windows import TimeWindow
 
 
 def is_plain_session(spec: WindowSpec) -> bool:
-    """Whether the operator of this module serves these windows."""
+    """Return whether the operator of this module serves these windows."""
     return (
         has_touching_windows(spec.assigner)
         and spec.assigner.is_event_time()

@@ -22,11 +22,11 @@ class SessionWindowTimeGapExtractor(ABC):
 
     @abstractmethod
     def extract(self, element: Any) -> int:
-        """The gap behind the element, ms; positive."""
+        """Return the gap after the element, ms; positive."""
 
 
 class SessionWindows(MergingWindowAssigner[Any, TimeWindow]):
-    """What all session windows have in common."""
+    """The common part of all session windows."""
 
     def merge_windows(self, windows: Iterable[TimeWindow], callback: MergeCallback[TimeWindow]) -> None:
         TimeWindow.merge_windows(windows, callback)
@@ -53,7 +53,7 @@ class _DynamicSessionWindows(SessionWindows):
         _gap_callable(self._extractor)
 
     def gap_ms(self, element: Any) -> int:
-        """The element's gap.
+        """Return the element's gap.
 
         Raises:
             ValueError: it is not positive.

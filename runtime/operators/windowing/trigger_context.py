@@ -1,4 +1,4 @@
-"""WindowTriggerContext: what triggers and evictors see of a window operator. Used by the task's thread."""
+"""WindowTriggerContext: the view that triggers and evictors have of a window operator. Used by the task's thread."""
 
 from __future__ import annotations
 

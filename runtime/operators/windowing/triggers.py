@@ -1,4 +1,4 @@
-"""Triggers: when a window gives its results, and whether it then forgets its elements.
+"""Triggers: decide when a window gives its results, and whether it then forgets its elements.
 
 A trigger object serves all keys and windows of a subtask; what it has to remember per window it keeps in
 `ctx.get_partitioned_state`. `continuous_triggers` and `java_triggers` have the others.
@@ -21,7 +21,7 @@ W = TypeVar("W", bound=Window)
 
 
 class TriggerResult(enum.Enum):
-    """What becomes of a window; the value is (fire, purge)."""
+    """Fate of a window; the value is (fire, purge)."""
 
     CONTINUE = (False, False)
     FIRE_AND_PURGE = (True, True)
@@ -29,11 +29,11 @@ class TriggerResult(enum.Enum):
     PURGE = (False, True)
 
     def is_fire(self) -> bool:
-        """Whether the window gives its results now."""
+        """Return whether the window gives its results now."""
         return self.value[0]
 
     def is_purge(self) -> bool:
-        """Whether the window's elements are forgotten; its trigger state stays."""
+        """Return whether the window's elements are forgotten; its trigger state stays."""
         return self.value[1]
 
 
@@ -66,7 +66,7 @@ class Trigger(ABC, Generic[T, W]):
 
         @abstractmethod
         def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-            """State of the key and window under way."""
+            """Return the state of the key and window under way."""
 
     class OnMergeContext(TriggerContext):
         """The context while windows become one, which is then the window under way."""
@@ -81,26 +81,26 @@ class Trigger(ABC, Generic[T, W]):
 
     @abstractmethod
     def on_element(self, element: T, timestamp: int, window: W, ctx: TriggerContext) -> TriggerResult:
-        """An element was added to the window."""
+        """Handle an element that was added to the window."""
 
     @abstractmethod
     def on_processing_time(self, time: int, window: W, ctx: TriggerContext) -> TriggerResult:
-        """A processing-time timer of the window fires."""
+        """Handle a processing-time timer of the window."""
 
     @abstractmethod
     def on_event_time(self, time: int, window: W, ctx: TriggerContext) -> TriggerResult:
-        """An event-time timer of the window fires."""
+        """Handle an event-time timer of the window."""
 
     @abstractmethod
     def clear(self, window: W, ctx: TriggerContext) -> None:
-        """The window is removed: clear the trigger's state and timers for it."""
+        """Clear the trigger's state and timers for a window that is removed."""
 
     def can_merge(self) -> bool:
-        """Whether the trigger serves merging windows; if so, it has an `on_merge`."""
+        """Return whether the trigger serves merging windows; if so, it has an `on_merge`."""
         return False
 
     def on_merge(self, window: W, ctx: OnMergeContext) -> None:
-        """Windows have become `window`: merge their state, register its timers.
+        """Merge the state of windows that have become `window`, and register its timers.
 
         Afterwards `clear` is called for each of them.
         """
@@ -249,14 +249,14 @@ class NeverTrigger(Trigger[Any, GlobalWindow]):
         return TriggerResult.CONTINUE
 
     def on_merge(self, window: GlobalWindow, ctx: OnMergeContext) -> None:
-        """There is nothing to merge."""
+        """Do nothing: there is nothing to merge."""
 
     def clear(self, window: GlobalWindow, ctx: TriggerContext) -> None:
-        """There is nothing to clear."""
+        """Do nothing: there is nothing to clear."""
 
 
 class EndOfStreamTrigger(NeverTrigger):
-    """Fires when the input ends. What `GlobalWindows.create_with_end_of_stream_trigger` has."""
+    """Fires when the input ends. Default trigger of `GlobalWindows.create_with_end_of_stream_trigger`."""
 
     def on_element(self, element: Any, timestamp: int, window: GlobalWindow, ctx: TriggerContext) -> TriggerResult:
         ctx.register_event_time_timer(window.max_timestamp())

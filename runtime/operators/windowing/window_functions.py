@@ -24,7 +24,7 @@ from runtime.state.descriptors import StateDescriptor
 
 
 class WindowContext(ProcessWindowFunction.Context[Window], ProcessAllWindowFunction.Context[Window]):
-    """The surroundings of the window that fires or is removed."""
+    """Context of the window that fires or is removed."""
 
     def __init__(
         self, backend: KeyedStateBackend, timers: TimerService, processing_time: ProcessingTimeService, is_merging: bool
@@ -57,7 +57,7 @@ class WindowContext(ProcessWindowFunction.Context[Window], ProcessAllWindowFunct
 
 
 class _MergingStateStore(NamespacedStateStore):
-    """Stands where the state per window is, if windows merge: nobody could say what becomes of it then."""
+    """Stands in for the state per window if windows merge: nobody could say what becomes of it then."""
 
     def _get(self, descriptor: StateDescriptor) -> Any:
         raise StateAccessError(
@@ -84,7 +84,7 @@ class WindowFunctionCaller:
         self.needs_context = isinstance(function, (ProcessWindowFunction, ProcessAllWindowFunction))
 
     def call(self, key: Any, context: WindowContext, window: Window, contents: list[Any]) -> Iterable[Any] | None:
-        """The results of a window with these contents; `context` is set to it."""
+        """Return the results of a window with these contents; `context` is set to it."""
         function = self.function
         if function is None:
             return contents
@@ -98,7 +98,7 @@ class WindowFunctionCaller:
         return function.apply(window, contents)
 
     def clear(self, context: WindowContext) -> None:
-        """The window is removed."""
+        """Clear a window that is removed."""
         if self.needs_context:
             self.function.clear(context)
 

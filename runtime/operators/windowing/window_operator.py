@@ -32,7 +32,7 @@ from runtime.state.backend import Timer
 
 @dataclass(frozen=True)
 class WindowSpec:
-    """What a window operator does; see `WindowOperatorFactory`."""
+    """Describes a window operator; see `WindowOperatorFactory`."""
 
     assigner: WindowAssigner[Any, Any]
     contents: WindowContents
@@ -102,7 +102,7 @@ class WindowOperator(KeyedOperator):
             self._skip_if_late(value, timestamp)
 
     def on_timer(self, timer: Timer, is_event_time: bool) -> None:
-        """A timer of the trigger or of a window's end fires."""
+        """Handle a timer of the trigger or of a window's end."""
         namespace: Namespace = timer.namespace
         window = self._serializer.from_namespace(namespace)
         self._trigger_on_timer(timer.timestamp, is_event_time, window, namespace, namespace)
@@ -112,7 +112,7 @@ class WindowOperator(KeyedOperator):
     def _add(
         self, value: Any, timestamp: int, window: Window, namespace: Namespace, state_namespace: Namespace
     ) -> None:
-        """Add an element to a window, and do what the trigger says."""
+        """Add an element to a window, and do what the trigger decides."""
         self._state.set_current_namespace(state_namespace)
         self._contents.add(self._state, value if self._spec.evictor is None else (value, timestamp))
         self._trigger_context.namespace = namespace
@@ -121,7 +121,7 @@ class WindowOperator(KeyedOperator):
             self._act_on(result, window, namespace, state_namespace)
 
     def _skip_if_late(self, value: Any, timestamp: int) -> None:
-        """No window takes the element; it may also be that there is none for it."""
+        """Skip an element that no window takes; it may also be that there is none for it."""
         if self._is_event_time and timestamp + self._spec.allowed_lateness_ms <= self.timers.current_watermark:
             self._skip_late(value, timestamp)
 
@@ -237,7 +237,7 @@ class _AssignerContext(WindowAssignerContext):
 
 
 def missing_timestamp(context: OperatorContext) -> MissingTimestampError:
-    """The error for a record without event time in front of event-time windows."""
+    """Return the error for a record without event time in front of event-time windows."""
     return MissingTimestampError(
         f"operator {context.operator_name!r} has event-time windows, but a record has no event time: "
         "call assign_timestamps_and_watermarks() before key_by(), or use processing-time windows"

@@ -26,7 +26,7 @@ class Window(ABC):
 
     @abstractmethod
     def max_timestamp(self) -> int:
-        """The largest event time, ms, that belongs to the window."""
+        """Return the largest event time, ms, that belongs to the window."""
 
 
 W = TypeVar("W", bound=Window)
@@ -34,10 +34,10 @@ W_contra = TypeVar("W_contra", bound=Window, contravariant=True)
 
 
 class MergeCallback(Protocol[W_contra]):
-    """How an assigner tells which windows become one."""
+    """Callback by which an assigner tells which windows merge."""
 
     def merge(self, to_be_merged: Iterable[W_contra], merge_result: W_contra) -> None:
-        """The windows `to_be_merged`, two at least, become `merge_result`."""
+        """Merge the windows `to_be_merged`, two at least, into `merge_result`."""
 
 
 @total_ordering
@@ -54,16 +54,18 @@ class TimeWindow(Window):
         return self.end - 1
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Whether the windows overlap or touch."""
+        """Return whether the windows overlap or touch."""
         return self.start <= other.end and self.end >= other.start
 
     def cover(self, other: TimeWindow) -> TimeWindow:
-        """The smallest window that holds both."""
+        """Return the smallest window that holds both."""
         return TimeWindow(min(self.start, other.start), max(self.end, other.end))
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
-        """Start of the window of `window_size` that `timestamp` is in; windows start at `offset` plus multiples."""
+        """Return the start of the window of `window_size` that `timestamp` is in; windows start at `offset` plus
+        multiples.
+        """
         return timestamp - (timestamp - offset) % window_size
 
     @staticmethod
@@ -127,7 +129,7 @@ class GlobalWindow(Window):
 
     @staticmethod
     def get() -> GlobalWindow:
-        """The global window."""
+        """Return the global window."""
         return _GLOBAL_WINDOW
 
     def max_timestamp(self) -> int:
@@ -221,7 +223,7 @@ class GlobalWindowSerializer(WindowSerializer[GlobalWindow]):
 
 
 class _StreamSerializer(WindowSerializer[Any]):
-    """Windows of a user's own kind, by a serializer that only knows bytes."""
+    """Serializes windows of a user's own kind, by a serializer that only knows bytes."""
 
     def __init__(self, serializer: Any) -> None:
         self._serializer = serializer
@@ -243,7 +245,7 @@ class _StreamSerializer(WindowSerializer[Any]):
 
 
 def window_serializer(serializer: Any) -> WindowSerializer[Any]:
-    """The serializer itself, or one around a TypeSerializer: any object with `serialize` and `deserialize`.
+    """Return the serializer itself, or one around a TypeSerializer: any object with `serialize` and `deserialize`.
 
     Raises:
         TypeError: it is neither.
