@@ -47,15 +47,17 @@ class Accumulator(ABC):
 
     @abstractmethod
     def get_local_value(self) -> Number | None:
-        """What this subtask has so far; None = nothing."""
+        """Return what this subtask has so far; None = nothing."""
 
     @abstractmethod
     def reset_local(self) -> None:
-        """Forget it."""
+        """Forget what this subtask has so far."""
 
     @abstractmethod
     def parts(self) -> Mapping[str, Callable[[], Number | None]]:
-        """Part → its value now: "sum", "minimum", "maximum" or "count"; `merged_accumulators` puts them together."""
+        """Return part → its value now: "sum", "minimum", "maximum" or "count"; `merged_accumulators` puts them
+        together.
+        """
 
 
 class _Sum(Accumulator):
@@ -169,17 +171,17 @@ class AverageAccumulator(Accumulator):
 
 @dataclass(frozen=True, slots=True)
 class AccumulatorReport:
-    """What is known of one accumulator, of a subtask or of several."""
+    """State of one accumulator, of a subtask or of several."""
 
     name: str
     kind: str
     """Its class; several, joined by commas, if subtasks use one name for accumulators of different kinds."""
     parts: Mapping[str, Number | None]
-    """Of `Accumulator.parts`; empty if the kinds differ."""
+    """Values of `Accumulator.parts`; empty if the kinds differ."""
 
     @property
     def value(self) -> Number | None:
-        """Sum, least or greatest value, or mean; None if nothing was added, or if the kinds differ."""
+        """Return sum, least or greatest value, or mean; None if nothing was added, or if the kinds differ."""
         if "count" in self.parts:
             total, count = self.parts["sum"], self.parts["count"]
             return total / count if total is not None and count else None
@@ -187,12 +189,14 @@ class AccumulatorReport:
 
 
 def is_accumulator(metric: str) -> bool:
-    """Whether a metric of a task is a part of an accumulator, and nothing else."""
+    """Return whether a metric of a task is a part of an accumulator, and nothing else."""
     return f".{GROUP}." in metric
 
 
 def accumulators_of(metrics: Mapping[str, Any]) -> list[AccumulatorReport]:
-    """The accumulators among a task's metrics (metric name → value), those of all its operators merged by name."""
+    """Return the accumulators among a task's metrics (metric name → value), those of all its operators merged by
+    name.
+    """
     found: dict[tuple[str, str, str], dict[str, Number | None]] = {}
     for metric, value in metrics.items():
         operator, is_part, rest = metric.partition(f".{GROUP}.")
@@ -203,7 +207,7 @@ def accumulators_of(metrics: Mapping[str, Any]) -> list[AccumulatorReport]:
 
 
 def merge_accumulators(reports: Iterable[AccumulatorReport]) -> list[AccumulatorReport]:
-    """One report per name, in the order in which names come first."""
+    """Return one report per name, in the order in which names come first."""
     merged: dict[str, AccumulatorReport] = {}
     for report in reports:
         before = merged.get(report.name)
@@ -224,7 +228,7 @@ def _merge_part(part: str, a: AccumulatorReport, b: AccumulatorReport) -> Number
 
 
 def merged_accumulators(metrics_of_tasks: Iterable[Mapping[str, Any]]) -> dict[str, Number]:
-    """Accumulators by name, over all subtasks and operators.
+    """Return accumulators by name, over all subtasks and operators.
 
     Args:
         metrics_of_tasks: metric name → value, of each task.

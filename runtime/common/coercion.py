@@ -1,4 +1,4 @@
-"""How a Python value becomes a value of a declared type; called once per record, so every decision is made beforehand.
+"""Conversion of Python values to a declared type; called once per record, so every decision is made beforehand.
 
 A coercer takes a value and returns it in the type's form, or raises TypeError, or OverflowError for a number beyond the
 type's range; the message has the path of field names to the value. What would lose a part of a value is refused.
@@ -54,17 +54,17 @@ __all__ = [
 Coercer = Callable[[Any], Any]
 
 MISFITS: Final = (TypeError, OverflowError)
-"""What coercers raise."""
+"""Errors that coercers raise."""
 _FLOAT32 = struct.Struct("<f")
 
 
 def misfit(value: Any, type_name: str, hint: str = "") -> TypeError:
-    """The error for a value that is not of its type; the value is cut at 100 characters."""
+    """Return the error for a value that is not of its type; the value is cut at 100 characters."""
     return TypeError(_does_not_fit(value, type_name, hint))
 
 
 def overflow(value: Any, type_name: str, hint: str = "") -> OverflowError:
-    """The error for a number beyond the range of its type."""
+    """Return the error for a number beyond the range of its type."""
     return OverflowError(_does_not_fit(value, type_name, hint))
 
 
@@ -75,7 +75,7 @@ def _does_not_fit(value: Any, type_name: str, hint: str) -> str:
 
 
 def exact_coercer(cls: type, type_name: str) -> Coercer:
-    """Instances of `cls` and of its subclasses pass; bool is not taken for an int."""
+    """Return a coercer that lets instances of `cls` and of its subclasses pass; bool is not taken for an int."""
 
     def coerce(value: Any) -> Any:
         if value.__class__ is cls or value is None:
@@ -88,7 +88,7 @@ def exact_coercer(cls: type, type_name: str) -> Coercer:
 
 
 def coerce_boolean(value: Any) -> Any:
-    """Booleans, and 0 and 1; every other number has more to say than a BOOLEAN can."""
+    """Coerce booleans, and 0 and 1; every other number has more to say than a BOOLEAN can."""
     if value is True or value is False or value is None:
         return value
     if type(value).__name__ in ("bool", "bool_"):  # numpy's, without importing numpy
@@ -99,7 +99,7 @@ def coerce_boolean(value: Any) -> Any:
 
 
 def integer_coercer(bits: int, type_name: str, wider: str) -> Coercer:
-    """Integers of that many bits, and other numbers without a fraction.
+    """Return a coercer of integers of that many bits, and of other numbers without a fraction.
 
     Args:
         bits: of the type, the sign's included.
@@ -137,7 +137,7 @@ def coerce_double(value: Any) -> Any:
 
 
 def coerce_float(value: Any) -> Any:
-    """Rounded to 32 bits; beyond their range it is infinite, as a cast in Java is."""
+    """Round to 32 bits; beyond their range the result is infinite, as a cast in Java is."""
     if value is None:
         return None
     if value.__class__ is not float:
@@ -155,7 +155,7 @@ def coerce_char(value: Any) -> Any:
 
 
 def coerce_big_dec(value: Any) -> Any:
-    """Decimal numbers with all their digits; of a float, the shortest digits that give it back."""
+    """Coerce to decimal numbers with all their digits; for a float, the shortest digits that give it back."""
     if value.__class__ is decimal.Decimal:
         if value.is_finite():
             return value
@@ -176,7 +176,7 @@ def coerce_date(value: Any) -> Any:
 
 
 def coerce_time(value: Any) -> Any:
-    """Times of day, cut to milliseconds."""
+    """Coerce times of day, cut to milliseconds."""
     if value is None:
         return None
     if not isinstance(value, datetime.time) or value.tzinfo is not None:
@@ -185,7 +185,7 @@ def coerce_time(value: Any) -> Any:
 
 
 def coerce_timestamp(value: Any) -> Any:
-    """Date-times without a zone; one with a zone is turned into UTC."""
+    """Coerce date-times without a zone; one with a zone is turned into UTC."""
     if value is None:
         return None
     if not isinstance(value, datetime.datetime):
@@ -208,7 +208,7 @@ def coerce_bytes(value: Any) -> Any:
 
 
 def _unsigned_byte(item: Any) -> int:
-    """0 to 255 for a byte, signed as in Java or unsigned as in Python."""
+    """Return 0 to 255 for a byte, signed as in Java or unsigned as in Python."""
     if item.__class__ is int and 127 < item < 256:
         return int(item)
     if item is None:
@@ -232,7 +232,7 @@ _PASSING: dict[Coercer, tuple[type, str]] = {
 
 
 def all_fit(coercer: Coercer, values: Sequence[Any]) -> bool:
-    """Whether a coercer is seen, without calling it for each, to return all values as they are.
+    """Return whether a coercer is seen, without calling it for each, to return all values as they are.
 
     False also says that it is not known: among them is a None, or the type is not a simple one.
     """
@@ -253,7 +253,7 @@ def all_fit(coercer: Coercer, values: Sequence[Any]) -> bool:
 
 
 def list_coercer(element: Coercer | None, type_name: str) -> Coercer:
-    """Lists, and what becomes one: tuples, array.array, numpy arrays."""
+    """Return a coercer of lists, and of what becomes one: tuples, array.array, numpy arrays."""
 
     def coerce(value: Any) -> Any:
         if value is None:
@@ -271,7 +271,7 @@ def list_coercer(element: Coercer | None, type_name: str) -> Coercer:
 
 
 def map_coercer(key: Coercer | None, item: Coercer | None) -> Coercer:
-    """Dicts."""
+    """Return a coercer of dicts."""
 
     def coerce(value: Any) -> Any:
         if value is None:
@@ -342,7 +342,7 @@ class _Fields:
         self._remaining = [(i, c) for i, c in enumerate(coercers) if c is not None and c not in settled]
 
     def coerce(self, values: list[Any] | tuple[Any, ...]) -> list[Any] | tuple[Any, ...]:
-        """The values in their types' forms; the sequence given, if nothing had to change."""
+        """Return the values in their types' forms; the sequence given, if nothing had to change."""
         if self._classes is not None and list(map(type, values)) == self._classes:
             for i, lowest, highest in self._ranges:
                 if not lowest <= values[i] <= highest:
@@ -373,7 +373,7 @@ class _Fields:
 def row_coercer(
     names: tuple[str, ...], named: bool, coercers: Sequence[Coercer | None], classes: Sequence[type | None]
 ) -> Coercer:
-    """Rows, tuples, lists and dicts; the result is a Row with these field names.
+    """Return a coercer of rows, tuples, lists and dicts; the result is a Row with these field names.
 
     Args:
         names: the fields' names.
@@ -449,7 +449,7 @@ class _TupleCoercer:
         return " and ".join([f"{value}.__class__ is tuple and len({value}) == {len(known)}", *known])
 
     def all_fit(self, values: Sequence[Any]) -> bool:
-        """As the function of that name: a look at each column, in an eighth of the time."""
+        """Check like the function of that name: a look at each column, in an eighth of the time."""
         if list(map(type, values)).count(tuple) != len(values) or set(map(len, values)) != {len(self._coercers)}:
             return False
         columns = zip(*values, strict=True)
@@ -459,7 +459,7 @@ class _TupleCoercer:
 
 
 def tuple_coercer(coercers: Sequence[Coercer | None], classes: Sequence[type | None]) -> Coercer:
-    """Tuples, and lists and Rows of the right length; the result is a tuple."""
+    """Return a coercer of tuples, and of lists and Rows of the right length; the result is a tuple."""
     return _TupleCoercer(coercers, classes)
 
 

@@ -1,4 +1,4 @@
-"""CompletableFuture: a result that is there later, with PyFlink's methods over a `concurrent.futures.Future`.
+"""CompletableFuture: a result that comes later, with PyFlink's methods over a `concurrent.futures.Future`.
 
 Any thread may wait; whoever makes the future completes it. Source: PyFlink, common/completable_future.py.
 """
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class CompletableFuture(Generic[T]):
-    """A result that is there later.
+    """A result that comes later.
 
     Args:
         future: where the result comes from.
@@ -48,7 +48,7 @@ class CompletableFuture(Generic[T]):
         return self._future.result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait, and give what it failed with, None if it did not."""
+        """Wait, and return what it failed with, None if it did not."""
         return self._future.exception(timeout)
 
     def add_done_callback(self, callback: Any) -> None:

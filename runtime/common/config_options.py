@@ -1,4 +1,4 @@
-"""ConfigOption: a key, how its text is read, and what holds where it is not set.
+"""ConfigOption: a key, the parser of its text, and the default where it is not set.
 
 Values are kept as text, as in Flink's configuration files; an option reads and checks them. Source: PyFlink,
 common/config_options.py; Flink, ConfigOption, MemorySize and TimeUtils (text forms).
@@ -50,7 +50,7 @@ class ConfigurationError(ValueError):
 
 
 class ConfigOption(Generic[T]):
-    """One option. `Configuration.get(option)` reads it.
+    """An option. `Configuration.get(option)` reads it.
 
     Args:
         key: dotted, as in Flink.
@@ -87,7 +87,7 @@ class ConfigOption(Generic[T]):
         self.doc = doc
 
     def read(self, text: str, key: str | None = None) -> T:
-        """The value of a text.
+        """Return the value of a text.
 
         Args:
             text: as set.
@@ -139,15 +139,15 @@ class OptionBuilder:
         return TypedConfigOptionBuilder(self._key, Duration.parse, DURATION_FORMS)
 
     def memory_type(self) -> TypedConfigOptionBuilder[int]:
-        """Sizes; the value is in bytes."""
+        """Make an option of sizes; the value is in bytes."""
         return TypedConfigOptionBuilder(self._key, parse_memory_bytes, MEMORY_FORMS)
 
     def map_type(self) -> TypedConfigOptionBuilder[Mapping[str, str]]:
-        """Names and texts."""
+        """Make an option of names and texts."""
         return TypedConfigOptionBuilder(self._key, parse_map, MAP_FORMS)
 
     def choice_type(self, *choices: str) -> TypedConfigOptionBuilder[str]:
-        """One of a few words, in any case; the value is in lower case."""
+        """Make an option of one of a few words, in any case; the value is in lower case."""
 
         def parse(text: str) -> str:
             word = text.strip().lower()
@@ -183,12 +183,12 @@ class TypedConfigOptionBuilder(Generic[T]):
         return self
 
     def with_description(self, doc: str) -> TypedConfigOptionBuilder[T]:
-        """What the option decides."""
+        """Set the description: what the option decides."""
         self._doc = doc
         return self
 
     def with_deprecated_keys(self, *keys: str) -> TypedConfigOptionBuilder[T]:
-        """Former keys of the option, which are read where it is not set itself."""
+        """Set former keys of the option, which are read where it is not set itself."""
         self._deprecated_keys = keys
         return self
 

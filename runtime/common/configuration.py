@@ -22,7 +22,7 @@ __all__ = ["Configuration", "ConfigurationError"]
 T = TypeVar("T")
 
 HIDDEN = "******"
-"""What is shown in place of a secret."""
+"""Text in place of a secret."""
 _SENSITIVE = (
     *("password", "secret", "fs.azure.account.key", "apikey", "api-key", "auth-params", "service-key", "token"),
     *("basic-auth", "jaas.config", "http-headers"),
@@ -45,14 +45,16 @@ class Configuration:
 
     @classmethod
     def from_dict(cls, options: Mapping[str, Any]) -> Configuration:
-        """Keys and values; a value may be text, a number, a bool, a Duration, or a list of them."""
+        """Make a configuration of keys and values; a value may be text, a number, a bool, a Duration, or a list of
+        them.
+        """
         configuration = cls()
         for key, value in options.items():
             configuration._options[key] = _text_of(value)
         return configuration
 
     def get(self, option: ConfigOption[T]) -> T:
-        """The option's value; where its key is not set that of the first former key that is, else its default.
+        """Return the option's value; where its key is not set that of the first former key that is, else its default.
 
         Raises:
             ConfigurationError: the value that is set cannot be read; the message says which forms can.
@@ -78,7 +80,7 @@ class Configuration:
         return self
 
     def get_string(self, key: str, default_value: str | None = None) -> str:
-        """The value's text; "" if neither it nor a default is there."""
+        """Return the value's text; "" if neither it nor a default is there."""
         if key in self._options:
             return _text_of(self._options[key])
         return default_value if default_value is not None else ""
@@ -106,7 +108,7 @@ class Configuration:
         return self.set(key, value)
 
     def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
-        """Bytes, kept as base64 text."""
+        """Return bytes, kept as base64 text."""
         return self._read(key, default_value, _from_base64, "base64 text")
 
     def set_bytearray(self, key: str, value: bytes | bytearray) -> Configuration:
@@ -115,7 +117,7 @@ class Configuration:
 
     @staticmethod
     def parse_list_value(value: str | None) -> list[Any]:
-        """The items of a list option: `a;b;c`, or a YAML list in brackets or with an item a line (`- a`).
+        """Return the items of a list option: `a;b;c`, or a YAML list in brackets or with an item a line (`- a`).
 
         Items of a YAML list without quotes are numbers, bools and None where they look like them. None and "" are
         empty lists.
@@ -156,7 +158,7 @@ class Configuration:
         target.update(self._options)
 
     def to_dict(self) -> dict[str, str]:
-        """A copy of keys and texts."""
+        """Return a copy of keys and texts."""
         return {key: _text_of(value) for key, value in self._options.items()}
 
     def _read(self, key: str, default: T, parse: Callable[[str], T], accepted: str) -> T:
@@ -175,7 +177,7 @@ class Configuration:
         return hash(frozenset(self._options.items()))
 
     def __str__(self) -> str:
-        """Flink's form; values of keys that name secrets are hidden."""
+        """Return Flink's form; values of keys that name secrets are hidden."""
         shown = (f"{key}={HIDDEN if is_sensitive(key) else text}" for key, text in self.to_dict().items())
         return f"{{{', '.join(shown)}}}"
 
@@ -184,12 +186,12 @@ class Configuration:
 
 
 def is_sensitive(key: str) -> bool:
-    """Whether an option's value is a secret, by its key. Source: Flink, GlobalConfiguration."""
+    """Return whether an option's value is a secret, by its key. Source: Flink, GlobalConfiguration."""
     return any(word in key.lower() for word in _SENSITIVE)
 
 
 def _scalar(text: str) -> Any:
-    """An item of a YAML list."""
+    """Return an item of a YAML list."""
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1].replace("''", "'") if text[0] == "'" else json.loads(text)

@@ -132,11 +132,11 @@ EXCLUSIONS: tuple[tuple[str, str], ...] = (
 
 
 class NotOffered(AttributeError):
-    """PyFlink has this attribute and Tidemark has not; the message is the reason."""
+    """PyFlink has this attribute and Tidemark does not; the message is the reason."""
 
 
 def refusal_of(pyflink_name: str) -> str | None:
-    """Why Tidemark lacks a name of PyFlink's (dotted, from `pyflink` on); None if the table does not list it."""
+    """Return why Tidemark lacks a name of PyFlink's (dotted, from `pyflink` on); None if the table does not list it."""
     return next((reason for pattern, reason in EXCLUSIONS if fnmatch.fnmatchcase(pyflink_name, pattern)), None)
 
 
@@ -155,7 +155,7 @@ def refuse_attribute(owner: object, name: str) -> NoReturn:
 
 
 def refusing_module(module: str) -> Callable[[str], NoReturn]:
-    """A module's `__getattr__` that refuses PyFlink's names with the table's reason.
+    """Return a module's `__getattr__` that refuses PyFlink's names with the table's reason.
 
     It raises what the reader of the name can deal with: an ImportError in `from … import …`, where Python would put a
     text of its own in place of an AttributeError's, else a NotOffered, so that `hasattr` and `inspect` go on. One class
@@ -178,5 +178,5 @@ def refusing_module(module: str) -> Callable[[str], NoReturn]:
 
 
 def _is_import(frame: FrameType) -> bool:
-    """Whether what a frame is executing is `from … import …`."""
+    """Return whether what a frame is executing is `from … import …`."""
     return frame.f_code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]

@@ -35,16 +35,18 @@ class ExecutionConfig:
         self._configuration = Configuration() if configuration is None else configuration
 
     def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
-        """How often periodic watermarks are emitted, ms; 0 = whenever the watermark rises."""
+        """Set how often periodic watermarks are emitted, ms; 0 = whenever the watermark rises."""
         self._configuration.set(options.AUTO_WATERMARK_INTERVAL, Duration.of_millis(interval))
         return self
 
     def get_auto_watermark_interval(self) -> int:
-        """Milliseconds."""
+        """Return milliseconds."""
         return self._configuration.get(options.AUTO_WATERMARK_INTERVAL).to_millis()
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
-        """Parallelism of operators that set none; PARALLELISM_DEFAULT unsets it, PARALLELISM_UNKNOWN does nothing."""
+        """Set the parallelism of operators that set none; PARALLELISM_DEFAULT unsets it, PARALLELISM_UNKNOWN does
+        nothing.
+        """
         if parallelism == self.PARALLELISM_DEFAULT:
             self._configuration.remove_config(options.PARALLELISM_DEFAULT.key)
         elif parallelism != self.PARALLELISM_UNKNOWN:
@@ -52,11 +54,11 @@ class ExecutionConfig:
         return self
 
     def get_parallelism(self) -> int:
-        """As set, else PARALLELISM_DEFAULT."""
+        """Return the parallelism that was set, else PARALLELISM_DEFAULT."""
         return self._configuration.get(options.PARALLELISM_DEFAULT) or self.PARALLELISM_DEFAULT
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
-        """Number of key groups, 1..32768.
+        """Set the number of key groups, 1..32768.
 
         Raises:
             ConfigurationError: it is outside of that.
@@ -65,34 +67,34 @@ class ExecutionConfig:
         return self
 
     def get_max_parallelism(self) -> int:
-        """As set, else -1."""
+        """Return the max parallelism that was set, else -1."""
         return self._configuration.get(options.PIPELINE_MAX_PARALLELISM) or -1
 
     def set_task_cancellation_timeout(self, timeout: int) -> ExecutionConfig:
-        """How long tasks may take to leave, ms."""
+        """Set how long tasks may take to leave, ms."""
         self._configuration.set(options.TASK_CANCELLATION_TIMEOUT, Duration.of_millis(timeout))
         return self
 
     def get_task_cancellation_timeout(self) -> int:
-        """Milliseconds."""
+        """Return milliseconds."""
         return self._configuration.get(options.TASK_CANCELLATION_TIMEOUT).to_millis()
 
     def set_task_cancellation_interval(self, interval: int) -> ExecutionConfig:
-        """Kept, ms; a slot is asked to stop once, then its process is ended."""
+        """Set the interval, ms. It is only kept: a slot is asked to stop once, then its process is ended."""
         self._configuration.set(options.TASK_CANCELLATION_INTERVAL, Duration.of_millis(interval))
         return self
 
     def get_task_cancellation_interval(self) -> int:
-        """Milliseconds."""
+        """Return milliseconds."""
         return self._configuration.get(options.TASK_CANCELLATION_INTERVAL).to_millis()
 
     def set_latency_tracking_interval(self, interval: int) -> ExecutionConfig:
-        """How often sources emit latency markers, ms; 0 = never."""
+        """Set how often sources emit latency markers, ms; 0 = never."""
         self._configuration.set(options.LATENCY_INTERVAL, Duration.of_millis(interval))
         return self
 
     def get_latency_tracking_interval(self) -> int:
-        """Milliseconds."""
+        """Return milliseconds."""
         return self._configuration.get(options.LATENCY_INTERVAL).to_millis()
 
     def enable_auto_generated_uids(self) -> None:
@@ -128,12 +130,12 @@ class ExecutionConfig:
         return self._configuration.get(options.OBJECT_REUSE)
 
     def get_global_job_parameters(self) -> dict[str, str]:
-        """What functions read with `RuntimeContext.get_job_parameter`."""
+        """Return the parameters that functions read with `RuntimeContext.get_job_parameter`."""
         parameters = self._configuration.get(options.GLOBAL_JOB_PARAMETERS)
         return dict(parameters)
 
     def set_global_job_parameters(self, global_job_parameters: Mapping[str, object]) -> ExecutionConfig:
-        """Names and values that functions can read."""
+        """Set names and values that functions can read."""
         texts = {str(key): str(value) for key, value in global_job_parameters.items()}
         self._configuration.set(options.GLOBAL_JOB_PARAMETERS, texts)
         return self

@@ -1,4 +1,4 @@
-"""JobClient: what a program may ask of a job that it started. Source: PyFlink, common/job_client.py."""
+"""JobClient: a program's access to a job that it started. Source: PyFlink, common/job_client.py."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class JobClient(ABC):
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
-        """Stop the job behind a savepoint; the result is its path."""
+        """Stop the job with a savepoint; the result is its path."""
 
     @abstractmethod
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:

@@ -1,4 +1,4 @@
-"""JobExecutionResult: what is known of a job that has finished. Source: PyFlink, common/job_execution_result.py."""
+"""JobExecutionResult: the result of a job that has finished. Source: PyFlink, common/job_execution_result.py."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class JobExecutionResult:
         return self._job_id
 
     def get_net_runtime(self) -> int:
-        """Milliseconds."""
+        """Return milliseconds."""
         return self._net_runtime_ms
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """The accumulator's value, None if there is none of that name."""
+        """Return the accumulator's value, None if there is none of that name."""
         return self._accumulators.get(accumulator_name)
 
     def get_all_accumulator_results(self) -> dict[str, Any]:

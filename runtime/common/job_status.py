@@ -22,9 +22,9 @@ class JobStatus(enum.Enum):
     RECONCILING = 9
 
     def is_globally_terminal_state(self) -> bool:
-        """Whether the job is over on every JobManager."""
+        """Return whether the job is over on every JobManager."""
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_terminal_state(self) -> bool:
-        """Whether this JobManager is done with the job; another may take up a suspended one."""
+        """Return whether this JobManager is done with the job; another may take up a suspended one."""
         return self is JobStatus.SUSPENDED or self.is_globally_terminal_state()

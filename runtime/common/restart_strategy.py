@@ -1,4 +1,4 @@
-"""RestartStrategies: what follows a failure, as values. Source: PyFlink, common/restart_strategy.py.
+"""Restart strategies as values. Source: PyFlink, common/restart_strategy.py.
 
 A program sets them through the options `restart-strategy.*`; `to_options` says which ones a strategy stands for.
 """
@@ -14,15 +14,15 @@ __all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
 
 
 class RestartStrategyConfiguration(ABC):
-    """One strategy and its parameters."""
+    """A restart strategy and its parameters."""
 
     @abstractmethod
     def get_description(self) -> str:
-        """One line for people."""
+        """Return one line for people."""
 
     @abstractmethod
     def to_options(self) -> dict[str, str]:
-        """Option keys and values that mean this strategy."""
+        """Return option keys and values that mean this strategy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class RestartStrategies:
 
     @staticmethod
     def fall_back_restart() -> RestartStrategyConfiguration:
-        """What the cluster's configuration says."""
+        """Use the strategy of the cluster's configuration."""
         return FallbackRestartStrategyConfiguration()
 
     @staticmethod

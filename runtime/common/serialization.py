@@ -29,7 +29,7 @@ class SerializationSchema(ABC):
 
     @abstractmethod
     def serialize(self, value: Any) -> bytes:
-        """The bytes of one record.
+        """Return the bytes of one record.
 
         Raises:
             TypeError: the record is of another type.
@@ -41,7 +41,7 @@ class DeserializationSchema(ABC):
 
     @abstractmethod
     def deserialize(self, message: bytes) -> Any:
-        """The record of one message.
+        """Return the record of one message.
 
         Raises:
             ValueError: the message cannot be read.
@@ -49,7 +49,7 @@ class DeserializationSchema(ABC):
 
     @abstractmethod
     def get_produced_type(self) -> TypeInformation:
-        """Type of the records."""
+        """Return the type of the records."""
 
 
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
@@ -98,7 +98,7 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
 
 class Encoder:
-    """How a file sink writes a record as a line of text.
+    """Writes a record as a line of text in a file sink.
 
     Attributes:
         charset: encoding of the file.
@@ -112,7 +112,7 @@ class Encoder:
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """One line per record: the text that `print` would show.
+        """Write one line per record: the text that `print` would show.
 
         Raises:
             LookupError: there is no such encoding.
@@ -121,7 +121,7 @@ class Encoder:
 
 
 class RowFieldExtractorSchema(SerializationSchema):
-    """One field of each Row, which must hold bytes already; the key of a message, for example.
+    """Serializes one field of each Row, which must hold bytes already; the key of a message, for example.
 
     Args:
         field_index: position of the field.

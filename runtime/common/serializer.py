@@ -35,7 +35,7 @@ class VoidNamespaceSerializer(TypeSerializer[bytes]):
     """The namespace of state that has none: no bytes at all."""
 
     def serialize(self, element: bytes, stream: BinaryIO) -> None:
-        """Nothing to write."""
+        """Write nothing."""
 
     def deserialize(self, stream: BinaryIO) -> bytes:
         return b""

@@ -1,4 +1,4 @@
-"""Duration, Time and Instant: amounts and points of time as PyFlink names them, and how options write them.
+"""Duration, Time and Instant: amounts and points of time as PyFlink names them, and their texts in options.
 
 Immutable values. Source: PyFlink, common/time.py; Flink, TimeUtils (the text forms).
 """
@@ -74,14 +74,14 @@ class Duration:
         raise ValueError(f"not a duration: {text!r}; accepted: {DURATION_FORMS}")
 
     def to_millis(self) -> int:
-        """Whole milliseconds, rounded down."""
+        """Return whole milliseconds, rounded down."""
         return self.nanos // _NANOS_PER_MILLI
 
     def to_nanos(self) -> int:
         return self.nanos
 
     def __str__(self) -> str:
-        """The shortest form that `parse` reads back."""
+        """Return the shortest form that `parse` reads back."""
         for size, unit in (
             (86_400_000_000_000, "d"),
             (3_600_000_000_000, "h"),

@@ -51,7 +51,7 @@ class TypeInformation(ABC):
 
     @abstractmethod
     def coercer(self) -> Coercer | None:
-        """A function that turns a Python value into this type's form; None if every value is in it already.
+        """Return a function that turns a Python value into this type's form; None if every value is in it already.
 
         The function raises TypeError where a value does not fit, OverflowError where a number is beyond the type's
         range; both name the field and the value. None always fits.
@@ -61,11 +61,13 @@ class TypeInformation(ABC):
     @property
     @abstractmethod
     def python_class(self) -> type | None:
-        """The exact class that values have after coercion, if there is one. Having it does not make a value fit."""
+        """Return the exact class that values have after coercion, if there is one. Having it does not make a value
+        fit.
+        """
 
     @property
     def is_immutable(self) -> bool:
-        """Whether values can be shared without copies."""
+        """Return whether values can be shared without copies."""
         return False
 
     @abstractmethod
@@ -302,7 +304,7 @@ class TimestampTypeInfo(SqlTimeTypeInfo):
 
 
 class PickledBytesTypeInfo(TypeInformation):
-    """Any Python object; what a stream has whose type was not declared."""
+    """Any Python object; the type of a stream whose type was not declared."""
 
     __slots__ = ()
 
@@ -363,7 +365,7 @@ class ListTypeInfo(_SequenceTypeInfo):
 
     @property
     def elem_type(self) -> TypeInformation:
-        """PyFlink's name of `element_type`."""
+        """Return `element_type`, under PyFlink's name."""
         return self.element_type
 
 
@@ -378,7 +380,7 @@ class PrimitiveArrayTypeInfo(_SequenceTypeInfo):
 
     @property
     def is_bytes(self) -> bool:
-        """Whether values are `bytes`."""
+        """Return whether values are `bytes`."""
         return isinstance(self.element_type, BasicTypeInfo) and self.element_type.basic_type is BasicType.BYTE
 
     @property
@@ -495,7 +497,7 @@ class RowTypeInfo(TypeInformation):
         return list(self.field_names)
 
     def get_field_index(self, field_name: str) -> int:
-        """Position of a field, -1 if there is none of that name."""
+        """Return the position of a field, -1 if there is none of that name."""
         return self.field_names.index(field_name) if field_name in self.field_names else -1
 
     def get_field_types(self) -> list[TypeInformation]:

@@ -14,7 +14,7 @@ __all__ = ["Row", "RowKind", "row_of", "rows_of"]
 
 
 class RowKind(enum.Enum):
-    """What a row does to a changelog; almost always INSERT."""
+    """A row's effect on a changelog; almost always INSERT."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -23,7 +23,7 @@ class RowKind(enum.Enum):
 
     @property
     def short_string(self) -> str:
-        """As Flink prints it before a row: +I, -U, +U or -D."""
+        """Return the text that Flink prints before a row: +I, -U, +U or -D."""
         return _SHORT[self.value]
 
     def __str__(self) -> str:
@@ -62,13 +62,13 @@ class Row:
 
     @staticmethod
     def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
-        """A row of the given kind; arguments as for `Row`."""
+        """Return a row of the given kind; arguments as for `Row`."""
         row = Row(*args, **kwargs)
         row._row_kind = row_kind
         return row
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:
-        """Field name → value; with `recursive` rows inside (also in lists and dicts) become dicts too.
+        """Return field name → value; with `recursive` rows inside (also in lists and dicts) become dicts too.
 
         Raises:
             TypeError: the row has no field names.
@@ -90,7 +90,7 @@ class Row:
         self._fields = tuple(field_names)
 
     def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
-        """The values in the order of `names`; all values in their own order if the row has no field names.
+        """Return the values in the order of `names`; all values in their own order if the row has no field names.
 
         Raises:
             ValueError: a name is not a field of the row.
@@ -136,7 +136,7 @@ class Row:
         raise AttributeError(f"Row has no field {name!r}")
 
     def __contains__(self, item: Any) -> bool:
-        """Whether the row has a field of that name; without names, such a value."""
+        """Return whether the row has a field of that name; without names, such a value."""
         return item in (self._values if self._fields is None else self._fields)
 
     def __iter__(self) -> Iterator[Any]:
@@ -175,7 +175,7 @@ _new = object.__new__
 
 
 def row_of(values: list[Any] | tuple[Any, ...], fields: tuple[str, ...] | None) -> Row:
-    """A row of these values, which it takes over unchecked; `fields` has as many names, or is None."""
+    """Return a row of these values, which it takes over unchecked; `fields` has as many names, or is None."""
     row = _new(Row)
     row._values = values
     row._fields = fields
@@ -184,7 +184,7 @@ def row_of(values: list[Any] | tuple[Any, ...], fields: tuple[str, ...] | None) 
 
 
 def rows_of(records: Iterable[list[Any] | tuple[Any, ...]], fields: tuple[str, ...] | None) -> list[Row]:
-    """As `row_of` for many records; written out, because the call is a third of the cost."""
+    """Return rows of many records, like `row_of`; written out, because the call is a third of the cost."""
     rows: list[Row] = []
     append, new, cls, insert = rows.append, _new, Row, _INSERT
     for values in records:

@@ -1,4 +1,4 @@
-"""WatermarkStrategy: how event times are found and what is said about their progress. Operators act on it.
+"""WatermarkStrategy: says how event times are found and how far they have come. Operators act on it.
 
 An operator reads `delay_ms`, `timestamp_assigner`, `idleness_ms`, `generator_factory` and `alignment`. Immutable: each
 `with_…` gives a new one. Source: PyFlink, common/watermark_strategy.py; Flink, WatermarkGenerator.
@@ -23,7 +23,7 @@ class TimestampAssigner(ABC):
 
     @abstractmethod
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        """The event time, ms since the epoch.
+        """Return the event time, ms since the epoch.
 
         Args:
             value: the record.
@@ -40,11 +40,11 @@ class WatermarkGenerator(ABC):
 
     @abstractmethod
     def on_event(self, event: Any, event_timestamp: int) -> int | None:
-        """After each record; punctuated generators answer here."""
+        """Handle a record; punctuated generators answer here."""
 
     @abstractmethod
     def on_periodic_emit(self) -> int | None:
-        """Once per `pipeline.auto-watermark-interval`; after every record if that is 0."""
+        """Return a watermark once per `pipeline.auto-watermark-interval`; after every record if that is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
-        """For event times that never fall within an input."""
+        """Make a strategy for event times that never fall within an input."""
         return WatermarkStrategy(delay_ms=0)
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
-        """For event times that fall back by at most that much.
+        """Make a strategy for event times that fall back by at most that much.
 
         Raises:
             ValueError: the bound is negative.
@@ -95,12 +95,12 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_generator(factory: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
-        """For a rule of one's own; the factory must be picklable (cloudpickle)."""
+        """Make a strategy with a rule of one's own; the factory must be picklable (cloudpickle)."""
         return WatermarkStrategy(generator_factory=factory)
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy:
-        """For streams that need no event time."""
+        """Make a strategy for streams that need no event time."""
         return WatermarkStrategy()
 
     @property

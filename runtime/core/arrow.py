@@ -1,4 +1,4 @@
-"""Types as Arrow columns, and records to and from them.
+"""Conversion of types to Arrow columns, and of records to and from them.
 
 A record type has one column per field (ROW: by name, TUPLE: f0, f1, ...) or the one column `value`. Conversion goes
 column by column, never row by row. Columns that come from elsewhere (files, Polars) may have a wider or otherwise
@@ -57,7 +57,7 @@ _FIXED: dict[type, pa.DataType] = {
 
 
 def arrow_type(type_info: TypeInformation) -> pa.DataType:
-    """The Arrow type of values of a type.
+    """Return the Arrow type of values of a type.
 
     Raises:
         TypeError: it has none (pickled values).
@@ -78,7 +78,7 @@ def arrow_type(type_info: TypeInformation) -> pa.DataType:
 
 
 def arrow_schema(type_info: TypeInformation) -> pa.Schema:
-    """The columns of records of a type.
+    """Return the columns of records of a type.
 
     Raises:
         TypeError: a part of it has no Arrow type.
@@ -89,7 +89,7 @@ def arrow_schema(type_info: TypeInformation) -> pa.Schema:
 
 
 def has_columns(type_info: TypeInformation | None) -> bool:
-    """Whether records of this type can be laid out in columns."""
+    """Return whether records of this type can be laid out in columns."""
     if type_info is None:
         return False
     try:
@@ -118,7 +118,8 @@ def to_arrow(values: Sequence[Any], type_info: TypeInformation) -> pa.RecordBatc
 
 
 def from_arrow(batch: pa.RecordBatch, type_info: TypeInformation) -> list[Any]:
-    """The records of a batch, as the type's coercer would give them: Row for ROW, tuple for TUPLE, else the value.
+    """Return the records of a batch, as the type's coercer would give them: Row for ROW, tuple for TUPLE, else the
+    value.
 
     Raises:
         TypeError: the batch does not have the type's columns.
@@ -133,7 +134,7 @@ def from_arrow(batch: pa.RecordBatch, type_info: TypeInformation) -> list[Any]:
 
 
 def type_from_arrow(schema: pa.Schema) -> RowTypeInfo:
-    """The row type of columns that were found in a file.
+    """Return the row type of columns that were found in a file.
 
     Raises:
         TypeError: a column has a type that Tidemark does not have; the message names the column.
@@ -267,7 +268,7 @@ def _array(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
 
 
 def _is_simple(type_info: TypeInformation) -> bool:
-    """Whether pyarrow itself turns a list of such values into a column quickly and rightly."""
+    """Return whether pyarrow itself turns a list of such values into a column quickly and rightly."""
     if isinstance(type_info, BasicTypeInfo):
         return type_info.basic_type not in (BasicType.BIG_INT, BasicType.INSTANT)
     if isinstance(type_info, PrimitiveArrayTypeInfo) and type_info.is_bytes:
@@ -278,7 +279,7 @@ def _is_simple(type_info: TypeInformation) -> bool:
 
 
 def _offsets(values: Sequence[Any]) -> pa.Array:
-    """Offsets of lists laid end to end; a null offset marks a null list."""
+    """Return the offsets of lists laid end to end; a null offset marks a null list."""
     offsets: list[int | None] = []
     end = 0
     for value in values:
@@ -340,7 +341,7 @@ def _scalars(array: pa.Array, type_info: TypeInformation) -> list[Any]:
 
 
 def _plain_list(array: pa.Array) -> list[Any]:
-    """As `to_pylist`, by way of numpy where that is faster.
+    """Return the column as a list, like `to_pylist`, by way of numpy where that is faster.
 
     Measured with pyarrow 26, per value: times, timestamps and dates 25 ns instead of 2,500, decimals a tenth to a half,
     numbers without nulls two thirds; for strings, binaries and numbers with nulls there is nothing to gain.
@@ -373,7 +374,7 @@ def _blank(values: list[Any], array: pa.Array) -> list[Any]:
 
 
 def _cut(array: pa.Array, items: list[Any]) -> list[Any]:
-    """The flattened items of a list column as lists."""
+    """Return the flattened items of a list column as lists."""
     lengths = _plain_list(array.value_lengths())
     lists: list[Any] = []
     start = 0

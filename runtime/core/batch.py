@@ -21,13 +21,13 @@ NO_TIMESTAMP = -(2**63)
 """The event time of a record that has none (Flink's Long.MIN_VALUE)."""
 
 DEFAULT_BATCH_ROWS = 8192
-"""Rows a batch is cut at. Below ~1,000 the fixed cost per batch shows; above ~50,000 latency and memory do."""
+"""Rows at which a batch is cut. Below ~1,000 the fixed cost per batch shows; above ~50,000 latency and memory do."""
 DEFAULT_BATCH_BYTES = 1 << 20
-"""Bytes a batch is cut at; one channel's credit window holds one such batch."""
+"""Bytes at which a batch is cut; one channel's credit window holds one such batch."""
 
 
 class Mark(NamedTuple):
-    """A watermark inside a batch: it takes effect behind the first `offset` rows."""
+    """A watermark inside a batch: it takes effect after the first `offset` rows."""
 
     offset: int
     """In [0, num_rows]; marks of a batch ascend in offset and rise in watermark."""
@@ -80,7 +80,7 @@ class RecordBatch:
         type_info: TypeInformation | None = None,
         keys: list[Any] | None = None,
     ) -> RecordBatch:
-        """A batch of Python values.
+        """Return a batch of Python values.
 
         Args:
             values: the records; the list now belongs to the batch.
@@ -99,17 +99,17 @@ class RecordBatch:
         ts_array: npt.NDArray[np.int64] | None = None,
         marks: Sequence[Mark] = (),
     ) -> RecordBatch:
-        """A batch of columns: `arrow` has one column per field of `type_info`, or the one column `value`."""
+        """Return a batch of columns: `arrow` has one column per field of `type_info`, or the one column `value`."""
         return cls(arrow.num_rows, None, arrow, None, ts_array, marks, type_info)
 
     @property
     def has_values(self) -> bool:
-        """Whether the records exist as Python values already."""
+        """Return whether the records exist as Python values already."""
         return self._values is not None
 
     @property
     def has_arrow(self) -> bool:
-        """Whether the records exist as columns already."""
+        """Return whether the records exist as columns already."""
         return self._arrow is not None
 
     @property
@@ -117,14 +117,14 @@ class RecordBatch:
         return self._timestamps is not None or self._ts_array is not None
 
     def values(self) -> list[Any]:
-        """The records as Python values; do not modify the list."""
+        """Return the records as Python values; do not modify the list."""
         if self._values is None:
             assert self._arrow is not None and self.type_info is not None
             self._values = from_arrow(self._arrow, self.type_info)
         return self._values
 
     def arrow(self) -> pa.RecordBatch:
-        """The records as columns.
+        """Return the records as columns.
 
         Raises:
             TypeError: the batch has no type, or a value does not fit it.
@@ -137,19 +137,19 @@ class RecordBatch:
         return self._arrow
 
     def timestamps(self) -> list[int] | None:
-        """Event times in ms (NO_TIMESTAMP where a record has none), or None if no record has one."""
+        """Return event times in ms (NO_TIMESTAMP where a record has none), or None if no record has one."""
         if self._timestamps is None and self._ts_array is not None:
             self._timestamps = self._ts_array.tolist()
         return self._timestamps
 
     def timestamps_array(self) -> npt.NDArray[np.int64] | None:
-        """As `timestamps`, shape (num_rows,)."""
+        """Return `timestamps` as an array, shape (num_rows,)."""
         if self._ts_array is None and self._timestamps is not None:
             self._ts_array = np.array(self._timestamps, dtype=np.int64)
         return self._ts_array
 
     def segments(self) -> Iterator[Segment]:
-        """The batch cut at its marks, in order; the last segment has no watermark and may be missing if empty."""
+        """Yield the batch cut at its marks, in order; the last segment has no watermark and may be missing if empty."""
         start = 0
         for offset, watermark in self.marks:
             yield Segment(start, offset, watermark)
@@ -158,7 +158,9 @@ class RecordBatch:
             yield Segment(start, self.num_rows, None)
 
     def slice(self, start: int, stop: int) -> RecordBatch:
-        """Rows [start, stop); a mark at a cut belongs to the part before it, one at offset 0 to the first part."""
+        """Return rows [start, stop); a mark at a cut belongs to the part before it, one at offset 0 to the first
+        part.
+        """
         marks = [
             Mark(offset - start, watermark)
             for offset, watermark in self.marks
@@ -176,7 +178,9 @@ class RecordBatch:
         )
 
     def take(self, indices: npt.NDArray[np.int64]) -> RecordBatch:
-        """The rows at `indices`, in that order, without marks. Shape of `indices`: (m,), each in [0, num_rows)."""
+        """Return the rows at `indices`, in that order, without marks. Shape of `indices`: (m,), each in [0,
+        num_rows).
+        """
         pick = _picker(indices.tolist())
         values, timestamps, keys = self._values, self._timestamps, self.keys
         return RecordBatch(
@@ -191,17 +195,17 @@ class RecordBatch:
         )
 
     def with_timestamps(self, timestamps: list[int], marks: Sequence[Mark]) -> RecordBatch:
-        """The same records with other event times and marks."""
+        """Return the same records with other event times and marks."""
         return RecordBatch(self.num_rows, self._values, self._arrow, timestamps, None, marks, self.type_info, self.keys)
 
     def with_marks(self, marks: Sequence[Mark]) -> RecordBatch:
-        """The same records with other marks."""
+        """Return the same records with other marks."""
         return RecordBatch(
             self.num_rows, self._values, self._arrow, self._timestamps, self._ts_array, marks, self.type_info, self.keys
         )
 
     def with_values(self, values: list[Any], type_info: TypeInformation | None) -> RecordBatch:
-        """Other records, one for each of these, with the same event times and marks; keys are left out."""
+        """Return other records, one for each of these, with the same event times and marks; keys are left out."""
         return RecordBatch(len(values), values, None, self._timestamps, self._ts_array, self.marks, type_info, None)
 
     def __len__(self) -> int:
@@ -213,7 +217,7 @@ class RecordBatch:
 
 
 def _picker(indices: list[int]) -> Callable[[list[Any]], list[Any]]:
-    """A function from a list to its items at `indices`, in a third of the time of a comprehension."""
+    """Return a function from a list to its items at `indices`, in a third of the time of a comprehension."""
     if len(indices) < 2:
         # an itemgetter of one index gives the item alone
         return lambda items: [items[index] for index in indices]

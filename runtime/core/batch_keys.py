@@ -1,4 +1,4 @@
-"""Key selectors that select the keys of a whole batch at once: what partitioners and operators ask them for first.
+"""Key selectors that select the keys of a whole batch at once; partitioners and operators try them first.
 
 Interface only: the layers below the operators have no functions. Source: none in Flink, whose selectors see one record.
 """
@@ -14,7 +14,8 @@ class BatchKeySelector(ABC):
 
     @abstractmethod
     def get_keys(self, values: list[Any]) -> list[Any] | None:
-        """The key of each record; None if they have to be selected one by one, which also finds the record that fails.
+        """Return the key of each record; None if they have to be selected one by one, which also finds the record that
+        fails.
 
         Never raises.
         """

@@ -1,4 +1,4 @@
-"""Time as a dependency: everything that needs to know the time is handed a Clock."""
+"""Time as a dependency: code that needs the time is handed a Clock."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class Clock(Protocol):
     """Source of wall-clock and monotonic time; `runtime.testing.ManualClock` is the one that tests advance."""
 
     def now_ms(self) -> int:
-        """Wall-clock time, milliseconds since the epoch; may jump."""
+        """Return the wall-clock time, milliseconds since the epoch; may jump."""
         ...
 
     def monotonic_ms(self) -> float:
-        """Milliseconds since an arbitrary origin; never goes back. For leases, timeouts and rates."""
+        """Return milliseconds since an arbitrary origin; never goes back. For leases, timeouts and rates."""
         ...
 
 

@@ -62,7 +62,7 @@ class ColumnCodec(ABC):
             self._write([value for value in values if value is not None], out)
 
     def read(self, data: bytes, pos: int, n: int) -> tuple[list[Any], int]:
-        """Read a column of `n` values at `pos`; returns it and the position behind it."""
+        """Read a column of `n` values at `pos`; returns it and the position after it."""
         flag = data[pos]
         pos += 1
         if flag == 0:
@@ -118,7 +118,7 @@ class _NumberCodec(ColumnCodec):
 
 
 class _MappedCodec(ColumnCodec):
-    """Values that are kept as something else."""
+    """Codec of values that are kept as something else."""
 
     __slots__ = ("_from_stored", "_stored", "_to_stored")
 
@@ -362,7 +362,7 @@ _OTHERS: dict[type[TypeInformation], ColumnCodec] = {
 
 
 def codec_for(type_info: TypeInformation) -> ColumnCodec:
-    """The codec of a type."""
+    """Return the codec of a type."""
     if isinstance(type_info, BasicTypeInfo):
         return _BASIC[type_info.basic_type]
     if type(type_info) in _OTHERS:

@@ -69,17 +69,17 @@ class ColumnKeys:
 
     @property
     def key_type(self) -> TypeInformation:
-        """Of the keys."""
+        """Return the type of the keys."""
         return self.types[0] if len(self.types) == 1 else Types.TUPLE(list(self.types))
 
     def __call__(self, value: Any) -> Any:
-        """The key of one record."""
+        """Return the key of one record."""
         if len(self.positions) == 1:
             return value[self.positions[0]]
         return tuple([value[position] for position in self.positions])
 
     def hashes(self, columns: pa.RecordBatch) -> Crc:
-        """The hash of each row's key; equals `key_hash(encode_key(key))`.
+        """Return the hash of each row's key; equals `key_hash(encode_key(key))`.
 
         Args:
             columns: a batch of the record type, or at least its fields, found by name.
@@ -107,7 +107,7 @@ class ColumnKeys:
 
 
 def _field(column: pa.Array, type_info: TypeInformation) -> tuple[Crc, npt.NDArray[np.int64] | int]:
-    """Registers that each field's encoding leaves behind a 0, and the lengths of the encodings."""
+    """Return the registers that each field's encoding leaves after a 0, and the lengths of the encodings."""
     kind = type_info.basic_type if isinstance(type_info, BasicTypeInfo) else None
     if kind in _INTEGERS:
         numbers = column.cast(pa.int64())
@@ -159,14 +159,14 @@ def _register(data: bytes, start: int = 0) -> int:
 
 @functools.cache
 def _byte_tables() -> npt.NDArray[np.uint32]:
-    """Shape (8, 256): what byte b at place p of eight leaves behind a 0."""
+    """Return a table of shape (8, 256): what byte b at place p of eight leaves after a 0."""
     return np.array(
         [[_register(bytes([b]) + bytes(7 - place)) for b in range(256)] for place in range(8)], dtype=np.uint32
     )
 
 
 def _eight_bytes(bits: npt.NDArray[np.uint64], tag: bytes) -> Crc:
-    """Registers of `tag` and eight big-endian bytes."""
+    """Return the registers of `tag` and eight big-endian bytes."""
     tables = _byte_tables()
     registers = np.full(len(bits), _register(tag + bytes(8)), dtype=np.uint32)
     largest = int(bits.max(initial=0))
@@ -181,13 +181,15 @@ def _eight_bytes(bits: npt.NDArray[np.uint64], tag: bytes) -> Crc:
 
 @functools.lru_cache(maxsize=1024)
 def _zero_tables(length: int) -> npt.NDArray[np.uint32]:
-    """Shape (4, 256): what `length` zero bytes make of a register, by each of its bytes, lowest first."""
+    """Return a table of shape (4, 256): what `length` zero bytes make of a register, by each of its bytes, lowest
+    first.
+    """
     zeros = bytes(length)
     return np.array([[_register(zeros, b << (8 * place)) for b in range(256)] for place in range(4)], dtype=np.uint32)
 
 
 def _behind(registers: Crc, lengths: npt.NDArray[np.int64] | int) -> Crc:
-    """Registers after as many zero bytes."""
+    """Return the registers after as many zero bytes."""
     if isinstance(lengths, int):
         tables = _zero_tables(lengths)
         moved: Crc = tables[0][registers.astype(np.uint8)]

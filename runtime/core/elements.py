@@ -1,4 +1,4 @@
-"""What flows through a stream beside record batches: watermarks, status, latency markers, barriers, the end.
+"""Elements of a stream beside record batches: watermarks, status, latency markers, barriers, the end.
 
 All are immutable and cross process boundaries; `runtime.network.frames` encodes them.
 """
@@ -26,7 +26,7 @@ class Watermark:
 
 
 class WatermarkStatus(enum.Enum):
-    """Whether a channel takes part in the watermark of its consumer."""
+    """Says whether a channel takes part in the watermark of its consumer."""
 
     ACTIVE = 0
     IDLE = -1
@@ -43,7 +43,7 @@ class LatencyMarker:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointBarrier:
-    """Cuts the stream: what is before it belongs to the checkpoint, what is behind it does not."""
+    """Cuts the stream: everything before it belongs to the checkpoint, everything after it does not."""
 
     checkpoint_id: CheckpointId
     timestamp_ms: int
@@ -53,7 +53,7 @@ class CheckpointBarrier:
 
 @dataclass(frozen=True, slots=True)
 class EndOfInput:
-    """The channel's producer is done: nothing follows. Told apart from a broken channel by being said."""
+    """Says that the channel's producer is done and nothing follows, which tells the end from a broken channel."""
 
 
 StreamElement = RecordBatch | Watermark | WatermarkStatus | LatencyMarker | CheckpointBarrier | EndOfInput

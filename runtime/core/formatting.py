@@ -1,4 +1,4 @@
-"""How `print` and text encoders show a value: as Flink's Java objects print themselves.
+"""Text of values in `print` and text encoders: as Flink's Java objects print themselves.
 
 With a declared type a value prints like its Java counterpart (`(hi,0)` for a TUPLE, `+I[1, Hello]` for a ROW, `true`,
 `null`, `1.0E10`); without one it prints like Python's `str`. Source: Flink, the toString methods of its value classes.
@@ -35,7 +35,7 @@ Formatter = Callable[[Any], str]
 
 
 def to_flink_string(value: Any, type_info: TypeInformation | None) -> str:
-    """The text of one value; for many of one type `flink_formatter` is quicker.
+    """Return the text of one value; for many of one type `flink_formatter` is quicker.
 
     Args:
         value: in the form that the type's coercer gives.
@@ -45,7 +45,7 @@ def to_flink_string(value: Any, type_info: TypeInformation | None) -> str:
 
 
 def flink_formatter(type_info: TypeInformation | None) -> Formatter:
-    """A function that gives the texts of values of a type."""
+    """Return a function that gives the texts of values of a type."""
     if isinstance(type_info, BasicTypeInfo):
         return _null_or(_BASIC[type_info.basic_type])
     if isinstance(type_info, RowTypeInfo):
@@ -90,7 +90,7 @@ def _signed(value: Any) -> Any:
 
 
 def java_double(value: float) -> str:
-    """Shortest digits that give the value back; plain from 1E-3 to 1E7, else with an exponent."""
+    """Return the shortest digits that give the value back; plain from 1E-3 to 1E7, else with an exponent."""
     return _java_floating(value, repr(value))
 
 
@@ -123,7 +123,7 @@ def _java_floating(value: float, shortest: str) -> str:
 
 
 def _java_decimal(value: decimal.Decimal) -> str:
-    """As java.math.BigDecimal, which has no negative zero."""
+    """Format like java.math.BigDecimal, which has no negative zero."""
     return str(value if value else value.copy_abs())
 
 
@@ -132,13 +132,13 @@ def _java_boolean(value: bool) -> str:
 
 
 def _timestamp(value: datetime.datetime) -> str:
-    """As java.sql.Timestamp: at least one fraction digit."""
+    """Format like java.sql.Timestamp: at least one fraction digit."""
     fraction = f"{value.microsecond:06d}".rstrip("0") or "0"
     return f"{value.replace(microsecond=0).isoformat(' ')}.{fraction}"
 
 
 def _instant(value: Instant) -> str:
-    """As java.time.Instant: fraction digits in threes, none if there is none."""
+    """Format like java.time.Instant: fraction digits in threes, none if there is none."""
     days, second = divmod(value.seconds, 86_400)
     try:
         at = datetime.datetime(1970, 1, 1) + datetime.timedelta(days=days, seconds=second)

@@ -25,17 +25,17 @@ KeyGroup = NewType("KeyGroup", int)
 
 @dataclass(frozen=True, slots=True, order=True)
 class TaskId:
-    """One parallel instance of a job vertex: what a slot runs in one mailbox."""
+    """A parallel instance of a job vertex: what a slot runs in one mailbox."""
 
     vertex_id: VertexId
     subtask_index: int
 
 
 def new_job_id() -> JobId:
-    """A random job id."""
+    """Return a random job id."""
     return JobId(os.urandom(16).hex())
 
 
 def operator_id_of(uid: str) -> OperatorId:
-    """The operator id of a uid: 32 hex digits, the same on every machine and in every version."""
+    """Return the operator id of a uid: 32 hex digits, the same on every machine and in every version."""
     return OperatorId(hashlib.blake2b(uid.encode(), digest_size=16).hexdigest())

@@ -79,7 +79,7 @@ _EPOCH_UTC = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def encode_key(key: Any) -> bytes:
-    """The canonical bytes of a key.
+    """Return the canonical bytes of a key.
 
     Args:
         key: None, bool, int, float, str, bytes, Decimal, date, time, datetime, timedelta, Instant, or a tuple, list or
@@ -95,7 +95,7 @@ def encode_key(key: Any) -> bytes:
 
 
 def decode_key(encoded: bytes) -> Any:
-    """The key of an encoding: equal to the one that was encoded, of the same type.
+    """Return the key of an encoding: equal to the one that was encoded, of the same type.
 
     A datetime with a zone comes back in UTC (the same instant), a Decimal without trailing zeros.
 
@@ -112,7 +112,7 @@ def decode_key(encoded: bytes) -> Any:
 
 
 def key_end(data: bytes, start: int) -> int:
-    """Where the encoded key that begins at `start` ends in `data`: encodings may follow each other.
+    """Return where the encoded key that begins at `start` ends in `data`: encodings may follow each other.
 
     Raises:
         KeyDecodingError: there is no encoding of a key.
@@ -124,7 +124,8 @@ def key_end(data: bytes, start: int) -> int:
 
 
 def key_hash(encoded: bytes) -> int:
-    """The hash of an encoded key, uint32: its CRC-32, mixed (CRC-32 alone is linear: similar keys would fall together).
+    """Return the hash of an encoded key, uint32: its CRC-32, mixed (CRC-32 alone is linear: similar keys would fall
+    together).
 
     Source of the mixing: MurmurHash3, fmix32.
     """
@@ -135,7 +136,7 @@ def key_hash(encoded: bytes) -> int:
 
 
 def mix_hashes(crc: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    """The hashes of encoded keys whose CRC-32s are known; agrees with `key_hash`.
+    """Return the hashes of encoded keys whose CRC-32s are known; agrees with `key_hash`.
 
     Args:
         crc: shape (n,), uint32.

@@ -62,14 +62,14 @@ class SerializationError(TypeError):
 
 
 class Serializer(Protocol):
-    """Values of one type to bytes and back. None is a value of every type.
+    """Converts values of one type to bytes and back. None is a value of every type.
 
     All four methods raise SerializationError for what is not of the type.
     """
 
     @property
     def name(self) -> str:
-        """Stable; `serializer_by_name` takes it."""
+        """Return the stable name that `serializer_by_name` takes."""
 
     def serialize(self, value: Any) -> bytes: ...
 
@@ -78,7 +78,7 @@ class Serializer(Protocol):
     def serialize_many(self, values: list[Any]) -> bytes: ...
 
     def deserialize_many(self, data: bytes, n: int) -> list[Any]:
-        """The `n` values that `serialize_many` was given."""
+        """Return the `n` values that `serialize_many` was given."""
 
 
 class PickleSerializer:
@@ -213,14 +213,14 @@ _PICKLE = PickleSerializer()
 
 
 def serializer_for(type_info: TypeInformation | None) -> Serializer:
-    """The serializer of a type; pickle for None and for pickled values."""
+    """Return the serializer of a type; pickle for None and for pickled values."""
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         return _PICKLE
     return _SHORT_FORMS.get(type_info, TypedSerializer)(type_info)
 
 
 def serializer_by_name(name: str) -> Serializer:
-    """The serializer that has this name.
+    """Return the serializer that has this name.
 
     Raises:
         SerializationError: no serializer has it.
@@ -232,7 +232,7 @@ def serializer_by_name(name: str) -> Serializer:
 
 
 def pickle_dumps(value: Any) -> bytes:
-    """Pickle, protocol 5; with cloudpickle where pickle cannot.
+    """Pickle with protocol 5; with cloudpickle where pickle cannot.
 
     Raises:
         SerializationError: neither can.
@@ -259,13 +259,13 @@ Copier = Callable[[list[Any]], list[Any]]
 
 
 def is_immutable(value: Any) -> bool:
-    """Whether a value can be shared: a number, text, bytes, None, a date or time, or a tuple of such."""
+    """Return whether a value can be shared: a number, text, bytes, None, a date or time, or a tuple of such."""
     cls = value.__class__
     return cls in _IMMUTABLE or (cls is tuple and all(map(is_immutable, value)))
 
 
 def are_immutable(values: list[Any]) -> bool:
-    """Whether all values can be shared, as `is_immutable` has it; the cost is that of listing their types."""
+    """Return whether all values can be shared, like `is_immutable`; the cost is that of listing their types."""
     classes = list(map(type, values))
     if not classes:
         return True
@@ -283,7 +283,8 @@ def are_immutable(values: list[Any]) -> bool:
 
 
 def deep_copier(type_info: TypeInformation | None) -> Copier | None:
-    """A function that copies a list of records, sharing nothing that can change; None if there is nothing to copy.
+    """Return a function that copies a list of records, sharing nothing that can change; None if there is nothing to
+    copy.
 
     Values without a type are copied through pickle one by one, unless they are immutable.
     """
@@ -341,7 +342,7 @@ def _copy_row(row: Row) -> Row:
 
 
 def _columns_copied(records: list[Any], copiers: list[Copier | None]) -> list[Any]:
-    """The records' values, copied by columns; `records` are sequences of the fields' number."""
+    """Return the records' values, copied by columns; `records` are sequences of the fields' number."""
     if not any(copiers) or not records:
         return records
     columns = [
@@ -352,7 +353,7 @@ def _columns_copied(records: list[Any], copiers: list[Copier | None]) -> list[An
 
 
 def _without_nulls(copy: Copier) -> Copier:
-    """Let None through."""
+    """Return a copier that lets None through."""
 
     def copy_all(values: list[Any]) -> list[Any]:
         if not any(value is None for value in values):

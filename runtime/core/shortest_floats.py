@@ -26,18 +26,20 @@ Converter = Callable[[Any], Any]
 
 
 def shortest_float(value: float) -> float:
-    """1.1 for the float32 that is nearest to it: the number with the fewest digits that the same float32 stands for."""
+    """Return 1.1 for the float32 that is nearest to it: the number with the fewest digits that the same float32 stands
+    for.
+    """
     return float(str(np.float32(value)))
 
 
 def shortest_doubles(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """As `shortest_float`, of many; any shape."""
+    """Shorten many floats, like `shortest_float`; any shape."""
     doubles: npt.NDArray[np.float64] = values.astype(np.str_).astype(np.float64)
     return doubles
 
 
 def with_shortest_floats(type_info: TypeInformation | None) -> Converter | None:
-    """A function that makes every FLOAT in a value of a type the shortest; None if there is none in it."""
+    """Return a function that makes every FLOAT in a value of a type the shortest; None if there is none in it."""
     if type_info == Types.FLOAT():
         return _unless_none(shortest_float)
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):

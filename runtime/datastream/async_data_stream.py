@@ -15,7 +15,7 @@ __all__ = ["AsyncDataStream"]
 
 
 class AsyncDataStream:
-    """Calls that take their time, many of them in flight. All four methods have these arguments and errors.
+    """Adds calls that take their time, many of them in flight. All four methods have these arguments and errors.
 
     Args:
         data_stream: the records.
@@ -38,7 +38,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Results as they are ready; none passes a watermark."""
+        """Emit results as they are ready; none passes a watermark."""
         return _added(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, is_ordered=False)
 
     @staticmethod
@@ -50,7 +50,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """As `unordered_wait`, with calls made again as the strategy says."""
+        """Emit results as they are ready, like `unordered_wait`, with calls retried as the strategy says."""
         return _added(
             data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, is_ordered=False
         )
@@ -63,7 +63,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Results in the order of the records."""
+        """Emit results in the order of the records."""
         return _added(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, is_ordered=True)
 
     @staticmethod
@@ -75,7 +75,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """As `ordered_wait`, with calls made again as the strategy says."""
+        """Emit results in order, like `ordered_wait`, with calls retried as the strategy says."""
         return _added(
             data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, is_ordered=True
         )

@@ -1,4 +1,4 @@
-"""When asynchronous calls are made again, at PyFlink's module path."""
+"""Strategies for retrying asynchronous calls, at PyFlink's module path."""
 
 from runtime.operators.async_functions import NO_RETRY_STRATEGY as NO_RETRY_STRATEGY
 from runtime.operators.async_functions import (

@@ -64,7 +64,7 @@ class Caches:
         self._records[node_id] = None
 
     def sources(self, nodes: dict[int, StreamNode]) -> dict[int, StreamNode]:
-        """node id → a source that stands for the node, for those whose records are there."""
+        """Return node id → a source that stands for the node, for those whose records are there."""
         found = {}
         for node_id, records in self._records.items():
             if records is not None:
@@ -75,7 +75,7 @@ class Caches:
         return found
 
     def add_sinks(self, graph: StreamGraph) -> dict[str, int]:
-        """Let a job send the records that are to be kept; collect id → node id."""
+        """Let a job send the records that are to be kept; returns collect id → node id."""
         sinks: dict[str, int] = {}
         for node_id, records in self._records.items():
             if records is None and node_id in graph.nodes:
@@ -107,7 +107,7 @@ class Caches:
         self._takers.clear()
 
     def settle(self) -> None:
-        """Have what jobs that have ended sent; those that still run are not waited for."""
+        """Collect what jobs that have ended sent; those that still run are not waited for."""
         ended = [taker for taker in self._takers if taker[1].result.done()]
         for thread, _ in ended:
             thread.join()

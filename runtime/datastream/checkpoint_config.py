@@ -15,7 +15,7 @@ from runtime.datastream.externalized_checkpoint_retention import ExternalizedChe
 __all__ = ["MIN_CHECKPOINT_TIME_MS", "CheckpointConfig"]
 
 MIN_CHECKPOINT_TIME_MS = 10
-"""Below that, interval and timeout are refused, as in Flink."""
+"""Minimum of interval and timeout, as in Flink."""
 _ANY_NUMBER = 2**31 - 1
 
 
@@ -35,7 +35,7 @@ class CheckpointConfig:
         return self.get_checkpoint_interval() > 0
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """As set; AT_LEAST_ONCE where there are no checkpoints, as Flink has it."""
+        """Return the mode that was set; AT_LEAST_ONCE where there are no checkpoints, as Flink has it."""
         if not self.is_checkpointing_enabled():
             return CheckpointingMode.AT_LEAST_ONCE
         return CheckpointingMode[self._configuration.get(options.CHECKPOINTING_MODE).upper()]
@@ -45,12 +45,12 @@ class CheckpointConfig:
         return self
 
     def get_checkpoint_interval(self) -> int:
-        """Milliseconds; -1 = no checkpoints."""
+        """Return milliseconds; -1 = no checkpoints."""
         interval = self._configuration.get(options.CHECKPOINTING_INTERVAL)
         return -1 if interval is None or interval.to_millis() <= 0 else interval.to_millis()
 
     def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
-        """How often checkpoints are taken, ms.
+        """Set how often checkpoints are taken, ms.
 
         Raises:
             ValueError: it is below 10 ms.
@@ -61,11 +61,11 @@ class CheckpointConfig:
         return self
 
     def get_checkpoint_timeout(self) -> int:
-        """Milliseconds."""
+        """Return milliseconds."""
         return self._configuration.get(options.CHECKPOINTING_TIMEOUT).to_millis()
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
-        """After how long a checkpoint is given up, ms.
+        """Set after how long a checkpoint is given up, ms.
 
         Raises:
             ConfigurationError: it is below 10 ms.
@@ -74,11 +74,11 @@ class CheckpointConfig:
         return self
 
     def get_min_pause_between_checkpoints(self) -> int:
-        """Milliseconds."""
+        """Return milliseconds."""
         return self._configuration.get(options.CHECKPOINTING_MIN_PAUSE).to_millis()
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
-        """Least time between two checkpoints, ms; with one, only one checkpoint can be under way.
+        """Set the least time between two checkpoints, ms; with one, only one checkpoint can be under way.
 
         Raises:
             ConfigurationError: it is negative.
@@ -90,7 +90,7 @@ class CheckpointConfig:
         return self._configuration.get(options.MAX_CONCURRENT_CHECKPOINTS)
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
-        """How many checkpoints may be under way.
+        """Set how many checkpoints may be under way.
 
         Raises:
             ConfigurationError: it is below 1.
@@ -109,7 +109,7 @@ class CheckpointConfig:
         return self._configuration.get(options.TOLERABLE_FAILED_CHECKPOINTS)
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
-        """How many checkpoints may fail in a row before the job does.
+        """Set how many checkpoints may fail in a row before the job does.
 
         Raises:
             ConfigurationError: it is negative.
@@ -120,7 +120,7 @@ class CheckpointConfig:
     def set_externalized_checkpoint_retention(
         self, externalized_checkpoint_retention: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """What becomes of the last checkpoint when the job is cancelled."""
+        """Set what becomes of the last checkpoint when the job is cancelled."""
         self._configuration.set(options.CHECKPOINT_RETENTION, externalized_checkpoint_retention.name)
         return self
 
@@ -134,7 +134,7 @@ class CheckpointConfig:
         return ExternalizedCheckpointRetention[self._configuration.get(options.CHECKPOINT_RETENTION).upper()]
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Whether they are set and can be: at least once has nothing to align."""
+        """Return whether they are enabled and possible: at least once has nothing to align."""
         return self.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE and self._configuration.get(
             options.UNALIGNED_CHECKPOINTS
         )
@@ -148,7 +148,7 @@ class CheckpointConfig:
         return self.enable_unaligned_checkpoints(False)
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """After how long of alignment an unaligned checkpoint takes over.
+        """Set after how long of alignment an unaligned checkpoint takes over.
 
         Raises:
             ConfigurationError: it is negative.
@@ -160,7 +160,7 @@ class CheckpointConfig:
         return self._configuration.get(options.ALIGNED_CHECKPOINT_TIMEOUT)
 
     def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """The former name of `set_aligned_checkpoint_timeout`."""
+        """Set the timeout under its former name, see `set_aligned_checkpoint_timeout`."""
         return self.set_aligned_checkpoint_timeout(alignment_timeout)
 
     def get_alignment_timeout(self) -> Duration:

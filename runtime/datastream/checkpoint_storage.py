@@ -1,4 +1,4 @@
-"""CheckpointStorage: where checkpoints are kept, as values at PyFlink's module path.
+"""CheckpointStorage: storage of checkpoints, as values at PyFlink's module path.
 
 In Flink 2 no method takes one: a program names a directory by `execution.checkpointing.dir`. They are kept for programs
 that compute with them. Source: PyFlink, checkpoint_storage.py.
@@ -19,11 +19,11 @@ DEFAULT_WRITE_BUFFER_BYTES = 4096
 
 
 class CheckpointStorage:
-    """Where a job keeps its checkpoints."""
+    """Storage of a job's checkpoints."""
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):
-    """In the JobMaster's memory.
+    """Storage in the JobMaster's memory.
 
     Args:
         checkpoint_path: directory for metadata; None = none.
@@ -40,16 +40,16 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         return self._checkpoint_path
 
     def get_max_state_size(self) -> int:
-        """Bytes."""
+        """Return bytes."""
         return self._max_state_size
 
     def get_savepoint_path(self) -> str | None:
-        """Always None: savepoints name their own directory."""
+        """Return None: savepoints name their own directory."""
         return None
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):
-    """In a directory.
+    """Storage in a directory.
 
     Args:
         checkpoint_path: the directory, any URI.
@@ -78,15 +78,15 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         return self._checkpoint_path
 
     def get_savepoint_path(self) -> str | None:
-        """Always None: savepoints name their own directory."""
+        """Return None: savepoints name their own directory."""
         return None
 
     def get_min_file_size_threshold(self) -> int:
-        """Bytes."""
+        """Return bytes."""
         return self._threshold
 
     def get_write_buffer_size(self) -> int:
-        """Bytes."""
+        """Return bytes."""
         return DEFAULT_WRITE_BUFFER_BYTES if self._write_buffer_size < 0 else self._write_buffer_size
 
 

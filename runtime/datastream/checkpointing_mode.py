@@ -8,7 +8,7 @@ __all__ = ["CheckpointingMode"]
 
 
 class CheckpointingMode(enum.Enum):
-    """How often a record may take effect on state when a job is restored."""
+    """Says how often a record may take effect on state when a job is restored."""
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1

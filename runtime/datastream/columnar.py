@@ -1,4 +1,4 @@
-"""Columns in the DataStream API: what `select`, `where`, `aggregate_columns`, `top_n`, joins and the like build.
+"""Columns in the DataStream API: builds `select`, `where`, `aggregate_columns`, `top_n`, joins and the like.
 
 They need records of a declared type (`Types.ROW_NAMED`), take SQL text, and derive the type of their result while the
 program is built. Beyond PyFlink's DataStream; the words are those of its Table API.
@@ -58,14 +58,14 @@ PHASES = "table.optimizer.agg-phase-strategy"
 
 
 def projected(stream: DataStream, name: str, projection: Projection) -> DataStream:
-    """The stream of a projection's columns."""
+    """Return the stream of a projection's columns."""
     factory = ProjectOperatorFactory(projection)
     described = ", ".join(f"{text} AS {column}" for column, text in projection.columns)
     return stream.transform(name, factory, factory.output_type, is_stateful=False).described_as(f"{name}({described})")
 
 
 def filtered(stream: DataStream, condition: str) -> DataStream:
-    """The records of a stream for which the condition is true."""
+    """Return the records of a stream for which the condition is true."""
     type_info = stream.get_type()
     if type_info is None:
         raise TypeError("where() needs a stream of a declared type: give it an output_type such as Types.ROW_NAMED")
@@ -75,7 +75,7 @@ def filtered(stream: DataStream, condition: str) -> DataStream:
 
 
 def column_keys(stream: KeyedStream, what: str) -> ColumnKeys:
-    """The columns that a stream is keyed by.
+    """Return the columns that a stream is keyed by.
 
     Raises:
         TypeError: it is keyed by a function.
@@ -87,7 +87,7 @@ def column_keys(stream: KeyedStream, what: str) -> ColumnKeys:
 
 
 def unnested(stream: DataStream, column: str, alias: str) -> DataStream:
-    """A record for each item of a list column."""
+    """Return a record for each item of a list column."""
     type_info = stream.get_type()
     if type_info is None:
         raise TypeError("unnest() needs a stream of a declared type: give it an output_type such as Types.ROW_NAMED")
@@ -97,7 +97,7 @@ def unnested(stream: DataStream, column: str, alias: str) -> DataStream:
 
 
 def deduplicated(stream: KeyedStream, keep: Keep) -> DataStream:
-    """The first or the last record of each key.
+    """Return the first or the last record of each key.
 
     Raises:
         TypeError: the stream is not keyed by columns.
@@ -112,7 +112,7 @@ def deduplicated(stream: KeyedStream, keep: Keep) -> DataStream:
 
 
 def aggregated(stream: KeyedStream, expressions: Sequence[str], named: Mapping[str, str]) -> DataStream:
-    """The running aggregates of each key.
+    """Return the running aggregates of each key.
 
     Raises:
         ColumnExpressionError: an expression cannot be used.
@@ -134,7 +134,7 @@ def aggregated_windows(
     allowed_lateness_ms: int,
     late_data_tag: OutputTag | None,
 ) -> DataStream:
-    """The aggregates of each key and window.
+    """Return the aggregates of each key and window.
 
     Raises:
         ColumnExpressionError: an expression cannot be used.
@@ -170,7 +170,7 @@ def aggregated_windows(
 def best_rows(
     stream: KeyedStream, n: int, by: str | Sequence[str], descending: bool | Sequence[bool], rank: str | None
 ) -> DataStream:
-    """The best rows of each key so far.
+    """Return the best rows of each key so far.
 
     Raises:
         ColumnExpressionError: an expression cannot be used.
@@ -194,7 +194,7 @@ def best_rows_of_windows(
     allowed_lateness_ms: int,
     late_data_tag: OutputTag | None,
 ) -> DataStream:
-    """The best rows of each key and window.
+    """Return the best rows of each key and window.
 
     Raises:
         ColumnExpressionError, TypeError, ValueError: see `best_rows`; or the windows are of another kind.
@@ -215,7 +215,7 @@ def interval_joined(
     suffix: str,
     late_tags: tuple[OutputTag | None, OutputTag | None],
 ) -> DataStream:
-    """The pairs of rows within an interval of event time.
+    """Return the pairs of rows within an interval of event time.
 
     Raises:
         ColumnExpressionError: a column's name is taken.
@@ -230,7 +230,7 @@ def interval_joined(
 def window_joined(
     left: KeyedStream, right: KeyedStream, assigner: WindowAssigner[Any, Any], how: How, suffix: str, with_window: bool
 ) -> DataStream:
-    """The pairs of rows in a window, and what has none.
+    """Return the pairs of rows in a window, and rows without a partner.
 
     Raises:
         ColumnExpressionError, TypeError: see `interval_joined`; or the windows are of another kind.
@@ -279,7 +279,7 @@ def _has_two_phases(stream: KeyedStream, spec: WindowSpec) -> bool:
 def _locally_aggregated(
     stream: KeyedStream, factory: LocalAggregateOperatorFactory | LocalSessionOperatorFactory, description: str
 ) -> KeyedStream:
-    """The keyed stream of partial aggregates, made in the tasks that make the records."""
+    """Return the keyed stream of partial aggregates, made in the tasks that make the records."""
     partials = stream.origin.transform_here("LocalWindowAggregate", factory, factory.output_type)
     partials.described_as(f"Local{description}")
     return partials.key_by_columns(*column_keys(stream, "aggregate_columns").names)

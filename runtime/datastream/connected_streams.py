@@ -45,7 +45,7 @@ class ConnectedStreams:
         )
 
     def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """At most one record from each.
+        """Emit at most one record for each.
 
         Raises:
             TypeError: `func` is no CoMapFunction.
@@ -55,7 +55,7 @@ class ConnectedStreams:
         return self._add("Co-Map", func, output_type)
 
     def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """Any number of records from each.
+        """Emit any number of records for each.
 
         Raises:
             TypeError: `func` is no CoFlatMapFunction.
@@ -67,7 +67,7 @@ class ConnectedStreams:
     def process(
         self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Any number of records from each, with event time, side outputs, and timers if both streams are keyed.
+        """Emit any number of records for each, with event time, side outputs, and timers if both streams are keyed.
 
         Raises:
             TypeError: `func` is neither, or a KeyedCoProcessFunction on streams that are not both keyed.
@@ -106,7 +106,7 @@ class BroadcastConnectedStream:
         func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Any number of records from each of both streams.
+        """Emit any number of records for each of both streams.
 
         Raises:
             TypeError: `func` is not of the kind that goes with the stream that is not broadcast.

@@ -1,4 +1,4 @@
-"""DataStream and KeyedStream: what a program does to its records. Source: PyFlink, data_stream.py.
+"""DataStream and KeyedStream: transformations of a program's records. Source: PyFlink, data_stream.py.
 
 A stream only describes; nothing runs before `StreamExecutionEnvironment.execute`. Functions may be lambdas, callables
 or the function classes of `runtime.datastream.functions`. An `output_type` of None means Python objects.
@@ -92,7 +92,7 @@ class DataStream:
     # --- about the operator that makes this stream --------------------------------------------------------------------
 
     def get_name(self) -> str:
-        """Name of the operator that makes this stream."""
+        """Return the name of the operator that makes this stream."""
         return self._node().name
 
     def name(self, name: str) -> DataStream:
@@ -112,7 +112,7 @@ class DataStream:
         return self
 
     def set_parallelism(self, parallelism: int) -> DataStream:
-        """Number of subtasks of the operator.
+        """Set the number of subtasks of the operator.
 
         Raises:
             DataStreamError: it is not positive, or the operator cannot run in parallel.
@@ -125,7 +125,7 @@ class DataStream:
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> DataStream:
-        """Number of key groups of the operator; the limit of its parallelism, fixed for the life of its state.
+        """Set the number of key groups of the operator; the limit of its parallelism, fixed for the life of its state.
 
         Raises:
             DataStreamError: it is not in 1..32768.
@@ -143,7 +143,7 @@ class DataStream:
         return self
 
     def set_buffer_timeout(self, timeout_ms: int) -> DataStream:
-        """How long records may wait on their way out: ms; 0 = not at all, -1 = until a batch is full."""
+        """Set how long records may wait on their way out: ms; 0 = not at all, -1 = until a batch is full."""
         if timeout_ms < -1:
             raise DataStreamError(f"the buffer timeout must be -1, 0 or a number of milliseconds, not {timeout_ms}")
         self._env.set_node_buffer_timeout(self._node().node_id, timeout_ms)
@@ -160,12 +160,12 @@ class DataStream:
         return self
 
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStream:
-        """Let the operator, and those behind it, use slots that other groups do not use."""
+        """Let the operator, and those after it, use slots that other groups do not use."""
         self._node().slot_sharing_group = _group_name(slot_sharing_group)
         return self
 
     def get_type(self) -> TypeInformation | None:
-        """Type of the records; None = Python objects."""
+        """Return the type of the records; None = Python objects."""
         return self._type_info
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
@@ -177,14 +177,14 @@ class DataStream:
     # --- transformations ----------------------------------------------------------------------------------------------
 
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """One record from each."""
+        """Emit one record for each."""
         factory = MapOperatorFactory(func, output_type)
         return self._transform("Map", factory, output_type, is_stateful=isinstance(func, CheckpointedFunction))
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Any number of records from each: the function returns or yields them."""
+        """Emit any number of records for each: the function returns or yields them."""
         factory = FlatMapOperatorFactory(func, output_type)
         return self._transform("FlatMap", factory, output_type, is_stateful=isinstance(func, CheckpointedFunction))
 
@@ -194,7 +194,7 @@ class DataStream:
         return self._transform("Filter", factory, self._type_info, is_stateful=isinstance(func, CheckpointedFunction))
 
     def project(self, *field_indexes: int) -> DataStream:
-        """Some fields of each tuple, in the order given.
+        """Keep some fields of each tuple, in the order given.
 
         Raises:
             DataStreamError: the stream is none of tuples, or has no such field.
@@ -220,7 +220,7 @@ class DataStream:
         return CachedDataStream(self._env, (Port(node.node_id),), self._type_info)
 
     def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """Any number of records from each, with access to event time and side outputs.
+        """Emit any number of records for each, with access to event time and side outputs.
 
         Raises:
             TypeError: `func` is no ProcessFunction.
@@ -235,7 +235,7 @@ class DataStream:
         return self._transform("Timestamps/Watermarks", factory, self._type_info)
 
     def union(self, *streams: DataStream) -> DataStream:
-        """This stream and others of the same type, mixed in no order.
+        """Merge this stream with others of the same type, in no order.
 
         Raises:
             DataStreamError: a stream is of another environment or another type.
@@ -256,7 +256,7 @@ class DataStream:
     def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
 
     def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
-        """This stream and another one, possibly of another type, for one function that sees both.
+        """Connect this stream with another one, possibly of another type, for one function that sees both.
 
         Raises:
             DataStreamError: the other one is of another environment.
@@ -268,23 +268,23 @@ class DataStream:
         return ConnectedStreams(self, ds)
 
     def join(self, other: DataStream) -> JoinedStreams:
-        """Pairs of this stream's and another one's records with equal keys in a window (Java only)."""
+        """Join this stream's and another one's records with equal keys in a window (Java only)."""
         self._check_same_environment("join", other)
         return JoinedStreams(self, other)
 
     def co_group(self, other: DataStream) -> CoGroupedStreams:
-        """All of this stream's and another one's records with one key in one window (Java only)."""
+        """Group all of this stream's and another one's records with one key in one window (Java only)."""
         self._check_same_environment("co_group", other)
         return CoGroupedStreams(self, other)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
-        """The records that the operator emits with a tag."""
+        """Return the records that the operator emits with a tag."""
         return DataStream(self._env, (Port(self._node().node_id, output_tag),), output_tag.type_info)
 
     # --- columns (not in PyFlink) -------------------------------------------------------------------------------------
 
     def select(self, *expressions: str, **named: str) -> DataStream:
-        """New columns from those of each record: `select("auction", "price / 100.0 AS euros", cents="price")`.
+        """Make new columns from those of each record: `select("auction", "price / 100.0 AS euros", cents="price")`.
 
         Args:
             expressions: SQL; a column, "*" for all of them, or anything with `AS name`.
@@ -297,11 +297,11 @@ class DataStream:
         return projected(self, "Select", selection(self._type_info, expressions, named))
 
     def with_columns(self, *expressions: str, **named: str) -> DataStream:
-        """As `select`, beside the columns that there are; one of the same name is replaced."""
+        """Make new columns like `select`, beside the existing ones; one of the same name is replaced."""
         return projected(self, "WithColumns", extension(self._type_info, expressions, named))
 
     def where(self, condition: str) -> DataStream:
-        """The records for which an SQL condition is true: `where("price > 100 AND channel LIKE 'a%'")`.
+        """Keep the records for which an SQL condition is true: `where("price > 100 AND channel LIKE 'a%'")`.
 
         Raises:
             ColumnExpressionError: it is no condition.
@@ -310,7 +310,7 @@ class DataStream:
         return filtered(self, condition)
 
     def unnest(self, column: str, alias: str | None = None) -> DataStream:
-        """A record for each item of a list column, which takes the list's place; empty and null lists give none.
+        """Emit a record for each item of a list column, which takes the list's place; empty and null lists give none.
 
         Raises:
             ColumnExpressionError: it is no column of lists, or the alias is taken.
@@ -400,11 +400,12 @@ class DataStream:
     # --- windows ------------------------------------------------------------------------------------------------------
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
-        """Windows over the whole stream, in one subtask."""
+        """Cut the whole stream into windows, in one subtask."""
         return AllWindowedStream(self.key_by(NullByteKeySelector()), window_assigner)
 
     def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
-        """Every `size` records of the whole stream; with a slide, the last `size` records after every `slide` ones.
+        """Make a window of every `size` records of the whole stream; with a slide, of the last `size` records after
+        every `slide` ones.
 
         As Flink's countWindowAll (Java only), which unlike `count_window` gives sliding windows that are not full yet.
         """
@@ -458,12 +459,14 @@ class DataStream:
         return self._transform(name, factory, output_type, is_stateful=is_stateful)
 
     def described_as(self, description: str) -> DataStream:
-        """What plans say of the operator unless the user describes it."""
+        """Set what plans say of the operator unless the user describes it."""
         self._node().default_description = description
         return self
 
     def is_made_here(self) -> bool:
-        """Whether one operator's tasks have the records, not dealt out anew: another operator can be chained to it."""
+        """Return whether one operator's tasks have the records, not dealt out anew: another operator can be chained to
+        it.
+        """
         return len(self._ports) == 1 and self._ports[0].partitioning is None
 
     def transform_here(
@@ -488,7 +491,7 @@ class DataStream:
         return DataStream(self._env, (Port(node.node_id),), output_type)
 
     def tagged(self, side: int, tagged_type: TypeInformation | None) -> DataStream:
-        """The records with the side of a window join that they belong to."""
+        """Tag the records with the side of a window join that they belong to."""
         parallelism = self._env.program.nodes[self._ports[0].node_id].parallelism
         factory = MapOperatorFactory(Tagger(side), tagged_type)
         return self._transform("Map", factory, tagged_type, parallelism=parallelism)
@@ -577,7 +580,7 @@ class DataStreamSink:
 
 
 class CachedDataStream(DataStream):
-    """A stream of which the records are kept for the next jobs of the environment. Made by `DataStream.cache`."""
+    """A stream whose records are kept for the next jobs of the environment. Made by `DataStream.cache`."""
 
     def invalidate(self) -> None:
         """Forget the records: the next job that needs them makes and keeps them anew."""
@@ -589,7 +592,7 @@ _Accumulation = AccumulateType
 
 
 class KeyedStream(DataStream):
-    """A stream of which records with equal keys meet in one subtask, so that functions may keep state per key."""
+    """A stream whose records with equal keys meet in one subtask, so that functions may keep state per key."""
 
     AccumulateType = AccumulateType
 
@@ -607,18 +610,18 @@ class KeyedStream(DataStream):
 
     @property
     def origin(self) -> DataStream:
-        """The stream before it was keyed."""
+        """Return the stream before it was keyed."""
         return self._origin
 
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """One record from each; a MapFunction may use keyed state."""
+        """Emit one record for each; a MapFunction may use keyed state."""
         factory = MapOperatorFactory(func, output_type, self.key_selector)
         return self._transform("Map", factory, output_type, is_stateful=_may_keep_state(func, MapFunction))
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Any number of records from each; a FlatMapFunction may use keyed state."""
+        """Emit any number of records for each; a FlatMapFunction may use keyed state."""
         factory = FlatMapOperatorFactory(func, output_type, self.key_selector)
         return self._transform("FlatMap", factory, output_type, is_stateful=_may_keep_state(func, FlatMapFunction))
 
@@ -632,7 +635,7 @@ class KeyedStream(DataStream):
         func: KeyedProcessFunction,  # type: ignore[override]
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Any number of records from each, with keyed state, timers and side outputs.
+        """Emit any number of records for each, with keyed state, timers and side outputs.
 
         Raises:
             TypeError: `func` is no KeyedProcessFunction.
@@ -641,35 +644,35 @@ class KeyedStream(DataStream):
         return self._transform("KeyedProcess", factory, output_type, is_stateful=True)
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
-        """The reduction of all records of the key so far, for every record."""
+        """Emit the reduction of all records of the key so far, for every record."""
         return self._reduced("Reduce", func)
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """The first record of the key, with the sum of a field so far."""
+        """Emit the first record of the key, with the sum of a field so far."""
         return self._accumulated(AccumulateType.SUM, position_to_sum)
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
-        """The first record of the key, with the least value of a field so far."""
+        """Emit the first record of the key, with the least value of a field so far."""
         return self._accumulated(AccumulateType.MIN, position_to_min)
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
-        """The first record of the key, with the greatest value of a field so far."""
+        """Emit the first record of the key, with the greatest value of a field so far."""
         return self._accumulated(AccumulateType.MAX, position_to_max)
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """The record of the key that has the least value of a field so far."""
+        """Emit the record of the key that has the least value of a field so far."""
         return self._accumulated(AccumulateType.MIN_BY, position_to_min_by)
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """The record of the key that has the greatest value of a field so far."""
+        """Emit the record of the key that has the greatest value of a field so far."""
         return self._accumulated(AccumulateType.MAX_BY, position_to_max_by)
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
-        """Windows per key."""
+        """Cut the records of each key into windows."""
         return WindowedStream(self, window_assigner)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
-        """Windows of `size` records per key; with a slide, one starts every `slide` records of the key."""
+        """Make windows of `size` records per key; with a slide, one starts every `slide` records of the key."""
         if slide == 0:
             return WindowedStream(self, CountTumblingWindowAssigner(size))
         return WindowedStream(self, CountSlidingWindowAssigner(size, slide))
@@ -681,7 +684,7 @@ class KeyedStream(DataStream):
         return self._origin.key_by_columns(*columns)
 
     def aggregate_columns(self, *expressions: str, **named: str) -> DataStream:
-        """SQL aggregates of all records of each key so far, as a changelog (not in PyFlink).
+        """Compute SQL aggregates of all records of each key so far, as a changelog (not in PyFlink).
 
         The first result of a key is a row of kind INSERT, later ones are pairs of UPDATE_BEFORE and UPDATE_AFTER.
         Aggregates are those of `WindowedStream.aggregate_columns`. What is kept for count(DISTINCT …) and collect grows
@@ -694,7 +697,8 @@ class KeyedStream(DataStream):
         return aggregated(self, expressions, named)
 
     def deduplicate(self, keep: Literal["first", "last"] = "first") -> DataStream:
-        """The first record of each key; or the last, as a changelog that takes back the one before (not in PyFlink).
+        """Keep the first record of each key; or the last, as a changelog that takes back the one before (not in
+        PyFlink).
 
         State grows with the number of keys.
 
@@ -706,7 +710,7 @@ class KeyedStream(DataStream):
     def top_n(
         self, n: int, by: str | Sequence[str], descending: bool | Sequence[bool] = False, rank: str | None = None
     ) -> DataStream:
-        """The best n records of each key so far, as a changelog (not in PyFlink): SQL's ROW_NUMBER() … <= n.
+        """Keep the best n records of each key so far, as a changelog (not in PyFlink): SQL's ROW_NUMBER() … <= n.
 
         A record that comes in is an INSERT, behind the DELETE of the one that it pushes out. With a rank, each place
         that changes hands is an UPDATE_BEFORE and an UPDATE_AFTER. Null is less than everything; of equals, the one
@@ -733,7 +737,7 @@ class KeyedStream(DataStream):
         suffix: str = "_right",
         with_window: bool = False,
     ) -> DataStream:
-        """Pairs of records with equal keys in a window, by column (not in PyFlink).
+        """Pair records with equal keys in a window, by column (not in PyFlink).
 
         Results have this stream's columns, then the other's; where both have one of a name, the other's gets the
         suffix. Null keys are equal to each other. A record that is late for all its windows is dropped and counted.
@@ -754,23 +758,25 @@ class KeyedStream(DataStream):
         return window_joined(self, other_stream, window_assigner, how, suffix, with_window)
 
     def execute_and_collect(self, job_execution_name: str | None = None, limit: int | None = None) -> Any:
-        """As `DataStream.execute_and_collect`; of each record comes Row(key, record), as in PyFlink."""
+        """Run the program like `DataStream.execute_and_collect`; of each record comes Row(key, record), as in
+        PyFlink.
+        """
         record_type = type_with_key(self.key_selector, self._type_info)
         factory = MapOperatorFactory(WithKey(self.key_selector), record_type)
         with_keys = self._transform("Map", factory, record_type, is_stateful=False)
         return with_keys.execute_and_collect(job_execution_name, limit)
 
     def cache(self) -> CachedDataStream:
-        """As `DataStream.cache`; what is kept is not keyed."""
+        """Cache the stream like `DataStream.cache`; what is kept is not keyed."""
         return self._origin.cache()
 
     def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
-        """Pairs with equal keys whose event times are at most so far apart (Java only)."""
+        """Pair records with equal keys whose event times are at most so far apart (Java only)."""
         self._check_keyed("interval_join", other_stream)
         return IntervalJoin(self, other_stream)
 
     def temporal_join(self, versions: KeyedStream) -> TemporalJoin:
-        """Each record with the latest record of its key in `versions` that is not younger, by event time.
+        """Join each record with the latest record of its key in `versions` that is not younger, by event time.
 
         What SQL writes as FOR SYSTEM_TIME AS OF; see `runtime.operators.temporal_join`.
         """
@@ -800,7 +806,9 @@ class KeyedStream(DataStream):
 
 
 def _may_keep_state(func: Any, rich_function: type) -> bool:
-    """Whether a function on a keyed stream can use state: a plain callable has no runtime context to ask for it."""
+    """Return whether a function on a keyed stream can use state: a plain callable has no runtime context to ask for
+    it.
+    """
     return isinstance(func, (rich_function, CheckpointedFunction))
 
 

@@ -8,7 +8,9 @@ __all__ = ["RuntimeExecutionMode"]
 
 
 class RuntimeExecutionMode(enum.Enum):
-    """How a program is executed. Only STREAMING can be: the others are refused when the program is executed."""
+    """Mode in which a program is executed. Only STREAMING works: the others are refused when the program is
+    executed.
+    """
 
     STREAMING = 0
     BATCH = 1

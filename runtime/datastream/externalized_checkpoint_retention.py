@@ -8,7 +8,7 @@ __all__ = ["ExternalizedCheckpointRetention"]
 
 
 class ExternalizedCheckpointRetention(enum.Enum):
-    """What becomes of the last checkpoint of a job that was cancelled."""
+    """Fate of the last checkpoint of a job that was cancelled."""
 
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1

@@ -21,7 +21,7 @@ class Extraction(Protocol):
     """Options that every environment starts with; what the program sets itself goes before them."""
 
     def executed(self, graph: StreamGraph) -> NoReturn:
-        """The program called `execute`; ends it by raising."""
+        """Take the program that called `execute`; ends it by raising."""
 
 
 _installed: Extraction | None = None

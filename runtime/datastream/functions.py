@@ -1,4 +1,4 @@
-"""User functions and what they are given, at PyFlink's module path."""
+"""User functions and their contexts, at PyFlink's module path."""
 
 from typing import TYPE_CHECKING
 

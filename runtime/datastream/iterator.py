@@ -49,7 +49,7 @@ class CloseableIterator:
         return self._records.popleft()
 
     def next(self) -> Any:
-        """The next record.
+        """Return the next record.
 
         Raises:
             StopIteration: the job has ended and there is none.

@@ -33,7 +33,7 @@ class JobClient(AnyJobClient):
         return JobID(self.handle.job_id)
 
     def get_job_status(self) -> CompletableFuture[JobStatus]:
-        """The job's state now."""
+        """Return the job's current state."""
         return _completed(JobStatus[self.handle.status().state.name])
 
     def cancel(self) -> CompletableFuture[None]:
@@ -46,7 +46,7 @@ class JobClient(AnyJobClient):
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
-        """Stop the job behind a savepoint.
+        """Stop the job with a savepoint.
 
         Args:
             advance_to_end_of_event_time: whether the end of the input goes through first, so that windows fire.
@@ -75,7 +75,7 @@ class JobClient(AnyJobClient):
         return CompletableFuture(self.handle.trigger_savepoint(savepoint_directory))
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """The result of the job once it has finished; JobExecutionError if it does not."""
+        """Return the result of the job once it has finished; JobExecutionError if it does not."""
         result: Future[JobExecutionResult] = Future()
 
         def complete(ended: Future[JobStatusSnapshot]) -> None:
@@ -89,11 +89,11 @@ class JobClient(AnyJobClient):
         return CompletableFuture(result)
 
     def get_status(self) -> JobStatusSnapshot:
-        """State, tasks with their metrics, slots with their pids, and failures, as they are now."""
+        """Return state, tasks with their metrics, slots with their pids, and failures, as they are now."""
         return self.handle.status()
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
-        """Accumulators by name, as far as they have been reported; see `RuntimeContext.add_accumulator`."""
+        """Return accumulators by name, as far as they have been reported; see `RuntimeContext.add_accumulator`."""
         return _completed(_accumulators(self.handle.status()))
 
 
@@ -104,7 +104,7 @@ def _completed(value: T) -> CompletableFuture[T]:
 
 
 def execution_result(snapshot: JobStatusSnapshot) -> JobExecutionResult:
-    """What a finished job is reported as."""
+    """Return the reported result of a finished job."""
     times = snapshot.state_since_ms
     net_runtime_ms = int(max(times.values()) - min(times.values())) if times else 0
     return JobExecutionResult(JobID(snapshot.job_id), net_runtime_ms, _accumulators(snapshot))

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class JoinedStreams:
-    """Two streams whose pairs with equal keys in a window are wanted: an inner join."""
+    """Joins two streams: pairs of records with equal keys in a window, as an inner join."""
 
     _name = "Window Join"
     _window_function: type = JoinWindowFunction
@@ -58,11 +58,11 @@ class JoinedStreams:
         self._second = second
 
     def where(self, key_selector: Any, key_type: TypeInformation | None = None) -> Where:
-        """The key of the first stream's records; see `DataStream.key_by`."""
+        """Set the key of the first stream's records; see `DataStream.key_by`."""
         return Where(self, coerced_selector(key_selector, key_type))
 
     def windowed(self, selectors: tuple[Any, Any], assigner: WindowAssigner[Any, Any]) -> WithWindow:
-        """Windows of both streams together; for `EqualTo`."""
+        """Return windows of both streams together; for `EqualTo`."""
         first, second = self._first, self._second
         both = tagged_type(first.get_type(), second.get_type())
         united = first.tagged(0, both).union(second.tagged(1, both))
@@ -71,7 +71,7 @@ class JoinedStreams:
 
 
 class CoGroupedStreams(JoinedStreams):
-    """Two streams whose records with one key in one window are wanted together, also if one side has none."""
+    """Groups two streams: all records with one key in one window together, also if one side has none."""
 
     _name = "Window Co-Group"
     _window_function = CoGroupWindowFunction
@@ -85,7 +85,7 @@ class Where:
         self._selector = selector
 
     def equal_to(self, key_selector: Any, key_type: TypeInformation | None = None) -> EqualTo:
-        """The key of the second stream's records."""
+        """Set the key of the second stream's records."""
         return EqualTo(self._streams, (self._selector, coerced_selector(key_selector, key_type)))
 
 
@@ -97,7 +97,7 @@ class EqualTo:
         self._selectors = selectors
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> WithWindow:
-        """The windows in which records meet."""
+        """Set the windows in which records meet."""
         return self._streams.windowed(self._selectors, assigner)
 
 
@@ -110,17 +110,17 @@ class WithWindow:
         self._name = name
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Self:
-        """When windows fire, instead of the assigner's default."""
+        """Set when windows fire, instead of the assigner's default."""
         self._windows.trigger(trigger)
         return self
 
     def evictor(self, evictor: Evictor[Any, Any]) -> Self:
-        """What takes records out of windows that fire; it sees (side, first record, second record)."""
+        """Set what takes records out of windows that fire; it sees (side, first record, second record)."""
         self._windows.evictor(evictor)
         return self
 
     def allowed_lateness(self, time: Time | Duration | int) -> Self:
-        """For how long a window that has fired still takes records (a plain number: ms)."""
+        """Set for how long a window that has fired still takes records (a plain number: ms)."""
         self._windows.allowed_lateness(millis_of(time))
         return self
 
@@ -144,18 +144,18 @@ class WithWindow:
 
 
 class IntervalJoin:
-    """Two keyed streams whose pairs within an interval of event time are wanted."""
+    """Joins two keyed streams: pairs of records within an interval of event time."""
 
     def __init__(self, left: KeyedStream, right: KeyedStream) -> None:
         self._left = left
         self._right = right
 
     def in_event_time(self) -> IntervalJoin:
-        """Join by event time, as it does anyway."""
+        """Join by event time, which is the default."""
         return self
 
     def between(self, lower_bound: Time | Duration | int, upper_bound: Time | Duration | int) -> IntervalJoined:
-        """How far, in event time, the right record may be behind (> 0) or ahead (< 0) of the left one.
+        """Set how far, in event time, the right record may be behind (> 0) or ahead (< 0) of the left one.
 
         Both bounds are inclusive; a plain number means ms.
 
@@ -166,7 +166,7 @@ class IntervalJoin:
 
 
 class IntervalJoined:
-    """The interval is known."""
+    """An interval join whose interval is known."""
 
     def __init__(self, left: KeyedStream, right: KeyedStream, lower_ms: int, upper_ms: int) -> None:
         if lower_ms > upper_ms:
@@ -180,12 +180,12 @@ class IntervalJoined:
         self._late_tags: list[OutputTag | None] = [None, None]
 
     def lower_bound_exclusive(self) -> Self:
-        """The lower bound itself is too little."""
+        """Exclude the lower bound itself."""
         self._is_lower_exclusive = True
         return self
 
     def upper_bound_exclusive(self) -> Self:
-        """The upper bound itself is too much."""
+        """Exclude the upper bound itself."""
         self._is_upper_exclusive = True
         return self
 
@@ -277,14 +277,14 @@ class TemporalJoin:
 
 
 def millis_of(time: Time | Duration | int) -> int:
-    """An amount of time in ms; plain numbers are ms already."""
+    """Return an amount of time in ms; plain numbers are ms already."""
     if isinstance(time, Time):
         return time.to_milliseconds()
     return time.to_millis() if isinstance(time, Duration) else int(time)
 
 
 def checked_tag(tag: OutputTag) -> OutputTag:
-    """The tag itself; a TypeError if it is none."""
+    """Return the tag itself; raises a TypeError if it is none."""
     if not isinstance(tag, OutputTag):
         raise TypeError(f"a side output for late data needs an OutputTag, not {tag!r}")
     return tag

@@ -1,4 +1,4 @@
-"""Key selectors as the engine runs them: callables from a record to its key, converted to the key's type."""
+"""Key selectors in the engine's form: callables from a record to its key, converted to the key's type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TypedKeySelector(KeySelector, BatchKeySelector):
         return key if self._coerce is None else self._coerce(key)
 
     def get_keys(self, values: list[Any]) -> list[Any] | None:
-        """As `BatchKeySelector` has it: one look at all keys costs a third of a call for each."""
+        """Return all keys as BatchKeySelector defines it: one look at all keys costs a third of a call for each."""
         try:
             keys = list(map(self._select, values))
         except Exception:  # the user's: it comes again, with its record, when the records are asked one by one
@@ -47,7 +47,7 @@ class TypedKeySelector(KeySelector, BatchKeySelector):
 
 
 def coerced_selector(key_selector: Any, key_type: TypeInformation | None) -> Any:
-    """The selector itself, or one that converts its keys if the type has anything to convert.
+    """Return the selector itself, or one that converts its keys if the type has anything to convert.
 
     Raises:
         TypeError: it is neither a KeySelector nor callable.

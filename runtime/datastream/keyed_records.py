@@ -1,4 +1,4 @@
-"""The records of a keyed stream with their keys, as `execute_and_collect` gives them to the program.
+"""Records of a keyed stream with their keys, as `execute_and_collect` gives them to the program.
 
 Source: PyFlink, where a keyed stream's records are rows of key and value.
 """
@@ -17,7 +17,7 @@ __all__ = ["WithKey", "type_with_key"]
 
 @dataclass(frozen=True)
 class WithKey:
-    """Makes of a record the row of its key and itself.
+    """Turns a record into the row of its key and itself.
 
     Args:
         key_selector: a KeySelector or a callable.
@@ -30,7 +30,7 @@ class WithKey:
 
 
 def type_with_key(key_selector: Any, record_type: TypeInformation | None) -> RowTypeInfo:
-    """The type of what WithKey makes; a key or record without a type stays the Python object that it is."""
+    """Return the type of WithKey's rows; a key or record without a type stays the Python object that it is."""
     key_type = getattr(key_selector, "key_type", None)
     known = key_type if isinstance(key_type, TypeInformation) else None
     return Types.ROW([known or Types.PICKLED_BYTE_ARRAY(), record_type or Types.PICKLED_BYTE_ARRAY()])

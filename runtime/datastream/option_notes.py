@@ -1,4 +1,4 @@
-"""What a program is told about its options: which decide nothing, and which are set under a former key.
+"""Notes for a program about its options: which have no effect, and which are set under a former key.
 
 Those that decide nothing are options that jobs do not have, misspelt ones, and former keys of an option that is set
 under its own key as well. Pure.
@@ -19,12 +19,12 @@ from runtime.state.rocksdb.options import WITHOUT_EFFECT, without_effect
 __all__ = ["former_keys", "ignored_options"]
 
 _ALIKE = 0.8
-"""Of the parts in which two keys differ, by `difflib`'s ratio: some letters, not a word."""
+"""Similarity of the parts in which two keys differ, by `difflib`'s ratio: some letters, not a word."""
 _CANDIDATES = 3
 
 
 def ignored_options(keys: Iterable[str]) -> dict[str, str]:
-    """Those of some keys that have no effect, each with the reason.
+    """Return those of some keys that have no effect, each with the reason.
 
     An unknown key that looks like no option is left alone: it may be the program's own, or another engine's.
     """
@@ -40,7 +40,9 @@ def ignored_options(keys: Iterable[str]) -> dict[str, str]:
 
 
 def former_keys(keys: Iterable[str]) -> dict[str, str]:
-    """Those of some keys that are former ones of an option and count as it, each with the option's present key."""
+    """Return those of some keys that are former ones of an option and count as it, each with the option's present
+    key.
+    """
     keys = set(keys)
     found = {}
     for option in _known_options():
@@ -52,7 +54,7 @@ def former_keys(keys: Iterable[str]) -> dict[str, str]:
 
 
 def _option_meant(key: str) -> str | None:
-    """The option of which a key is a misspelling; None: it is an option itself, or nothing like one."""
+    """Return the option of which a key is a misspelling; None: it is an option itself, or nothing like one."""
     known = _known_keys()
     if key in known:
         return None
@@ -61,7 +63,7 @@ def _option_meant(key: str) -> str | None:
 
 
 def _is_alike(key: str, other: str) -> bool:
-    """Whether keys are nearly the same also without the words that they share at either end."""
+    """Return whether keys are nearly the same also without the words that they share at either end."""
     words, others = key.split("."), other.split(".")
     for end in (0, -1):
         while words and others and words[end] == others[end]:

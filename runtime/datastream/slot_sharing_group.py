@@ -42,7 +42,7 @@ class MemorySize:
         return self._bytes
 
     def get_kibi_bytes(self) -> int:
-        """Rounded down, as all larger units."""
+        """Return KiB, rounded down, as all larger units."""
         return self._bytes >> 10
 
     def get_mebi_bytes(self) -> int:
@@ -116,7 +116,7 @@ class SlotSharingGroup:
             self._group = SlotSharingGroup(name)
 
         def set_cpu_cores(self, cpu_cores: float) -> SlotSharingGroup.Builder:
-            """CPU cores of a slot.
+            """Set the CPU cores of a slot.
 
             Raises:
                 ValueError: it is not positive.
@@ -127,7 +127,7 @@ class SlotSharingGroup:
             return self
 
         def set_task_heap_memory(self, task_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Heap memory of a slot.
+            """Set the heap memory of a slot.
 
             Raises:
                 ValueError: it is zero.
@@ -160,7 +160,7 @@ class SlotSharingGroup:
             return self
 
         def build(self) -> SlotSharingGroup:
-            """The group.
+            """Return the group.
 
             Raises:
                 ValueError: some resources are given but not both CPU cores and heap memory.

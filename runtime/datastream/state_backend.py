@@ -1,4 +1,4 @@
-"""StateBackend: where keyed state is kept, as values at PyFlink's module path.
+"""StateBackend: the kind of keyed state storage, as values at PyFlink's module path.
 
 In Flink 2 no method takes one: a program chooses by options, and here a backend tells which:
 `env.configure(EmbeddedRocksDBStateBackend(True).to_configuration())`. Source: PyFlink, state_backend.py.
@@ -21,15 +21,15 @@ _TRANSFER_THREADS = "state.backend.rocksdb.checkpoint.transfer.thread.num"
 
 
 class StateBackend:
-    """Where operators keep keyed state."""
+    """Storage of operators' keyed state."""
 
     def to_configuration(self) -> Configuration:
-        """The options that choose this backend."""
+        """Return the options that choose this backend."""
         raise NotImplementedError(f"{type(self).__name__} names no backend")
 
 
 class HashMapStateBackend(StateBackend):
-    """In the slots' memory: the default."""
+    """State in the slots' memory: the default."""
 
     def to_configuration(self) -> Configuration:
         return Configuration().set_string(options.STATE_BACKEND.key, "hashmap")
@@ -48,7 +48,7 @@ class PredefinedOptions(enum.Enum):
 
 
 class EmbeddedRocksDBStateBackend(StateBackend):
-    """In RocksDB on the slots' local disks, for state that is larger than memory."""
+    """State in RocksDB on the slots' local disks, for state that is larger than memory."""
 
     def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
         """Describe the backend.
@@ -70,7 +70,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._transfer_threads = 4
 
     def set_db_storage_paths(self, *paths: str) -> None:
-        """The local directories that databases are made in; none = a slot's working directory."""
+        """Set the local directories that databases are made in; none = a slot's working directory."""
         self._paths = list(paths)
 
     def get_db_storage_paths(self) -> list[str] | None:
@@ -87,7 +87,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return self._predefined
 
     def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
-        """How many files are transferred at a time when a database is restored.
+        """Set how many files are transferred at a time when a database is restored.
 
         Raises:
             ValueError: not positive.

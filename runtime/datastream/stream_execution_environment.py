@@ -1,4 +1,4 @@
-"""StreamExecutionEnvironment: where a program begins and from where it is run. Source: PyFlink.
+"""StreamExecutionEnvironment: the start of a program, which also runs it. Source: PyFlink.
 
 Options come, later ones first, from the methods called here, the Configuration given, and environment variables of the
 form TIDEMARK_CONF_<KEY> (upper case, `_` for `.` and `__` for `-`), so that a program can be run elsewhere unchanged.
@@ -71,7 +71,7 @@ class StreamExecutionEnvironment:
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
-        """A new environment with these options.
+        """Return a new environment with these options.
 
         Raises:
             ConfigurationError: an option cannot be read.
@@ -91,29 +91,29 @@ class StreamExecutionEnvironment:
         self._configuration.add_all(configuration)
 
     def get_configuration(self) -> Configuration:
-        """The options as they are; changes to it are changes to the environment's."""
+        """Return the options; changes to them are changes to the environment's."""
         return self._configuration
 
     def get_config(self) -> ExecutionConfig:
         return self._config
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        """Parallelism of operators that are added from now on and set none themselves."""
+        """Set the parallelism of operators that are added from now on and set none themselves."""
         self._configuration.set(options.PARALLELISM_DEFAULT, parallelism)
         return self
 
     def get_parallelism(self) -> int:
-        """As set, else the number of CPUs."""
+        """Return the parallelism that was set, else the number of CPUs."""
         return self._configuration.get(options.PARALLELISM_DEFAULT) or self.get_default_local_parallelism()
 
     @staticmethod
     def get_default_local_parallelism() -> int:
-        """As set for this process, else the number of CPUs."""
+        """Return the parallelism that was set for this process, else the number of CPUs."""
         return StreamExecutionEnvironment._default_local_parallelism or os.cpu_count() or 1
 
     @staticmethod
     def set_default_local_parallelism(parallelism: int) -> None:
-        """Parallelism of programs of this process that set none.
+        """Set the parallelism of programs of this process that set none.
 
         Raises:
             DataStreamError: it is not positive.
@@ -123,16 +123,16 @@ class StreamExecutionEnvironment:
         StreamExecutionEnvironment._default_local_parallelism = parallelism
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
-        """Number of key groups of operators that set none."""
+        """Set the number of key groups of operators that set none."""
         self._configuration.set(options.PIPELINE_MAX_PARALLELISM, max_parallelism)
         return self
 
     def get_max_parallelism(self) -> int:
-        """As set, else -1: computed from the parallelism."""
+        """Return the max parallelism that was set, else -1: computed from the parallelism."""
         return self._configuration.get(options.PIPELINE_MAX_PARALLELISM) or -1
 
     def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
-        """How long records may wait for a batch to fill; 0 = not at all, -1 = until it is full."""
+        """Set how long records may wait for a batch to fill; 0 = not at all, -1 = until it is full."""
         self._configuration.set(options.BUFFER_TIMEOUT, Duration.of_millis(timeout_millis))
         return self
 
@@ -153,7 +153,7 @@ class StreamExecutionEnvironment:
         return self._configuration.get(options.CHAIN_DIFFERENT_MAX_PARALLELISM)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
-        """How the program is to be executed; anything but STREAMING is refused then."""
+        """Set how the program is to be executed; anything but STREAMING is refused then."""
         self._configuration.set(options.RUNTIME_MODE, execution_mode.name)
         return self
 
@@ -177,7 +177,7 @@ class StreamExecutionEnvironment:
         return self
 
     def get_checkpoint_interval(self) -> int:
-        """Milliseconds; -1 = no checkpoints."""
+        """Return milliseconds; -1 = no checkpoints."""
         return self._checkpoint_config.get_checkpoint_interval()
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
@@ -193,7 +193,7 @@ class StreamExecutionEnvironment:
         return self._checkpoint_config.is_force_unaligned_checkpoints()
 
     def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
-        """Where savepoints go that name no directory."""
+        """Set where savepoints go that name no directory."""
         self._configuration.set(options.SAVEPOINT_DIRECTORY, directory)
         return self
 
@@ -213,7 +213,7 @@ class StreamExecutionEnvironment:
     # --- sources ------------------------------------------------------------------------------------------------------
 
     def from_collection(self, collection: Iterable[Any], type_info: TypeInformation | None = None) -> DataStream:
-        """A bounded stream of the values of a list, read by one subtask.
+        """Add a bounded stream of the values of a list, read by one subtask.
 
         Raises:
             TypeError: a value does not fit the type.
@@ -229,7 +229,7 @@ class StreamExecutionEnvironment:
         source_name: str,
         type_info: TypeInformation | None = None,
     ) -> DataStream:
-        """A stream from a source; the strategy is applied to each of its splits.
+        """Add a stream from a source; the strategy is applied to each of its splits.
 
         Args:
             source: what to read.
@@ -332,7 +332,7 @@ class StreamExecutionEnvironment:
         return handle
 
     def _checked(self, graph: StreamGraph) -> StreamGraph:
-        """The program, if it asks for nothing that jobs do not do.
+        """Return the program, if it asks for nothing that jobs do not do.
 
         Raises:
             DataStreamError: it does; the message says which option or operator.
@@ -350,7 +350,7 @@ class StreamExecutionEnvironment:
         return graph
 
     def _warn_of(self, graph: StreamGraph) -> None:
-        """What a job that is run from here does otherwise than its program may expect."""
+        """Warn of what a job that is run from here does otherwise than its program may expect."""
         missing = _without_uid(graph)
         if missing and self._checkpoint_config.is_checkpointing_enabled():
             logger.warning(
@@ -369,11 +369,11 @@ class StreamExecutionEnvironment:
             )
 
     def get_execution_plan(self) -> str:
-        """The program as Flink's plan JSON."""
+        """Return the program as Flink's plan JSON."""
         return json.dumps(execution_plan(self.create_stream_graph(None)))
 
     def create_stream_graph(self, job_name: str | None) -> StreamGraph:
-        """What has been added since the last execution.
+        """Return what has been added since the last execution.
 
         Raises:
             DataStreamError: nothing was.
@@ -401,11 +401,11 @@ class StreamExecutionEnvironment:
         return flat
 
     def create_job_graph(self, job_name: str | None) -> JobGraph:
-        """What has been added since the last execution, chained and ready to run."""
+        """Return what has been added since the last execution, chained and ready to run."""
         return create_job_graph(self.create_stream_graph(job_name), new_job_id())
 
     def close(self) -> None:
-        """Nothing to release: the Spark session stays warm until the program ends."""
+        """Do nothing: the Spark session stays warm until the program ends."""
 
     if not TYPE_CHECKING:
 
@@ -448,12 +448,14 @@ class StreamExecutionEnvironment:
         return node_id in self._non_parallel
 
     def set_node_buffer_timeout(self, node_id: int, timeout_ms: int) -> None:
-        """Buffer timeout of all edges out of an operator; for streams."""
+        """Set the buffer timeout of all edges out of an operator; for streams."""
         self._buffer_timeouts[node_id] = timeout_ms
 
 
 def configuration_from_environment(environment: Mapping[str, str]) -> Configuration:
-    """The options among environment variables: TIDEMARK_CONF_EXECUTION_TARGET=mini-cluster is execution.target."""
+    """Return the options among environment variables: TIDEMARK_CONF_EXECUTION_TARGET=mini-cluster is
+    execution.target.
+    """
     configuration = Configuration()
     for name, value in environment.items():
         if name.startswith(ENVIRONMENT_PREFIX):
@@ -463,5 +465,5 @@ def configuration_from_environment(environment: Mapping[str, str]) -> Configurat
 
 
 def _without_uid(graph: StreamGraph) -> list[str]:
-    """Names of operators whose state is found again by a derived uid."""
+    """Return the names of operators whose state is found again by a derived uid."""
     return [node.display_name for node in graph.nodes.values() if node.is_stateful and node.uid is None]

@@ -1,4 +1,4 @@
-"""Ports and nodes: how streams of the DataStream API write down the program that they describe.
+"""Ports and nodes: the form in which streams of the DataStream API record the program that they describe.
 
 A stream is one or more ports (several after `union`); an operator becomes a node with one edge per port. Names, uids
 and parallelism may be set on the stream until the program is executed.
@@ -19,7 +19,7 @@ __all__ = ["Port", "Program"]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One output of a node, and how its records are to be dealt out."""
+    """An output of a node, and how its records are to be dealt out."""
 
     node_id: int
     tag: OutputTag | None = None
@@ -62,7 +62,7 @@ class Program:
         )
 
     def closure(self, sources: Mapping[int, StreamNode]) -> tuple[dict[int, StreamNode], list[StreamEdge]]:
-        """The pending nodes and everything above them, as far as no source of `sources` stands for a node."""
+        """Return the pending nodes and everything above them, as far as no source of `sources` stands for a node."""
         wanted: set[int] = set()
         open_ids = list(self.pending)
         while open_ids:

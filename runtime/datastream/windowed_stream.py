@@ -66,7 +66,7 @@ class WindowedStream:
         return self._stream.get_type()
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Self:
-        """When windows fire, instead of the assigner's default.
+        """Set when windows fire, instead of the assigner's default.
 
         Raises:
             TypeError: it is no Trigger, or it cannot merge and the windows do.
@@ -79,7 +79,8 @@ class WindowedStream:
         return self
 
     def evictor(self, evictor: Evictor[Any, Any]) -> Self:
-        """What takes elements out of windows that fire; windows then keep all their elements until they are removed.
+        """Set what takes elements out of windows that fire; windows then keep all their elements until they are
+        removed.
 
         Raises:
             TypeError: it is no Evictor.
@@ -90,7 +91,7 @@ class WindowedStream:
         return self
 
     def allowed_lateness(self, time_ms: int) -> Self:
-        """Milliseconds for which a window that has fired still takes records, and fires again for each.
+        """Set the milliseconds for which a window that has fired still takes records, and fires again for each.
 
         Raises:
             ValueError: it is negative.
@@ -138,7 +139,7 @@ class WindowedStream:
         return self._add(contents, aggregate_function, window_function, output_type)
 
     def aggregate_columns(self, *expressions: str, **named: str) -> DataStream:
-        """SQL aggregates of each key and window, a batch at a time (not in PyFlink).
+        """Compute SQL aggregates of each key and window, a batch at a time (not in PyFlink).
 
         `aggregate_columns("count(*) AS bids", "window_end", top="max(price)")` gives the columns of the key and these.
         Aggregates: count (also DISTINCT), sum, min, max, avg, first, last, collect, and approx_quantile(value, 0.99),
@@ -162,7 +163,7 @@ class WindowedStream:
         rank: str | None = None,
         with_window: bool = False,
     ) -> DataStream:
-        """The best n records of each key and window, the best first, once the window fires (not in PyFlink).
+        """Keep the best n records of each key and window, the best first, once the window fires (not in PyFlink).
 
         Args:
             n, by, descending, rank: see `KeyedStream.top_n`.
@@ -195,23 +196,23 @@ class WindowedStream:
         return self._add(ListContents(self._stream.get_type()), None, process_window_function, output_type)
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """The first record of each window, with the sum of a field."""
+        """Emit the first record of each window, with the sum of a field."""
         return self._accumulated(AccumulateType.SUM, position_to_sum)
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
-        """The first record of each window, with the least value of a field."""
+        """Emit the first record of each window, with the least value of a field."""
         return self._accumulated(AccumulateType.MIN, position_to_min)
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
-        """The first record of each window, with the greatest value of a field."""
+        """Emit the first record of each window, with the greatest value of a field."""
         return self._accumulated(AccumulateType.MAX, position_to_max)
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """The record of each window that has the least value of a field; the first of equals."""
+        """Emit the record of each window that has the least value of a field; the first of equals."""
         return self._accumulated(AccumulateType.MIN_BY, position_to_min_by)
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """The record of each window that has the greatest value of a field; the first of equals."""
+        """Emit the record of each window that has the greatest value of a field; the first of equals."""
         return self._accumulated(AccumulateType.MAX_BY, position_to_max_by)
 
     def _accumulated(self, kind: AccumulateType, position: int | str) -> DataStream:
@@ -244,7 +245,7 @@ class WindowedStream:
         return stream.described_as(self._description(function, window_function))
 
     def _description(self, function: Any, window_function: Any) -> str:
-        """As PyFlink describes the operator in plans."""
+        """Return the operator's description in plans, as PyFlink has it."""
         trigger = self._assigner.get_default_trigger(None) if self._trigger is None else self._trigger
         functions = ", ".join(type(given).__name__ for given in (function, window_function) if given is not None)
         return f"{self._kind}({self._assigner}, {type(trigger).__name__}, {functions})"

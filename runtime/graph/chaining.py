@@ -41,7 +41,8 @@ def create_job_graph(graph: StreamGraph, job_id: JobId) -> JobGraph:
 
 
 def stateful_operators_without_uid(graph: StreamGraph) -> list[str]:
-    """Names of the stateful operators whose uid had to be derived, to be logged: their state may not survive a change.
+    """Return the names of the stateful operators whose uid had to be derived, to be logged: their state may not survive
+    a change.
 
     Raises:
         GraphError: as `create_job_graph`, uids and cycles only.
@@ -50,7 +51,7 @@ def stateful_operators_without_uid(graph: StreamGraph) -> list[str]:
 
 
 def slot_sharing_groups(graph: StreamGraph, order: list[int]) -> dict[int, str]:
-    """node id → slot-sharing group: the node's own, else its inputs' if they agree, else "default"."""
+    """Map each node id to its slot-sharing group: the node's own, else its inputs' if they agree, else "default"."""
     groups: dict[int, str] = {}
     for node_id in order:
         own = graph.nodes[node_id].slot_sharing_group
@@ -60,7 +61,7 @@ def slot_sharing_groups(graph: StreamGraph, order: list[int]) -> dict[int, str]:
 
 
 class _Chainer:
-    """One run of the translation. Not kept."""
+    """A run of the translation. Not kept."""
 
     def __init__(self, graph: StreamGraph) -> None:
         self._graph = graph

@@ -17,7 +17,7 @@ from runtime.graph.job_graph import ChainEdge, ChainedOperator, JobEdge, JobGrap
 from runtime.graph.partitioning import Partitioning
 
 VERSION = 1
-"""Of the shape below; a graph of another version is refused, not guessed at."""
+"""Version of the shape below; a graph of another version is refused, not guessed at."""
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class GraphFormatError(ValueError):
 
 
 def job_graph_to_json(graph: JobGraph) -> dict[str, Any]:
-    """A value of dicts, lists, text and numbers that `job_graph_from_json` turns into an equal graph.
+    """Return a value of dicts, lists, text and numbers that `job_graph_from_json` turns into an equal graph.
 
     Returns:
         {"version", "job_id", "name", "vertices": […], "edges": […], "configuration", "job_parameters"}; the items have
@@ -53,7 +53,7 @@ def job_graph_to_json(graph: JobGraph) -> dict[str, Any]:
 
 
 def job_graph_from_json(value: object) -> JobGraph:
-    """The graph that `job_graph_to_json` made `value` of. No user code is loaded.
+    """Return the graph that `job_graph_to_json` made `value` of. No user code is loaded.
 
     Raises:
         GraphFormatError: it is not one, has another version, or its parts do not fit each other.
@@ -148,7 +148,7 @@ class _Fields:
         self._path = path
 
     def at(self, name: str) -> str:
-        """The path of a field."""
+        """Return the path of a field."""
         return f"{self._path}.{name}" if self._path else name
 
     def raw(self, name: str) -> object:

@@ -1,4 +1,4 @@
-"""What is wrong with a program, in words that name the user's operators."""
+"""Errors of programs, in words that name the user's operators."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from runtime.graph.partitioning import Partitioning
 
 @dataclass(frozen=True, slots=True)
 class ChainedOperator:
-    """One operator of a chain. Index 0 of a vertex's `operators` is the head (or the source)."""
+    """An operator of a chain. Index 0 of a vertex's `operators` is the head (or the source)."""
 
     operator_id: OperatorId
     uid: str
@@ -26,14 +26,16 @@ class ChainedOperator:
     """cloudpickle of an `runtime.operators.operator.OperatorFactory`."""
     output_type: TypeInformation | None
     key_type: str = ""
-    """What its inputs are keyed by, as `runtime.graph.key_types` names it; "" = they are not keyed."""
+    """Type of its inputs' keys, as `runtime.graph.key_types` names it; "" = they are not keyed."""
     window_type: str = ""
-    """Of the windows that its state is kept by; "" = there are none."""
+    """Type of the windows that its state is kept by; "" = there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChainEdge:
-    """Inside a chain: output of operator `source` feeds operator `target` (indexes into the vertex's operators)."""
+    """Edge inside a chain: output of operator `source` feeds operator `target` (indexes into the vertex's
+    operators).
+    """
 
     source: int
     target: int
@@ -43,7 +45,7 @@ class ChainEdge:
 
 @dataclass(frozen=True, slots=True)
 class JobEdge:
-    """Between chains: operator `source_operator` of `source` feeds input `input_index` of the head of `target`."""
+    """Edge between chains: operator `source_operator` of `source` feeds input `input_index` of the head of `target`."""
 
     edge_id: int
     """Unique in the job."""

@@ -1,4 +1,4 @@
-"""The names of key types, by which a job is kept from taking over state of other keys. Pure.
+"""The names of key types, which keep a job from taking over state of other keys. Pure.
 
 Keys are stored in an encoding of their own, whatever their type; but state that was saved by text is never found again
 by numbers. Source: Flink, StateSerializerProvider, which compares the serializers of keys.
@@ -11,18 +11,18 @@ from typing import Any, Final
 from runtime.common.typeinfo import TypeInformation, parse_type
 
 UNDECLARED: Final = "any"
-"""Of keys whose type the program has not declared."""
+"""Type of keys that the program has not declared."""
 
 
 def key_type_of(selector: Any) -> str:
-    """The name of the type that a key selector declares for its keys."""
+    """Return the name of the type that a key selector declares for its keys."""
     declared = getattr(selector, "key_type", None)
     # users' own selectors may have anything under that name
     return declared.type_string() if isinstance(declared, TypeInformation) else UNDECLARED
 
 
 def key_type_info(key_type: str) -> TypeInformation | None:
-    """The type behind a name; None if there is none, or not one."""
+    """Return the type of a name; None if there is none, or not one."""
     try:
         return parse_type(key_type)
     except ValueError:

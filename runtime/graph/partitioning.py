@@ -1,4 +1,6 @@
-"""How the records of an edge are dealt out to the consumer's subtasks. Source: Flink, StreamPartitioner."""
+"""Partitioning: how the records of an edge are dealt out to the consumer's subtasks. Source: Flink,
+StreamPartitioner.
+"""
 
 from __future__ import annotations
 
@@ -19,5 +21,5 @@ class Partitioning(enum.Enum):
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether a producer subtask is connected to some consumers only."""
+        """Return whether a producer subtask is connected to some consumers only."""
         return self in (Partitioning.FORWARD, Partitioning.RESCALE)

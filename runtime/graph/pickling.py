@@ -16,13 +16,13 @@ import cloudpickle
 from runtime.graph.errors import GraphError
 
 MAX_PATH = 8
-"""Attributes deep that the search for a culprit goes; deeper paths mean nothing to the user."""
+"""Number of attributes deep that the search for a culprit goes; deeper paths mean nothing to the user."""
 MAX_VISITED = 2000
 """Objects that the search looks at: it pickles each, so it must end soon on a large object graph."""
 
 
 def pickle_user_code(value: Any, operator_name: str, what: str) -> bytes:
-    """cloudpickle of user code.
+    """Return user code as cloudpickle bytes.
 
     Args:
         value: an operator factory, a key selector, a partition function.
@@ -48,7 +48,7 @@ def pickle_user_code(value: Any, operator_name: str, what: str) -> bytes:
 
 
 def find_unpicklable(value: Any) -> tuple[str, Any] | None:
-    """The innermost object under `value` that cannot be pickled, with the path to it; None if all can be."""
+    """Return the innermost object under `value` that cannot be pickled, with the path to it; None if all can be."""
     visited: set[int] = set()
     path: list[str] = []
     current = value
@@ -78,7 +78,7 @@ def _can_pickle(value: Any) -> bool:
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
-    """What pickling `value` would pickle next, with the words for it."""
+    """Yield what pickling `value` would pickle next, with the words for it."""
     if isinstance(value, dict):
         yield from ((f"[{key!r}]", item) for key, item in value.items())
     elif isinstance(value, (list, tuple)):

@@ -17,7 +17,7 @@ EXCHANGE = "pipelined_bounded"
 
 
 def execution_plan(graph: StreamGraph) -> dict[str, Any]:
-    """The plan of a program before chaining: operators in order, sinks last.
+    """Return the plan of a program before chaining: operators in order, sinks last.
 
     Returns:
         {"nodes": [{"id": int, "type", "pact", "contents", "parallelism",
@@ -49,7 +49,7 @@ def _stream_node(graph: StreamGraph, node_id: int) -> dict[str, Any]:
 
 
 def job_plan(graph: JobGraph) -> dict[str, Any]:
-    """The plan of a job after chaining, consumers before producers as Flink lists them.
+    """Return the plan of a job after chaining, consumers before producers as Flink lists them.
 
     Returns:
         {"jid", "name", "type", "nodes": [{"id", "operator", "parallelism", "operator_strategy", "description",
@@ -90,7 +90,7 @@ def _to_html(text: str) -> str:
 
 
 def _description_tree(vertex: JobVertex) -> list[str]:
-    """The chain as Flink's `pipeline.vertex-description-mode` TREE draws it, one operator a line."""
+    """Return the chain as Flink's `pipeline.vertex-description-mode` TREE draws it, one operator a line."""
     outputs: dict[int, list[ChainEdge]] = {}
     for edge in vertex.chain_edges:
         outputs.setdefault(edge.source, []).append(edge)

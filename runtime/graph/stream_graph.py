@@ -1,4 +1,4 @@
-"""StreamGraph: what the user wrote, one node per operator.
+"""StreamGraph: the program as the user wrote it, one node per operator.
 
 Made by the DataStream API, turned into a JobGraph by `runtime.graph.chaining`.
 
@@ -17,7 +17,7 @@ from runtime.graph.partitioning import Partitioning
 
 
 class ChainingStrategy(enum.Enum):
-    """Whether an operator may join its predecessor's chain, and be joined by its successor."""
+    """Says whether an operator may join its predecessor's chain, and be joined by its successor."""
 
     ALWAYS = "ALWAYS"
     NEVER = "NEVER"
@@ -26,7 +26,7 @@ class ChainingStrategy(enum.Enum):
 
 @dataclass(slots=True)
 class StreamNode:
-    """One operator as the user described it."""
+    """An operator as the user described it."""
 
     node_id: int
     name: str
@@ -39,7 +39,7 @@ class StreamNode:
     description: str | None = None
     """The user's own words for plans; see `plan_text`."""
     default_description: str | None = None
-    """What the operator does, in the words of the API that has added it."""
+    """Description of the operator in the words of the API that has added it."""
     is_named: bool = False
     """Whether the name is the user's own."""
     slot_sharing_group: str | None = None
@@ -52,13 +52,17 @@ class StreamNode:
 
     @property
     def display_name(self) -> str:
-        """The name that plans, tasks and errors show: "Source: x" and "Sink: x" at the ends, as Flink prints them."""
+        """Return the name that plans, tasks and errors show: "Source: x" and "Sink: x" at the ends, as Flink prints
+        them.
+        """
         prefix = "Source: " if self.is_source else "Sink: " if self.is_sink else ""
         return self.name if self.name.startswith(prefix) else prefix + self.name
 
     @property
     def plan_text(self) -> str:
-        """What plans show: the user's description, else what the operator does, under the name that the user gave."""
+        """Return the text for plans: the user's description, else what the operator does, under the name that the user
+        gave.
+        """
         if self.description:
             return self.description
         if not self.default_description:
@@ -68,7 +72,7 @@ class StreamNode:
 
 @dataclass(slots=True)
 class StreamEdge:
-    """Output of `source` into input `input_index` of `target`."""
+    """Edge from the output of `source` into input `input_index` of `target`."""
 
     source: int
     target: int
@@ -96,7 +100,7 @@ class StreamGraph:
     job_parameters: dict[str, str] = field(default_factory=dict)
 
     def in_edges(self, node_id: int) -> list[StreamEdge]:
-        """Edges into a node, in the order in which they were added."""
+        """Return the edges into a node, in the order in which they were added."""
         return [e for e in self.edges if e.target == node_id]
 
     def out_edges(self, node_id: int) -> list[StreamEdge]:

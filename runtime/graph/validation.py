@@ -14,7 +14,7 @@ MAX_PARALLELISM_LIMIT = 32768
 
 
 def topological_order(graph: StreamGraph) -> list[int]:
-    """Node ids, producers before consumers, else in the order in which the user added them.
+    """Return the node ids, producers before consumers, else in the order in which the user added them.
 
     Raises:
         GraphError: the program has a cycle.
@@ -41,7 +41,7 @@ def topological_order(graph: StreamGraph) -> list[int]:
 
 
 def resolved_partitioning(graph: StreamGraph, edge: StreamEdge) -> Partitioning:
-    """How an edge deals out its records, defaults filled in."""
+    """Return how an edge deals out its records, defaults filled in."""
     if edge.partitioning is not None:
         return edge.partitioning
     same = graph.nodes[edge.source].parallelism == graph.nodes[edge.target].parallelism
@@ -49,19 +49,19 @@ def resolved_partitioning(graph: StreamGraph, edge: StreamEdge) -> Partitioning:
 
 
 def explicit_max_parallelism(graph: StreamGraph, node_id: int) -> int | None:
-    """The max parallelism that the user asked for: the operator's, else the program's, else None."""
+    """Return the max parallelism that the user asked for: the operator's, else the program's, else None."""
     own = graph.nodes[node_id].max_parallelism
     return own if own is not None else graph.max_parallelism
 
 
 def resolved_max_parallelism(graph: StreamGraph, node_id: int) -> int:
-    """The max parallelism of an operator, defaults filled in."""
+    """Return the max parallelism of an operator, defaults filled in."""
     explicit = explicit_max_parallelism(graph, node_id)
     return explicit if explicit is not None else default_max_parallelism(graph.nodes[node_id].parallelism)
 
 
 def check_stream_graph(graph: StreamGraph) -> None:
-    """Refuse what cannot run.
+    """Refuse a program that cannot run.
 
     Raises:
         GraphError: nothing to run; an edge to nowhere; an input missing or superfluous; a parallelism out of range; a

@@ -31,11 +31,13 @@ class Histogram(Metric):
         self._values.append(value)
 
     def quantile(self, q: float) -> float:
-        """The value below which that part of the values lies, `q` in [0, 1]; interpolated; 0 if there are none."""
+        """Return the value below which that part of the values lies, `q` in [0, 1]; interpolated; 0 if there are
+        none.
+        """
         return _quantile(sorted(self._values), q)
 
     def report(self) -> Mapping[str, object]:
-        """count (of all values ever), min, max, mean, stddev and `QUANTILES` (of the remembered ones)."""
+        """Return count (of all values ever), min, max, mean, stddev and `QUANTILES` (of the remembered ones)."""
         values = sorted(self._values)
         n = len(values)
         mean = sum(values) / n if n else 0.0
@@ -51,7 +53,7 @@ class Histogram(Metric):
 
 
 def _quantile(values: list[float], q: float) -> float:
-    """Of ascending values; at position q·(n + 1), as Flink's has it."""
+    """Return a quantile of ascending values; at position q·(n + 1), as Flink's has it."""
     if not values:
         return 0.0
     position = q * (len(values) + 1)

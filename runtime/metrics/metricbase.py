@@ -29,7 +29,7 @@ class Metric(ABC):
 
     @abstractmethod
     def report(self) -> Mapping[str, object]:
-        """Current values by suffix; the suffix "" stands for the metric's own name."""
+        """Return current values by suffix; the suffix "" stands for the metric's own name."""
 
 
 class Counter(Metric):
@@ -54,7 +54,7 @@ class Counter(Metric):
 
 
 class Meter(Metric):
-    """Counts events and says how many there were per second lately.
+    """Counts events, and computes their recent rate per second.
 
     Args:
         time_span_in_seconds: the rate is the mean over that long.
@@ -77,7 +77,7 @@ class Meter(Metric):
         return self.count
 
     def get_rate(self) -> float:
-        """Events per second over the span, or since the meter was made if that is shorter."""
+        """Return events per second over the span, or since the meter was made if that is shorter."""
         now = self._clock.monotonic_ms()
         samples = self._samples
         if now > samples[-1][0]:
@@ -143,7 +143,7 @@ class Gauge(Metric):
 
 
 def _plain(value: object) -> bool | int | float | str | None:
-    """A value that every process can read: user classes and NumPy's numbers are not for others."""
+    """Return a value that every process can read: user classes and NumPy's numbers are not for others."""
     if value is None or type(value) in (bool, int, float):
         return value  # type: ignore[return-value]
     if isinstance(value, numbers.Integral):
@@ -154,12 +154,12 @@ def _plain(value: object) -> bool | int | float | str | None:
 
 
 class _Registry(Protocol):
-    """What a group needs of its registry."""
+    """The part of a registry that a group needs."""
 
     clock: Clock
 
     def register(self, name: str, metric: Metric) -> Metric:
-        """Take a metric, or give the one that has this name already."""
+        """Take a metric, or return the one that has this name already."""
         ...
 
 
@@ -182,7 +182,7 @@ class MetricGroup:
         return self._scope
 
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
-        """A group inside this one; with `extra`, a key group `name` and its value `extra`."""
+        """Return a group inside this one; with `extra`, a key group `name` and its value `extra`."""
         return MetricGroup(self._registry, (*self._scope, name) if extra is None else (*self._scope, name, extra))
 
     def counter(self, name: str) -> Counter:

@@ -25,11 +25,11 @@ class MetricRegistry:
         self._metrics: dict[str, Metric] = {}
 
     def root(self, *scope: str) -> MetricGroup:
-        """A group directly under the root, or the root itself without arguments."""
+        """Return a group directly under the root, or the root itself without arguments."""
         return MetricGroup(self, scope)
 
     def register(self, name: str, metric: Metric) -> Metric:
-        """Take a metric, or give the one that has this name already."""
+        """Take a metric, or return the one that has this name already."""
         return self._metrics.setdefault(name, metric)
 
     def unregister(self, prefix: str) -> None:
@@ -38,7 +38,7 @@ class MetricRegistry:
             del self._metrics[name]
 
     def snapshot(self) -> dict[str, object]:
-        """Full name → value; what has several values has one entry each, as in `latency_max`."""
+        """Return full name → value; what has several values has one entry each, as in `latency_max`."""
         values: dict[str, object] = {}
         for name, metric in self._metrics.items():
             for suffix, value in metric.report().items():

@@ -1,4 +1,4 @@
-"""TimeShares: how time is divided between a few states, as totals and as milliseconds per second.
+"""TimeShares: divides time between a few states, as totals and as milliseconds per second.
 
 Used by one thread. Source: Flink, TimerGauge.
 """
@@ -38,7 +38,7 @@ class TimeShares(Generic[S]):
         self._rates: dict[S, float] = {s: 1000.0 if s is state else 0.0 for s in states}
 
     def switch(self, state: S) -> None:
-        """From now on `state` holds."""
+        """Enter `state` now."""
         if state is not self.state:
             self.settle()
             self.state = state
@@ -51,12 +51,12 @@ class TimeShares(Generic[S]):
         return now
 
     def totals_ms(self) -> dict[S, float]:
-        """Milliseconds per state since the beginning."""
+        """Return milliseconds per state since the beginning."""
         self.settle()
         return dict(self._totals)
 
     def rates(self) -> dict[S, float]:
-        """Milliseconds per second and state, over the last whole window; they add up to 1000."""
+        """Return milliseconds per second and state, over the last whole window; they add up to 1000."""
         now = self.settle()
         span = now - self._window_start
         if span >= RATE_WINDOW_MS:
@@ -67,5 +67,5 @@ class TimeShares(Generic[S]):
 
     @property
     def window_start_ms(self) -> float:
-        """When the window began that is not whole yet, monotonic ms."""
+        """Return when the current window began, monotonic ms."""
         return self._window_start

@@ -1,4 +1,4 @@
-"""What a keyed state backend offers to operators, whichever one is configured.
+"""Interface of keyed state backends to operators, whichever one is configured.
 
 One backend instance belongs to one operator of one subtask and is used by its task's thread only. State is scoped to
 the current key and, where the state is namespaced, to the namespace given (a window's, for example).
@@ -18,7 +18,7 @@ from runtime.state.snapshot import CANONICAL_SNAPSHOT, KeyedSnapshot, SnapshotRe
 
 
 class Timer(Protocol):
-    """A due timer as its operator sees it."""
+    """A due timer, for its operator."""
 
     @property
     def timestamp(self) -> int: ...
@@ -31,14 +31,14 @@ class Timer(Protocol):
 
 
 class NamespacedState(Protocol):
-    """What state from `get_namespaced_state` can do beside what its kind can."""
+    """Methods that state from `get_namespaced_state` has beside those of its kind."""
 
     def set_current_namespace(self, namespace: Hashable) -> None:
-        """The namespace that the state is scoped to from now on, whatever the key."""
+        """Set the namespace that the state is scoped to from now on, whatever the key."""
 
 
 class MergingNamespacedState(NamespacedState, Protocol):
-    """What namespaced list, reducing and aggregating state can do beside."""
+    """Methods that namespaced list, reducing and aggregating state has in addition."""
 
     def merge_namespaces(self, target: Hashable, sources: Iterable[Hashable]) -> None:
         """Move what `sources` hold for the current key into `target`; leaves the current namespace as it is."""
@@ -74,10 +74,10 @@ class TimerService(Protocol):
         """Fire every processing-time timer with timestamp <= `now_ms`."""
 
     def next_processing_time(self) -> int | None:
-        """Timestamp of the earliest processing-time timer, ms."""
+        """Return the timestamp of the earliest processing-time timer, ms."""
 
     def event_time_namespaces(self) -> set[Any]:
-        """The namespaces that have event-time timers, of any key; looks at every timer."""
+        """Return the namespaces that have event-time timers, of any key; looks at every timer."""
 
 
 class KeyedStateBackend(ABC):
@@ -89,7 +89,7 @@ class KeyedStateBackend(ABC):
     @property
     @abstractmethod
     def current_key(self) -> Any:
-        """The key that state and timers are scoped to.
+        """Return the key that state and timers are scoped to.
 
         Raises:
             NoCurrentKeyError: no key has been set.
@@ -106,11 +106,11 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def clear_current_key(self) -> None:
-        """Let there be no current key: state and timers then raise NoCurrentKeyError until the next is set."""
+        """Unset the current key: state and timers then raise NoCurrentKeyError until the next is set."""
 
     @abstractmethod
     def get_state(self, descriptor: StateDescriptor, *, fitted: bool = False) -> Any:
-        """The state object of a descriptor (ValueState, ListState, …), scoped to the current key.
+        """Return the state object of a descriptor (ValueState, ListState, …), scoped to the current key.
 
         The object is made once per name, by the first call, and may be kept: it follows the current key.
 
@@ -125,7 +125,7 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def get_namespaced_state(self, descriptor: StateDescriptor, *, fitted: bool = False) -> Any:
-        """As `get_state`, with a method `set_current_namespace(namespace: Hashable)` on the object."""
+        """Return a state object like `get_state`, with a method `set_current_namespace(namespace: Hashable)`."""
 
     @abstractmethod
     def get_timer_service(
@@ -134,15 +134,15 @@ class KeyedStateBackend(ABC):
         on_event_time: Callable[[Timer], None],
         on_processing_time: Callable[[Timer], None],
     ) -> TimerService:
-        """The timer service of this name; restored timers are in it. Call once per name, while opening."""
+        """Return the timer service of this name; restored timers are in it. Call once per name, while opening."""
 
     @abstractmethod
     def keys(self, state_name: str) -> Iterator[Any]:
-        """All keys that have a value in this state, in no order."""
+        """Return all keys that have a value in this state, in no order."""
 
     @abstractmethod
     def snapshot(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> KeyedSnapshot | PendingKeyedState:
-        """State and timers as they are now: the synchronous part of a checkpoint.
+        """Take a snapshot of state and timers: the synchronous part of a checkpoint.
 
         Returns:
             A KeyedSnapshot, complete and in the canonical form, for CANONICAL_SNAPSHOT, which is of no checkpoint. For
@@ -151,10 +151,10 @@ class KeyedStateBackend(ABC):
         """
 
     def notify_checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
-        """A checkpoint that this backend took part in is complete: later ones may build on its files."""
+        """Note that a checkpoint that this backend took part in is complete: later ones may build on its files."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: CheckpointId) -> None:
-        """A checkpoint was given up: nothing may build on it, and its files may be deleted at any time."""
+        """Note that a checkpoint was given up: nothing may build on it, and its files may be deleted at any time."""
 
     @abstractmethod
     def restore(self, snapshot: KeyedSnapshot) -> None:
@@ -165,7 +165,7 @@ class KeyedStateBackend(ABC):
         """Release everything; idempotent."""
 
     def key_groups(self) -> range:
-        """The key groups that this backend owns."""
+        """Return the key groups that this backend owns."""
         return range(self.key_group_range.start, self.key_group_range.end + 1)
 
 

@@ -22,7 +22,7 @@ def create_keyed_backend(
     working_directory: Path,
     operator_name: str,
 ) -> KeyedStateBackend:
-    """An empty backend of the kind that `state.backend.type` names.
+    """Return an empty backend of the kind that `state.backend.type` names.
 
     Args:
         configuration: the job's.

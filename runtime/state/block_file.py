@@ -36,7 +36,9 @@ _FOOTER_CHECKED: Final = 24
 _COUNT: Final = struct.Struct("<I")
 _INDEX: Final = np.dtype([("id", "<u4"), ("offset", "<u8"), ("size", "<u8"), ("raw_size", "<u8"), ("crc", "<u4")])
 _FIRST_READ_BYTES: Final = 64 << 10
-"""Read from the end at once: tail and footer of most files. Less costs a second round trip, more is read in vain."""
+"""Bytes read from the end at once: tail and footer of most files. Less costs a second round trip, more is read in
+vain.
+"""
 
 
 class BlockStream:
@@ -119,12 +121,12 @@ class BlockFile:
 
     @classmethod
     def of_bytes(cls, data: bytes, name: str) -> BlockFile:
-        """A file that is in memory."""
+        """Return a file that is in memory."""
         return cls(lambda offset, length: data[offset : offset + length], len(data), name)
 
     @classmethod
     def of_path(cls, path: Path) -> BlockFile:
-        """A local file; it is opened for each read, so nothing has to be closed.
+        """Return a local file; it is opened for each read, so nothing has to be closed.
 
         Raises:
             OSError: it cannot be read.
@@ -133,15 +135,15 @@ class BlockFile:
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers that have blocks, ascending."""
+        """Return the numbers that have blocks, ascending."""
         return sorted(self._rows)
 
     def size_of(self, number: int) -> int:
-        """Stored bytes of the blocks of a number; 0 if there are none."""
+        """Return the stored bytes of the blocks of a number; 0 if there are none."""
         return sum(int(self._index["size"][row]) for row in self._rows.get(number, ()))
 
     def blocks(self, number: int) -> Iterator[bytes]:
-        """The contents of the blocks of a number, in order, verified.
+        """Yield the contents of the blocks of a number, in order, verified.
 
         Raises:
             DamagedSnapshotError: a block is not what was written.
@@ -150,7 +152,7 @@ class BlockFile:
             yield self._block(row)
 
     def all_blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Every block with its number, in the order of the file."""
+        """Yield every block with its number, in the order of the file."""
         for row, number in enumerate(self._index["id"].tolist()):
             yield number, self._block(row)
 
@@ -175,7 +177,7 @@ class BlockFile:
 
 
 def local_reads(path: Path) -> ReadRange:
-    """Ranges of a local file, which is opened each time."""
+    """Return a function that reads ranges of a local file, which is opened each time."""
 
     def read(offset: int, length: int) -> bytes:
         with path.open("rb", buffering=0) as file:
@@ -199,7 +201,7 @@ _NO_VALUE: Final = 0xFFFFFFFF
 
 
 def pack_columns(columns: Sequence[Sequence[bytes | None]]) -> bytes:
-    """Columns of bytes, all of one length, as bytes; None is a value of its own (a tombstone, for example).
+    """Pack columns of bytes, all of one length, into bytes; None is a value of its own (a tombstone, for example).
 
     Raises:
         OverflowError: a value has 4 GiB or more.
@@ -223,7 +225,7 @@ def pack_columns(columns: Sequence[Sequence[bytes | None]]) -> bytes:
 
 
 def unpack_columns(data: bytes, offset: int, num_columns: int) -> tuple[list[list[bytes | None]], int]:
-    """What `pack_columns` was given, and where it ends in `data`.
+    """Return the columns that `pack_columns` was given, and where they end in `data`.
 
     Raises:
         ValueError, struct.error: `data` is not of that form.

@@ -31,7 +31,7 @@ _STATE, _EVENT_TIMERS, _PROCESSING_TIMERS = range(3)
 
 
 def encode_canonical(snapshot: KeyedSnapshot, compression: str = "none") -> BlockStream:
-    """A snapshot as the bytes of a canonical file, made while they are iterated, one key group at a time.
+    """Return a snapshot as the bytes of a canonical file, made while they are iterated, one key group at a time.
 
     Args:
         snapshot: its groups may be a mapping that loads them when asked.
@@ -82,12 +82,12 @@ class CanonicalFile:
 
     @classmethod
     def of_bytes(cls, data: bytes, name: str = "of canonical state") -> CanonicalFile:
-        """A file that is in memory."""
+        """Return a file that is in memory."""
         return cls(lambda offset, length: data[offset : offset + length], len(data), name)
 
     @classmethod
     def of_path(cls, path: Path) -> CanonicalFile:
-        """A local file; it is opened for each read, so nothing has to be closed.
+        """Return a local file; it is opened for each read, so nothing has to be closed.
 
         Raises:
             OSError: it cannot be read.
@@ -97,15 +97,15 @@ class CanonicalFile:
 
     @property
     def key_groups(self) -> list[KeyGroup]:
-        """The key groups that have state, ascending."""
+        """Return the key groups that have state, ascending."""
         return [KeyGroup(number) for number in self._file.numbers]
 
     def size_of(self, key_group: KeyGroup) -> int:
-        """Stored bytes of a key group; 0 if it has no state."""
+        """Return the stored bytes of a key group; 0 if it has no state."""
         return self._file.size_of(key_group)
 
     def group(self, key_group: KeyGroup) -> KeyGroupSnapshot:
-        """The state of a key group.
+        """Return the state of a key group.
 
         Raises:
             KeyError: it has none.
@@ -117,7 +117,9 @@ class CanonicalFile:
         return parts[0]
 
     def snapshot(self, key_groups: Iterable[int] | None = None) -> KeyedSnapshot:
-        """What the file holds of some key groups (any iterable or range; None = all); groups load when asked for."""
+        """Return the file's content for some key groups (any iterable or range; None = all); groups load when asked
+        for.
+        """
         present = self.key_groups
         if key_groups is not None:
             wanted = key_groups if isinstance(key_groups, range) else set(key_groups)
@@ -167,7 +169,7 @@ class LazyGroups(Mapping[KeyGroup, KeyGroupSnapshot]):
 
 
 def encode_group(group: KeyGroupSnapshot) -> bytes:
-    """The state of one key group as bytes: sections of columns, one for each state and timer service."""
+    """Return the state of one key group as bytes: sections of columns, one for each state and timer service."""
     parts = [_SECTIONS.pack(len(group.states) + len(group.event_timers) + len(group.processing_timers))]
     for name, entries in group.states.items():
         columns = [[e.key for e in entries], [e.namespace for e in entries], [e.value for e in entries]]
@@ -179,7 +181,7 @@ def encode_group(group: KeyGroupSnapshot) -> bytes:
 
 
 def decode_group(data: bytes) -> KeyGroupSnapshot:
-    """What `encode_group` was given.
+    """Return the state that `encode_group` was given.
 
     Raises:
         ValueError, struct.error: `data` is not of that form.
@@ -206,14 +208,14 @@ def decode_group(data: bytes) -> KeyGroupSnapshot:
 
 
 def encode_timers(timers: Sequence[TimerEntry]) -> bytes:
-    """Timers as bytes, in their order."""
+    """Return timers as bytes, in their order."""
     times = np.fromiter((timer.timestamp for timer in timers), "<i8", len(timers))
     columns = pack_columns([[timer.key for timer in timers], [timer.namespace for timer in timers]])
     return _COUNT.pack(len(timers)) + times.tobytes() + columns
 
 
 def decode_timers(data: bytes, offset: int) -> tuple[list[TimerEntry], int]:
-    """What `encode_timers` was given, and where it ends in `data`.
+    """Return the timers that `encode_timers` was given, and where they end in `data`.
 
     Raises:
         ValueError, struct.error: `data` is not of that form.
@@ -233,7 +235,7 @@ def _section(kind: int, name: str) -> bytes:
 
 
 def meta_to_json(meta: StateMeta) -> dict[str, Any]:
-    """A state's meta as JSON."""
+    """Return a state's meta as JSON."""
     return {
         "name": meta.name,
         "kind": meta.kind,
@@ -244,5 +246,5 @@ def meta_to_json(meta: StateMeta) -> dict[str, Any]:
 
 
 def meta_from_json(saved: Mapping[str, Any]) -> StateMeta:
-    """What `meta_to_json` was given."""
+    """Return the meta that `meta_to_json` was given."""
     return StateMeta(saved["name"], saved["kind"], saved["serializer"], saved["namespaced"], saved["has_ttl"])

@@ -1,4 +1,4 @@
-"""How the value of each kind of keyed state is written in the canonical snapshot form; shared by all backends.
+"""Codecs of the values of each kind of keyed state in the canonical snapshot form; shared by all backends.
 
 Decoded forms: the value, reduced value or accumulator itself; a list's, a list; a map's, a dict (keys as
 `map_keys.dict_key` gives them); neither is ever empty. With time to live each value, item or dict value is a pair
@@ -42,30 +42,30 @@ class StateCodec(ABC):
 
     @property
     def value_type(self) -> TypeInformation | None:
-        """The type of the whole value, where it is one value of a declared type."""
+        """Return the type of the whole value, if it is one value of a declared type."""
         return None
 
     @abstractmethod
     def encode(self, value: Any) -> bytes:
-        """Bytes of a value without time to live."""
+        """Return the bytes of a value without time to live."""
 
     @abstractmethod
     def decode(self, data: bytes) -> Any: ...
 
     @abstractmethod
     def encode_timed(self, value: Any) -> bytes:
-        """Bytes of a value with time to live."""
+        """Return the bytes of a value with time to live."""
 
     @abstractmethod
     def decode_timed(self, data: bytes) -> Any: ...
 
     @abstractmethod
     def add_times(self, value: Any, now_ms: int) -> Any:
-        """The form with time to live of a value without: everything was touched at `now_ms`."""
+        """Add times to a value without time to live: everything was touched at `now_ms`."""
 
     @abstractmethod
     def drop_times(self, value: Any) -> Any:
-        """The form without time to live of a value with it."""
+        """Drop the times of a value with time to live."""
 
 
 class ValueCodec(StateCodec):
@@ -185,7 +185,7 @@ class MapCodec(StateCodec):
 
 
 def codec_of(descriptor: StateDescriptor) -> StateCodec:
-    """The codec of the state that `descriptor` describes.
+    """Return the codec of the state that `descriptor` describes.
 
     Raises:
         TypeError: not one of the five kinds of keyed state.

@@ -41,7 +41,7 @@ class StateDescriptor:
 
     @property
     def ttl_config(self) -> StateTtlConfig | None:
-        """The time to live, or None if nothing expires."""
+        """Return the time to live, or None if nothing expires."""
         return self._ttl_config if self._ttl_config is not None and self._ttl_config.is_enabled() else None
 
     def __repr__(self) -> str:
@@ -112,7 +112,7 @@ class ReducingStateDescriptor(StateDescriptor):
         self._reduce_function = reduce_function
 
     def get_reduce_function(self) -> Any:
-        """An object with `reduce(value1, value2)`."""
+        """Return an object with `reduce(value1, value2)`."""
         return self._reduce_function
 
 

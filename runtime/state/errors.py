@@ -1,4 +1,4 @@
-"""What can go wrong with state, one class per thing that a caller can do about it.
+"""Errors of state, one class for each reaction that a caller has.
 
 Keys that have no canonical encoding raise `runtime.core.keys.KeyEncodingError` instead.
 """

@@ -1,4 +1,4 @@
-"""State objects that bring what they are given to the declared types, and refuse at once what does not fit.
+"""State objects that convert what they are given to the declared types, and refuse at once what does not fit.
 
 Made over the state classes of every backend, so that each keeps its own way of storing. State whose values are in their
 types' forms already (an operator's own) and state of pickled values do without. Task thread only.
@@ -49,7 +49,7 @@ class Fit:
         self._place = f"state {descriptor.get_name()!r}, which is declared as {descriptor.type_info or type_info}"
 
     def __call__(self, value: Any) -> Any:
-        """The value in its type's form.
+        """Return the value in its type's form.
 
         Raises:
             TypeError: it does not fit; the message names the state.
@@ -61,7 +61,7 @@ class Fit:
             raise type(error)(f"{self._place}: {error}") from error
 
     def result_of(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function with its results fitted."""
+        """Return the function with its results fitted."""
         return lambda *arguments: self(function(*arguments))
 
 

@@ -1,4 +1,4 @@
-"""Where keyed state is stored: handles of files, how backends write them, and how they are read back.
+"""Handles of stored keyed state: files, how backends write them, and how they are read back.
 
 Handles are small frozen values; the bytes are in files that are immutable once written, each named with its size and
 sha256, so that a damaged one is found before anything of it is used.
@@ -31,7 +31,7 @@ class DamagedSnapshotError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FileHandle:
-    """One immutable file of a checkpoint."""
+    """An immutable file of a checkpoint."""
 
     uri: str
     size: int
@@ -47,7 +47,7 @@ class KeyedStateHandle:
     """Keyed state of one operator subtask, as its backend wrote it."""
 
     format: str
-    """canonical | hashmap | rocksdb: who can read it; see runtime.state.readers."""
+    """canonical | hashmap | rocksdb: the format, which decides who can read it; see runtime.state.readers."""
     key_groups: KeyGroupRange
     """The key groups whose state is in it."""
     max_parallelism: int
@@ -58,7 +58,7 @@ class KeyedStateHandle:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Return the bytes of all files."""
         return sum(file.size for file in self.files.values())
 
 
@@ -80,28 +80,29 @@ class StateFileWriter(Protocol):
         """
 
     def upload(self, name: str, path: Path, *, shared: bool = False) -> FileHandle:
-        """As `write`, with a local file's content."""
+        """Write a local file's content, like `write`."""
 
 
 class StateFileReader(Protocol):
     """Reads files of checkpoints; any thread."""
 
     def read(self, file: FileHandle) -> bytes:
-        """The content, verified.
+        """Return the content, verified.
 
         Raises:
             DamagedSnapshotError: it is missing, or size or sha256 differ.
         """
 
     def read_range(self, file: FileHandle, offset: int, length: int) -> bytes:
-        """A part of the content, for formats with checksums of their own (block files): only its length is checked.
+        """Return a part of the content, for formats with checksums of their own (block files): only its length is
+        checked.
 
         Raises:
             DamagedSnapshotError: the file is missing or shorter.
         """
 
     def download(self, file: FileHandle, path: Path) -> None:
-        """As `read`, into a new local file, verified while it is written."""
+        """Read into a new local file, like `read`; verified while it is written."""
 
 
 class PendingKeyedState(ABC):
@@ -115,7 +116,7 @@ class PendingKeyedState(ABC):
 
     @abstractmethod
     def advance(self, budget_ms: float) -> bool:
-        """Task's thread: work for about that long; True when nothing is left for this thread to do.
+        """Work for about that long, on the task's thread; returns True when nothing is left for this thread to do.
 
         With 0 the smallest possible step is taken.
 
@@ -125,7 +126,7 @@ class PendingKeyedState(ABC):
 
     @abstractmethod
     def write(self, files: StateFileWriter) -> KeyedStateHandle:
-        """Any thread, after `advance` has returned True: write what is new to files.
+        """Write what is new to files; any thread, after `advance` has returned True.
 
         Raises:
             StateError: a value cannot be written; the snapshot fails.
@@ -134,4 +135,4 @@ class PendingKeyedState(ABC):
 
     @abstractmethod
     def discard(self) -> None:
-        """The checkpoint was given up: release what is held for it; idempotent, any thread."""
+        """Release what is held for a checkpoint that was given up; idempotent, any thread."""

@@ -59,8 +59,8 @@ def check_parallelism(max_parallelism: int, parallelism: int) -> None:
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """Number of key groups of an operator for which the user chose none: 1.5 × the parallelism, rounded up to a power
-    of two, within 128..32768.
+    """Return the number of key groups of an operator for which the user chose none: 1.5 × the parallelism, rounded up
+    to a power of two, within 128..32768.
 
     Raises:
         KeyGroupRangeError: `parallelism` is not in 1..32768.
@@ -71,7 +71,9 @@ def default_max_parallelism(parallelism: int) -> int:
 
 
 def key_group_of(encoded_key: bytes, max_parallelism: int) -> KeyGroup:
-    """Key group of a canonically encoded key (`runtime.core.keys.encode_key`). `max_parallelism` is not checked."""
+    """Return the key group of a canonically encoded key (`runtime.core.keys.encode_key`). `max_parallelism` is not
+    checked.
+    """
     # without KeyGroup(): a NewType is a call, and this is done for every new key
     return key_hash(encoded_key) % max_parallelism  # type: ignore[return-value]
 
@@ -94,7 +96,7 @@ def assign_key_groups(key_hashes: npt.NDArray[np.uint32], max_parallelism: int) 
 
 
 def key_group_range(max_parallelism: int, parallelism: int, operator_index: int) -> KeyGroupRange:
-    """The key groups of subtask `operator_index` (0-based) out of `parallelism`.
+    """Return the key groups of subtask `operator_index` (0-based) out of `parallelism`.
 
     Raises:
         KeyGroupRangeError: parallelism > max_parallelism, or an argument is out of range.
@@ -108,5 +110,7 @@ def key_group_range(max_parallelism: int, parallelism: int, operator_index: int)
 
 
 def operator_index_for_key_group(max_parallelism: int, parallelism: int, key_group: int) -> int:
-    """The subtask that owns `key_group`; the inverse of `key_group_range`. Arguments are not checked: hot path."""
+    """Return the subtask that owns `key_group`; the inverse of `key_group_range`. Arguments are not checked: hot
+    path.
+    """
     return key_group * parallelism // max_parallelism

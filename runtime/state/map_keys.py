@@ -32,7 +32,7 @@ class UnhashableKey:
 
 
 def dict_key(key: Any) -> Any:
-    """What stands for `key` in a dict: itself, or an UnhashableKey."""
+    """Return what stands for `key` in a dict: itself, or an UnhashableKey."""
     try:
         hash(key)
     except TypeError:
@@ -41,5 +41,5 @@ def dict_key(key: Any) -> Any:
 
 
 def user_key(key: Any) -> Any:
-    """The inverse of `dict_key`."""
+    """Return the key of which `dict_key` made this."""
     return key.key if key.__class__ is UnhashableKey else key

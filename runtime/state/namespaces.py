@@ -1,4 +1,4 @@
-"""Namespaces in snapshots: how the window (or other scope) of a namespaced state or timer is written.
+"""Encoding of namespaces in snapshots: the window (or other scope) of a namespaced state or timer.
 
 None, the only namespace of state that is not namespaced, is the empty string of bytes; every other namespace is encoded
 like a key: ints, text and tuples of them. Window operators pass their windows as plain tuples of ints.
@@ -13,7 +13,7 @@ from runtime.core.keys import decode_key, encode_key
 
 
 def encode_namespace(namespace: Hashable) -> bytes:
-    """The canonical bytes of a namespace.
+    """Return the canonical bytes of a namespace.
 
     Raises:
         KeyEncodingError: it is of a kind that has no canonical encoding.
@@ -22,5 +22,5 @@ def encode_namespace(namespace: Hashable) -> bytes:
 
 
 def decode_namespace(encoded: bytes) -> Any:
-    """What `encode_namespace` was given."""
+    """Return the namespace that `encode_namespace` was given."""
     return decode_key(encoded) if encoded else None

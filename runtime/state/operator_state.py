@@ -132,7 +132,7 @@ class OperatorStateBackend(OperatorStateStore):
         self._restored: dict[str, OperatorStateSnapshot] = {}
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """List state in SPLIT mode.
+        """Return list state in SPLIT mode.
 
         Raises:
             StateTypeError: the name is taken by a state of another mode or serializer.
@@ -141,17 +141,17 @@ class OperatorStateBackend(OperatorStateStore):
         return self._list_state(state_descriptor, Redistribution.SPLIT)
 
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """List state in UNION mode; raises as get_list_state."""
+        """Return list state in UNION mode; raises as get_list_state."""
         return self._list_state(state_descriptor, Redistribution.UNION)
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """A broadcast map; raises as get_list_state."""
+        """Return a broadcast map; raises as get_list_state."""
         state = self._register(state_descriptor.name, OperatorBroadcastState(state_descriptor))
         assert isinstance(state, OperatorBroadcastState)
         return state
 
     def snapshot(self) -> dict[str, OperatorStateSnapshot]:
-        """All operator state by name, for `OperatorSnapshot.operator_states`."""
+        """Return all operator state by name, for `OperatorSnapshot.operator_states`."""
         taken = {
             name: OperatorStateSnapshot(state.mode, state.encode(), state.serializer_name)
             for name, state in self._states.items()

@@ -30,7 +30,7 @@ def load_keyed_state(
     files: StateFileReader,
     working_directory: Path,
 ) -> KeyedSnapshot:
-    """The keyed state of some key groups.
+    """Return the keyed state of some key groups.
 
     Args:
         handles: of the operator's subtasks when the checkpoint was taken; those that do not meet `key_groups` are
@@ -64,7 +64,7 @@ def load_keyed_state(
 
 
 def merge_snapshots(snapshots: Sequence[KeyedSnapshot], max_parallelism: int) -> KeyedSnapshot:
-    """One snapshot of several with different key groups.
+    """Merge several snapshots with different key groups into one.
 
     Raises:
         RedistributionError: two have the same key group, or saved a state differently.
@@ -126,7 +126,7 @@ def _load(
 
 
 def _fresh(working_directory: Path) -> Path:
-    """A path that does not exist yet, in a directory that does."""
+    """Return a path that does not exist yet, in a directory that does."""
     directory = working_directory / "restore"
     directory.mkdir(parents=True, exist_ok=True)
     return directory / uuid.uuid4().hex

@@ -25,7 +25,7 @@ from runtime.state.snapshot import (
 def redistribute(
     snapshots: Sequence[OperatorSnapshot], parallelism: int, max_parallelism: int
 ) -> list[OperatorSnapshot]:
-    """What each subtask of the new parallelism has to restore.
+    """Return what each subtask of the new parallelism has to restore.
 
     Args:
         snapshots: one per subtask of the old parallelism, in order; may be empty.
@@ -92,7 +92,7 @@ def _redistribute_operator_states(
 def _deal(
     items: Sequence[Sequence[bytes]], mode: Redistribution, parallelism: int, keeps_parallelism: bool
 ) -> list[Sequence[bytes]]:
-    """Items of each new subtask from the items of each old one."""
+    """Return the items of each new subtask from the items of each old one."""
     if mode is Redistribution.BROADCAST:
         return [items[index % len(items)] for index in range(parallelism)]
     if mode is Redistribution.SPLIT and keeps_parallelism:

@@ -1,4 +1,4 @@
-"""The canonical, backend-independent form of state, and how it is dealt out anew when the parallelism changes.
+"""The canonical, backend-independent form of state, and its redistribution when the parallelism changes.
 
 Everything here is bytes, text and ints: values were encoded by the serializer that their descriptor names, keys by the
 canonical key encoding, so nothing in it has to be unpickled to be read, moved or counted.
@@ -17,7 +17,7 @@ from runtime.state.handles import PendingKeyedState
 
 @dataclass(frozen=True, slots=True)
 class StateEntry:
-    """One value of one keyed state."""
+    """A value of a keyed state."""
 
     key: bytes
     namespace: bytes
@@ -26,7 +26,7 @@ class StateEntry:
 
 @dataclass(frozen=True, slots=True)
 class TimerEntry:
-    """One registered timer."""
+    """A registered timer."""
 
     timestamp: int
     key: bytes
@@ -35,23 +35,23 @@ class TimerEntry:
 
 @dataclass(frozen=True, slots=True)
 class StateMeta:
-    """What is needed to read a state back: its kind and the names of its serializers."""
+    """Information to read a state back: its kind and the names of its serializers."""
 
     name: str
     kind: str
     """value | list | map | reducing | aggregating | columnar (Arrow IPC of many keys, the entry has none)"""
     serializer: str
-    """How values were encoded, for the compatibility check; see runtime.core.serializers."""
+    """Name of the serializer that encoded the values, for the compatibility check; see runtime.core.serializers."""
     namespaced: bool
     has_ttl: bool = False
     """Whether values carry the times at which they were last touched."""
 
     def is_readable_as(self, other: StateMeta) -> bool:
-        """Whether state that was written as `self` can be read as `other`: time to live may come and go."""
+        """Return whether state that was written as `self` can be read as `other`: time to live may come and go."""
         return (self.kind, self.serializer, self.namespaced) == (other.kind, other.serializer, other.namespaced)
 
     def describe(self) -> str:
-        """For error messages."""
+        """Describe the state for error messages."""
         scope = "namespaced " if self.namespaced else ""
         return f"{scope}{self.kind} state of {self.serializer}{' with time to live' if self.has_ttl else ''}"
 
@@ -75,45 +75,45 @@ class KeyedSnapshot:
 
 
 class Redistribution(enum.Enum):
-    """How the items of an operator state are dealt out to the subtasks of a new parallelism."""
+    """Modes of redistributing the items of an operator state to the subtasks of a new parallelism."""
 
     SPLIT = "split"
     """Each item goes to one subtask, in turn."""
     UNION = "union"
     """Each subtask gets all items of all subtasks."""
     BROADCAST = "broadcast"
-    """All subtasks held the same; each new one gets one copy."""
+    """All subtasks held the same items; each new one gets one copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorStateSnapshot:
-    """One operator state (not keyed) of one subtask."""
+    """An operator state (not keyed) of one subtask."""
 
     mode: Redistribution
     items: Sequence[bytes]
     serializer: str = ""
-    """How items were encoded, for the compatibility check; "" = not said."""
+    """Name of the serializer that encoded the items, for the compatibility check; "" = not said."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRequest:
-    """Which snapshot an operator and its backend are to take."""
+    """Describes the snapshot that an operator and its backend are to take."""
 
     kind: SnapshotKind
     checkpoint_id: CheckpointId
     is_last: bool = False
-    """Whether the job stops behind it: nothing more will be processed."""
+    """Whether the job stops after it: nothing more will be processed."""
     is_savepoint: bool = False
-    """Whether it is the user's, to be restored whatever the job does from now on."""
+    """Whether the user owns it, and may restore it whatever the job does from now on."""
 
 
 CANONICAL_SNAPSHOT = SnapshotRequest(SnapshotKind.CANONICAL, CheckpointId(0))
-"""Of no checkpoint: for harnesses and tests."""
+"""A snapshot of no checkpoint: for harnesses and tests."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorSnapshot:
-    """Everything that one subtask of one operator has to remember."""
+    """All state of one subtask of one operator."""
 
     keyed: KeyedSnapshot | None = None
     operator_states: Mapping[str, OperatorStateSnapshot] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class OperatorSnapshot:
         operator_states: Mapping[str, OperatorStateSnapshot] | None = None,
         watermark: int = -(2**63),
     ) -> OperatorSnapshot:
-        """With what `KeyedStateBackend.snapshot` has given."""
+        """Make a snapshot of what `KeyedStateBackend.snapshot` has given."""
         if isinstance(keyed, PendingKeyedState):
             return cls(None, operator_states or {}, watermark, keyed)
         return cls(keyed, operator_states or {}, watermark)

@@ -30,13 +30,13 @@ class State(ABC):
 
 
 class ValueState(State, Generic[T]):
-    """One value."""
+    """State of one value."""
 
     __slots__ = ()
 
     @abstractmethod
     def value(self) -> T | None:
-        """The value, or None if there is none. Change it by `update`, not in place."""
+        """Return the value, or None if there is none. Change it by `update`, not in place."""
 
     @abstractmethod
     def update(self, value: T | None) -> None:
@@ -50,7 +50,7 @@ class AppendingState(State, Generic[IN, OUT]):
 
     @abstractmethod
     def get(self) -> OUT:
-        """What has been made of the values so far."""
+        """Return what has been made of the values so far."""
 
     @abstractmethod
     def add(self, value: IN) -> None:
@@ -64,13 +64,13 @@ class MergingState(AppendingState[IN, OUT]):
 
 
 class ReducingState(MergingState[T, T | None], Generic[T]):
-    """The values added, reduced to one. `get` is None if there is none; `add(None)` clears."""
+    """State of values reduced to one. `get` is None if there is none; `add(None)` clears."""
 
     __slots__ = ()
 
 
 class AggregatingState(MergingState[IN, OUT | None], Generic[IN, OUT]):
-    """The values added, aggregated by an AggregateFunction. `get` is None if there is none; `add(None)` clears."""
+    """State of values aggregated by an AggregateFunction. `get` is None if there is none; `add(None)` clears."""
 
     __slots__ = ()
 
@@ -93,21 +93,21 @@ class ListState(MergingState[T, Iterable[T]], Generic[T]):
 
 
 class _ReadableMap(State, Generic[K, V]):
-    """What map state and broadcast state have in common."""
+    """The common part of map state and broadcast state."""
 
     __slots__ = ()
 
     @abstractmethod
     def get(self, key: K) -> V | None:
-        """The value of `key`, or None."""
+        """Return the value of `key`, or None."""
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether `key` has a value that is not None, as in PyFlink."""
+        """Return whether `key` has a value that is not None, as in PyFlink."""
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
-        """All pairs, as they are now: the map may be changed while they are iterated over."""
+        """Return all pairs, as they are now: the map may be changed while they are iterated over."""
 
     @abstractmethod
     def keys(self) -> Iterable[K]: ...
@@ -157,7 +157,7 @@ class MapState(_WritableMap[K, V], Generic[K, V]):
 
 
 class ReadOnlyBroadcastState(_ReadableMap[K, V], Generic[K, V]):
-    """Broadcast state as the side sees it that does not receive the broadcast. Do not modify the values."""
+    """Broadcast state as seen by the side that does not receive the broadcast. Do not modify the values."""
 
     __slots__ = ()
 
@@ -169,16 +169,16 @@ class BroadcastState(ReadOnlyBroadcastState[K, V], _WritableMap[K, V], Generic[K
 
 
 class OperatorStateStore(ABC):
-    """State of an operator that belongs to no key."""
+    """Store of operator state that belongs to no key."""
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[K, V]:
-        """The broadcast state of this name; made on first call."""
+        """Return the broadcast state of this name; made on first call."""
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[T]:
-        """List state whose items are dealt out among the subtasks when the parallelism changes."""
+        """Return list state whose items are dealt out among the subtasks when the parallelism changes."""
 
     @abstractmethod
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[T]:
-        """List state of which every subtask gets all items when the job is restored."""
+        """Return list state of which every subtask gets all items when the job is restored."""

@@ -16,12 +16,13 @@ from runtime.core.elements import MIN_WATERMARK
 from runtime.state.backend import Timer, TimerService
 
 _COMPACTION_SLACK = 1024
-"""Dead timers a heap may hold beyond twice the live ones. Below ~100 small heaps are rebuilt all the time; above
-~100,000 the memory of deleted timers shows."""
+"""Number of dead timers that a heap may hold beyond twice the live ones. Below ~100 small heaps are rebuilt all the
+time; above ~100,000 the memory of deleted timers shows.
+"""
 
 
 class TimerKey(Protocol):
-    """What a backend keeps per key, as far as timers need it. Hashed by identity."""
+    """A backend's record of a key, as far as timers need it. Hashed by identity."""
 
     key: Any
 
@@ -103,12 +104,12 @@ class TimerQueue:
         return None
 
     def take_changed(self) -> dict[_LiveTimer, bool]:
-        """What has changed, which is forgotten here."""
+        """Return what has changed, and forget it."""
         changed, self.changed = self.changed or {}, {}
         return changed
 
     def next_timestamp(self) -> int | None:
-        """Timestamp of the first live timer."""
+        """Return the timestamp of the first live timer."""
         heap, live = self._heap, self.live
         while heap:
             timestamp, sequence, timer = heap[0]
@@ -118,11 +119,11 @@ class TimerQueue:
         return None
 
     def __len__(self) -> int:
-        """Timers that take memory, deleted ones among them."""
+        """Return the number of timers that take memory, deleted ones among them."""
         return len(self._heap)
 
     def in_order(self) -> Iterator[_LiveTimer]:
-        """All live timers in the order in which they would fire."""
+        """Yield all live timers in the order in which they would fire."""
         live = self.live
         return (timer for _, sequence, timer in sorted(self._heap) if live.get(timer) == sequence)
 
@@ -186,7 +187,7 @@ class KeyedTimerService(TimerService):
         return {namespace for _, _, namespace in self.event.live}
 
     def live_keys(self) -> Iterable[TimerKey]:
-        """The keys that have timers, some of them more than once."""
+        """Return the keys that have timers, some of them more than once."""
         for queue in (self.event, self.processing):
             for _, entry, _ in queue.live:
                 yield entry

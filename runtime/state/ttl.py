@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 
 def ttl_millis(ttl: Any) -> int:
-    """Milliseconds of a Time, a Duration, a timedelta or an int (already ms).
+    """Return the milliseconds of a Time, a Duration, a timedelta or an int (already ms).
 
     Raises:
         TypeError: none of those.
@@ -36,7 +36,7 @@ def ttl_millis(ttl: Any) -> int:
 
 
 class TtlUpdateType(enum.Enum):
-    """What prolongs the life of state."""
+    """Says which accesses prolong the life of state."""
 
     Disabled = 0
     """Nothing expires."""
@@ -45,7 +45,7 @@ class TtlUpdateType(enum.Enum):
 
 
 class TtlStateVisibility(enum.Enum):
-    """Whether a read may return a value that has expired but is still there."""
+    """Says whether a read may return a value that has expired but is still there."""
 
     ReturnExpiredIfNotCleanedUp = 0
     NeverReturnExpired = 1
@@ -81,7 +81,7 @@ class IncrementalTtlCleanup(TtlCleanup):
         self._run_cleanup_for_every_record = run_cleanup_for_every_record
 
     def get_cleanup_size(self) -> int:
-        """Keys that are visited on each access of the state."""
+        """Return the number of keys that are visited on each access of the state."""
         return self._cleanup_size
 
     def run_cleanup_for_every_record(self) -> bool:
@@ -99,12 +99,12 @@ class RocksdbTtlCleanup(TtlCleanup):
         return self._query_time_after_num_entries
 
     def get_periodic_compaction_time(self) -> Any:
-        """A Duration, or None for the default of 30 days."""
+        """Return a Duration, or None for the default of 30 days."""
         return self._periodic_compaction_time
 
 
 class TtlCleanupStrategies:
-    """When expired state is removed, besides when it is read."""
+    """Says when expired state is removed, besides when it is read."""
 
     Strategies = TtlCleanupKind
     CleanupStrategy = TtlCleanup
@@ -121,18 +121,20 @@ class TtlCleanupStrategies:
         return self._is_cleanup_in_background
 
     def in_full_snapshot(self) -> bool:
-        """Whether a snapshot leaves out what has expired."""
+        """Return whether a snapshot leaves out what has expired."""
         return TtlCleanupKind.FULL_STATE_SCAN_SNAPSHOT in self._strategies
 
     def get_incremental_cleanup_strategy(self) -> IncrementalTtlCleanup | None:
-        """The configured one; else 5 keys an access, or None if background cleanup is off."""
+        """Return the configured strategy; else 5 keys an access, or None if background cleanup is off."""
         default = IncrementalTtlCleanup(5, False) if self._is_cleanup_in_background else None
         strategy = self._strategies.get(TtlCleanupKind.INCREMENTAL_CLEANUP, default)
         assert strategy is None or isinstance(strategy, IncrementalTtlCleanup)
         return strategy
 
     def get_rocksdb_compact_filter_cleanup_strategy(self) -> RocksdbTtlCleanup | None:
-        """The configured one; else one that asks for the time every 1000 entries, or None if cleanup is off."""
+        """Return the configured strategy; else one that asks for the time every 1000 entries, or None if cleanup is
+        off.
+        """
         default = RocksdbTtlCleanup(1000) if self._is_cleanup_in_background else None
         strategy = self._strategies.get(TtlCleanupKind.ROCKSDB_COMPACTION_FILTER, default)
         assert strategy is None or isinstance(strategy, RocksdbTtlCleanup)
@@ -206,7 +208,7 @@ class TtlConfigBuilder:
         return self
 
     def disable_cleanup_in_background(self) -> TtlConfigBuilder:
-        """No cleanup in the background, unless a strategy for it was chosen."""
+        """Do no cleanup in the background, unless a strategy for it was chosen."""
         self._is_cleanup_in_background = False
         return self
 
@@ -256,7 +258,7 @@ class StateTtlConfig:
 
     @staticmethod
     def new_builder(ttl: Any) -> TtlConfigBuilder:
-        """A builder; `ttl` is a Duration, a Time, a timedelta or int milliseconds."""
+        """Return a builder; `ttl` is a Duration, a Time, a timedelta or int milliseconds."""
         return TtlConfigBuilder(ttl)
 
     def get_update_type(self) -> TtlUpdateType:

@@ -1,4 +1,4 @@
-"""MemoryCheckpointStore: which checkpoints of a job are complete, kept in memory, with faults on demand.
+"""MemoryCheckpointStore: knows which checkpoints of a job are complete, kept in memory, with faults on demand.
 
 Hand it to a JobMaster by `CheckpointHome(..., open_store=lambda: store)`: the next JobMaster that is given the same one
 finds the job's checkpoints. Called by one thread at a time, as every CompletedCheckpointStore.

@@ -41,7 +41,7 @@ class CollectingSink(Sink):
 
 
 def collected_records(directory: Path) -> list[Any]:
-    """All records that were committed: by attempt of the job, then by subtask, each subtask's in order."""
+    """Return all records that were committed: by attempt of the job, then by subtask, each subtask's in order."""
     records: list[Any] = []
     for path in sorted(directory.glob(f"*{_VISIBLE}")):
         records += pickle.loads(path.read_bytes())

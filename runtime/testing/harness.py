@@ -97,11 +97,11 @@ class ManualProcessingTimeService:
 
     @property
     def num_timers(self) -> int:
-        """How many timers are pending."""
+        """Return how many timers are pending."""
         return len(self._timers)
 
     def next_ms(self) -> int | None:
-        """When the earliest timer is due."""
+        """Return when the earliest timer is due."""
         return min((timestamp for timestamp, _ in self._timers.values()), default=None)
 
     def run_due(self) -> None:
@@ -268,26 +268,27 @@ class OperatorHarness(Generic[OperatorT]):
         self.operator.finish()
 
     def snapshot(self) -> OperatorSnapshot:
-        """The operator's state, to restore another harness from."""
+        """Return the operator's state, to restore another harness from."""
         return self.operator.snapshot_state()
 
     def num_event_time_timers(self) -> int:
-        """How many event-time timers are pending, of all keys."""
+        """Return how many event-time timers are pending, of all keys."""
         return sum(len(timers) for group in self._key_groups() for timers in group.event_timers.values())
 
     def num_processing_time_timers(self) -> int:
-        """How many processing-time timers of functions and windows are pending, of all keys."""
+        """Return how many processing-time timers of functions and windows are pending, of all keys."""
         return sum(len(timers) for group in self._key_groups() for timers in group.processing_timers.values())
 
     def num_keyed_state_entries(self) -> int:
-        """How many values keyed state holds: one for each state and key that has one, and for each window.
+        """Return how many values keyed state holds: one for each state and key that has one, and for each window.
 
         It is counted in a snapshot, as the timers are: functions are asked for theirs as by a checkpoint.
         """
         return sum(len(entries) for group in self._key_groups() for entries in group.states.values())
 
     def keyed_state(self, descriptor: StateDescriptor, key: Any) -> Any:
-        """The state of that descriptor for one key, to look at or to change; valid until the next call or record.
+        """Return the state of that descriptor for one key, to look at or to change; valid until the next call or
+        record.
 
         Raises:
             StateTypeError: the operator's state of that name is of another kind.
@@ -312,35 +313,35 @@ class OperatorHarness(Generic[OperatorT]):
 
     @property
     def output(self) -> list[OutputRecord | Watermark | WatermarkStatus | LatencyMarker]:
-        """Records, watermarks and status of the main output so far, in order."""
+        """Return records, watermarks and status of the main output so far, in order."""
         return self._output.elements
 
     @property
     def records(self) -> list[OutputRecord]:
-        """Records of the main output so far."""
+        """Return the records of the main output so far."""
         return [element for element in self._output.elements if isinstance(element, OutputRecord)]
 
     @property
     def values(self) -> list[Any]:
-        """Values of the main output so far."""
+        """Return the values of the main output so far."""
         return [record.value for record in self.records]
 
     @property
     def watermarks(self) -> list[int]:
-        """Watermarks emitted so far, marks included."""
+        """Return the watermarks emitted so far, marks included."""
         return [element.timestamp for element in self._output.elements if isinstance(element, Watermark)]
 
     @property
     def batches(self) -> list[tuple[RecordBatch, OutputTag | None]]:
-        """Batches as they were emitted, with the tag of their side output."""
+        """Return the batches as they were emitted, with the tag of their side output."""
         return self._output.batches
 
     def side_output(self, tag: OutputTag) -> list[OutputRecord]:
-        """Records of a side output so far."""
+        """Return the records of a side output so far."""
         return self._output.sides.get(tag.tag_id, [])
 
     def counter(self, name: str) -> int:
-        """Value of one of the operator's metrics; 0 if it does not exist."""
+        """Return the value of one of the operator's metrics; 0 if it does not exist."""
         value = self.metrics.snapshot().get(name, 0)
         assert isinstance(value, int)
         return value
@@ -483,7 +484,7 @@ def run_rescaling(
     create: CreateHarness[HarnessT],
     feed: Callable[[Sequence[HarnessT], StageT], None],
 ) -> list[StageOutput]:
-    """What `run_stages` does, for any kind of operator and stage.
+    """Run stages like `run_stages`, for any kind of operator and stage.
 
     Args:
         stages: see there, with `parallelisms` and `max_parallelism`.
@@ -558,7 +559,7 @@ def assert_same_when_rescaled(num_stages: int, run: Callable[[Sequence[int]], li
 
 
 def deal(stage: Stage, parallelism: int, key_of: Callable[[Any], Any] | None, max_parallelism: int) -> list[Stage]:
-    """A stage's part of each subtask: by key if there are keys, else in turn; the watermark goes to all."""
+    """Return a stage's part of each subtask: by key if there are keys, else in turn; the watermark goes to all."""
     parts: list[list[int]] = [[] for _ in range(parallelism)]
     for row, value in enumerate(stage.values):
         if key_of is None:

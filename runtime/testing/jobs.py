@@ -39,7 +39,7 @@ BuildJob = Callable[[StreamExecutionEnvironment], DataStream | Sequence[DataStre
 """Writes a job into an environment and returns the stream, or streams, to collect; None if there is none."""
 
 START_MS = 1_767_225_600_000
-"""Where the clock of a MiniCluster begins: 2026-01-01 00:00 UTC, so that dates in a test's output look like dates."""
+"""Start of a MiniCluster's clock: 2026-01-01 00:00 UTC, so that dates in a test's output look like dates."""
 _CANCEL_TIMEOUT_S = 30.0
 
 
@@ -50,7 +50,7 @@ class JobMode:
     name: str
     """For messages."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """What makes a job run that way."""
+    """Options that make a job run that way."""
 
 
 CONTINUOUS_ON_MINI_CLUSTER = JobMode("continuous on MiniCluster", {EXECUTION_TARGET.key: "mini-cluster"})
@@ -65,12 +65,13 @@ class JobResult:
 
     outputs: Sequence[list[Any]]
     """Records of each stream that was returned, in order of arrival at each subtask, subtask by subtask. Exactly once:
-    what an attempt that failed had not committed is not there."""
+    records that a failed attempt had not committed are not there.
+    """
     status: JobStatusSnapshot
 
     @property
     def values(self) -> list[Any]:
-        """Records of the only stream.
+        """Return the records of the only stream.
 
         Raises:
             ValueError: none was returned, or several were.
@@ -81,17 +82,17 @@ class JobResult:
 
     @property
     def restarts(self) -> int:
-        """How often the job was restarted."""
+        """Return how often the job was restarted."""
         return self.status.restarts
 
     @property
     def failures(self) -> list[str]:
-        """What each restart was for, oldest first, in one line."""
+        """Return the reason of each restart, oldest first, in one line."""
         return [entry.cause.message for entry in self.status.exceptions]
 
     @property
     def accumulators(self) -> dict[str, Any]:
-        """By name; see `RuntimeContext.add_accumulator`."""
+        """Return the accumulators by name; see `RuntimeContext.add_accumulator`."""
         return execution_result(self.status).get_all_accumulator_results()
 
 

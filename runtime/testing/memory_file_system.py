@@ -18,7 +18,7 @@ __all__ = ["MemoryFileSystem", "no_fault"]
 
 
 def no_fault(operation: str, uri: str) -> None:
-    """Everything works."""
+    """Do nothing: everything works."""
 
 
 class MemoryFileSystem:

@@ -15,7 +15,7 @@ from runtime.testing.jobs import ALL_MODES, BuildJob, JobMode, run_job
 __all__ = ["assert_same_result_in_all_modes", "canonical_text", "describe_difference"]
 
 _SHOWN = 10
-"""How many records a message shows of each kind of difference."""
+"""Number of records that a message shows of each kind of difference."""
 
 
 def assert_same_result_in_all_modes(
@@ -75,7 +75,7 @@ def assert_same_result_in_all_modes(
 
 
 def describe_difference(expected: Sequence[Any], got: Sequence[Any], ordered: bool = False) -> str:
-    """What is missing from `got` and what is extra, for people; empty if nothing is.
+    """Describe for people what is missing from `got` and what is extra; empty if nothing is.
 
     Args:
         expected: records.
@@ -104,7 +104,7 @@ def _listed(what: str, records: Counter[str]) -> list[str]:
 
 
 def canonical_text(value: Any) -> str:
-    """A text that is the same for equal values of the same types, in whichever process they were made."""
+    """Return a text that is the same for equal values of the same types, in whichever process they were made."""
     if isinstance(value, dict):
         pairs = sorted(f"{canonical_text(key)}: {canonical_text(item)}" for key, item in value.items())
         return "{" + ", ".join(pairs) + "}"

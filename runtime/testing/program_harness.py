@@ -45,14 +45,14 @@ __all__ = [
 ]
 
 BuildStep = Callable[[DataStream], Any]
-"""Adds one operator to a stream and returns the stream behind it."""
+"""Adds one operator to a stream and returns the resulting stream."""
 BuildTwoInputStep = Callable[[DataStream, DataStream], Any]
-"""Adds one operator to two streams and returns the stream behind it."""
+"""Adds one operator to two streams and returns the resulting stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One operator of a program, and how its inputs are dealt out."""
+    """An operator of a program, and how its inputs are dealt out."""
 
     factory: OperatorFactory
     key_selectors: Sequence[Any]
@@ -109,7 +109,7 @@ def two_input_harness_of(
     snapshot: OperatorSnapshot | None = None,
     job_parameters: Mapping[str, str] | None = None,
 ) -> TwoInputHarness:
-    """Run one subtask of a step with two inputs; as `harness_of`, with a type for each input.
+    """Run one subtask of a step with two inputs, like `harness_of`, with a type for each input.
 
     Rules that are broadcast are records of the second input.
     """
@@ -164,7 +164,7 @@ def assert_two_input_program_survives_rescaling(
     max_parallelism: int = 128,
     configuration: Mapping[str, str] | None = None,
 ) -> None:
-    """As `assert_program_survives_rescaling`, for a step with two inputs; what is broadcast goes to all subtasks."""
+    """Check a step with two inputs like `assert_program_survives_rescaling`; what is broadcast goes to all subtasks."""
     step = _step(build, input_types, configuration)
     first, second = step.key_selectors
     assert_two_inputs_survive_rescaling(

@@ -1,4 +1,4 @@
-"""What a scripted source remembers for the life of its job: its crashes, and the checkpoints that have completed.
+"""Marks that a scripted source keeps for the life of its job: its crashes, and the checkpoints that have completed.
 
 A restart must find it, and so must a reader in another process. So it is kept outside of the job: in this process, for
 a MiniCluster, or as empty files of a directory that all slots share. Source readers call it on their slot's thread.
@@ -20,13 +20,13 @@ class ScriptMarks(Protocol):
     """The memory of one source."""
 
     def strike(self, place: str, times: int) -> bool:
-        """Whether what happens at a place the first `times` times is to happen now; counts if so."""
+        """Return whether something that happens at a place the first `times` times happens now; counts if so."""
 
     def complete(self, checkpoint_id: int) -> None:
         """Note that a checkpoint has completed."""
 
     def last_completed(self) -> int:
-        """The highest id of a completed checkpoint; 0 if there is none."""
+        """Return the highest id of a completed checkpoint; 0 if there is none."""
 
 
 class _Life:
@@ -93,7 +93,7 @@ class MarksInDirectory:
         return max((int(path.name.rpartition("-")[2]) for path in self._directory.glob("checkpoint-*")), default=0)
 
     def _create(self, name: str) -> bool:
-        """Whether this call has made the file; exactly one of several does."""
+        """Return whether this call has made the file; exactly one of several does."""
         self._directory.mkdir(parents=True, exist_ok=True)
         try:
             (self._directory / name).touch(exist_ok=False)

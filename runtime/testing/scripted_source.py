@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 _FOR_EVER_MS = 3_600_000
-"""How long a reader that waits for ever sleeps at a time. It could be anything above a second: nobody wakes it."""
+"""Time that a reader that waits for ever sleeps at a time. It could be anything above a second: nobody wakes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ ScriptStep = ScriptedRecord | ScriptedWatermark | ScriptedPause | ScriptedFailur
 
 
 class ScriptedCrash(Exception):
-    """What a reader raises at a `crash` in its script."""
+    """Raised by a reader at a `crash` in its script."""
 
 
 def record(value: Any, timestamp: int | None = None) -> ScriptedRecord:
@@ -116,7 +116,7 @@ def pause(ms: int | None = None) -> ScriptedPause:
 
 
 def idle(ms: int | None = None) -> ScriptedPause:
-    """As `pause`, and the split counts as idle meanwhile: event time does not wait for it."""
+    """Pause like `pause`, while the split counts as idle: event time does not wait for it."""
     return ScriptedPause(_checked_ms(ms), is_idle=True)
 
 
@@ -268,7 +268,7 @@ class _ScriptReader(SplitReader):
             self._marks.complete(checkpoint_id)
 
     def _next_batch(self, max_rows: int) -> RecordBatch:
-        """The records from here on, and the watermarks between and right behind them."""
+        """Return the records from here on, and the watermarks between and right behind them."""
         values: list[Any] = []
         timestamps: list[int] = []
         marks: list[Mark] = []

@@ -45,9 +45,9 @@ __all__ = [
 ]
 
 KeySelectors = tuple[Any, Any]
-"""Of both inputs; None = that input is not keyed."""
+"""Key selectors of both inputs; None = that input is not keyed."""
 InputTypes = tuple[TypeInformation | None, TypeInformation | None]
-"""Of the records of both inputs; None = Python objects."""
+"""Types of the records of both inputs; None = Python objects."""
 
 
 class TwoInputHarness(OperatorHarness[TwoInputOperator]):
@@ -151,7 +151,7 @@ def run_two_input_stages(
     broadcast_second: bool = False,
     input_types: InputTypes = (None, None),
 ) -> list[StageOutput]:
-    """As `run_stages`, for an operator with two inputs.
+    """Run stages like `run_stages`, for an operator with two inputs.
 
     Args:
         factory: of the operator.

@@ -1,4 +1,4 @@
-"""Source, Sink and DeliveryGuarantee, at PyFlink's module path, and what one needs to write a source or a sink.
+"""Source, Sink and DeliveryGuarantee, at PyFlink's module path, and the interfaces for writing a source or a sink.
 
 Custom sources and sinks are Java's in Flink; the interfaces here are FLIP-27's and Sink V2's in Python.
 """

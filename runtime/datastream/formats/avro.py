@@ -46,7 +46,7 @@ class AvroSchema:
 
     @staticmethod
     def parse_string(json_schema: str) -> AvroSchema:
-        """From JSON.
+        """Parse a schema from JSON.
 
         Raises:
             ValueError: it is no JSON.
@@ -56,7 +56,7 @@ class AvroSchema:
 
     @staticmethod
     def parse_file(file_path: str) -> AvroSchema:
-        """From a file with JSON. Raises as `parse_string`, and OSError."""
+        """Parse a schema from a file with JSON. Raises as `parse_string`, and OSError."""
         return AvroSchema(Path(file_path).read_text(encoding="utf-8"))
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class AvroBulkWriters:
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> AvroBulkWriterFactory:
-        """A writer for `FileSink.for_bulk_format`."""
+        """Return a writer for `FileSink.for_bulk_format`."""
         return AvroBulkWriterFactory(schema)
 
 
@@ -109,7 +109,7 @@ class AvroBulkWriterFactory(RowDataBulkWriterFactory, AvroWriterFormat):
 
 
 class AvroRowDeserializationSchema(DeserializationSchema):
-    """Rows from Avro messages.
+    """Deserializes rows from Avro messages.
 
     Args:
         record_class: refused: it names a Java class.
@@ -131,7 +131,7 @@ class AvroRowDeserializationSchema(DeserializationSchema):
 
 
 class AvroRowSerializationSchema(SerializationSchema):
-    """Rows to Avro messages. Arguments and errors as of `AvroRowDeserializationSchema`."""
+    """Serializes rows to Avro messages. Arguments and errors as of `AvroRowDeserializationSchema`."""
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
         self._messages = _messages(record_class, avro_schema_string)

@@ -53,7 +53,7 @@ class CsvSchema:
         return CsvSchemaBuilder()
 
     def size(self) -> int:
-        """Number of columns."""
+        """Return the number of columns."""
         return len(self.row_type.get_field_types())
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class CsvSchemaBuilder:
     _skip_first_data_row: bool = False
 
     def build(self) -> CsvSchema:
-        """The schema.
+        """Return the schema.
 
         Raises:
             ValueError: it has no columns, or two of one name.
@@ -101,21 +101,21 @@ class CsvSchemaBuilder:
     def add_array_column(
         self, name: str, separator: str | None = ";", element_type: TypeInformation | None = None
     ) -> CsvSchemaBuilder:
-        """A column of lists; elements are STRING unless said otherwise."""
+        """Add a column of lists; elements are STRING unless said otherwise."""
         return self._add(name, Types.OBJECT_ARRAY(element_type or Types.STRING()), separator)
 
     def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
         return self._add(name, Types.BOOLEAN())
 
     def add_number_column(self, name: str, number_type: TypeInformation | None = None) -> CsvSchemaBuilder:
-        """A column of numbers: LONG unless said otherwise."""
+        """Add a column of numbers: LONG unless said otherwise."""
         return self._add(name, number_type or Types.LONG())
 
     def add_string_column(self, name: str) -> CsvSchemaBuilder:
         return self._add(name, Types.STRING())
 
     def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
-        """All columns of another schema."""
+        """Add all columns of another schema."""
         types = zip(
             schema.row_type.get_field_names(), schema.row_type.get_field_types(), schema.array_delimiters, strict=True
         )
@@ -132,7 +132,7 @@ class CsvSchemaBuilder:
         return self._write(allow_comments=allow)
 
     def set_any_property_name(self, name: str) -> CsvSchemaBuilder:
-        """Refused: lines have no fields without a column.
+        """Refuse, since lines have no fields without a column.
 
         Raises:
             NotImplementedError: always.
@@ -152,7 +152,7 @@ class CsvSchemaBuilder:
         return self._write(array_delimiter=separator)
 
     def set_column_separator(self, char: str) -> CsvSchemaBuilder:
-        """The character between fields.
+        """Set the character between fields.
 
         Raises:
             ValueError: it is none, or several.
@@ -166,13 +166,13 @@ class CsvSchemaBuilder:
         return self._write(escape=_one_character(char, "escape character"))
 
     def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
-        """What lines are written with; both LF and CR LF are read."""
+        """Set the end of written lines; both LF and CR LF are read."""
         if separator not in ("\n", "\r\n"):
             raise ValueError(f"the line separator must be LF or CR LF, not {separator!r}")
         return self._write(line_end=separator)
 
     def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
-        """The text that stands for null."""
+        """Set the text that stands for null."""
         return self._write(null_literal=null_value)
 
     def disable_quote_char(self) -> CsvSchemaBuilder:
@@ -192,12 +192,12 @@ class CsvSchemaBuilder:
         return self
 
     def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
-        """Files begin with a line that names the columns."""
+        """Begin files with a line that names the columns."""
         self._use_header = use
         return self
 
     def size(self) -> int:
-        """Number of columns so far."""
+        """Return the number of columns so far."""
         return len(self._columns)
 
     def __len__(self) -> int:
@@ -217,12 +217,12 @@ class CsvReaderFormat:
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> FileFormat:
-        """The rows of CSV files. With a header, columns are found by position unless headers are strict."""
+        """Read the rows of CSV files. With a header, columns are found by position unless headers are strict."""
         return _CsvSchemaFormat(schema)
 
 
 class _CsvSchemaFormat(LineFormat):
-    """Line by line, for all that a CsvSchema can say; `CsvFormat` reads plain files many times as fast."""
+    """Reads line by line, for all that a CsvSchema can say; `CsvFormat` reads plain files many times as fast."""
 
     def __init__(self, schema: CsvSchema) -> None:
         self._schema = schema
@@ -267,7 +267,7 @@ class CsvBulkWriters:
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> CsvBulkWriterFactory:
-        """A writer of CSV files of that schema."""
+        """Return a writer of CSV files of that schema."""
         return CsvBulkWriterFactory(schema)
 
 
@@ -295,14 +295,16 @@ class CsvBulkWriterFactory(RowDataBulkWriterFactory, RowWriterFormat):
 
 
 class CsvRowDeserializationSchema(DeserializationSchema):
-    """Rows from messages that are one line of CSV. Made by `CsvRowDeserializationSchema.Builder(type_info)`."""
+    """Deserializes rows from messages that are one line of CSV. Made by
+    `CsvRowDeserializationSchema.Builder(type_info)`.
+    """
 
     def __init__(self, codec: CsvLines, ignore_parse_errors: bool) -> None:
         self._codec = codec
         self._ignore_parse_errors = ignore_parse_errors
 
     def deserialize(self, message: bytes) -> Row | None:
-        """The row of one message; None for a comment, and for what cannot be read if parse errors are ignored.
+        """Return the row of one message; None for a comment, and for what cannot be read if parse errors are ignored.
 
         Raises:
             ValueError: it is no such line.
@@ -364,13 +366,13 @@ class CsvRowDeserializationSchema(DeserializationSchema):
 
 
 class CsvRowSerializationSchema(SerializationSchema):
-    """Rows to messages that are one line of CSV. Made by `CsvRowSerializationSchema.Builder(type_info)`."""
+    """Serializes rows to messages that are one line of CSV. Made by `CsvRowSerializationSchema.Builder(type_info)`."""
 
     def __init__(self, codec: CsvLines) -> None:
         self._codec = codec
 
     def serialize(self, value: Any) -> bytes:
-        """The line of a row, with its end, UTF-8.
+        """Return the line of a row, with its end, UTF-8.
 
         Raises:
             TypeError: it does not fit the type.
@@ -395,7 +397,7 @@ class CsvRowSerializationSchema(SerializationSchema):
             return self._write(delimiter=_one_character(c, "field delimiter"))
 
         def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
-            """What ends a line: LF, CR LF, CR or nothing.
+            """Set the line end: LF, CR LF, CR or nothing.
 
             Raises:
                 ValueError: it is something else.

@@ -29,7 +29,7 @@ _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """How a line is written."""
+    """Says how a line is written."""
 
     delimiter: str = ","
     array_delimiter: str = ";"
@@ -43,7 +43,7 @@ class CsvDialect:
 
 
 class CsvLines:
-    """Fields of one line to a row's values and back."""
+    """Converts the fields of one line to a row's values and back."""
 
     def __init__(
         self, row_type: RowTypeInfo, dialect: CsvDialect, array_delimiters: tuple[str | None, ...] = ()
@@ -81,7 +81,7 @@ class CsvLines:
         return self._dialect.allow_comments and line.startswith("#")
 
     def read(self, line: str) -> Row:
-        """The row of a line.
+        """Return the row of a line.
 
         Raises:
             ValueError: it has other fields, or one that does not fit its type.
@@ -107,7 +107,7 @@ class CsvLines:
         return [None if part == self._dialect.null_literal else read(part) for part in parts]
 
     def write(self, row: Any) -> str:
-        """The line of a row, with its end.
+        """Return the line of a row, with its end.
 
         Raises:
             TypeError: the row does not fit the type, or holds something that has no text.

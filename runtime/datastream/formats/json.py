@@ -30,7 +30,9 @@ Reader = Callable[[Any], Any]
 
 
 class JsonRowDeserializationSchema(DeserializationSchema):
-    """Rows from JSON objects: fields by name; others are skipped, missing ones null. Made by `builder()`."""
+    """Deserializes rows from JSON objects: fields by name; others are skipped, missing ones null. Made by
+    `builder()`.
+    """
 
     def __init__(self, type_info: RowTypeInfo, fail_on_missing_field: bool, ignore_parse_errors: bool) -> None:
         self._options = (type_info, fail_on_missing_field, ignore_parse_errors)
@@ -44,7 +46,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         return JsonRowDeserializationSchema.Builder()
 
     def deserialize(self, message: bytes) -> Row | None:
-        """The row of one message; None if it cannot be read and parse errors are ignored.
+        """Return the row of one message; None if it cannot be read and parse errors are ignored.
 
         Raises:
             ValueError: it is no JSON object with such fields.
@@ -73,12 +75,12 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             self._ignore_parse_errors = False
 
         def type_info(self, type_info: TypeInformation) -> JsonRowDeserializationSchema.Builder:
-            """Names and types of the fields, from `Types.ROW_NAMED`."""
+            """Set names and types of the fields, from `Types.ROW_NAMED`."""
             self._type_info = type_info
             return self
 
         def json_schema(self, json_schema: str) -> JsonRowDeserializationSchema.Builder:
-            """Names and types of the fields, as a JSON schema.
+            """Set names and types of the fields, as a JSON schema.
 
             Raises:
                 TypeError: it is None.
@@ -94,12 +96,12 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             return self
 
         def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
-            """Give None for a message that cannot be read."""
+            """Return None for a message that cannot be read."""
             self._ignore_parse_errors = True
             return self
 
         def build(self) -> JsonRowDeserializationSchema:
-            """The schema.
+            """Return the schema.
 
             Raises:
                 TypeError: there is no row type.
@@ -113,7 +115,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
 
 class JsonRowSerializationSchema(SerializationSchema):
-    """Rows to JSON objects. Made by `builder()`."""
+    """Serializes rows to JSON objects. Made by `builder()`."""
 
     def __init__(self, type_info: RowTypeInfo) -> None:
         self._type_info = type_info
@@ -127,7 +129,7 @@ class JsonRowSerializationSchema(SerializationSchema):
         return JsonRowSerializationSchema.Builder()
 
     def serialize(self, value: Any) -> bytes:
-        """The JSON object of a row, UTF-8.
+        """Return the JSON object of a row, UTF-8.
 
         Raises:
             TypeError: it does not fit the type.
@@ -148,12 +150,12 @@ class JsonRowSerializationSchema(SerializationSchema):
             self._type_info: TypeInformation | None = None
 
         def with_type_info(self, type_info: TypeInformation) -> JsonRowSerializationSchema.Builder:
-            """Names and types of the fields, from `Types.ROW_NAMED`."""
+            """Set names and types of the fields, from `Types.ROW_NAMED`."""
             self._type_info = type_info
             return self
 
         def build(self) -> JsonRowSerializationSchema:
-            """The schema.
+            """Return the schema.
 
             Raises:
                 TypeError: there is no row type.
@@ -164,7 +166,7 @@ class JsonRowSerializationSchema(SerializationSchema):
 
 
 def type_of_json_schema(schema: Mapping[str, Any]) -> RowTypeInfo:
-    """The row type of a JSON schema whose root is an object. Source: Flink, JsonRowSchemaConverter.
+    """Return the row type of a JSON schema whose root is an object. Source: Flink, JsonRowSchemaConverter.
 
     Raises:
         ValueError: the root is none, or a part has no type here.
@@ -200,7 +202,7 @@ def _schema_type(schema: Mapping[str, Any], root: Mapping[str, Any]) -> TypeInfo
 
 
 def _reader(type_info: TypeInformation, strict: bool) -> Reader:
-    """A function from a JSON value to a value of the type, before coercion."""
+    """Return a function from a JSON value to a value of the type, before coercion."""
     if isinstance(type_info, RowTypeInfo):
         return _row_reader(type_info, strict)
     if isinstance(type_info, MapTypeInfo):
@@ -239,7 +241,7 @@ def _row_reader(type_info: RowTypeInfo, strict: bool) -> Reader:
 
 
 def _json_text(value: Any, type_info: TypeInformation) -> str:
-    """A coerced value as JSON; written here because `json` has no way to write a decimal with all its digits."""
+    """Return a coerced value as JSON; written here because `json` has no way to write a decimal with all its digits."""
     if value is None:
         return "null"
     if isinstance(type_info, RowTypeInfo):

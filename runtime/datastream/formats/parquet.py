@@ -61,7 +61,7 @@ class ParquetBulkWriters:
         hadoop_config: Configuration | None = None,  # noqa: ARG004 (PyFlink's)
         utc_timestamp: bool = False,  # noqa: ARG004 (PyFlink's)
     ) -> ParquetBulkWriterFactory:
-        """A writer for `FileSink.for_bulk_format`.
+        """Return a writer for `FileSink.for_bulk_format`.
 
         Args:
             row_type: columns of the files and type of the stream, from `Types.ROW_NAMED`.
@@ -89,7 +89,7 @@ class ParquetBulkWriterFactory(RowDataBulkWriterFactory, ParquetWriterFormat):
 
 
 def checked_row_type(row_type: object) -> RowTypeInfo:
-    """The row type itself.
+    """Return the row type itself.
 
     Raises:
         TypeError: it is none.

@@ -1,4 +1,4 @@
-"""How values of a type are written as text in CSV fields and JSON, and read again.
+"""Text of a type's values in CSV fields and JSON, written and read.
 
 Pure functions, made once per schema and called per field. Source: Flink, JsonRow(De)SerializationSchema and
 CsvRow(De)SerializationSchema (which texts stand for which values).
@@ -30,7 +30,7 @@ _INTEGERS = (BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG, Bas
 
 
 def text_reader(type_info: TypeInformation) -> Callable[[str], Any]:
-    """A function from a text to a value of a type that is no collection; it raises ValueError.
+    """Return a function from a text to a value of a type that is no collection; it raises ValueError.
 
     Raises:
         TypeError: the type has no form as one text.
@@ -61,7 +61,7 @@ def text_reader(type_info: TypeInformation) -> Callable[[str], Any]:
 
 
 def text_of(value: Any) -> str:
-    """The text of a value that is neither None nor a collection; read again by `text_reader` of its type.
+    """Return the text of a value that is neither None nor a collection; read again by `text_reader` of its type.
 
     Floats are written as Java writes a double; a FLOAT has to be made the shortest before.
 
@@ -124,7 +124,7 @@ def _time(text: str) -> datetime.time:
 
 
 def _timestamp(text: str) -> datetime.datetime:
-    """With a zone, the same moment in UTC."""
+    """Parse a timestamp; one with a zone becomes the same moment in UTC."""
     moment = datetime.datetime.fromisoformat(text)
     return moment if moment.tzinfo is None else moment.astimezone(datetime.UTC).replace(tzinfo=None)
 

@@ -176,7 +176,7 @@ class ProjectOperatorFactory:
 
 @dataclass(frozen=True)
 class WhereOperatorFactory:
-    """Where.
+    """The `where` operator.
 
     Args:
         condition: an SQL expression.

@@ -31,8 +31,9 @@ from runtime.state.snapshot import CANONICAL_SNAPSHOT, KeyedSnapshot, SnapshotRe
 from runtime.state.timers import KeyedTimerService
 
 _FIRST_SWEEP = 4096
-"""Keys at which dead entries are first looked for; then whenever the number has doubled. Smaller: small jobs sweep all
-the time. Larger: memory that a job with few live keys does not need."""
+"""Number of keys at which dead entries are first looked for; then whenever the number has doubled. Smaller: small jobs
+sweep all the time. Larger: memory that a job with few live keys does not need.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,10 @@ class RegisteredState:
     codec: StateCodec
     state: SlotState
     keep: KeepUnexpired | None
-    """What a snapshot leaves of a value; None = all of it."""
+    """Returns the part of a value that a snapshot keeps; None = all of it."""
 
     def saved(self, now_ms: int) -> SavedState:
-        """As a snapshot that is taken at that time writes it."""
+        """Return the state as a snapshot that is taken at that time writes it."""
         keep = self.keep
         encode = self.codec.encode_timed if self.meta.has_ttl else self.codec.encode
         kept = None if keep is None else lambda value: keep(value, now_ms)
@@ -57,7 +58,7 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
     """Keyed state and timers of one operator subtask, on the heap."""
 
     def __init__(self, key_group_range: KeyGroupRange, max_parallelism: int, clock: Clock = SYSTEM_CLOCK) -> None:
-        """An empty backend.
+        """Make an empty backend.
 
         Args:
             key_group_range: the key groups of this subtask.
@@ -109,7 +110,7 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         self.current_entry = entry
 
     def touch(self, entry: Entry) -> None:
-        """Say that an entry other than the current one is about to be changed."""
+        """Prepare for a change of an entry other than the current one."""
         if entry.touched < self._watched:
             self._log.touch(entry)
 
@@ -221,12 +222,12 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         self._restored = RestoredState(self.key_group_range)
 
     def entries(self) -> list[Entry]:
-        """All entries: the backend's own list, which may grow at its end."""
+        """Return all entries: the backend's own list, which may grow at its end."""
         return self._entries
 
     @property
     def num_entries(self) -> int:
-        """Keys that are held in memory, some of them perhaps with nothing."""
+        """Return the number of keys that are held in memory, some of them perhaps with nothing."""
         return len(self._entries)
 
     def _state_of(self, descriptor: StateDescriptor, namespaced: bool, fitted: bool) -> Any:

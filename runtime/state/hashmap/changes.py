@@ -1,4 +1,4 @@
-"""What has changed since a snapshot, so that the next one need not look at every key, and need not hold up processing.
+"""Tracks changes since a snapshot, so that the next one need not look at every key, and need not hold up processing.
 
 Time is cut into *epochs* by snapshots. The first touch of a key's entry in an epoch puts it on the epoch's list; if a
 snapshot that is still being taken needs what the entry held before, it is taken then (copy on first write), with its
@@ -43,9 +43,11 @@ from runtime.state.timers import TimerQueue
 MAX_CHANGE_FILES = 16
 """Files of changes on one base. More, and a restore reads many; fewer, and everything is written anew more often."""
 _SMALL_BYTES = 1 << 20
-"""Changes that are never too many, however small the base: less, and small states are written anew all the time."""
+"""Bytes of changes that are never too many, however small the base: less, and small states are written anew all the
+time.
+"""
 _SMALL_ENTRIES = 4_096
-"""Entries of which a list is never too long, however few there are."""
+"""Number of entries that a list may always have, however few there are."""
 _STEP: Final = 64
 """Entries or timers that are encoded between two looks at the clock (some 0.2 ms)."""
 _CHEAP_STEP: Final = 8_192
@@ -82,14 +84,14 @@ class _Base:
 
     @property
     def is_worn(self) -> bool:
-        """Whether it is time for a new one."""
+        """Return whether it is time for a new one."""
         sizes = [file.size for _, file in sorted(self.files.items())]
         return len(sizes) > MAX_CHANGE_FILES or sum(sizes[1:]) > max(sizes[0], _SMALL_BYTES)
 
 
 @dataclass(slots=True)
 class _Epoch:
-    """What was touched in one epoch."""
+    """Keys and timers that were touched in one epoch."""
 
     number: int
     entries: list[Entry]
@@ -101,7 +103,7 @@ class ChangeLog:
     """The epochs of one backend."""
 
     def __init__(self, clock: Clock, on_watch: Callable[[int], None]) -> None:
-        """Without epochs.
+        """Start without epochs.
 
         Args:
             clock: for the budgets of snapshots.
@@ -131,7 +133,7 @@ class ChangeLog:
         self._undecided: dict[CheckpointId, PendingHashMapState] = {}
 
     def touch(self, entry: Entry) -> None:
-        """`entry`, which is not of the watched epoch, is about to be used and perhaps changed."""
+        """Note that `entry`, which is not of the watched epoch, is about to be used and perhaps changed."""
         for pending in self._pending:
             pending.keep(entry)
         entry.touched = self.epoch
@@ -141,7 +143,7 @@ class ChangeLog:
                 self._go_blind()
 
     def add(self, entry: Entry) -> None:
-        """`entry` is new, and made as touched in this epoch; to be told while `is_tracking`."""
+        """Note that `entry` is new, and made as touched in this epoch; to be called while `is_tracking`."""
         if self._touched is not None:
             self._touched.append(entry)
             if len(self._touched) > self._most_touched:
@@ -195,7 +197,7 @@ class ChangeLog:
         return pending
 
     def complete(self, checkpoint_id: CheckpointId) -> None:
-        """The checkpoint is complete: the next snapshot builds on it."""
+        """Note that the checkpoint is complete: the next snapshot builds on it."""
         pending = self._undecided.get(checkpoint_id)
         if pending is None:
             return
@@ -210,14 +212,14 @@ class ChangeLog:
         self._epochs = [epoch for epoch in self._epochs if epoch.number > pending.epoch]
 
     def abort(self, checkpoint_id: CheckpointId) -> None:
-        """The checkpoint was given up."""
+        """Note that the checkpoint was given up."""
         pending = self._undecided.pop(checkpoint_id, None)
         if pending is not None:
             pending.discard()
             self.done(pending)
 
     def done(self, pending: PendingHashMapState) -> None:
-        """A snapshot needs no entry any more."""
+        """Note that a snapshot needs no entry any more."""
         if pending in self._pending:
             self._pending.remove(pending)
             self._watch()
@@ -237,7 +239,7 @@ class ChangeLog:
             service.processing.changed = None if is_resting else {}
 
     def _go_blind(self) -> None:
-        """So much has changed that everything will be written; next time perhaps too."""
+        """Stop looking at touches: so much has changed that everything will be written; next time perhaps too."""
         self._touched = None
         self._is_blind = True
         self._blind_epochs = self._blind_left = min(2 * self._blind_epochs + 1, _MOST_BLIND_EPOCHS)
@@ -264,12 +266,12 @@ class ChangeLog:
 
     @property
     def is_taking(self) -> bool:
-        """Whether a snapshot still needs entries to be where they are."""
+        """Return whether a snapshot still needs entries to be where they are."""
         return any(not pending.is_discarded for pending in self._pending)
 
     @property
     def is_tracking(self) -> bool:
-        """Whether new timer queues have to log what changes."""
+        """Return whether new timer queues have to log what changes."""
         return self._touched is not None
 
 
@@ -323,7 +325,7 @@ class PendingHashMapState(PendingKeyedState):
         self._unclaimed = unclaimed
 
     def take_all(self, entries: list[Entry], keys: KeyColumn) -> None:
-        """Everything is to be written."""
+        """Write everything."""
         self._taken = TakenEntries(self._states, entries, are_all=True)
         self._keys = keys
         self._count = len(entries)
@@ -334,7 +336,7 @@ class PendingHashMapState(PendingKeyedState):
             self._timers.append((PROCESSING_TIMER, 0, index, [(timer, True) for timer in service.processing.live]))
 
     def take_changes(self, epochs: Iterable[_Epoch]) -> None:
-        """What was touched in these epochs is to be written."""
+        """Write what was touched in these epochs."""
         epochs = list(epochs)
         for epoch in epochs:
             self._lists.append((epoch.entries, len(epoch.entries)))
@@ -408,7 +410,7 @@ class PendingHashMapState(PendingKeyedState):
             raise StateError(f"state {state.meta.name!r} of key {entry.key!r} cannot be saved: {error}") from error
 
     def _group(self, key_group: int) -> GroupDraft:
-        """The draft of a key group's block."""
+        """Return the draft of a key group's block."""
         group = self._groups.get(key_group)
         if group is None:
             group = self._groups[key_group] = GroupDraft()
@@ -427,7 +429,7 @@ class PendingHashMapState(PendingKeyedState):
         return not goes_on
 
     def _step(self, is_large: bool) -> bool:
-        """Do a little; False if there was nothing left to do."""
+        """Do a little; returns False if there was nothing left to do."""
         if not self._is_taken:
             step = (_CHEAP_STEP if self._is_cheap else _STEP) if is_large else 1
             if self._next_page < len(self._pages):

@@ -29,7 +29,7 @@ from runtime.state.key_groups import assign_key_groups
 from runtime.state.snapshot import StateMeta
 
 _BULK: Final = 8_192
-"""Values that are made bytes in one call, during which the interpreter is held (some 0.2 ms)."""
+"""Number of values that are made bytes in one call, during which the interpreter is held (some 0.2 ms)."""
 _LONG, _DOUBLE, _STRING = (BasicTypeInfo(basic) for basic in (BasicType.LONG, BasicType.DOUBLE, BasicType.STRING))
 _NUMBER_BYTES: Final = 8
 _TEXTS: Final = frozenset((str, type(None)))
@@ -42,24 +42,24 @@ _get_key_group = attrgetter("key_group")
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """How a snapshot takes one state out of an entry."""
+    """Says how a snapshot takes one state out of an entry."""
 
     meta: StateMeta
     encode: Callable[[Any], bytes]
     keep: Callable[[Any], Any] | None
-    """What it leaves of a value, None if nothing; None = all of it."""
+    """Returns the part of a value that a snapshot keeps, None if nothing; None = all of it."""
     value_type: TypeInformation | None
-    """Of the slot, where it holds one value of a declared type, or a pair of one and a time."""
+    """Type of the slot, if it holds one value of a declared type, or a pair of one and a time."""
     slots: list[Any]
-    """What it holds, by position of the entry; the backend's own."""
+    """The state's slots, by position of the entry; the backend's own."""
 
     def slot_of(self, entry: Entry) -> Any:
-        """What it holds for an entry, which may have been dropped meanwhile."""
+        """Return the slot of an entry, which may have been dropped meanwhile."""
         return None if entry.index == DROPPED else self.slots[entry.index]
 
     @property
     def is_shareable(self) -> bool:
-        """Whether what a slot holds is never changed, only replaced: to keep it is to have a copy.
+        """Return whether the content of a slot is never changed, only replaced: to keep it is to have a copy.
 
         Not tuples: their serializer takes lists as well.
         """
@@ -73,7 +73,7 @@ class SavedState:
 
     @property
     def packs(self) -> bool:
-        """Whether values become bytes in bulk."""
+        """Return whether values become bytes in bulk."""
         return (
             self.is_shareable
             and not self.meta.has_ttl
@@ -83,11 +83,11 @@ class SavedState:
 
     @property
     def number_code(self) -> str:
-        """What `struct` calls the numbers that it packs to; empty if it does not pack, or not to numbers."""
+        """Return the `struct` code of the numbers that it packs to; empty if it does not pack, or not to numbers."""
         return "" if not self.packs else "q" if self.value_type == _LONG else "d" if self.value_type == _DOUBLE else ""
 
     def encoded(self, slot: Any) -> bytes | None:
-        """A slot of a state without namespaces as bytes; None if nothing is left of it."""
+        """Return a slot of a state without namespaces as bytes; None if nothing is left of it."""
         if slot is None:
             return None
         left = slot if self.keep is None else self.keep(slot)
@@ -99,12 +99,14 @@ Packed: TypeAlias = pa.LargeBinaryArray | pa.FixedSizeBinaryArray
 
 
 def pack_bytes(values: Sequence[bytes | None]) -> Packed:
-    """Encoded values."""
+    """Return encoded values as a column."""
     return _joined([pa.array(values[i : i + _BULK], pa.large_binary()) for i in range(0, len(values), _BULK)])
 
 
 def pack_keys(keys: Sequence[bytes]) -> Packed:
-    """Encoded keys: as `pack_bytes`, at half the cost; keys of one length can be put in another order far faster."""
+    """Return encoded keys as a column, like `pack_bytes`, at half the cost; keys of one length can be put in another
+    order far faster.
+    """
     count, data = len(keys), pa.py_buffer(b"".join(keys))
     lengths = np.fromiter(map(len, keys), np.int64, count)
     if count and (lengths == lengths[0]).all():
@@ -115,7 +117,7 @@ def pack_keys(keys: Sequence[bytes]) -> Packed:
 
 
 def pack_entry_keys(entries: Sequence[Entry], max_parallelism: int) -> tuple[Packed, npt.NDArray[np.int16]]:
-    """The encoded keys of entries, and their key groups; numbers without a look at each."""
+    """Return the encoded keys of entries, and their key groups; for numbers without looking at each."""
     keys = list(map(_get_key, entries))
     if keys and keys[0].__class__ is int and set(map(type, keys)) == {int}:
         try:
@@ -134,7 +136,7 @@ def pack_entry_keys(entries: Sequence[Entry], max_parallelism: int) -> tuple[Pac
 
 
 def pack_texts(values: Sequence[Any]) -> Packed | None:
-    """Strings and None, as the serializer of strings writes them; None if it has to be asked."""
+    """Return strings and None as the serializer of strings writes them; None if the serializer has to be asked."""
     try:
         if _TEXTS.issuperset(map(type, values)):
             return pa.array(values, pa.large_string()).cast(pa.large_binary())
@@ -164,7 +166,7 @@ class KeyOrder:
 
     @classmethod
     def of(cls, keys: Packed, key_groups: npt.NDArray[np.int16]) -> KeyOrder:
-        """That of encoded keys and their key groups."""
+        """Return the order of encoded keys and their key groups."""
         order = np.argsort(key_groups, kind="stable")
         in_order = key_groups[order]
         starts = [0, *(np.flatnonzero(np.diff(in_order)) + 1).tolist()] if len(order) else []
@@ -174,7 +176,7 @@ class KeyOrder:
 
     @classmethod
     def of_entries(cls, entries: Sequence[Entry], max_parallelism: int) -> KeyOrder:
-        """That of some entries, each once."""
+        """Return the order of some entries, each once."""
         return cls.of(*pack_entry_keys(entries, max_parallelism))
 
 
@@ -196,7 +198,7 @@ class KeyColumn:
         self._order: KeyOrder | None = None
 
     def order(self, count: int) -> KeyOrder:
-        """That of the first `count` entries."""
+        """Return the order of the first `count` entries."""
         with self._lock:
             if count < self._count:
                 # an older snapshot is written after a younger one
@@ -239,7 +241,7 @@ class SlotColumn:
         )
 
     def packed(self, entries: Sequence[Entry]) -> Packed:
-        """The rows as bytes; once, for the column is empty afterwards. Any thread.
+        """Return the rows as bytes; once, for the column is empty afterwards. Any thread.
 
         Raises:
             StateError: a value does not fit its serializer.
@@ -271,11 +273,11 @@ class NumberColumn:
         self._absent: list[int] = []
 
     def make_room(self, count: int) -> None:
-        """As that of SlotColumn."""
+        """Make room, like SlotColumn."""
         self._data = bytearray(_NUMBER_BYTES * count)
 
     def take(self, start: int, slots: list[Any], entries: Sequence[Entry]) -> None:
-        """As that of SlotColumn."""
+        """Take slots, like SlotColumn."""
         missing = _NUMBER_BYTES * (start + len(slots)) - len(self._data)
         if missing > 0:
             self._data += bytes(missing)
@@ -291,7 +293,7 @@ class NumberColumn:
                     self._data[_NUMBER_BYTES * (start + at) : _NUMBER_BYTES * (start + at + len(some))] = whole
 
     def _pack(self, start: int, numbers: Sequence[Any]) -> bool:
-        """As their serializer writes them; whether they are such numbers."""
+        """Pack numbers as their serializer writes them; returns whether they are such numbers."""
         try:
             struct.pack_into(f"<{len(numbers)}{self._code}", self._data, _NUMBER_BYTES * start, *numbers)
         except Exception:
@@ -300,7 +302,7 @@ class NumberColumn:
         return True
 
     def packed(self, entries: Sequence[Entry]) -> Packed:
-        """As that of SlotColumn."""
+        """Return the rows as bytes, like SlotColumn."""
         data, self._data = self._data, bytearray()
         count, valid = len(data) // _NUMBER_BYTES, None
         if self._absent:
@@ -311,7 +313,7 @@ class NumberColumn:
 
 
 class TakenEntries:
-    """What entries held when they were taken.
+    """Values of entries at the time when they were taken.
 
     Args:
         states: in the order of their numbers; the namespaced ones are left to the caller.
@@ -335,7 +337,7 @@ class TakenEntries:
 
     @property
     def is_cheap(self) -> bool:
-        """Whether to take an entry costs less than to write down that it was taken."""
+        """Return whether it costs less to take an entry than to write down that it was taken."""
         return all(state.is_shareable for _, state in self.states)
 
     def make_room(self, count: int) -> None:
@@ -355,7 +357,7 @@ class TakenEntries:
             column.take(start, slots, entries)
 
     def encode_some(self, count: int) -> bool:
-        """Encode the next values that are not encoded in bulk; False if there are none.
+        """Encode the next values that are not encoded in bulk; returns False if there are none.
 
         Raises:
             StateError: a value does not fit its serializer.
@@ -372,7 +374,7 @@ class TakenEntries:
         return True
 
     def packed(self, order: KeyOrder) -> PackedColumns:
-        """The columns as bytes, in an order. Any thread; once.
+        """Return the columns as bytes, in an order. Any thread; once.
 
         Raises:
             StateError: a value does not fit its serializer.
@@ -407,7 +409,9 @@ class PackedColumns:
     """By state number."""
 
     def rows(self, start: int, end: int) -> Iterator[tuple[int, Packed, Packed]]:
-        """State number, keys and values of the entries from `start` to `end`, without those that have none."""
+        """Yield the state number, keys and values of the entries from `start` to `end`, without those that have
+        none.
+        """
         keys = self.order.keys.slice(start, end - start)
         for index, column in self.values.items():
             values = column.slice(start, end - start)
@@ -418,7 +422,7 @@ class PackedColumns:
 
 
 def packed_bytes(column: Packed) -> tuple[int | npt.NDArray[np.int64], bytes]:
-    """Lengths, or the one that all have, and joined bytes of a column without nulls."""
+    """Return the lengths, or the one that all have, and the joined bytes of a column without nulls."""
     count, first = len(column), column.offset
     if pa.types.is_fixed_size_binary(column.type):
         width = column.type.byte_width

@@ -1,4 +1,4 @@
-"""Where the hashmap backend finds what it keeps for a key: one dict lookup for the usual kinds of keys.
+"""Tables in which the hashmap backend finds a key's entry: one dict lookup for the usual kinds of keys.
 
 Keys of exact type str, int, bool, bytes and None, and tuples of these, are looked up as they are, in a dict per exact
 type, so that 1, 1.0 and True stay apart. Every other key is looked up by its canonical encoding.
@@ -18,7 +18,9 @@ _DIRECT_TYPES = (str, int, bool, bytes, type(None))
 """Types of which equal values (within one exact type) have equal encodings, so that a plain dict can tell them apart;
 not float: NaN differs from itself."""
 _FIRST_TIDY = 64
-"""Shapes of tuples at which those without entries are first looked for; then whenever their number has doubled."""
+"""Number of tuple shapes at which those without entries are first looked for; then whenever their number has
+doubled.
+"""
 _DIRECT_TYPE_SET = frozenset(_DIRECT_TYPES)
 
 
@@ -27,7 +29,7 @@ DROPPED: Final = -1
 
 
 class Entry:
-    """One key of the backend.
+    """A key of the backend.
 
     Args:
         encoded_key: None = made when it is asked for: a snapshot makes those of numbers in bulk.
@@ -47,7 +49,7 @@ class Entry:
 
     @property
     def encoded_key(self) -> bytes:
-        """The key's canonical encoding. Any thread."""
+        """Return the key's canonical encoding. Any thread."""
         encoded = self._encoded_key
         if encoded is None:
             # two threads may both make it: they make the same
@@ -56,7 +58,7 @@ class Entry:
 
     @property
     def key_group(self) -> int:
-        """The key group that the key belongs to. Any thread."""
+        """Return the key group that the key belongs to. Any thread."""
         key_group = self._key_group
         if key_group < 0:
             self._key_group = key_group = key_hash(self.encoded_key) % -key_group
@@ -64,7 +66,7 @@ class Entry:
 
 
 class _NoEntry:
-    """Stands where the current entry is while there is no current key; every use of it is an error."""
+    """Stands in for the current entry while there is no current key; every use of it is an error."""
 
     __slots__ = ()
 
@@ -176,7 +178,7 @@ class EncodedTable:
 
 
 class KeyTables(dict[type, KeyTable]):
-    """The table of each exact type of key: `tables[key.__class__][key]` is the key's entry.
+    """Holds the table of each exact type of key: `tables[key.__class__][key]` is the key's entry.
 
     Args:
         make_unencoded: for keys of type int; None = `make` is called for them too.
@@ -198,7 +200,7 @@ class KeyTables(dict[type, KeyTable]):
         return self._encoded
 
     def entries(self) -> Iterator[Entry]:
-        """All entries, in no order; the tables must not change meanwhile."""
+        """Yield all entries, in no order; the tables must not change meanwhile."""
         for table in self._dicts():
             yield from table.values()
 

@@ -31,7 +31,7 @@ _SECTION = struct.Struct("<BH")
 _COUNT = struct.Struct("<I")
 _LENGTH: Final = struct.Struct("<I")
 _MAX_LENGTH: Final = (1 << 32) - 2
-"""The largest number of four bytes says that there is no value, or that each value has a length."""
+"""Largest length; the largest number of four bytes says that there is no value, or that each value has a length."""
 _VARIES: Final = (1 << 32) - 1
 
 Rows = tuple[list[bytes], list[bytes], list[bytes]]
@@ -52,18 +52,18 @@ class GroupDraft:
         self.timers: dict[tuple[int, int], TimerRows] = {}
 
     def rows_of(self, index: int) -> Rows:
-        """The rows of a state, to be added to."""
+        """Return the rows of a state, to be added to."""
         rows = self.rows.get(index)
         if rows is None:
             rows = self.rows[index] = ([], [], [])
         return rows
 
     def timers_of(self, kind: int, index: int) -> TimerRows:
-        """The timers of one kind of a service, to be added to."""
+        """Return the timers of one kind of a service, to be added to."""
         return self.timers.setdefault((kind, index), ([], [], []))
 
     def encode(self) -> bytes:
-        """The block's bytes."""
+        """Return the block's bytes."""
         parts = [_SECTIONS.pack(len(self.rows) + len(self.timers))]
         for index, rows in self.rows.items():
             parts += [_SECTION.pack(STATE, index), pack_columns(rows)]
@@ -74,7 +74,7 @@ class GroupDraft:
 
 
 def encode_columns(columns: PackedColumns, start: int, end: int, is_base: bool) -> bytes:
-    """The block of the entries from `start` to `end`, which are of one key group.
+    """Return the block of the entries from `start` to `end`, which are of one key group.
 
     Args:
         columns: of all entries.
@@ -95,7 +95,7 @@ def encode_columns(columns: PackedColumns, start: int, end: int, is_base: bool) 
 
 
 def _column_parts(column: Packed) -> list[bytes]:
-    """A column without nulls: the length of all values, or each its own; the values."""
+    """Return a column without nulls as parts: the length of all values, or each its own; then the values."""
     lengths, data = packed_bytes(column)
     if isinstance(lengths, int):
         return [_LENGTH.pack(lengths), data]
@@ -105,7 +105,7 @@ def _column_parts(column: Packed) -> list[bytes]:
 
 
 def _unpacked(block: bytes, offset: int, num_columns: int) -> tuple[list[Any], int]:
-    """The columns of a packed section, and where it ends."""
+    """Return the columns of a packed section, and where it ends."""
     (count,) = _COUNT.unpack_from(block, offset)
     offset += _COUNT.size
     columns = []
@@ -135,7 +135,7 @@ def encode_file(
     is_base: bool,
     compression: str,
 ) -> BlockStream:
-    """The bytes of a file, made while they are iterated, one key group at a time.
+    """Return the bytes of a file, made while they are iterated, one key group at a time.
 
     Args:
         metas: of the states, in the order of their numbers.
@@ -155,7 +155,7 @@ def encode_file(
 
 
 class GroupDrafts(Mapping[KeyGroup, KeyGroupSnapshot]):
-    """What a file would have, in the canonical form; each key group is made when it is asked for."""
+    """Content of a future file in the canonical form; each key group is made when it is asked for."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class _Blocks:
 
 
 def read_hashmap_state(handle: KeyedStateHandle, key_groups: range, files: StateFileReader) -> KeyedSnapshot:
-    """What a handle of the hashmap format holds of some key groups, in memory.
+    """Return the content of a handle of the hashmap format for some key groups, in memory.
 
     Raises:
         DamagedSnapshotError: a file is missing or is not what was written.

@@ -1,4 +1,4 @@
-"""The hashmap backend's way into and out of the canonical snapshot form.
+"""Converts the hashmap backend's state to the canonical snapshot form and back.
 
 SnapshotWriter encodes entries by key group. RestoredState holds what a snapshot brought, still encoded, until a
 descriptor or a timer service asks for it; what nobody asks for goes into the next snapshot unchanged. Task thread only.
@@ -56,7 +56,7 @@ class SnapshotWriter:
         entries: Sequence[Entry],
         keep: KeepUnexpired | None,
     ) -> None:
-        """Encode what a state holds.
+        """Encode the content of a state.
 
         Args:
             slots: by position of the entry.
@@ -102,7 +102,7 @@ class SnapshotWriter:
 
 
 class RestoredState:
-    """What snapshots brought for some key groups and nobody has asked for yet."""
+    """State that snapshots brought for some key groups and nobody has asked for yet."""
 
     def __init__(self, key_group_range: KeyGroupRange) -> None:
         self._range = key_group_range
@@ -128,7 +128,7 @@ class RestoredState:
         return self._metas.get(state_name)
 
     def keys_of(self, state_name: str) -> Iterator[bytes]:
-        """Encoded keys that have this state, once per namespace."""
+        """Yield the encoded keys that have this state, once per namespace."""
         for group in self._groups.values():
             yield from (entry.key for entry in group.states.get(state_name, ()))
 
@@ -156,7 +156,7 @@ class RestoredState:
         )
 
     def frozen(self) -> KeyedSnapshot:
-        """What is here now, whatever is taken out later."""
+        """Return the current content, whatever is taken out later."""
         groups = {
             key_group: KeyGroupSnapshot(dict(group.states), dict(group.event_timers), dict(group.processing_timers))
             for key_group, group in self._groups.items()

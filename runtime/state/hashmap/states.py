@@ -37,14 +37,14 @@ class SlotState(State):
 
     @abstractmethod
     def _read(self) -> Any:
-        """The slot's value, or None."""
+        """Return the slot's value, or None."""
 
     @abstractmethod
     def _write(self, value: Any) -> None:
         """Set the slot; None empties it."""
 
     def _read_to_change(self) -> Any:
-        """The slot's value, which the caller is about to change in place, or None."""
+        """Return the slot's value, which the caller is about to change in place, or None."""
         return self._read()
 
     def clear(self) -> None:
@@ -112,7 +112,7 @@ class MergingSlot(NamespacedSlot):
 
     @abstractmethod
     def _merge(self, value: Any, other: Any) -> Any:
-        """One slot value made of two; `value` may be changed."""
+        """Merge two slot values into one; `value` may be changed."""
 
 
 class ValueLogic(SlotState, ValueState[Any]):

@@ -29,11 +29,11 @@ class TtlEntryHolder(Protocol):
     def entries(self) -> list[Entry]: ...
 
     def touch(self, entry: Entry) -> None:
-        """Say that an entry other than the current one is about to be changed."""
+        """Prepare for a change of an entry other than the current one."""
 
 
 class TtlLogic(SlotState):
-    """What all kinds have in common: the clock, expiry and the cleanup of other keys."""
+    """The common part of all kinds: the clock, expiry and the cleanup of other keys."""
 
     __slots__ = ("_cleanup_size", "_clock", "_cursor", "_holder", "_return_expired", "_ttl_ms", "_update_on_read")
 
@@ -53,13 +53,13 @@ class TtlLogic(SlotState):
 
     @abstractmethod
     def unexpired(self, value: Any, now_ms: int) -> Any:
-        """What is left of a slot value at that time; None if nothing."""
+        """Return what is left of a slot value at that time; None if nothing."""
 
     def _is_alive(self, touched_ms: int, now_ms: int) -> bool:
         return touched_ms + self._ttl_ms > now_ms
 
     def _read_unexpired(self) -> Any:
-        """The slot's value without what has expired, which is removed."""
+        """Return the slot's value without what has expired, which is removed."""
         value = self._read()
         if value is None:
             return None
@@ -96,7 +96,7 @@ class TtlLogic(SlotState):
 
 
 class TtlSingleLogic(TtlLogic):
-    """One pair (value, time) in the slot."""
+    """State with a pair (value, time) in the slot."""
 
     __slots__ = ()
 
@@ -104,7 +104,7 @@ class TtlSingleLogic(TtlLogic):
         return value if self._is_alive(value[1], now_ms) else None
 
     def _get(self) -> Any:
-        """The value as a read sees it, or None; a read may prolong its life or remove it."""
+        """Return the value as a read sees it, or None; a read may prolong its life or remove it."""
         pair = self._read()
         if pair is None:
             return None
@@ -256,7 +256,7 @@ class TtlMapLogic(TtlLogic, MapState[Any, Any]):
         self.put_all_pairs(dict(dict_value))
 
     def put_all_pairs(self, dict_value: Mapping[Any, Any]) -> None:
-        """As put_all; the keys are as `map_keys.dict_key` gives them."""
+        """Put pairs, like put_all; the keys are as `map_keys.dict_key` gives them."""
         now_ms = self._clock.now_ms()
         pairs = {key: (value, now_ms) for key, value in dict_value.items()}
         mapping = self._read()
@@ -294,7 +294,7 @@ class TtlMapLogic(TtlLogic, MapState[Any, Any]):
         return not self.items()
 
     def _find(self, key: Any) -> Any:
-        """The pair of `key` as a read sees it, or None."""
+        """Return the pair of `key` as a read sees it, or None."""
         mapping = self._read()
         key = dict_key(key)
         pair = None if mapping is None else mapping.get(key)

@@ -64,16 +64,17 @@ MAX_CHANGED = 16_384
 """States of keys that wait to be written, each with all its namespaces. Fewer, and a key that is used all the time is
 written more often; more, and a snapshot holds processing up for longer (some 3 µs each)."""
 _ENTRY_BYTES, _KEY_COPIES = 210, 3
-"""Memory that an entry of the cache takes beside its values: so many bytes, and so many times those of its row."""
+"""Memory of a cache entry beside its values: a number of bytes, and a multiple of its row's."""
 _ROWS_LOOKED_AT = 256
-"""Entries that the length of a row's key is estimated by."""
+"""Number of entries from which the length of a row's key is estimated."""
 _DROPPED: Final = 0.125
-"""The share of the cache's entries that are dropped when it is full. More, and what is left has fewer of the keys that
-come next; less, and the batches of changes that are written then are smaller than they have to be."""
+"""Share of the cache's entries that is dropped when it is full. More, and what is left has fewer of the keys that come
+next; less, and the batches of changes that are written then are smaller than they have to be.
+"""
 _GOLDEN_RATIO: Final = (math.sqrt(5) - 1) / 2
 """Multiples of it, without their integers, are spread evenly."""
 _FIRST_LOOK = 4_096
-"""Entries at which it is first computed how many the cache may have."""
+"""Number of entries at which it is first computed how many the cache may have."""
 _RESTORE_BATCH_ROWS = 10_000
 
 
@@ -102,7 +103,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         working_directory: Path | None = None,
         operator_name: str = "state",
     ) -> None:
-        """An empty backend.
+        """Make an empty backend.
 
         Args:
             key_group_range: the key groups of this subtask.
@@ -333,7 +334,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
 
     @property
     def num_entries(self) -> int:
-        """Keys that are cached."""
+        """Return the number of keys that are cached."""
         return self._num_entries
 
     @property
@@ -355,7 +356,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         return KeyedSnapshot(self.max_parallelism, {s.meta.name: s.meta for s in self._stored.values()}, groups)
 
     def _kept(self) -> dict[str, Keep]:
-        """What a canonical snapshot that is taken now leaves of states with time to live."""
+        """Return functions by state that tell what a canonical snapshot taken now keeps of states with time to live."""
         now_ms = self.clock.now_ms()
         return {
             name: _unexpired(registered.codec, registered.state, now_ms)
@@ -364,7 +365,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         }
 
     def _take_awaiting(self) -> None:
-        """Before the database is changed."""
+        """Take a snapshot that is still to be taken, before the database is changed."""
         for pending in self._awaiting:
             pending.take()
         self._awaiting.clear()

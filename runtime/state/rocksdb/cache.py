@@ -26,7 +26,7 @@ from runtime.state.rocksdb.rows import KEY_GROUP, StoredState, prefix_end
 
 
 class _Unknown:
-    """Stands where a value has not been looked for yet."""
+    """Placeholder for a value that has not been looked for yet."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ class _Unknown:
 
 UNKNOWN: Final[Any] = _Unknown()
 ABSENT: Final[Any] = _Unknown()
-"""Stands in a map for a key that it does not have."""
+"""Placeholder in a map for a key that it does not have."""
 
 
 MAX_KNOWN: Final = 16_384
@@ -53,7 +53,7 @@ _get_row: Final = attrgetter("row")
 
 
 class CachedEntry(list[Any]):
-    """Everything that is cached for one key, by state number.
+    """Cached values of one key, by state number.
 
     That is UNKNOWN, None = nothing, the value, a NamespaceSlot or a MapSlot. A list itself, and not an object with one:
     there are many, and each costs a look into main memory less, and a fifth of the bytes.
@@ -71,17 +71,17 @@ class CachedEntry(list[Any]):
 
     @property
     def encoded_key(self) -> bytes:
-        """The key's canonical encoding."""
+        """Return the key's canonical encoding."""
         return self.row[KEY_GROUP.size :]
 
     @property
     def key_group(self) -> int:
-        """The key group that the key belongs to."""
+        """Return the key group that the key belongs to."""
         return KEY_GROUP.unpack_from(self.row)[0]  # type: ignore[no-any-return]
 
 
 class NamespaceSlot(dict[Hashable, Any]):
-    """What a namespaced state has cached for a key: a value, None or a MapSlot by namespace; the rest is unknown."""
+    """Cached values of a namespaced state for a key: a value, None or a MapSlot by namespace; the rest is unknown."""
 
     __slots__ = ("changed",)
 
@@ -91,7 +91,7 @@ class NamespaceSlot(dict[Hashable, Any]):
 
 
 class MapSlot:
-    """What a map state has cached for a key and namespace."""
+    """Cached entries of a map state for a key and namespace."""
 
     __slots__ = ("changed", "is_complete", "known")
 
@@ -104,7 +104,7 @@ class MapSlot:
 
 
 def map_key(key: Any) -> Any:
-    """What a map knows `key` by: encodings tell 1, 1.0 and True apart, a dict does not.
+    """Return the key under which a map keeps `key`: encodings tell 1, 1.0 and True apart, a dict does not.
 
     Raises:
         KeyEncodingError: the key has no canonical encoding.
@@ -117,7 +117,7 @@ def _encoded_map_key(known_by: Any) -> bytes:
 
 
 class Batches:
-    """What is to be written, in batches of some size.
+    """Changes to be written, in batches of some size.
 
     Args:
         db: the database.
@@ -131,14 +131,14 @@ class Batches:
         self.all = [db.batch()]
 
     def fitting(self) -> WriteBatch:
-        """The batch that comes next."""
+        """Return the batch that comes next."""
         if self.all[-1].size_in_bytes() >= self.limit:
             self.all.append(self._db.batch())
         return self.all[-1]
 
 
 class Column(ABC):
-    """Where one state's rows are.
+    """Rows of one state.
 
     Args:
         index: number of the state.
@@ -182,7 +182,7 @@ class Column(ABC):
             entry.changed &= ~self.bit
 
     def saved(self, entries: Sequence[CachedEntry]) -> None:
-        """The batches were written: nothing is changed any more in what was saved of these entries."""
+        """Note that the batches were written: nothing is changed any more in what was saved of these entries."""
         self._is_empty = False
         for entry in entries:
             slot = entry[self.index]
@@ -196,7 +196,7 @@ class Column(ABC):
             slot.changed.clear()
 
     def forgot(self) -> None:
-        """Entries were dropped from the cache."""
+        """Note that entries were dropped from the cache."""
         self.is_known = self._is_empty
 
     def _unsaved(self, entry: CachedEntry, error: Exception) -> StateError:
@@ -206,12 +206,12 @@ class Column(ABC):
     def _save_slot(self, row: bytes, slot: Any, batch: WriteBatch) -> None: ...
 
     def _slot_saved(self, slot: Any) -> bool:
-        """As `saved`, of one key and namespace; whether nothing is there."""
+        """Do for one key and namespace what `saved` does; returns whether nothing is there."""
         return slot is None
 
 
 class ValueColumn(Column):
-    """One row for each key and namespace."""
+    """Column with one row for each key and namespace."""
 
     def __init__(self, index: int, stored: StoredState, db: RocksDBInstance, codec: StateCodec) -> None:
         super().__init__(index, stored, db)
@@ -220,7 +220,7 @@ class ValueColumn(Column):
         self._decode = codec.decode_timed if has_ttl else codec.decode
 
     def load(self, row: bytes) -> Any:
-        """The value of a row, or None."""
+        """Return the value of a row, or None."""
         if self.is_known:
             return None
         data = self._rows.get(row)
@@ -263,7 +263,7 @@ class ValueColumn(Column):
                     batch.put(rows[i], value)
 
     def _next(self, batches: Batches) -> WriteBatch:
-        """The batch that comes next; rows without a column family are of this one."""
+        """Return the batch that comes next; rows without a column family are of this one."""
         batch = batches.fitting()
         batch.set_default_column_family(self._handle)
         return batch
@@ -297,7 +297,7 @@ class ValueColumn(Column):
 
 
 class MapColumn(Column):
-    """One row for each entry of a map."""
+    """Column with one row for each entry of a map."""
 
     def __init__(self, index: int, stored: StoredState, db: RocksDBInstance, codec: ValueCodec) -> None:
         super().__init__(index, stored, db)
@@ -306,13 +306,13 @@ class MapColumn(Column):
         self._decode = codec.decode_timed if has_ttl else codec.decode
 
     def new_slot(self) -> MapSlot:
-        """Of a key and namespace that has not been looked at."""
+        """Make the slot of a key and namespace that has not been looked at."""
         slot = MapSlot()
         slot.is_complete = self.is_known
         return slot
 
     def find(self, row: bytes, slot: MapSlot, known_by: Any) -> Any:
-        """The value of one key, or ABSENT."""
+        """Return the value of one key, or ABSENT."""
         value = slot.known.get(known_by, UNKNOWN)
         if value is not UNKNOWN:
             return value
@@ -337,7 +337,7 @@ class MapColumn(Column):
         self.is_known = False
 
     def complete(self, row: bytes, slot: MapSlot) -> None:
-        """Get to know the whole map."""
+        """Load the whole map."""
         if slot.is_complete:
             return
         size, known = len(row), slot.known
@@ -350,7 +350,7 @@ class MapColumn(Column):
         slot.is_complete = True
 
     def has_any(self, row: bytes, slot: MapSlot) -> bool:
-        """Whether the map has an entry."""
+        """Return whether the map has an entry."""
         if any(value is not ABSENT for value in slot.known.values()):
             return True
         if slot.is_complete:

@@ -47,15 +47,16 @@ _FLUSHES_TO_COMPACT = 8
 """Files of level 0 at which they are merged into level 1. Each checkpoint makes one, and what a merge writes has to be
 uploaded: fewer (RocksDB has 4) and checkpoints upload more, more and reads look into more files."""
 _BLOB_FILE_BYTES = 8 << 20
-"""Of a file of values. Larger, and what is collected at a time is much of a small state; smaller, and there are very
-many files."""
+"""Bytes of a file of values. Larger, and what is collected at a time is much of a small state; smaller, and there are
+very many files.
+"""
 _BLOB_COLLECTED_SHARE = 0.02
 _BLOB_GARBAGE_SHARE = 0.5
 """Garbage collection copies what is still used of the oldest 2 % of the files of values, with each compaction and when
 half of them is garbage. More, and a checkpoint behind a compaction uploads more than 5 % of the state; less, and the
 files hold more than twice what is used."""
 _MANIFEST_BYTES = 4 << 20
-"""After which RocksDB begins its list of files anew: every checkpoint uploads all of it."""
+"""Bytes after which RocksDB begins its list of files anew: every checkpoint uploads all of it."""
 _STYLES = {
     "level": DBCompactionStyle.level,
     "universal": DBCompactionStyle.universal,
@@ -83,7 +84,7 @@ _shared_lock = threading.Lock()
 
 
 def shared_memory(settings: RocksDBSettings) -> SharedMemory:
-    """That of this process; one for each budget, and there is one budget in a job."""
+    """Return the shared memory of this process; one for each budget, and there is one budget in a job."""
     budget = (settings.memory_per_slot, settings.write_buffer_ratio)
     with _shared_lock:
         if budget not in _shared:
@@ -92,7 +93,7 @@ def shared_memory(settings: RocksDBSettings) -> SharedMemory:
 
 
 class RocksDBInstance:
-    """One open database."""
+    """An open database."""
 
     def __init__(self, path: Path, settings: RocksDBSettings, *, is_new: bool, is_read_only: bool = False) -> None:
         """Open a database.
@@ -133,18 +134,18 @@ class RocksDBInstance:
 
     @property
     def columns(self) -> list[str]:
-        """Names of the column families, without the default one, which is empty."""
+        """Return the names of the column families, without the default one, which is empty."""
         return list(self._columns)
 
     def column(self, name: str) -> Rdict:
-        """A column family, made if there is none; for `get`, and only as long as the instance is open."""
+        """Return a column family, made if there is none; for `get`, and only as long as the instance is open."""
         if name not in self._columns:
             self._open.create_column_family(name, self._options())
             self._adopt(name)
         return self._columns[name]
 
     def handle(self, name: str) -> ColumnFamily:
-        """What stands for a column family in a batch."""
+        """Return the handle of a column family in a batch."""
         self.column(name)
         return self._handles[name]
 
@@ -156,7 +157,7 @@ class RocksDBInstance:
             self._open.drop_column_family(name)
 
     def batch(self) -> WriteBatch:
-        """An empty batch."""
+        """Return an empty batch."""
         return WriteBatch(raw_mode=True)
 
     def write(self, batch: WriteBatch) -> None:
@@ -175,7 +176,7 @@ class RocksDBInstance:
         self.column(name).delete_range(begin, end, self._write_options)
 
     def scan(self, name: str, begin: bytes, end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """The rows of a column family from `begin` up to, without, `end`, as they are at the first step.
+        """Yield the rows of a column family from `begin` up to, without, `end`, as they are at the first step.
 
         Raises:
             RocksDBReadError: a block is damaged; what came before it has been given.
@@ -201,7 +202,7 @@ class RocksDBInstance:
             column.flush(False)
 
     def is_flushed(self) -> bool:
-        """Whether nothing waits to go to a file."""
+        """Return whether nothing waits to go to a file."""
         return all(
             (column.property_int_value("rocksdb.num-immutable-mem-table") or 0) == 0
             # a copy: the task's thread may make another one meanwhile
@@ -225,7 +226,7 @@ class RocksDBInstance:
                 del checkpoint
 
     def is_empty(self, name: str) -> bool:
-        """Whether a column family has no rows."""
+        """Return whether a column family has no rows."""
         return next(self.scan(name, b""), None) is None
 
     def close(self) -> None:

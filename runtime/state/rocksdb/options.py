@@ -158,7 +158,7 @@ class RocksDBSettings:
 
     @classmethod
     def of(cls, configuration: Configuration) -> RocksDBSettings:
-        """The settings of a job.
+        """Return the settings of a job.
 
         Raises:
             ValueError: there is no such predefined set or compression; the message names the key.
@@ -193,7 +193,7 @@ class RocksDBSettings:
 
     @property
     def compressions(self) -> list[str]:
-        """Of the levels; the last one holds for all further levels."""
+        """Return the compression of the levels; the last one holds for all further levels."""
         return [name.strip().upper() for name in self.compression.split(";")]
 
 
@@ -230,7 +230,7 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 
 
 def without_effect(keys: Iterable[str]) -> dict[str, str]:
-    """Those of some keys that Flink knows and nothing here looks at, each with the reason."""
+    """Return those of some keys that Flink knows and nothing here looks at, each with the reason."""
     found = {}
     for key in sorted(keys):
         for known, reason in WITHOUT_EFFECT.items():

@@ -1,4 +1,4 @@
-"""Brings a database of a checkpoint to this machine, and brings databases into one.
+"""Downloads a checkpoint's databases to this machine, and merges databases into one.
 
 Every file is verified while it is downloaded, before anything is opened. A database whose key groups are all wanted is
 used as it is; of the others ranges are deleted, or rows are copied. Task's thread.
@@ -22,7 +22,7 @@ _LAST_GROUP_END = b"\xff\xff"
 
 
 def download_rocksdb_state(handle: KeyedStateHandle, files: StateFileReader, path: Path) -> RocksDBSource:
-    """The database of a handle, in a new directory.
+    """Download the database of a handle into a new directory.
 
     Raises:
         DamagedSnapshotError: a file is missing or is not what was written.
@@ -44,7 +44,7 @@ def download_rocksdb_state(handle: KeyedStateHandle, files: StateFileReader, pat
 def take_over(
     sources: Iterable[RocksDBSource], key_groups: KeyGroupRange, settings: RocksDBSettings, path: Path
 ) -> tuple[RocksDBInstance, RocksDBSource]:
-    """One database in `path` with the wanted key groups of `sources`, whose directories are gone then.
+    """Make one database in `path` with the wanted key groups of `sources`, whose directories are gone then.
 
     Returns:
         The open database, and the source whose files it began with.

@@ -1,4 +1,4 @@
-"""How keyed state is laid out in rows, and back into the canonical form.
+"""Layout of keyed state in rows, and its conversion to the canonical form.
 
     state:  key group (2, big-endian) | key | namespace [| map key]   →  the value, by its codec
     timer:  key group (2) | timestamp (8, sign flipped) | key | namespace   →  length of the key (4), number (8)
@@ -38,7 +38,7 @@ PROCESSING_COLUMN: Final = "processing timers:"
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """What is needed to read the rows of a state without its descriptor."""
+    """Information to read the rows of a state without its descriptor."""
 
     meta: StateMeta
     map_serializers: tuple[str, str] | None = None
@@ -46,18 +46,18 @@ class StoredState:
 
     @property
     def column(self) -> str:
-        """Name of the column family."""
+        """Return the name of the column family."""
         return STATE_COLUMN + self.meta.name
 
 
 def states_to_json(states: Iterable[StoredState]) -> bytes:
-    """For the metadata of a handle."""
+    """Return states as JSON, for the metadata of a handle."""
     saved = [{**meta_to_json(state.meta), "map": state.map_serializers} for state in states]
     return json.dumps({"states": saved}, separators=(",", ":")).encode()
 
 
 def states_from_json(data: bytes) -> dict[str, StoredState]:
-    """What `states_to_json` was given, by name.
+    """Return the states that `states_to_json` was given, by name.
 
     Raises:
         ValueError, KeyError: `data` is not of that form.
@@ -70,28 +70,28 @@ def states_from_json(data: bytes) -> dict[str, StoredState]:
 
 
 def group_end(key_group: int) -> bytes:
-    """Behind the last row of a key group."""
+    """Return the end of a key group's rows."""
     return KEY_GROUP.pack(key_group + 1)
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    """Behind the last row that begins with `prefix`, which begins with a key group."""
+    """Return the end of the rows that begin with `prefix`, which begins with a key group."""
     return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
 
 
 def timer_row(key_group: int, timestamp: int, key: bytes, namespace: bytes) -> bytes:
-    """The row of a timer."""
+    """Return the row of a timer."""
     return TIMER.pack(key_group, timestamp + SIGN) + key + namespace
 
 
 def timer_of(row: bytes, key_size: int) -> TimerEntry:
-    """The inverse of `timer_row`."""
+    """Return the timer of a row made by `timer_row`."""
     end = TIMER.size + key_size
     return TimerEntry(TIMER.unpack_from(row)[1] - SIGN, row[TIMER.size : end], row[end:])
 
 
 def read_entries(db: RocksDBInstance, state: StoredState, key_group: int) -> Iterator[StateEntry]:
-    """What a state holds in a key group, in the canonical form."""
+    """Yield the content of a state in a key group, in the canonical form."""
     rows = db.scan(state.column, KEY_GROUP.pack(key_group), group_end(key_group))
     if state.map_serializers is not None:
         yield from _map_entries(rows, state)
@@ -111,7 +111,7 @@ Keep = Callable[[bytes], bytes | None]
 def read_group(
     db: RocksDBInstance, states: Iterable[StoredState], key_group: KeyGroup, keep: Mapping[str, Keep] = NOTHING
 ) -> KeyGroupSnapshot:
-    """A key group in the canonical form.
+    """Return a key group in the canonical form.
 
     Args:
         db: the database.

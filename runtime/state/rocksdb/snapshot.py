@@ -33,7 +33,7 @@ _SHARED_SUFFIXES = (".sst", ".blob")
 """Of files that RocksDB never changes: tables, and values that are kept apart."""
 _POLL_S = 0.002
 _FLUSH_TIMEOUT_S = 30.0
-"""After which a checkpoint is made although the flush is not through, which then happens in that call."""
+"""Time after which a checkpoint is made although the flush is not through, which then happens in that call."""
 
 
 class PendingRocksDBState(PendingKeyedState):
@@ -192,7 +192,7 @@ class RocksDBSource:
     path: Path
     states: Mapping[str, StoredState]
     key_groups: KeyGroupRange
-    """That have state in it."""
+    """The key groups that have state in it."""
     shared_files: Mapping[str, FileHandle]
     """Its files that later checkpoints may refer to."""
 
@@ -207,7 +207,8 @@ class RocksDBSnapshot(KeyedSnapshot):
 
     @property
     def are_alike(self) -> bool:
-        """Whether the databases lay out each state in the same way, so that one can take over the rows of the others.
+        """Return whether the databases lay out each state in the same way, so that one can take over the rows of the
+        others.
 
         A restored map that a subtask has not asked for is in one row, where the others have one for each entry.
         """
@@ -218,7 +219,7 @@ class RocksDBSnapshot(KeyedSnapshot):
 
     @classmethod
     def of(cls, sources: Sequence[RocksDBSource], key_groups: KeyGroupRange, max_parallelism: int) -> RocksDBSnapshot:
-        """What some databases hold of `key_groups`.
+        """Return the content of some databases for `key_groups`.
 
         Raises:
             RedistributionError: they saved a state differently.

@@ -147,7 +147,7 @@ class MapLogic(SlotState, MapState[Any, Any]):
         return self._backend.columns[self._index]  # type: ignore[no-any-return]
 
     def _read(self) -> Any:
-        """The MapSlot of the current key and namespace."""
+        """Return the MapSlot of the current key and namespace."""
         raise NotImplementedError
 
     def _write(self, value: Any) -> None:
@@ -157,7 +157,7 @@ class MapLogic(SlotState, MapState[Any, Any]):
         raise NotImplementedError
 
     def _mark(self) -> None:
-        """The map of the current key and namespace is about to change."""
+        """Note that the map of the current key and namespace is about to change."""
         raise NotImplementedError
 
     def _set(self, known_by: Any, value: Any) -> None:
@@ -243,12 +243,12 @@ class TtlMapLogic(MapLogic):
         return not self.items()
 
     def unexpired(self, value: Any, now_ms: int) -> Any:
-        """What is left of a map of pairs at that time; None if nothing."""
+        """Return what is left of a map of pairs at that time; None if nothing."""
         left = {key: pair for key, pair in value.items() if pair[1] + self._ttl_ms > now_ms}
         return value if len(left) == len(value) else left or None
 
     def _read_pair(self, known_by: Any) -> Any:
-        """The pair of a key as a read sees it, or ABSENT; a read may prolong its life or remove it."""
+        """Return the pair of a key as a read sees it, or ABSENT; a read may prolong its life or remove it."""
         pair = self._column.find(self._row(), self._read(), known_by)
         if pair is ABSENT:
             return ABSENT
@@ -317,7 +317,7 @@ class MapInNamespace(MapLogic):
 
 
 class NoVisits(TtlSingleLogic):
-    """Expired state is looked for in the rows, not by visiting other keys on each access."""
+    """Makes states look for expired values in the rows, not by visiting other keys on each access."""
 
     __slots__ = ()
 

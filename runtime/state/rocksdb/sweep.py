@@ -43,7 +43,7 @@ class ExpiredRows:
         return deleted
 
     def _touched_ms(self, value: bytes) -> int:
-        """When the youngest part of a row was touched."""
+        """Return when the youngest part of a row was touched."""
         if self._stored.meta.kind == "list":
             return max(int(time) for _, time in self._codec.decode_timed(value))
         return int(_TIME.unpack_from(value)[0])

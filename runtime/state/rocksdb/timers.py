@@ -41,9 +41,10 @@ MAX_TIMERS = 65_536
 """Timers of one queue in memory, some 300 bytes each; twice as many as there are key groups if that is more."""
 _CHUNK = 1_024
 """Timers of a key group that are read at once, at most. Fewer, and a burst of timers reads all the time; more, and the
-timers of key groups that have few others wait in memory."""
+timers of key groups that have few others wait in memory.
+"""
 _MAX_UNWRITTEN = 65_536
-"""Changes that wait to be written; a snapshot has to write them while processing waits (2 µs each)."""
+"""Maximum of changes that wait to be written; a snapshot has to write them while processing waits (2 µs each)."""
 
 
 class TimerContext(Protocol):
@@ -131,7 +132,7 @@ class RocksDBTimerQueue:
         return None
 
     def next_timestamp(self) -> int | None:
-        """Timestamp of the first timer."""
+        """Return the timestamp of the first timer."""
         while self._heap:
             timestamp, sequence, row, _ = self._heap[0]
             if self.live.get(row) == sequence:
@@ -140,7 +141,7 @@ class RocksDBTimerQueue:
         return None
 
     def namespaces(self) -> Iterator[bytes]:
-        """The encoded namespaces of all timers."""
+        """Yield the encoded namespaces of all timers."""
         if self._limits:
             self._context.flush()
             for row, value in self._db.scan(self._column, b""):
@@ -160,7 +161,7 @@ class RocksDBTimerQueue:
                 batch.put(row, value, handle)
 
     def saved(self) -> None:
-        """The batch was written."""
+        """Note that the batch was written."""
         self._unwritten = {}
         self._unheard_of = set()
 
@@ -227,7 +228,7 @@ class RocksDBTimerQueue:
 
 
 def _share(num_groups: int) -> int:
-    """Timers of each of so many key groups that are read at once."""
+    """Return how many timers to read at once of each of so many key groups."""
     return max(1, min(_CHUNK, MAX_TIMERS // (2 * num_groups)))
 
 
