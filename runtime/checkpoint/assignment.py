@@ -32,7 +32,7 @@ from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redi
 class StateAssignmentError(Exception):
     """A snapshot does not fit the job; no attempt of the same job would do better."""
 
-    #: reports add neither the task nor this class
+    #: reports show the message alone, without the task and this class
     is_self_explanatory = True
 
 

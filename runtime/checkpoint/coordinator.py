@@ -504,7 +504,7 @@ class CheckpointCoordinator:
             self._needs_full = False
             self._register(CompletedCheckpoint(pending.metadata, is_owned=not pending.options.is_savepoint))
             if self._keeps_own():
-                # else it goes at once, and takes nobody's place
+                # else it is dropped at once, and replaces nothing
                 self._subsume(pending.checkpoint_id)
             if self._listening == pending.attempt:
                 self._actions.append(NotifyComplete(pending.checkpoint_id))
@@ -655,7 +655,7 @@ class CheckpointCoordinator:
         self._delete(sorted(uris), [] if directory is None else [directory])
 
     def _delete(self, files: Sequence[str], directories: Sequence[str]) -> None:
-        # who has been replaced may no longer judge what is needed
+        # a JobMaster that has been replaced may no longer judge what is needed
         if (files or directories) and not self._is_fenced:
             self._actions.append(DeleteFiles(tuple(files), tuple(directories)))
 

@@ -18,7 +18,7 @@ class CheckpointStorageError(Exception):
         location: the URI or path in question.
     """
 
-    #: reports add neither the task nor this class
+    #: reports show the message alone, without the task and this class
     is_self_explanatory = True
 
     def __init__(self, location: str, why: str) -> None:
@@ -86,7 +86,7 @@ class StorageAwayError(OSError):
         location: URI of the snapshot's directory.
     """
 
-    #: reports add neither the task nor this class
+    #: reports show the message alone, without the task and this class
     is_self_explanatory = True
 
     def __init__(self, location: str) -> None:

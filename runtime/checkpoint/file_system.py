@@ -265,7 +265,7 @@ def _make_local_directory(directory: Path, syncs: bool) -> None:
 
 
 def _delete_local_directory(directory: Path) -> None:
-    # somebody else may be deleting it too
+    # another process may be deleting it too
     while directory.is_dir() and not directory.is_symlink():
         try:
             shutil.rmtree(directory)

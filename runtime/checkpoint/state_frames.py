@@ -57,7 +57,7 @@ def is_pickled(serializer: str) -> bool:
     try:
         return _has_pickle(parse_type(serializer))
     except ValueError:
-        # nothing here can decode it, but nothing is promised either
+        # nothing here can decode it, so it does not matter
         return True
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from runtime.client.errors import ClientError
 
 TERMINAL_STATES = frozenset({"FINISHED", "CANCELED", "FAILED"})
-#: what stands in front of a URI's colon has two characters or more: C: is a drive
+#: a URI's scheme has two characters or more: C: is a drive
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 #: what `list -s` shows, after Flink's CLI
 SCHEDULED_STATES = frozenset({"INITIALIZING", "CREATED"})

@@ -16,7 +16,7 @@ from runtime.client.errors import ClientError
 
 ARCHIVE_SUFFIXES = (".zip", ".whl")
 MAIN = "__main__"
-#: what no module is imported from, whatever the directory is
+#: directories that no module is imported from
 _SKIPPED_DIRECTORIES = ("__pycache__", "node_modules")
 _VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 #: a zip cannot tell of a time before 1980; a time of its own in each file would make every upload another program

@@ -217,7 +217,7 @@ class RestClient:
         return str(answer["request-id"])
 
     def _trigger(self, path: str, body: Mapping[str, Any]) -> str:
-        # of its own: if the answer is lost and the request is sent again, it is the same one
+        # an id of its own: if the answer is lost and the request is sent again, it is the same request
         request = {**body, "triggerId": uuid.uuid4().hex}
         return str(self._call("POST", path, json.dumps(request).encode())["request-id"])
 

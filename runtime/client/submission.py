@@ -38,7 +38,7 @@ class Submission:
         self._send = send
         self._terminal = terminal
         self._failure: BaseException | None = None
-        # not join(): when it is interrupted, it takes the thread for ended
+        # not join(): when interrupted, it assumes that the thread has ended
         self._is_over = threading.Event()
         # an interpreter that ends does not wait for a server that never answers
         self._thread = threading.Thread(target=self._submit, name="submission", daemon=True)

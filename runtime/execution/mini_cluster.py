@@ -126,7 +126,7 @@ class _LocalSlots:
             try:
                 busy = slot.step() or busy
             except Exception as error:
-                # what a slot itself raises is a bug of ours, or a broken process on a real cluster: the slot is lost
+                # an error of the slot itself is a bug of ours, or a broken process on a real cluster: the slot is lost
                 self._remove(slot_id, attempt)
                 self._post(SlotLost(slot_id, attempt, f"{type(error).__name__}: {error}"))
                 busy = True

@@ -127,7 +127,7 @@ def acquire_context(configuration: Configuration, slots: int) -> SparkContext:
 def _forget(context: SparkContext) -> None:
     """Stop a context, as far as there is anything left to stop."""
     with warnings.catch_warnings(), suppress(Exception):
-        # that a dead JVM was not stopped in good order is no news
+        # a dead JVM cannot be stopped in good order
         warnings.simplefilter("ignore")
         context.stop()
     SparkContext._active_spark_context = None

@@ -59,7 +59,7 @@ class SlotSpec:
     def __call__(self, _: Iterator[int]) -> Iterator[int]:
         """Run the slot of this partition; yields nothing."""
         _die_with_parent()
-        # forked with the state that all its siblings have; Python's own generator sees to itself
+        # forked with the same state as all its siblings; Python's own generator reseeds itself
         np.random.seed()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         _collect_garbage_less_often()

@@ -26,7 +26,7 @@ from runtime.jobmaster.slot_registry import SlotEntry, SlotRegistry
 from runtime.jobmaster.status import SlotSnapshot, Stall, TaskSnapshot
 from runtime.task.messages import CancelTasks, Deploy, Heartbeat, JobMasterMessage, ReleaseSlot, Start, TaskState
 
-#: two stalls of one slot that begin so close to each other are one: a call is shown after more seconds than that
+#: stalls of a slot that begin closer together than this are one: a call is shown only after more seconds
 SAME_CALL_MS = 2_000.0
 #: states of tasks that no slot knows of yet
 _NOT_DEPLOYED = (TaskState.CREATED, TaskState.SCHEDULED)

@@ -120,14 +120,14 @@ class JobMasterDriver:
         self._begun = self._closed = False
         self._close_at_ms: float | None = None
         self.ended = threading.Event()
-        #: what the JobMaster could not go on behind; None: it is sound
+        #: the error that broke the JobMaster; None: it is sound
         self.broken: Exception | None = None
-        #: what another thread ended with, for the driver's
+        #: error with which another thread ended, for the driver's thread
         self._failure: Exception | None = None
         self._requests_lock = threading.Lock()
         #: by request id, guarded by the lock
         self._requests: dict[str, Future[RequestAnswered]] = {}
-        #: why no more requests are taken, guarded by the lock; None: they are
+        #: why requests are refused, guarded by the lock; None: they are taken
         self._refusal: str | None = None
 
     # --- any thread ---------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ class ExecutionGraph:
     def __init__(self, graph: JobGraph, attempt: Attempt) -> None:
         self.graph = graph
         self.attempt = attempt
-        #: monotonic; what transitions are dated with
+        #: monotonic; the time of transitions
         self.now_ms = 0.0
         self._vertices = {v.vertex_id: v for v in graph.vertices}
         self._in_edges = {v.vertex_id: graph.in_edges(v.vertex_id) for v in graph.vertices}

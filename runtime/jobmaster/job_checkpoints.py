@@ -120,7 +120,7 @@ class _Purpose(enum.Enum):
     RESCALE = "checkpoint to rescale from"
 
 
-#: request id of what nobody outside has asked for
+#: request id of snapshots that nobody outside has asked for
 _FINAL = "final"
 
 
@@ -177,7 +177,7 @@ class JobCheckpoints:
         self._restored: CompletedCheckpoint | None = None
         self.report: RestoreReport | None = None
         self._is_recovered = self._has_deployed = False
-        #: whether the job has ended without going on from what it had
+        #: whether the job has ended without restoring what it had
         self.are_left_alone = False
 
     def at(self, now_ms: float, wall_ms: int) -> None:
@@ -345,7 +345,7 @@ class JobCheckpoints:
             self._answer_rescale(f"the job is {state.value}")
         self.are_left_alone = not (self._has_deployed if state is JobState.FAILED else self._is_recovered)
         if self.are_left_alone:
-            # what has kept the job from going on says nothing of its state
+            # what kept the job from restoring says nothing about its state
             return
         self._handle(JobEnded(JobOutcome(state.value)))
 

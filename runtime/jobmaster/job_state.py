@@ -28,7 +28,7 @@ class JobState(enum.Enum):
 
 
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
-    # to the terminal ones: before the first attempt, of a job that an earlier JobMaster has brought to its end
+    # to the terminal states: before the first attempt, for a job that an earlier JobMaster has ended
     JobState.CREATED: frozenset(
         {
             JobState.RUNNING,

@@ -138,15 +138,15 @@ class JobMasterMachine:
         self._restart_strategy = restart_strategy
         self._max_slots = max_slots
         self._checkpoints = JobCheckpoints(coordinator, self._send_checkpoint_message, self._act, self._tell)
-        #: what the current attempt goes on from; None = it starts empty
+        #: what the current attempt restores; None = it starts empty
         self._assignment: Assignment | None = None
         #: whether the next attempt is no consequence of a failure
         self._is_planned = False
         self._exceptions = ExceptionHistory()
         self._submitted = self._is_broken = False
-        #: why it is not known yet what the job goes on from
+        #: why it is not known yet what the job restores
         self._waiting_for = ""
-        #: the current attempt, or the last one; before the first one of no number
+        #: the current attempt, or the last one; without a number before the first
         self._run = AttemptRun(graph, self.attempt, self._act, self._tell)
         self._regions = self._watch_regions()
         self._has_begun = False
@@ -380,7 +380,7 @@ class JobMasterMachine:
     def _on_tick(self) -> None:
         due_ms = self.next_deadline_ms()
         if due_ms is not None and self._now_ms - due_ms > self.options.heartbeat_interval_ms:
-            # this process was stopped itself: who was not listening cannot tell who was silent
+            # this process itself was stopped: it was not listening, and cannot tell who was silent
             self._tell(f"tick is late by {self._now_ms - due_ms:.0f} ms; leases start again")
             self._slots.renew_all(self._now_ms)
         if self._judges_silence:
@@ -684,7 +684,7 @@ class JobMasterMachine:
                 self._exceptions.add_suppressed(cause, is_symptom, failure)
             return
         if cause.is_damaged_snapshot and not self._is_restoring(slot):
-            # who has restored has read all of it: what is broken now is a copy on that machine
+            # a slot that has restored has read all of it: the broken file is a copy on that machine
             cause = replace(cause, is_damaged_snapshot=False)
         goes_alone = slot is not None and self._may_fail_alone(cause)
         decision = decide_restart(cause, self.phase, self._now_ms, self._checkpoints, self._restart_strategy)

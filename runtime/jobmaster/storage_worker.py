@@ -134,7 +134,7 @@ class CheckpointHome:
 
             return cls(root, files, open_store, leader_epoch)
         if slots_are_local:
-            # made by whoever writes to it first: most jobs without checkpoints never need it
+            # made by the first write to it: most jobs without checkpoints never need it
             directory = Path(tempfile.gettempdir()) / f"tidemark-checkpoints-{job_id}"
             if settings.is_enabled:
                 directory.mkdir(mode=0o700, exist_ok=True)
@@ -187,9 +187,9 @@ class StorageWorker:
         self._actions: deque[StorageAction | _Recover] = deque()
         self._is_frozen = self._is_closed = False
         self._thread: threading.Thread | None = None
-        #: what is tried again and again, and why; empty: nothing. Written by whoever does the work, read by any thread
+        #: what is being retried, and why; empty: nothing. Written by the thread that does the work, read by any
         self.trouble = ""
-        # below: of whoever does the work
+        # below: used by the thread that does the work
         self._store: CompletedCheckpointStore | None = None
         self._metadata_bytes: int | None = None
         self._retry_at_ms = 0.0
@@ -303,7 +303,7 @@ class StorageWorker:
                 if answer is None:
                     return
                 self._metadata_bytes, self._retry_ms, self._retry_at_ms = None, RETRY_MS, 0.0
-                # before it is done: whoever sees an idle worker has all answers
+                # before it counts as done: an idle worker has given all answers
                 self._post(StorageAnswered(answer))
             case ForgetCheckpoints(checkpoint_ids):
                 self._unforgotten.update(checkpoint_ids)
@@ -340,7 +340,7 @@ class StorageWorker:
         except NotASnapshotError as error:
             return NotStored(checkpoint_id, str(error))
         except Exception as error:
-            # whether it is recorded decides what the job goes on from: there is no guessing
+            # whether it is recorded decides what the job restores: there is no guessing
             logger.warning("checkpoint %s of job %s is not recorded yet", checkpoint_id, self._job_id, exc_info=True)
             self.trouble = f"checkpoint {checkpoint_id} to be recorded: {_described(error)}"
             self._wait()

@@ -42,7 +42,7 @@ def queue_metrics(
         windows = sum(s.window_bytes for s in received)
         queued = sum(s.queued_bytes for s in received)
         floating = sum(s.floating_bytes for s in received)
-        # every channel of a gate tells the size of the pool that they share
+        # every channel of a gate reports the size of their shared pool
         pool = max(s.pool_bytes for s in received)
         metrics |= {
             INPUT + "inputQueueLength": sum(s.queued_elements for s in received),

@@ -153,7 +153,7 @@ class Slot:
         self._files = files
         self._retries = retries
         self._directory = WorkingDirectory(self.configuration, "", slot)
-        #: what other threads have for the loop's thread to do; anyone appends, the loop takes
+        #: actions that other threads have for the loop's thread; anyone appends, the loop takes
         self._posted: deque[Callable[[], None]] = deque()
         self._control = control
         self._tasks: list[Task] = []
@@ -215,7 +215,7 @@ class Slot:
                 self._wakeup.wait(self.idle_ms() / 1000.0)
                 self._wakeup.clear()
         except ControlLostError:
-            # whatever may have taken our place: leave nothing half-written behind
+            # another process may have taken our place: leave nothing half-written behind
             self._close_all()
             self._directory.close()
             raise

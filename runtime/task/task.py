@@ -131,7 +131,7 @@ class Task:
         #: the snapshot after which the task leaves, without finishing its operators
         self._leaves = False
         restore = deployment.restore
-        #: whether the task had ended its output in what it goes on from
+        #: whether the task had ended its output in the restored snapshot
         self._was_finished = restore is not None and restore.is_finished
         allows_unaligned = services.configuration.get(options.FORCE_UNALIGNED_CHECKPOINTS) or all(
             map(_allows_unaligned, deployment.in_edges)
@@ -166,7 +166,7 @@ class Task:
         self._next_gate = 0
         self._source_wakeup: Callable[[], None] | None = None
         self._source_waits = False
-        #: what other threads have for the loop's thread to do; anyone appends, the loop takes
+        #: actions that other threads have for the loop's thread; anyone appends, the loop takes
         self._mails: deque[Callable[[], None]] = deque()
         #: whether all inputs have ended and the operators are being finished
         self._is_finishing = False
@@ -323,7 +323,7 @@ class Task:
 
     def _step_input(self) -> bool:
         if self._was_finished:
-            # all producers had ended as well, and say nothing but that
+            # all producers had ended as well, and send nothing but END
             self.chain.broadcast(Watermark(MAX_WATERMARK))
             self.chain.broadcast(END_OF_INPUT)
             self._end()

@@ -85,7 +85,7 @@ class CheckpointServices(Protocol):
 class CheckpointGivenUp(Exception):
     """Says why a task does not take part in a checkpoint although nothing has failed."""
 
-    #: reports add neither the task nor this class
+    #: reports show the message alone, without the task and this class
     is_self_explanatory = True
 
 
@@ -173,14 +173,14 @@ class TaskCheckpoints:
         self._outputs: Sequence[TaskOutput] = ()
         #: barriers that have come into a channel's queue; any thread appends
         self._announced: deque[tuple[int, CheckpointBarrier]] = deque()
-        #: told of by the JobMaster, no barrier was acted on yet
+        #: checkpoints that the JobMaster has announced; no barrier was acted on yet
         self._triggered: list[CheckpointBarrier] = []
         self._ongoing: list[_Ongoing] = []
         #: newest that was acted on; older ones are over
         self._newest = CheckpointId(0)
         #: by pending checkpoint: ms from the barrier's birth to its arrival, and bytes taken in until then
         self._begun: dict[CheckpointId, tuple[float, int]] = {}
-        #: what belongs before what a channel records, by channel
+        #: elements before those that a channel records, by channel
         self._prefixes: dict[int, list[Frame]] = {}
         self._recorded: list[ChannelPart] = []
         #: elements in flight that have no form in which they could be stored
@@ -489,7 +489,7 @@ class TaskCheckpoints:
                 elements.insert(0, unread.rest)
             channel.start_recording()
             try:
-                # at once: what is read on may be changed by who is given it
+                # at once: whoever gets the elements read next may change them
                 self._prefixes[index] = self._encoded(channel, elements)
             except FrameError as error:
                 self._recording_error = error

@@ -20,7 +20,7 @@ once; more, and memory holds more snapshots that nobody wants: each keeps what i
 class StorageHangsError(Exception):
     """The checkpoint storage answers neither yes nor no."""
 
-    #: reports add neither the task nor this class
+    #: reports show the message alone, without the task and this class
     is_self_explanatory = True
 
     def __init__(self, num_hanging: int) -> None:
@@ -93,7 +93,7 @@ class UploadThreads:
     def abandon(self, action: Callable[[], None]) -> None:
         with self._lock:
             if self._closed or action not in self._running:
-                # it has ended, or has not begun and will see for itself that nobody wants it
+                # it has ended, or has not begun and will see that nobody waits for it
                 return
             self._running.remove(action)
             self._hanging.append(action)
