@@ -90,7 +90,7 @@ class StorageAwayError(OSError):
     is_self_explanatory = True
 
     def __init__(self, location: str) -> None:
-        super().__init__(f"nothing can be found of {location}: its storage is away, or all of it was deleted")
+        super().__init__(f"nothing of {location} can be found: its storage is away, or all of it was deleted")
         self.location = location
 
 

@@ -66,7 +66,7 @@ def bottleneck_text(found: Bottleneck) -> str:
     """Describe a bottleneck in one line."""
     load = f"busy {percent(found.busy_ms)}"
     if found.held_ms > BACK_PRESSURED_MS:
-        load += f", waits for what is outside of the job {percent(found.held_ms)}"
+        load += f", waits for something outside the job {percent(found.held_ms)}"
     count = len(found.waiting)
     if count == 0:
         above = "nothing is back-pressured" if found.held_ms <= BACK_PRESSURED_MS else "nothing upstream of it waits"

@@ -37,9 +37,9 @@ def add_stop(actions: Actions) -> None:
     parser = with_job(
         actions.add_parser(
             "stop",
-            help="take a savepoint and end the job behind it",
+            help="take a savepoint, then stop the job",
             description="Take a savepoint, commit everything up to it, and end the job.\n"
-            "`tidemark run -s PATH` goes on from there.",
+            "`tidemark run -s PATH` resumes from it.",
             example='tidemark stop -p /data/savepoints "flights live"',
         )
     )
@@ -91,7 +91,7 @@ def add_rescale(actions: Actions) -> None:
         actions.add_parser(
             "rescale",
             help="change the parallelism of a running job",
-            description="Let a job go on from a checkpoint with another parallelism.",
+            description="Restart a job from a checkpoint with another parallelism.",
             example='tidemark rescale "flights live" 4\ntidemark rescale "flights live" 4 --vertex Window',
         )
     )
@@ -157,7 +157,7 @@ def add_savepoint(actions: Actions) -> None:
     dispose = on_savepoint.add_parser(
         "dispose",
         help="delete a savepoint that no job needs any more",
-        description="Delete a savepoint or checkpoint. What a job may still have to go on from is not deleted.",
+        description="Delete a savepoint or checkpoint. One that a job may still have to restore is kept.",
         example="tidemark savepoint dispose /data/savepoints/savepoint-1a2b3c-0123456789ab",
     )
     dispose.add_argument("path", metavar="PATH", help=_PATH_HELP)

@@ -99,7 +99,7 @@ class GraphRecorder:
                 "Define both in one job, or submit one program for each"
             )
             raise self.refusal
-        return [f"a submitted program ends at its first execute(): a later one ({where}) is never come to"]
+        return [f"a submitted program ends at its first execute(): a later one ({where}) is never reached"]
 
     def _with_files(self, graph: StreamGraph) -> StreamGraph:
         if self._python_files is not None:

@@ -139,7 +139,7 @@ def _disposed_by_cluster(directory: str, terminal: Terminal) -> bool:
         client = RestClient(find_server(os.environ, Path.cwd()))
     except NoServerError:
         if writer_of_directory(directory) is not None:
-            why = "is a job's checkpoint, and there is no cluster to ask whether the job has to go on from it"
+            why = "is a job's checkpoint, and there is no cluster to ask whether the job has to restore from it"
             raise ClientError(f"{directory} {why}; --offline deletes it") from None
         return False
     try:

@@ -85,7 +85,7 @@ class ReadAhead(Generic[T]):
         Raises:
             Exception: what the generator raised, behind the items that it gave before.
         """
-        # in this order: what was put before the end is seen
+        # in this order: whatever was put before the end is seen
         has_ended = self._has_ended
         try:
             return self._items.get_nowait()

@@ -45,7 +45,7 @@ def decide_restart(
         # not the job's own failure: the older checkpoint is tried at once, and the restart strategy is not asked
         return RestartDecision(cause, now_ms, is_planned=True)
     if damage is False:
-        return RestartDecision(_noting(cause, "there is no older checkpoint to go on from"), None)
+        return RestartDecision(_noting(cause, "there is no older checkpoint to restore"), None)
     if cause.is_fatal:
         return RestartDecision(cause, None)
     # the slots for a new parallelism did not come, and the job runs with the old one instead

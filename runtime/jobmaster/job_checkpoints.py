@@ -114,8 +114,8 @@ Decision = FailAttempt | CommitJob | CancelJob | RedeployJob | RestorePointKnown
 
 class _Purpose(enum.Enum):
     SNAPSHOT = "savepoint or checkpoint"
-    CANCEL = "cancel behind a savepoint"
-    STOP = "stop behind a savepoint"
+    CANCEL = "cancel with a savepoint"
+    STOP = "stop with a savepoint"
     FINAL = "checkpoint at the end of the job"
     RESCALE = "checkpoint to rescale from"
 
@@ -553,4 +553,4 @@ class JobCheckpoints:
 
 
 def _in_vain(location: str, what: str, cause: str) -> str:
-    return f"the savepoint {location} is complete, but the job {what} behind it: {cause}"
+    return f"the savepoint {location} is complete, but the job {what} after it: {cause}"

@@ -427,11 +427,11 @@ class StorageWorker:
             text = _described(error)
             logger.warning("cannot read yet what job %s restores from: %s", self._job_id, text)
             self._wait()
-            return RecoveryDelayed(f"cannot read yet what it is to go on from: {text}")
+            return RecoveryDelayed(f"cannot read yet what to restore: {text}")
         except JobOverError as error:
             submitted = Submitted(outcome=error.outcome)
         except (CheckpointStorageError, DamagedSnapshotError) as error:
-            submitted = Submitted(refusal=f"what the job is to go on from cannot be read: {_described(error)}")
+            submitted = Submitted(refusal=f"the snapshot to restore cannot be read: {_described(error)}")
         self._retry_ms, self._retry_at_ms = RETRY_MS, 0.0
         return submitted
 

@@ -83,7 +83,7 @@ class KeyChannels:
             if last - first < MAX_KNOWN:
                 lowest, highest = first, last
         count = highest - lowest + 1
-        # numbers that lie apart, or of which others come with every batch, are as well hashed row by row
+        # numbers that lie apart, or change with every batch, may as well be hashed row by row
         if count > MAX_KNOWN or self._num_hashed + count > self._num_rows:
             return False
         self._num_hashed += count

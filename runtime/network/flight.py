@@ -268,7 +268,7 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
             connection.cancel = reader.cancel
             connection.is_open = True
             self.serve(connection, reader, writer, is_server=False)
-        except Exception as error:  # the transport's errors are of several families
+        except Exception as error:  # the transport raises errors of several families
             connection.on_end(_in_short(error))
         finally:
             connection.ended.set()
@@ -348,7 +348,7 @@ def _read_frames(connection: Connection, reader: Any, clock: Clock, is_server: b
                 connection.on_frame(frame)
     except StopIteration:
         pass
-    except Exception as error:  # the transport's errors are of several families
+    except Exception as error:  # the transport raises errors of several families
         cause = _in_short(error)
     connection.on_end(cause)
 

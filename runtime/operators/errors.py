@@ -56,7 +56,7 @@ class UserFunctionError(OperatorError):
         during: what was being done if not processing a record, for example "open()".
     """
 
-    #: the message names the operator: reports add neither the task nor this class
+    #: reports show the message alone, which names the operator
     is_self_explanatory = True
 
     def __init__(

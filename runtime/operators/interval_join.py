@@ -68,7 +68,7 @@ class IntervalJoinOperator(KeyedTwoInputOperator):
         super().__init__([function], key_selectors, output_type)
         self._spec = spec
         self._function = function
-        #: by side: what lies between a record's own time and the other side's, from and to
+        #: by side: least and greatest difference from a record's own time to the other side's
         self._bounds = ((spec.lower_ms, spec.upper_ms), (-spec.upper_ms, -spec.lower_ms))
 
     def setup(self, context: OperatorContext, output: Output) -> None:

@@ -88,7 +88,7 @@ class SinkOperator(OneInputOperator):
         self._pending = [_Pending(item["checkpoint"], item["committable"]) for item in mine]
         self._must_recover = True
         if self.context.configuration.get(options.RECOVERY_CLAIM_MODE) == "claim":
-            # what an earlier version has saved does not say
+            # state saved by an earlier version does not say
             self._claimed_origin = next(iter(_items(snapshot, ORIGIN_STATE)), None)
 
     def open(self) -> None:

@@ -189,5 +189,5 @@ class Source(ABC):
 class SourceError(Exception):
     """A source cannot be opened or read; the message names it."""
 
-    #: reports add neither the task nor this class
+    #: reports show the message alone, without the task and this class
     is_self_explanatory = True

@@ -19,9 +19,9 @@ from runtime.state.key_groups import KeyGroupRange
 class DamagedSnapshotError(Exception):
     """A file of a snapshot is missing, or not what was written."""
 
-    #: reports add neither the task nor this class
+    #: reports show the message alone, without the task and this class
     is_self_explanatory = True
-    #: an older snapshot is gone on from; without one the job fails at once
+    #: the job restores an older snapshot; without one it fails at once
     is_damaged_snapshot = True
 
     def __init__(self, path: str, why: str) -> None:

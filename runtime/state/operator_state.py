@@ -128,7 +128,7 @@ class OperatorStateBackend(OperatorStateStore):
 
     def __init__(self) -> None:
         self._states: dict[str, OperatorListState | OperatorBroadcastState] = {}
-        #: what a snapshot brought and nobody has asked for yet; goes into the next snapshot unchanged
+        #: restored state that nobody has asked for yet; goes into the next snapshot unchanged
         self._restored: dict[str, OperatorStateSnapshot] = {}
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:

@@ -62,7 +62,7 @@ class TimerQueue:
     def __init__(self) -> None:
         #: each live timer and the sequence number of its registration; read by the timer service
         self.live: dict[_LiveTimer, int] = {}
-        #: timers that have come (True) or gone (False) since this was set; None: nobody wants to know
+        #: timers that have come (True) or gone (False) since this was set; None: not tracked
         self.changed: dict[_LiveTimer, bool] | None = None
         self._heap: list[tuple[int, int, _LiveTimer]] = []
         self._sequence = 0

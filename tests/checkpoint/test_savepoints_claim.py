@@ -323,7 +323,7 @@ def test_when_all_checkpoints_are_damaged_the_job_fails_and_says_so(tmp_path: Pa
         crash_once()
         numbers.source.let_through(10 * len(KEYS))
         why = refusal(job)
-    assert "there is no older checkpoint to go on from" in why
+    assert "there is no older checkpoint to restore" in why
     assert "chk-1" in why
     assert numbers.delivered() == delivered
 

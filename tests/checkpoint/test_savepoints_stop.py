@@ -210,7 +210,7 @@ def test_a_damaged_savepoint_is_refused_before_a_record_is_processed(tmp_path: P
     numbers.source.end()
     why = refusal(resumed(numbers, counting, location, clock))
     assert file.name in why
-    assert "no older checkpoint to go on from" in why
+    assert "no older checkpoint to restore" in why
     assert numbers.delivered() == before
     file.write_bytes(whole)
     finish(numbers, resumed(numbers, counting, location, clock))

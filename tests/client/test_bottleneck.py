@@ -64,7 +64,7 @@ def test_a_job_that_does_nothing_has_no_limit() -> None:
         ([vertex("a", 500)], "Busiest: a (busy 50 %); nothing is back-pressured"),
         (
             [vertex("a", 30, 900)],
-            "Busiest: a (busy 3 %, waits for what is outside of the job 90 %); nothing upstream of it waits",
+            "Busiest: a (busy 3 %, waits for something outside the job 90 %); nothing upstream of it waits",
         ),
     ],
 )

@@ -622,7 +622,7 @@ def test_arguments_of_the_program_without_the_dashes_get_a_hint(given: list[str]
         cli.main(["run", "job.py", *given])
     assert end.value.code == 2
     shown = " ".join(given)
-    hint = f"Arguments of the program stand behind --: tidemark run PROGRAM -- {shown}"
+    hint = f"Arguments of the program follow --: tidemark run PROGRAM -- {shown}"
     assert capsys.readouterr().err == f"tidemark: unknown arguments: {shown}. {hint}; see `tidemark run --help`\n"
 
 

@@ -167,7 +167,7 @@ def test_a_job_whose_savepoint_has_lost_its_files_fails_at_once_and_says_why(tmp
         status = job.run(JobState.FAILED)
     assert status.restarts == 0
     assert "is gone, and" in job.failure()
-    assert "there is no older checkpoint to go on from" in job.failure()
+    assert "there is no older checkpoint to restore" in job.failure()
     assert records_in(out) == []
 
 

@@ -309,7 +309,7 @@ def test_when_all_are_damaged_the_job_fails_and_says_so(tmp_path: Path) -> None:
     for directory in job.glob("chk-*"):
         flip_a_byte_of(directory)
     assert run(cluster) is JobState.FAILED
-    assert "there is no older checkpoint to go on from" in cluster.driver.status().exceptions[-1].cause.message
+    assert "there is no older checkpoint to restore" in cluster.driver.status().exceptions[-1].cause.message
 
 
 # --- savepoints -------------------------------------------------------------------------------------------------------

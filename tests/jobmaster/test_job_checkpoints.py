@@ -210,7 +210,7 @@ def test_without_an_older_one_the_job_fails_and_says_so() -> None:
     damage(s)
     s.settle()
     assert s.machine.state is S.FAILED
-    assert "there is no older checkpoint to go on from" in s.machine.status().exceptions[-1].cause.message
+    assert "there is no older checkpoint to restore" in s.machine.status().exceptions[-1].cause.message
 
 
 def test_a_task_that_runs_has_nothing_to_say_about_what_it_was_restored_from() -> None:
@@ -475,7 +475,7 @@ def test_a_job_that_fails_behind_the_savepoint_it_stops_with_goes_on_from_it() -
     s.fail_task()
     s.settle()
     s.advance(1_000)
-    assert "is complete, but the job did not stop behind it: ValueError: bad record" in error_of(s)
+    assert "is complete, but the job did not stop after it: ValueError: bad record" in error_of(s)
     assert s.machine.state is S.RUNNING
     deploy = s.current(0).deploy
     assert deploy is not None
@@ -606,7 +606,7 @@ def stored_too_late(event: SavepointRequested | RescaleRequested, settings: Chec
 
 def test_a_stop_is_answered_and_the_next_attempt_takes_its_last_checkpoint_before_it_commits() -> None:
     s = stored_too_late(SavepointRequested("r", after=AfterSavepoint.SUSPEND), EVERY_SECOND)
-    assert "is complete, but the job did not stop behind it: ValueError: bad record" in error_of(s)
+    assert "is complete, but the job did not stop after it: ValueError: bad record" in error_of(s)
     assert restored_from(s) == [None, None], "from the savepoint"
     s.actions.clear()
     s.finish_tasks()
@@ -618,7 +618,7 @@ def test_a_stop_is_answered_and_the_next_attempt_takes_its_last_checkpoint_befor
 
 def test_a_job_that_was_to_be_cancelled_behind_its_savepoint_is_said_to_go_on() -> None:
     s = stored_too_late(SavepointRequested("r", after=AfterSavepoint.CANCEL), EVERY_SECOND)
-    assert "is complete, but the job was not cancelled behind it" in error_of(s)
+    assert "is complete, but the job was not cancelled after it" in error_of(s)
 
 
 def test_a_rescaling_that_did_not_happen_is_not_said_to_have_happened() -> None:

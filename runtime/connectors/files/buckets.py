@@ -28,7 +28,7 @@ from runtime.operators.sink import SinkError
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Stands for null in the name of a directory."""
 _JAVA_PATTERN = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
-#: What is told apart by columns; other values are turned into Python's first.
+#: Types that are split by columns; other values become Python objects first.
 _PLAIN_TYPES = (
     pa.types.is_integer,
     pa.types.is_boolean,
@@ -186,7 +186,7 @@ def _text(value: Any) -> str:
 class _FunctionBucketAssigner(BucketAssigner):
     def __init__(self, bucket_of: Callable[[Any], str]) -> None:
         self._bucket_of = bucket_of
-        #: those that were found to be in order; bounded by the number of directories that the sink makes
+        #: names that have passed the check; bounded by the number of directories that the sink makes
         self._known: set[str] = set()
 
     def split(self, batch: RecordBatch, now_ms: int) -> Sequence[tuple[str, RecordBatch]]:

@@ -218,7 +218,7 @@ class _FileSinkWriter(SinkWriter):
         options.file_format.check(context.input_type)
         relies_on_base = any(Path(item["temporary"]).is_relative_to(self._base) for item in context.held)
         if relies_on_base and not self._base.is_dir():
-            # made anew it would look as if its files had been removed
+            # a directory made anew would look as if its files had been removed
             raise directory_away(self._base)
         check_writable(self._base, f".probe.{self._uid}")
         sync_above(self._base)
@@ -314,7 +314,7 @@ class _FileSinkWriter(SinkWriter):
         if size_of(origin) is None:
             if size_of(Path(item["target"])) is None:
                 raise SnapshotUnusableError(f"{origin}, which the snapshot relies on, is gone")
-            # only if the newest checkpoint was damaged, or an old savepoint is gone back to
+            # only if the newest checkpoint was damaged, or the job goes back to an old savepoint
             logger.warning("%s was committed after the restored checkpoint: its rows stay", item["target"])
             return
         part = self._begin(bucket, self._context.clock.now_ms(), (origin, item["bytes"]))

@@ -294,7 +294,7 @@ def remove_leftovers(base: Path, origin: str, is_leftover: Callable[[Path], bool
                 lock(file)
                 path.unlink()
         except OSError:
-            # a live writer's, or somebody was quicker
+            # a live writer's, or another process was quicker
             continue
 
 

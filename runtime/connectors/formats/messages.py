@@ -88,7 +88,7 @@ class MessageDecoder:
         present = messages if is_all else [messages[index] for index in kept]
         count = len(present)
         while count:
-            # of those behind `count`, none is consumed
+            # none after `count` is consumed
             consumed = kept[count] if count < len(kept) else len(messages)
             part = present[:count]
             try:

@@ -286,7 +286,7 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         return self._tables[key.__class__][key]
 
     def _new_tables(self) -> KeyTables:
-        # where every key belongs, its key group is of no interest before a snapshot is taken
+        # if every key belongs here, its key group does not matter before a snapshot is taken
         has_all = len(self.key_group_range) == self.max_parallelism
         return KeyTables(self._make_entry, self._make_unencoded_entry if has_all else None)
 

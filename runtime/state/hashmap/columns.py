@@ -254,7 +254,7 @@ class SlotColumn:
             some = values[start : start + _BULK]
             packed = pack_texts(some)
             if packed is None:
-                # something unusual: the serializer says what it thinks of it
+                # something unusual: the serializer decides
                 packed = pa.array(_encoded(self.state, some, entries[start : start + _BULK]), pa.large_binary())
             parts.append(packed)
         return _joined(parts)
@@ -287,7 +287,7 @@ class NumberColumn:
                 absent = [start + at + i for i, slot in enumerate(some) if slot is None]
                 self._absent += absent
                 if not (absent and self._pack(start + at, [0 if slot is None else slot for slot in some])):
-                    # something unusual: the serializer says what it thinks of it
+                    # something unusual: the serializer decides
                     encoded = _encoded(self._state, some, entries[at : at + _BULK])
                     whole = b"".join(bytes(_NUMBER_BYTES) if value is None else value for value in encoded)
                     self._data[_NUMBER_BYTES * (start + at) : _NUMBER_BYTES * (start + at + len(some))] = whole

@@ -99,7 +99,7 @@ class MapSlot:
         #: by `map_key` of the key: the value, or ABSENT
         self.known: dict[Any, Any] = {}
         self.changed: set[Any] = set()
-        #: whether what is not known is not there
+        #: whether unknown keys are absent
         self.is_complete = False
 
 
@@ -154,7 +154,7 @@ class Column(ABC):
         self._is_empty = db.is_empty(stored.column)
         #: whether what is not in the cache is not in the database either: reads need not look
         self.is_known = self._is_empty
-        #: bytes of values that went through, and how many: what a cached value is estimated by
+        #: bytes and number of values that went through, from which the size of a cached value is estimated
         self.num_bytes = 0
         self.num_values = 0
         self._db = db

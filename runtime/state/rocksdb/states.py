@@ -109,7 +109,7 @@ class CachedNamespaceSlot(NamespacedSlot):
         value = slot.get(namespace, UNKNOWN)
         if value is UNKNOWN:
             value = self._backend.columns[self._index].load(entry.row + encode_namespace(namespace))
-            # that there is nothing is not kept: namespaces never end
+            # absence is not cached: there is no end of namespaces
             if value is not None:
                 slot[namespace] = value
         return value
