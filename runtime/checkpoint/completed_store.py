@@ -79,8 +79,7 @@ class CompletedCheckpointStore(Protocol):
         """
 
     def end(self, outcome: JobOutcome) -> None:
-        """Record how the job ended for JobMasters that take over from now on, in case nothing else tells; again is no
-        error.
+        """Record how the job ended, for JobMasters that take over later; doing so again is no error.
 
         Checkpoints of a job that is over may be removed only after this has returned.
 

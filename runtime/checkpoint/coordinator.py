@@ -629,8 +629,8 @@ class CheckpointCoordinator:
             self._last_damaged = (checkpoint_id,)
 
     def _keeps_own(self) -> bool:
-        """Return whether the job's own checkpoints are currently kept: it has not ended, or its retention leaves them
-        behind.
+        """Return whether the job's own checkpoints are currently kept: it has not ended, or its retention keeps
+        them.
         """
         return self._outcome is None or self.settings.retention.keeps(self._outcome)
 

@@ -1,5 +1,4 @@
-"""Handles of state that a task acknowledges, a checkpoint's metadata lists, and a slot is told to restore. Frozen
-values; pure.
+"""Handles of state that tasks acknowledge, metadata lists, and slots are told to restore. Frozen values; pure.
 
 Source: Flink, OperatorSubtaskState, TaskStateSnapshot, InputChannelStateHandle.
 """
@@ -136,9 +135,7 @@ class OperatorState:
     finished: frozenset[int] = frozenset()
     """Subtasks whose task had ended its output."""
     key_type: str = ""
-    """Type of its keyed state's keys, as `runtime.graph.key_types` names it; "" = it is not keyed, or that was not
-    said.
-    """
+    """Type of its keyed state's keys, as `runtime.graph.key_types` names it; "" = not keyed, or not said."""
     window_type: str = ""
     """Type of the windows that its keyed state is kept by; "" = there are none, or that was not said."""
 

@@ -48,9 +48,7 @@ class AttemptEnded:
 
 @dataclass(frozen=True, slots=True)
 class AttemptInterrupted:
-    """Some regions are being restarted, the others continue: the checkpoints under way are given up, and AttemptRunning
-    follows.
-    """
+    """Some regions are being restarted: checkpoints under way are given up, and AttemptRunning follows."""
 
     cause: str
 

@@ -24,8 +24,8 @@ class Bottleneck:
     busy_ms: int
     """Per second, of its busiest subtask."""
     held_ms: int
-    """Per second, for which it waited for room itself: more than `BACK_PRESSURED_MS` if what limits the job is outside
-    of it.
+    """Per second, for which it waited for room itself: above `BACK_PRESSURED_MS` if what limits the job is outside of
+    it.
     """
     waiting: tuple[str, ...]
     """Names of the back-pressured vertices above it, sources first."""

@@ -67,7 +67,7 @@ def _options(given: Sequence[str]) -> argparse.Namespace:
         parser.prog = f"tidemark {given[0]}"
         hint = ""
         if given[0] == "run":
-            hint = ". Arguments of the program stand behind --: tidemark run PROGRAM -- " + " ".join(unknown)
+            hint = ". Arguments of the program follow --: tidemark run PROGRAM -- " + " ".join(unknown)
         parser.error(f"unknown arguments: {' '.join(unknown)}{hint}")
     if given[cut:] and given[0] != "run":
         parser.error(f"only `run` takes arguments for a program, not `{given[0]}`")

@@ -36,9 +36,7 @@ MAX_FILE_BYTES = 256 << 20
 
 
 class ProgramEnd(BaseException):
-    """Ends the program at its `execute()`. Not an Exception, so that the program's own `except Exception` lets it
-    pass.
-    """
+    """Ends the program at its `execute()`. Not an Exception: the program's own `except Exception` must let it pass."""
 
 
 class GraphRecorder:

@@ -123,8 +123,8 @@ def _warn_if_stale(document: dict[str, Any], terminal: Terminal) -> None:
 
 
 def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
-    """Print a job with its vertices, the one that limits it, and its slots; as JSON the live document and `slots` with
-    their pids.
+    """Print a job with its vertices, its bottleneck and its slots; as JSON the live document and `slots` with their
+    pids.
     """
     document = client.live(resolve_job(options.job, client.jobs())["jid"])
     slots = slots_of(document)

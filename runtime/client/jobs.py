@@ -170,7 +170,7 @@ class FailureNews:
 
 
 def failure_text(document: dict[str, Any]) -> str:
-    """Describe why a job failed. One line, unless there is more to say, such as which state of a savepoint found no
+    """Describe why a job failed, in one line unless there is more, such as which state of a savepoint found no
     operator.
     """
     exceptions = document.get("exceptions") or []

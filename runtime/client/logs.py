@@ -104,9 +104,7 @@ class LogFollower:
         return self._choice.files(self._client.log_files(self._job_id), with_rotated)
 
     def _tail(self, name: str, wanted: int) -> list[str]:
-        """Return the last lines of a file, at most so many; one that has not ended yet counts, and is kept for
-        later.
-        """
+        """Return the last lines of a file, at most so many; an unfinished one counts, and is kept for later."""
         window = CHUNK_BYTES
         while True:
             begin, text = self._read(name, -window)

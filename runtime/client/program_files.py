@@ -90,9 +90,7 @@ def _entry_of(directory: Path, members: dict[str, bytes]) -> str:
 
 
 def _members(source: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield what becomes importable: a package under its name; of any other directory and of an archive their
-    content.
-    """
+    """Yield what becomes importable: a package under its name; of other directories and of archives their content."""
     if source.is_dir():
         is_package = (source / "__init__.py").is_file()
         prefix = f"{source.absolute().name}/" if is_package else ""

@@ -1,5 +1,4 @@
-"""Finds the session cluster to talk to: by TIDEMARK_URL and TIDEMARK_TOKEN, else by what `make run` has left in its
-home.
+"""Finds the session cluster to talk to: by TIDEMARK_URL and TIDEMARK_TOKEN, else by the home that `make run` left.
 
 The home is TIDEMARK_HOME, else `.tidemark` of the working directory or of the nearest directory above that has one with
 a server's address in it. A token from there is sent to that address only.

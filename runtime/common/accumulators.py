@@ -55,9 +55,7 @@ class Accumulator(ABC):
 
     @abstractmethod
     def parts(self) -> Mapping[str, Callable[[], Number | None]]:
-        """Return part → its value now: "sum", "minimum", "maximum" or "count"; `merged_accumulators` puts them
-        together.
-        """
+        """Return part → its value now: "sum", "minimum", "maximum" or "count"; `merged_accumulators` merges them."""
 
 
 class _Sum(Accumulator):
@@ -194,9 +192,7 @@ def is_accumulator(metric: str) -> bool:
 
 
 def accumulators_of(metrics: Mapping[str, Any]) -> list[AccumulatorReport]:
-    """Return the accumulators among a task's metrics (metric name → value), those of all its operators merged by
-    name.
-    """
+    """Return the accumulators among a task's metrics (metric name → value), merged by name over its operators."""
     found: dict[tuple[str, str, str], dict[str, Number | None]] = {}
     for metric, value in metrics.items():
         operator, is_part, rest = metric.partition(f".{GROUP}.")

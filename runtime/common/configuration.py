@@ -45,9 +45,7 @@ class Configuration:
 
     @classmethod
     def from_dict(cls, options: Mapping[str, Any]) -> Configuration:
-        """Make a configuration of keys and values; a value may be text, a number, a bool, a Duration, or a list of
-        them.
-        """
+        """Make a configuration of keys and values: text, numbers, bools, Durations, or lists of them."""
         configuration = cls()
         for key, value in options.items():
             configuration._options[key] = _text_of(value)

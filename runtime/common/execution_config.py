@@ -44,7 +44,7 @@ class ExecutionConfig:
         return self._configuration.get(options.AUTO_WATERMARK_INTERVAL).to_millis()
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
-        """Set the parallelism of operators that set none; PARALLELISM_DEFAULT unsets it, PARALLELISM_UNKNOWN does
+        """Set the parallelism of operators that set none; PARALLELISM_DEFAULT unsets, PARALLELISM_UNKNOWN does
         nothing.
         """
         if parallelism == self.PARALLELISM_DEFAULT:

@@ -61,9 +61,7 @@ class TypeInformation(ABC):
     @property
     @abstractmethod
     def python_class(self) -> type | None:
-        """Return the exact class that values have after coercion, if there is one. Having it does not make a value
-        fit.
-        """
+        """Return the exact class of values after coercion, if there is one. Having it does not make a value fit."""
 
     @property
     def is_immutable(self) -> bool:

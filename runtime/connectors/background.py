@@ -1,5 +1,4 @@
-"""Work that connectors do on other threads, so that the slot's loop never waits: one call, reading ahead, writing
-behind.
+"""Work of connectors on other threads, so that the slot's loop never waits: one call, reading ahead, writing behind.
 
 Each class has one owner, a thread that only asks and never waits, apart from `BackgroundWriter.drain` and `close`. An
 error on the other thread is raised at the owner's next question. All threads are daemons and end on `close`: what

@@ -161,8 +161,7 @@ class Draws:
 
 
 def scaled(bits: npt.NDArray[np.uint64], limits: int | Longs) -> Longs:
-    """Return whole numbers in [0, limit) from the upper 31 of 64 random bits; by multiplication, which is faster than
-    modulo.
+    """Return whole numbers in [0, limit) from the upper 31 of 64 random bits; multiplying is faster than modulo.
 
     Args:
         bits: shape (n,).
@@ -290,7 +289,7 @@ def _next_auction(last_auction: Longs, draw: Draws) -> Longs:
 
 
 def _prices(draw: Draws) -> Longs:
-    """Return cents from 1 to 1,000,000 dollars, evenly spread in their logarithm; from a table: powers take 20 ns
+    """Return cents from 1 to 1,000,000 dollars, evenly spread in their logarithm; by a table: powers take 20 ns
     each.
     """
     prices: Longs = _PRICES[draw.below(len(_PRICES))]

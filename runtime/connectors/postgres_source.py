@@ -243,9 +243,7 @@ def _by_page(
 def _select(
     source: PostgresSource, cursor: psycopg.Cursor[Any], place: sql.Composable, start: Any, stop: Any, limit: int | None
 ) -> list[tuple[Any, ...]]:
-    """Return the rows whose key or place is in [start, stop), in its order, each with it as last value; at most
-    `limit`.
-    """
+    """Return the rows whose key or place is in [start, stop), ordered by it, with it as last value; at most `limit`."""
     shape = source.shape
     # literals: with parameters, percent signs in names and conditions would mean something
     query = sql.SQL(

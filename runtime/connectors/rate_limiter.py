@@ -34,9 +34,7 @@ class RateLimiter:
         self._last_ms = clock.monotonic_ms()
 
     def take(self, max_rows: int) -> int:
-        """Take rows; returns a number in [0, max_rows] that may be emitted now. They count as emitted, see
-        `give_back`.
-        """
+        """Take rows: a number in [0, max_rows] that may be emitted now. They count as emitted, see `give_back`."""
         if self._rows_per_ms is None:
             return max_rows
         self._refill(self._rows_per_ms)

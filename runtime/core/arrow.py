@@ -118,8 +118,7 @@ def to_arrow(values: Sequence[Any], type_info: TypeInformation) -> pa.RecordBatc
 
 
 def from_arrow(batch: pa.RecordBatch, type_info: TypeInformation) -> list[Any]:
-    """Return the records of a batch, as the type's coercer would give them: Row for ROW, tuple for TUPLE, else the
-    value.
+    """Return the records of a batch in the form of the type's coercer: Row for ROW, tuple for TUPLE, else the value.
 
     Raises:
         TypeError: the batch does not have the type's columns.

@@ -158,9 +158,7 @@ class RecordBatch:
             yield Segment(start, self.num_rows, None)
 
     def slice(self, start: int, stop: int) -> RecordBatch:
-        """Return rows [start, stop); a mark at a cut belongs to the part before it, one at offset 0 to the first
-        part.
-        """
+        """Return rows [start, stop); a mark at a cut belongs to the part before it, one at offset 0 to the first."""
         marks = [
             Mark(offset - start, watermark)
             for offset, watermark in self.marks
@@ -178,9 +176,7 @@ class RecordBatch:
         )
 
     def take(self, indices: npt.NDArray[np.int64]) -> RecordBatch:
-        """Return the rows at `indices`, in that order, without marks. Shape of `indices`: (m,), each in [0,
-        num_rows).
-        """
+        """Return the rows at `indices`, in that order, without marks. Shape of `indices`: (m,), in [0, num_rows)."""
         pick = _picker(indices.tolist())
         values, timestamps, keys = self._values, self._timestamps, self.keys
         return RecordBatch(

@@ -14,8 +14,7 @@ class BatchKeySelector(ABC):
 
     @abstractmethod
     def get_keys(self, values: list[Any]) -> list[Any] | None:
-        """Return the key of each record; None if they have to be selected one by one, which also finds the record that
-        fails.
+        """Return the key of each record; None if they must be selected one by one, which also finds the failing record.
 
         Never raises.
         """

@@ -181,9 +181,7 @@ def _eight_bytes(bits: npt.NDArray[np.uint64], tag: bytes) -> Crc:
 
 @functools.lru_cache(maxsize=1024)
 def _zero_tables(length: int) -> npt.NDArray[np.uint32]:
-    """Return a table of shape (4, 256): what `length` zero bytes make of a register, by each of its bytes, lowest
-    first.
-    """
+    """Return a table of shape (4, 256): what `length` zero bytes make of a register, by its bytes, lowest first."""
     zeros = bytes(length)
     return np.array([[_register(zeros, b << (8 * place)) for b in range(256)] for place in range(4)], dtype=np.uint32)
 

@@ -124,7 +124,7 @@ def key_end(data: bytes, start: int) -> int:
 
 
 def key_hash(encoded: bytes) -> int:
-    """Return the hash of an encoded key, uint32: its CRC-32, mixed (CRC-32 alone is linear: similar keys would fall
+    """Return the hash of an encoded key, uint32: its CRC-32, mixed (CRC-32 is linear: similar keys would fall
     together).
 
     Source of the mixing: MurmurHash3, fmix32.

@@ -283,8 +283,7 @@ def are_immutable(values: list[Any]) -> bool:
 
 
 def deep_copier(type_info: TypeInformation | None) -> Copier | None:
-    """Return a function that copies a list of records, sharing nothing that can change; None if there is nothing to
-    copy.
+    """Return a function that copies a list of records, sharing nothing that can change; None if no copy is needed.
 
     Values without a type are copied through pickle one by one, unless they are immutable.
     """

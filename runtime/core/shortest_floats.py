@@ -26,8 +26,8 @@ Converter = Callable[[Any], Any]
 
 
 def shortest_float(value: float) -> float:
-    """Return 1.1 for the float32 that is nearest to it: the number with the fewest digits that the same float32 stands
-    for.
+    """Return 1.1 for the float32 that is nearest to it: the number with the fewest digits that gives the same
+    float32.
     """
     return float(str(np.float32(value)))
 

@@ -464,7 +464,7 @@ class DataStream:
         return self
 
     def is_made_here(self) -> bool:
-        """Return whether one operator's tasks have the records, not dealt out anew: another operator can be chained to
+        """Return whether one operator's tasks hold the records, not dealt out anew: another one can be chained to
         it.
         """
         return len(self._ports) == 1 and self._ports[0].partitioning is None
@@ -697,7 +697,7 @@ class KeyedStream(DataStream):
         return aggregated(self, expressions, named)
 
     def deduplicate(self, keep: Literal["first", "last"] = "first") -> DataStream:
-        """Keep the first record of each key; or the last, as a changelog that takes back the one before (not in
+        """Keep the first record of each key; or the last, as a changelog that retracts the previous one (not in
         PyFlink).
 
         State grows with the number of keys.
@@ -758,9 +758,7 @@ class KeyedStream(DataStream):
         return window_joined(self, other_stream, window_assigner, how, suffix, with_window)
 
     def execute_and_collect(self, job_execution_name: str | None = None, limit: int | None = None) -> Any:
-        """Run the program like `DataStream.execute_and_collect`; of each record comes Row(key, record), as in
-        PyFlink.
-        """
+        """Run the program like `DataStream.execute_and_collect`; records come as Row(key, record), as in PyFlink."""
         record_type = type_with_key(self.key_selector, self._type_info)
         factory = MapOperatorFactory(WithKey(self.key_selector), record_type)
         with_keys = self._transform("Map", factory, record_type, is_stateful=False)
@@ -806,9 +804,7 @@ class KeyedStream(DataStream):
 
 
 def _may_keep_state(func: Any, rich_function: type) -> bool:
-    """Return whether a function on a keyed stream can use state: a plain callable has no runtime context to ask for
-    it.
-    """
+    """Return whether a function on a keyed stream can use state: a plain callable has no runtime context."""
     return isinstance(func, (rich_function, CheckpointedFunction))
 
 

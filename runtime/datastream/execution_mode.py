@@ -8,9 +8,7 @@ __all__ = ["RuntimeExecutionMode"]
 
 
 class RuntimeExecutionMode(enum.Enum):
-    """Mode in which a program is executed. Only STREAMING works: the others are refused when the program is
-    executed.
-    """
+    """Mode in which a program is executed. Only STREAMING works: others are refused when the program is executed."""
 
     STREAMING = 0
     BATCH = 1

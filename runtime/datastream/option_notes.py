@@ -40,9 +40,7 @@ def ignored_options(keys: Iterable[str]) -> dict[str, str]:
 
 
 def former_keys(keys: Iterable[str]) -> dict[str, str]:
-    """Return those of some keys that are former ones of an option and count as it, each with the option's present
-    key.
-    """
+    """Return those of some keys that are former keys of an option and count as it, each with the present key."""
     keys = set(keys)
     found = {}
     for option in _known_options():

@@ -453,7 +453,7 @@ class StreamExecutionEnvironment:
 
 
 def configuration_from_environment(environment: Mapping[str, str]) -> Configuration:
-    """Return the options among environment variables: TIDEMARK_CONF_EXECUTION_TARGET=mini-cluster is
+    """Return the options from environment variables: TIDEMARK_CONF_EXECUTION_TARGET=mini-cluster is
     execution.target.
     """
     configuration = Configuration()

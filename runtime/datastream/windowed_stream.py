@@ -79,8 +79,7 @@ class WindowedStream:
         return self
 
     def evictor(self, evictor: Evictor[Any, Any]) -> Self:
-        """Set what takes elements out of windows that fire; windows then keep all their elements until they are
-        removed.
+        """Set what takes elements out of windows that fire; windows then keep all elements until they are removed.
 
         Raises:
             TypeError: it is no Evictor.

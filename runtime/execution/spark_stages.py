@@ -58,8 +58,7 @@ class SparkStages:
         thread.start()
 
     def warm_up(self) -> None:
-        """Have Spark start the process that it forks workers from, so that the first stage need not wait for its
-        imports.
+        """Have Spark start the process that it forks workers from, so that the first stage need not wait for imports.
 
         Returns at once. If it comes to nothing, the first stage tells why.
         """

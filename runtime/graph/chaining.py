@@ -41,8 +41,7 @@ def create_job_graph(graph: StreamGraph, job_id: JobId) -> JobGraph:
 
 
 def stateful_operators_without_uid(graph: StreamGraph) -> list[str]:
-    """Return the names of the stateful operators whose uid had to be derived, to be logged: their state may not survive
-    a change.
+    """Return the stateful operators whose uid had to be derived, to be logged: their state may not survive a change.
 
     Raises:
         GraphError: as `create_job_graph`, uids and cycles only.

@@ -33,9 +33,7 @@ class ChainedOperator:
 
 @dataclass(frozen=True, slots=True)
 class ChainEdge:
-    """Edge inside a chain: output of operator `source` feeds operator `target` (indexes into the vertex's
-    operators).
-    """
+    """Edge in a chain: output of operator `source` feeds operator `target` (indexes into the vertex's operators)."""
 
     source: int
     target: int

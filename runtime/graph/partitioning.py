@@ -1,6 +1,4 @@
-"""Partitioning: how the records of an edge are dealt out to the consumer's subtasks. Source: Flink,
-StreamPartitioner.
-"""
+"""Partitioning: deals the records of an edge out to the consumer's subtasks. Source: Flink, StreamPartitioner."""
 
 from __future__ import annotations
 

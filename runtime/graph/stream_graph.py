@@ -52,16 +52,14 @@ class StreamNode:
 
     @property
     def display_name(self) -> str:
-        """Return the name that plans, tasks and errors show: "Source: x" and "Sink: x" at the ends, as Flink prints
-        them.
-        """
+        """Return the name in plans, tasks and errors: "Source: x" and "Sink: x" at the ends, as Flink prints them."""
         prefix = "Source: " if self.is_source else "Sink: " if self.is_sink else ""
         return self.name if self.name.startswith(prefix) else prefix + self.name
 
     @property
     def plan_text(self) -> str:
-        """Return the text for plans: the user's description, else what the operator does, under the name that the user
-        gave.
+        """Return the text for plans: the user's description, else what the operator does, under the user's name for
+        it.
         """
         if self.description:
             return self.description

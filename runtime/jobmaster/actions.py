@@ -1,5 +1,4 @@
-"""The actions that a JobMasterMachine wants done. Frozen; the driver performs them in order and reports back with
-events.
+"""Actions that a JobMasterMachine wants done. Frozen; the driver performs them in order and reports back with events.
 
 An action that cannot be performed is an event of its own (a slot that cannot be written to is a SlotLost), never an
 exception into the machine.
@@ -55,9 +54,7 @@ class SlotProcess:
 
 @dataclass(frozen=True, slots=True)
 class KillSlots:
-    """kill -9 these processes: they were told to leave, or are lost, and may still live. One that is gone is no
-    error.
-    """
+    """kill -9 these processes: they were told to leave, or are lost, and may still live. A missing one is no error."""
 
     attempt: Attempt
     slots: Sequence[SlotProcess]

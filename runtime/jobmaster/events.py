@@ -75,9 +75,7 @@ class AfterSavepoint(enum.Enum):
 
     GO_ON = "go on"
     CANCEL = "cancel"
-    """Cancel once the savepoint is complete; whatever sinks have not committed by then is left to the job that starts
-    from it.
-    """
+    """Cancel once the savepoint is complete; what sinks have not committed is left to the job that starts from it."""
     SUSPEND = "suspend"
     """Emit nothing after the savepoint; sinks commit; the job becomes FINISHED."""
     DRAIN = "drain"

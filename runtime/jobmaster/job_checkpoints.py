@@ -302,9 +302,7 @@ class JobCheckpoints:
 
     @property
     def may_be_interrupted(self) -> bool:
-        """Return whether the job is not about to stop, end or change its parallelism, which only the whole of it can
-        do.
-        """
+        """Return whether the job is not about to stop, end or change its parallelism, which need the whole job."""
         is_rescaling = self._rescale is not None and self._rescale.is_triggered
         is_ending = self._all_finished or self._stopping is not None
         plain = all(purpose is _Purpose.SNAPSHOT for purpose in self._purposes.values())

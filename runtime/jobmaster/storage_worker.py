@@ -354,7 +354,7 @@ class StorageWorker:
         return Stored(checkpoint_id, self._metadata_bytes)
 
     def _record_end(self, outcome: JobOutcome) -> bool:
-        """Return whether the end is recorded or never will be; else it is tried again later, and nothing is forgotten
+        """Return whether the end is recorded or never will be; else it is retried later, and nothing is forgotten
         before.
         """
         try:
@@ -494,8 +494,8 @@ class StorageWorker:
             raise
 
     def _load_unreplaced(self, restore: RestoreSettings | None) -> CompletedCheckpoint | None:
-        """Load the snapshot that the job has claimed, unless its own checkpoints have replaced it: they may refer to
-        its files.
+        """Load the snapshot that the job claimed, unless its own checkpoints have replaced it: they may refer to its
+        files.
         """
         if restore is None or restore.claim_mode is ClaimMode.NO_CLAIM:
             return None

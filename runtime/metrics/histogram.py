@@ -31,7 +31,7 @@ class Histogram(Metric):
         self._values.append(value)
 
     def quantile(self, q: float) -> float:
-        """Return the value below which that part of the values lies, `q` in [0, 1]; interpolated; 0 if there are
+        """Return the value below which the fraction `q` in [0, 1] of the values lies; interpolated; 0 if there are
         none.
         """
         return _quantile(sorted(self._values), q)

@@ -111,9 +111,7 @@ class OutputChannel(ABC):
 
     @abstractmethod
     def add(self, element: StreamElement) -> None:
-        """Queue an element. Always accepted: the writer checks `is_available` between steps, and one step may
-        overdraw.
-        """
+        """Queue an element. Always accepted: the writer checks `is_available` between steps; a step may overdraw."""
 
     @abstractmethod
     def add_overtaking(self, barrier: CheckpointBarrier) -> Sequence[Frame]:

@@ -75,9 +75,7 @@ class KeyChannels:
         return self._lowest <= lowest and highest < self._lowest + len(self._table)
 
     def _learn(self, lowest: int, highest: int) -> bool:
-        """Fill the table with these numbers, and those that are there if all fit; returns False if it is not worth
-        it.
-        """
+        """Fill the table with these numbers, and those already there if all fit; returns False if not worth it."""
         if len(self._table):
             first, last = min(lowest, self._lowest), max(highest, self._lowest + len(self._table) - 1)
             if last - first < MAX_KNOWN:
@@ -129,9 +127,7 @@ def split_columns(batch: RecordBatch, channels: Channels, num_channels: int) -> 
 
 
 def marks_between(marks: Sequence[Mark], rows: npt.NDArray[np.int64]) -> list[Mark]:
-    """Return the marks with their offsets counted in `rows` (ascending) only; of several at one place the last one
-    stays.
-    """
+    """Return the marks with offsets counted in `rows` (ascending) only; of several at one place the last stays."""
     if not marks:
         return []
     offsets = np.searchsorted(rows, [offset for offset, _ in marks]).tolist()

@@ -103,8 +103,7 @@ class SenderCredit:
         self.sent_bytes += size
 
     def release(self, total_bytes: int, limit_bytes: int | None = None) -> None:
-        """Take the consumer's announcement that it has consumed `total_bytes` and allows `limit_bytes`; older totals
-        are ignored.
+        """Take the consumer's announcement: `total_bytes` consumed, `limit_bytes` allowed; older totals are ignored.
 
         Args:
             limit_bytes: None = one window beyond what was consumed.
@@ -230,7 +229,7 @@ class ReceiverCredit:
 
     @property
     def limit_bytes(self) -> int:
-        """Return the total that the sender may have sent; it never falls, for borrowed bytes return only as they are
+        """Return the total that the sender may have sent; it never falls: borrowed bytes return only as they are
         consumed.
         """
         return self.consumed_bytes + self.window_bytes + self.floating_bytes

@@ -55,9 +55,7 @@ class HeartbeatSettings:
 
     interval_ms: int = 1_000
     timeout_ms: int = 7_000
-    """Longer than the JobMaster's `heartbeat.timeout`: it knows the process and should be the first to report a frozen
-    one.
-    """
+    """Longer than the JobMaster's `heartbeat.timeout`, which should be the first to report a frozen process."""
     connect_timeout_ms: int = 10_000
     """From `connect` to a peer's first frame: slots of one stage are told to start a little apart."""
 

@@ -100,8 +100,8 @@ class FrameHeader(NamedTuple):
     sequence: int
     """Stream elements: 0-based position in the channel. CREDIT: total of bytes consumed. Else 0."""
     backlog_bytes: int
-    """Bytes that the producer has queued behind this frame, at most 2**32 - 1. The CRC leaves it out: it is only
-    advice.
+    """Bytes that the producer has queued behind this frame, at most 2**32 - 1. Only advice, so the CRC leaves it
+    out.
     """
 
 
@@ -319,9 +319,7 @@ class FrameEncoder:
         return self._number(*self._body(element))
 
     def encode_at(self, element: StreamElement, sequence: int) -> bytearray:
-        """Return a frame with an element other than a batch, at a position of the channel that has been counted
-        already.
-        """
+        """Return a frame with an element other than a batch, at a position of the channel that is already counted."""
         frame, kind, flags = self._body(element)
         return _seal(frame, kind, flags, self.attempt, self.channel_id, sequence)
 

@@ -301,9 +301,7 @@ def connected_consumers(partitioning: Partitioning, producer_index: int, produce
 
 
 def connected_producers(partitioning: Partitioning, consumer_index: int, producers: int, consumers: int) -> list[int]:
-    """Return the subtask indexes of the producers that a consumer subtask has a channel from, ascending; see
-    `connected_consumers`.
-    """
+    """Return the producers that a consumer subtask has a channel from, ascending; see `connected_consumers`."""
     if not partitioning.is_pointwise:
         return list(range(producers))
     _check_pointwise(partitioning, producers, consumers)

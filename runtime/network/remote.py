@@ -276,9 +276,7 @@ class RemoteOutputChannel(OutputChannel):
         return overtaken
 
     def _move_up(self, barrier: bytearray, position: int) -> Sequence[Frame]:
-        """Move a barrier in the backlog up to the next barrier; frames are numbered in the order in which they will be
-        sent.
-        """
+        """Move a barrier in the backlog up to the next barrier; frames are renumbered in their sending order."""
         backlog = self._backlog
         first = position
         while first > 0 and not is_barrier(backlog[first - 1]):

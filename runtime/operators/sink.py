@@ -46,9 +46,7 @@ class WriterContext:
     job_id: str = ""
     operator_id: str = ""
     origin_job_id: str = ""
-    """The first of the jobs that have claimed one another's snapshots, down to this one; `job_id` if it has claimed
-    none.
-    """
+    """The first of the jobs that claimed one another's snapshots, down to this one; `job_id` if it has claimed none."""
 
     held: Sequence[Any] = ()
     """Everything that the snapshot which is gone on from holds of this sink, of all subtasks."""
@@ -135,7 +133,7 @@ class SinkWriter(ABC):
         return ()
 
     def snapshot_state(self) -> Sequence[Any]:
-        """Return state items (JSON-serializable) from which `Sink.create_writer` continues; any subtask may get any
+        """Return state items (JSON-serializable) for `Sink.create_writer` to continue from; any subtask may get any
         item.
         """
         return ()
@@ -232,9 +230,7 @@ class Sink(ABC):
         return True
 
     def create_committer(self) -> Committer | None:
-        """Make the committer; None if writing makes visible at once. Called after `create_writer`, in the same
-        process.
-        """
+        """Make the committer; None if writing makes visible at once. Called after `create_writer`, in its process."""
         return None
 
     def create_sweeper(self, context: WriterContext) -> Sweeper | None:

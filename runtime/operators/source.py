@@ -96,7 +96,7 @@ class SplitReader(ABC):
         """Return the position of the next `read`: a JSON-serializable value that `Source.create_reader` accepts."""
 
     def next_read_ms(self) -> int | None:
-        """Return the wall-clock time of the next read, after NOTHING_YET or IDLE; None = the source's poll interval (50
+        """Return the wall-clock time of the next read, after NOTHING_YET or IDLE; None = after the poll interval (50
         ms).
         """
         return None
@@ -106,9 +106,7 @@ class SplitReader(ABC):
         return None
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Note that a checkpoint of the job has completed: a restore goes back to it, or to a later one, and no
-        further.
-        """
+        """Note that a checkpoint of the job has completed: a restore goes back to it, or to a later one."""
 
     def take_dead_letters(self) -> RecordBatch | None:
         """Return what the reads since the last call have set aside for `Source.dead_letter_tag`; None if nothing."""
@@ -134,9 +132,7 @@ class SplitEnumerator(ABC):
         """Return what has not been dealt out: a JSON-serializable value that `Source.create_enumerator` accepts."""
 
     def discovery_delay_ms(self) -> int | None:
-        """Return how long to wait before `discover` is called; asked at the start and after each call. None = no
-        more.
-        """
+        """Return how long to wait before `discover`; asked at the start and after each call. None = no more."""
         return None
 
     def discover(self) -> bool:

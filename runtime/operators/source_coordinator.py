@@ -152,7 +152,7 @@ class SourceCoordinator:
             self._replies.pop(subtask)(subtask, SplitsAvailable())
 
     def snapshot(self) -> OperatorStateSnapshot:
-        """Return the state of the enumerator and the assignments in flight; to be stored with subtask 0 as
+        """Return the enumerator's state and the assignments in flight, to be stored with subtask 0 as
         COORDINATOR_STATE.
 
         Take it before the readers' snapshots, and let no assignment reach a reader between the two: a split that

@@ -37,9 +37,7 @@ class CombinedWatermark:
         return self._combine()
 
     def on_status(self, index: int, status: WatermarkStatus) -> tuple[int | None, WatermarkStatus | None]:
-        """Take input `index`'s change to idle or active; returns the combined (watermark if it rose, status if it
-        changed).
-        """
+        """Take input `index`'s idleness; returns the combined (watermark if it rose, status if it changed)."""
         was_idle = self.is_idle
         self._idle[index] = status is WatermarkStatus.IDLE
         self.is_idle = all(self._idle)

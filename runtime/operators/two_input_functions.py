@@ -174,9 +174,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
     """A BroadcastProcessFunction on a keyed stream: with keyed state and timers on that stream's side."""
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
-        """Context of a record of the broadcast stream. There is no key: no timers, and keyed state only through
-        here.
-        """
+        """Context of a record of the broadcast stream. There is no key: no timers, keyed state only through here."""
 
         @abstractmethod
         def apply_to_keyed_state(

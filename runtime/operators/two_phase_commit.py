@@ -192,8 +192,7 @@ class TwoPhaseCommitFunction(ABC, Generic[T]):
 
     @abstractmethod
     def list_unfinished(self, prefix: str) -> Mapping[str, T]:
-        """Return the transactions that the system holds neither committed nor aborted, whoever began them, by
-        transaction id.
+        """Return the transactions that are neither committed nor aborted, whoever began them, by transaction id.
 
         Those that older attempts began and that no checkpoint holds are then aborted. Empty if the system aborts by
         itself what nobody commits.
@@ -240,9 +239,7 @@ class TwoPhaseCommitSink(Sink):
 
 
 class _TransactionWriter(SinkWriter):
-    """Writes transactions. Its committables are {"id": the transaction's id, "transaction": the function's own
-    value}.
-    """
+    """Writes transactions. Committables are {"id": the transaction's id, "transaction": the function's own value}."""
 
     def __init__(self, function: TwoPhaseCommitFunction[Any], context: WriterContext, prepared: set[str]) -> None:
         self._function = function

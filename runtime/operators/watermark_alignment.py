@@ -57,9 +57,7 @@ class AlignmentGroup:
 
     @property
     def watermark(self) -> int:
-        """Return the least watermark of all who have reported; MAX_WATERMARK if nobody has, or all are idle or have
-        ended.
-        """
+        """Return the least watermark reported; MAX_WATERMARK if nobody has, or all are idle or have ended."""
         return min([*self._subtasks.values(), *self._peers.values()], default=MAX_WATERMARK)
 
     def report(self, subtask: int, watermark: int) -> AlignWatermark:

@@ -75,8 +75,7 @@ class WatermarkTracker:
         self.current = watermark
 
     def on_batch(self, batch: RecordBatch) -> RecordBatch:
-        """Return the batch with its event times assigned and marks where the watermark rises; marks that it had are
-        dropped.
+        """Return the batch with event times assigned and marks where the watermark rises; its former marks are dropped.
 
         Raises:
             UserFunctionError: the timestamp assigner or the generator failed, a timestamp is not an int, or the column

@@ -117,9 +117,7 @@ class CanonicalFile:
         return parts[0]
 
     def snapshot(self, key_groups: Iterable[int] | None = None) -> KeyedSnapshot:
-        """Return the file's content for some key groups (any iterable or range; None = all); groups load when asked
-        for.
-        """
+        """Return the file's content for some key groups (any iterable or range; None = all); groups load on demand."""
         present = self.key_groups
         if key_groups is not None:
             wanted = key_groups if isinstance(key_groups, range) else set(key_groups)

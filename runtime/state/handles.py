@@ -94,8 +94,7 @@ class StateFileReader(Protocol):
         """
 
     def read_range(self, file: FileHandle, offset: int, length: int) -> bytes:
-        """Return a part of the content, for formats with checksums of their own (block files): only its length is
-        checked.
+        """Return a part of the content, for formats with their own checksums (block files): only its length is checked.
 
         Raises:
             DamagedSnapshotError: the file is missing or shorter.

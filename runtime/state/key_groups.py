@@ -71,8 +71,8 @@ def default_max_parallelism(parallelism: int) -> int:
 
 
 def key_group_of(encoded_key: bytes, max_parallelism: int) -> KeyGroup:
-    """Return the key group of a canonically encoded key (`runtime.core.keys.encode_key`). `max_parallelism` is not
-    checked.
+    """Return the key group of a canonically encoded key (`runtime.core.keys.encode_key`). `max_parallelism` is
+    unchecked.
     """
     # without KeyGroup(): a NewType is a call, and this is done for every new key
     return key_hash(encoded_key) % max_parallelism  # type: ignore[return-value]
@@ -110,7 +110,5 @@ def key_group_range(max_parallelism: int, parallelism: int, operator_index: int)
 
 
 def operator_index_for_key_group(max_parallelism: int, parallelism: int, key_group: int) -> int:
-    """Return the subtask that owns `key_group`; the inverse of `key_group_range`. Arguments are not checked: hot
-    path.
-    """
+    """Return the subtask that owns `key_group`; the inverse of `key_group_range`. Arguments are unchecked: hot path."""
     return key_group * parallelism // max_parallelism

@@ -132,7 +132,7 @@ class TtlCleanupStrategies:
         return strategy
 
     def get_rocksdb_compact_filter_cleanup_strategy(self) -> RocksdbTtlCleanup | None:
-        """Return the configured strategy; else one that asks for the time every 1000 entries, or None if cleanup is
+        """Return the configured strategy; else one asking for the time every 1000 entries, or None if cleanup is
         off.
         """
         default = RocksdbTtlCleanup(1000) if self._is_cleanup_in_background else None

@@ -1,5 +1,4 @@
-"""ClientOutput of a slot: sends the output of `print` and `collect` to the program that started the job, within a byte
-window.
+"""ClientOutput of a slot: sends `print` and `collect` output to the program that started the job, within a byte window.
 
 The client acknowledges what it has taken; a task whose output is congested waits. Used by the loop's thread, except
 that `LineRedirect.write` may be called by any thread of the user's.

@@ -120,9 +120,7 @@ class SnapshotCoordinators:
 
 @dataclass(frozen=True, slots=True)
 class TriggerCheckpoint:
-    """Begins a checkpoint in every slot: sources emit the barrier; every task acknowledges once, finished ones at
-    once.
-    """
+    """Begins a checkpoint in every slot: sources emit the barrier; every task acknowledges once, finished ones now."""
 
     checkpoint_id: CheckpointId
     timestamp_ms: int

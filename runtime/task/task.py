@@ -645,9 +645,7 @@ class Task:
         return sum(operator.num_fired_timers() for operator in self.chain.operators)
 
     def _mail_metrics(self) -> dict[str, object]:
-        """Return the mailbox's metrics; its latency is sampled: how long a mail that comes now would wait for the next
-        step.
-        """
+        """Return the mailbox's metrics; its latency is sampled: how long a mail that comes now would wait."""
         if self.has_work():
             self._probed_ms = self._clock.monotonic_ms()
         else:
@@ -663,7 +661,7 @@ class Task:
 
 
 def _allows_unaligned(edge: JobEdge) -> bool:
-    """Return whether barriers may overtake on an edge, so that what they overtake can be dealt out at another
+    """Return whether barriers may overtake on an edge, so that overtaken rows can be dealt out at another
     parallelism.
     """
     return not edge.partitioning.is_pointwise and edge.partitioning is not Partitioning.BROADCAST

@@ -39,9 +39,7 @@ class WatermarkValve:
         return self._raise_to_minimum()
 
     def on_status(self, channel: int, status: WatermarkStatus) -> tuple[int | None, WatermarkStatus | None]:
-        """Take a channel's change to idle or active; returns (merged watermark if it rose, merged status if it
-        changed).
-        """
+        """Take a channel's idleness; returns (merged watermark if it rose, merged status if it changed)."""
         active = status is WatermarkStatus.ACTIVE
         if self._active[channel] == active:
             return None, None

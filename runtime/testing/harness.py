@@ -287,8 +287,7 @@ class OperatorHarness(Generic[OperatorT]):
         return sum(len(entries) for group in self._key_groups() for entries in group.states.values())
 
     def keyed_state(self, descriptor: StateDescriptor, key: Any) -> Any:
-        """Return the state of that descriptor for one key, to look at or to change; valid until the next call or
-        record.
+        """Return the state of that descriptor for one key, to look at or change; valid until the next call or record.
 
         Raises:
             StateTypeError: the operator's state of that name is of another kind.

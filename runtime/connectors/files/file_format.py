@@ -51,8 +51,7 @@ class FileFormat(ABC):
         return False
 
     def resolve(self, path: str) -> FileFormat:
-        """Return the same format with everything known that it takes from the source's first file: column names and
-        types.
+        """Return the same format completed from the source's first file: column names and types.
 
         Raises:
             SourceError: the file does not tell.

@@ -97,7 +97,7 @@ class FileSink(Sink):
 
     @staticmethod
     def for_bulk_format(base_path: str | Path, writer_factory: FileWriterFormat) -> FileSinkBuilder:
-        """Return a builder for a sink of files that have to be written whole, such as Parquet; they roll at every
+        """Return a builder for a sink of files that are written whole, such as Parquet; they roll at every
         checkpoint.
         """
         return FileSinkBuilder(base_path, writer_factory, RollingPolicy.on_checkpoint_rolling_policy())
@@ -152,9 +152,7 @@ class FileSinkBuilder:
         return self
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> FileSinkBuilder:
-        """Set which directory below the base path records go to; by default one for each hour in which they are
-        written.
-        """
+        """Set which directory below the base path records go to; by default one for each hour of writing."""
         self._options = replace(self._options, bucket_assigner=bucket_assigner)
         return self
 

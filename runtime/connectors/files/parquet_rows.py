@@ -106,7 +106,7 @@ class _PolarsRows:
         return arrow_of(frame)
 
     def _batch_end(self) -> int:
-        """Return the end of a row group if one is near (of one that is cut, dictionaries are decoded twice); else a
+        """Return the end of a row group if one is near (if one is cut, dictionaries are decoded twice); else a
         share.
         """
         furthest = min(self._next + self._step, self._stop)

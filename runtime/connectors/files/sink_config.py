@@ -67,7 +67,7 @@ OutputFileConfig.OutputFileConfigBuilder = OutputFileConfigBuilder
 
 @dataclass(frozen=True, slots=True)
 class RollingPolicy:
-    """Decides when a part file is finished and a new one begun; checked after each batch and at the bucket check
+    """Decides when to finish a part file and begin a new one; checked after each batch and at the bucket check
     interval.
     """
 

@@ -219,9 +219,7 @@ def _columns(batch: RecordBatch, input_type: TypeInformation | None) -> pa.Recor
 
 
 def _with_shortest_floats(columns: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the columns with those of FLOAT as DOUBLE of the same text: Arrow would write the digits of the
-    float32.
-    """
+    """Return the columns with FLOAT ones as DOUBLE of the same text: Arrow would write the digits of the float32."""
     for index, field in enumerate(columns.schema):
         if pa.types.is_float32(field.type):
             column = columns.column(index)

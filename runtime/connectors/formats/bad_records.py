@@ -23,7 +23,7 @@ DEAD_LETTER_TYPE = Types.ROW_NAMED(
     ["origin", "position", "error", "data"],
     [Types.STRING(), Types.STRING(), Types.STRING(), Types.PRIMITIVE_ARRAY(Types.BYTE())],
 )
-"""Row of a bad record: the file or stream that it is from, its position (byte offset, message id), what is wrong, its
+"""Row of a bad record: the file or stream that it is from, its position (byte offset, message id), the error, its
 bytes.
 """
 

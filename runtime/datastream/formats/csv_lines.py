@@ -202,7 +202,7 @@ def _splitter(dialect: CsvDialect) -> Callable[[str], list[str]]:
             found = in_quotes(line, start) if in_quotes is not None and has_quotes else plain(line, start)
             if found is None:
                 what = "a quote is not closed, or something follows it" if has_quotes else "a line end without quotes"
-                raise ValueError(f"no line of CSV: {what} in field {len(fields) + 1}")
+                raise ValueError(f"not a line of CSV: {what} in field {len(fields) + 1}")
             text, separator = found.groups()
             if has_quotes and quote is not None:
                 text = text.replace(quote * 2, quote)

@@ -30,9 +30,7 @@ Reader = Callable[[Any], Any]
 
 
 class JsonRowDeserializationSchema(DeserializationSchema):
-    """Deserializes rows from JSON objects: fields by name; others are skipped, missing ones null. Made by
-    `builder()`.
-    """
+    """Deserializes rows from JSON objects: fields by name; others are skipped, missing ones null. See `builder()`."""
 
     def __init__(self, type_info: RowTypeInfo, fail_on_missing_field: bool, ignore_parse_errors: bool) -> None:
         self._options = (type_info, fail_on_missing_field, ignore_parse_errors)

@@ -177,9 +177,7 @@ class AggregatePlan:
 
     @property
     def merges_anywhere(self) -> bool:
-        """Return whether partials may be made before the exchange: nothing depends on the order, and few bytes are
-        kept.
-        """
+        """Return whether partials may be made before the exchange: order does not matter, and few bytes are kept."""
         return not self.needs_order
 
     @property
@@ -368,9 +366,7 @@ class AggregatePlan:
         return next(partial for partial in self.partials if partial.name == column.meta.output_name())
 
     def _note_type(self, name: str, kind: str, argument: str) -> None:
-        """Note that the result of an aggregate that gives one of its arguments has the declared type of that
-        argument.
-        """
+        """Note that an aggregate that gives one of its arguments has that argument's declared type."""
         declared = self._fields.get(name_of(argument))
         if declared is not None and (
             kind in ("min", "max", "first", "last") or (kind == "sum" and declared == _BIG_INT)

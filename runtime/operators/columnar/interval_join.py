@@ -199,9 +199,7 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
         return next_mark
 
     def _pairs(self, side: int, rows: _Rows) -> Iterator[tuple[Times, pl.DataFrame, Times]]:
-        """Yield pairs in the order of the rows, each row's by the other's time: (row, columns, event time of the
-        result).
-        """
+        """Yield pairs by row, each row's by the other's time: (row, columns, event time of the result)."""
         lower, upper = self._bounds[side]
         firsts, lasts = _shifted(rows.times, lower), _shifted(rows.times, upper)
         buffer, keys = self._buffers[1 - side], rows.frame.select(self._key_names[side])

@@ -1,6 +1,4 @@
-"""Handles rows that are late for all their windows: emits them to a side output, or counts them. Used by the task's
-thread.
-"""
+"""Handles rows that are late for all their windows: side output, or count. Used by the task's thread."""
 
 from __future__ import annotations
 

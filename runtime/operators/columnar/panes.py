@@ -70,7 +70,7 @@ class Panes:
         return ends
 
     def windows(self, pane: int, after: int, until: int) -> list[tuple[int, int]]:
-        """Return the windows of a pane that a watermark passes which rises from `after` to `until`, (start, end), by
+        """Return the windows of a pane passed by a watermark that rises from `after` to `until`: (start, end), by
         end.
         """
         first = self.first_end(pane, after)
@@ -82,9 +82,7 @@ class Panes:
         return [(end - self.size_ms, end) for end in range(first, min(last_end, until + 1) + 1, self.step_ms)]
 
     def first_end(self, pane: int, after: int) -> int:
-        """Return the end of the first window of a pane that a watermark `after` has not passed; NEVER if there is
-        none.
-        """
+        """Return the end of a pane's first window that a watermark `after` has not passed; NEVER if there is none."""
         # as `first_open_ends`, without an array of one
         behind = max(pane, min(after, NEVER - 2 * self.size_ms) + 1) + 1
         origin = self.offset_ms if self.is_cumulative else self.offset_ms + self.size_ms

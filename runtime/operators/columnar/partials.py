@@ -46,9 +46,7 @@ class Partial:
     accuracy: float = 0.0
 
     def of_rows(self, dtype: pl.DataType | None) -> list[pl.Expr]:
-        """Return aggregates of rows whose argument has that dtype; none for a sketch, which takes more than one
-        step.
-        """
+        """Return aggregates of rows whose argument has that dtype; none for a sketch, which takes several steps."""
         column = pl.col(self.argument) if self.argument else pl.len()
         match self.merge:
             case Merge.ROWS:

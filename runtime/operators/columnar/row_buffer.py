@@ -72,9 +72,7 @@ class RowBuffer:
         return self._by_pane(frame, starts) if together is None else _parted(together)
 
     def take_together(self) -> list[pl.DataFrame]:
-        """Empty the buffer and return the partials of all panes, one for each key and pane; the start of the pane is in
-        PANE.
-        """
+        """Empty the buffer and return all panes' partials, one for each key and pane; the pane's start is in PANE."""
         if not self.num_rows:
             return []
         frame, starts = self._taken()

@@ -174,9 +174,7 @@ def with_panes(frame: pl.DataFrame, panes: Numbers) -> pl.DataFrame:
 
 
 def runs_of(values: Numbers) -> tuple[list[int], list[int]]:
-    """Return the different values of an ascending array, and their first indexes, with the array's length at the
-    end.
-    """
+    """Return the different values of an ascending array, and their first indexes with the array's length at the end."""
     begins = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
     return values[begins].tolist(), [*begins.tolist(), len(values)]
 

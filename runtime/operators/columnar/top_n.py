@@ -137,9 +137,7 @@ class TopNOperator(OneInputOperator):
         return made if all(kind is _INSERT for kind in changes.kinds) else with_kinds(made, changes.kinds)
 
     def _may_enter(self, rows: pl.DataFrame) -> Numbers:
-        """Return the rows that are better than the worst of their key, or whose key has room: after a while these are
-        few.
-        """
+        """Return the rows that are better than the worst of their key, or whose key has room: soon these are few."""
         keys = rows.select(self._plan.keys).unique().with_row_index(_KEY)
         worst = self._worst.find(keys.select(self._plan.keys))
         if not worst.height:

@@ -1,6 +1,4 @@
-"""unnest: makes a row for each item of a list column, as SQL's CROSS JOIN UNNEST. No state; used by the task's
-thread.
-"""
+"""unnest: makes a row for each item of a list column, as SQL's CROSS JOIN UNNEST. No state; task's thread."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ from runtime.operators.operator import OneInputOperator
 
 
 class UnnestOperator(OneInputOperator):
-    """Emits the items in order, with event time and row kind of their row; rows whose list is empty or null give
-    nothing.
-    """
+    """Emits items in order, with event time and row kind of their row; rows with empty or null lists give nothing."""
 
     def __init__(self, input_type: TypeInformation, column: str, alias: str, output_type: RowTypeInfo) -> None:
         self._reader = FrameReader(input_type)

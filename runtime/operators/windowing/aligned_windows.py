@@ -36,9 +36,7 @@ that a state backend on disk is there to save; fewer, and jobs with many keys pa
 
 
 def is_aligned(spec: WindowSpec) -> bool:
-    """Return whether the operator of this module serves these windows (their trigger is known to be the default
-    one).
-    """
+    """Return whether this module's operator serves these windows (their trigger is known to be the default one)."""
     assigner = spec.assigner
     if spec.evictor is not None or type(assigner) not in (TumblingEventTimeWindows, SlidingEventTimeWindows):
         return False
@@ -76,9 +74,7 @@ class AlignedWindowOperator(WindowOperator):
         self._written = {namespace[0] for namespace in self.timers.event_time_namespaces()}
 
     def prepare_keys(self, keys: list[Any]) -> list[Any]:
-        """Return the keys of a batch in a form that tells them apart: a dict would take 1, 1.0 and True for the same
-        key.
-        """
+        """Return the keys of a batch in a form that tells them apart: a dict would take 1, 1.0 and True for one key."""
         number_types = _number_types(keys)
         if number_types is not None:
             self._key_by_id = None

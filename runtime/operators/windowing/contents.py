@@ -65,9 +65,7 @@ class WindowContents(ABC):
 
     @abstractmethod
     def merge(self, state: Any, target: Namespace, sources: Sequence[Namespace]) -> None:
-        """Move the contents of the namespaces `sources` into `target`, in their order; changes the current
-        namespace.
-        """
+        """Move the contents of the namespaces `sources` into `target`, in order; changes the current namespace."""
 
 
 class _ValueContents(WindowContents):

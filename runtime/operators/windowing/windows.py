@@ -63,9 +63,7 @@ class TimeWindow(Window):
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
-        """Return the start of the window of `window_size` that `timestamp` is in; windows start at `offset` plus
-        multiples.
-        """
+        """Return the start of `timestamp`'s window of `window_size`; windows start at `offset` plus multiples."""
         return timestamp - (timestamp - offset) % window_size
 
     @staticmethod

@@ -409,9 +409,7 @@ class PackedColumns:
     """By state number."""
 
     def rows(self, start: int, end: int) -> Iterator[tuple[int, Packed, Packed]]:
-        """Yield the state number, keys and values of the entries from `start` to `end`, without those that have
-        none.
-        """
+        """Yield state number, keys and values of the entries from `start` to `end`, without those that have none."""
         keys = self.order.keys.slice(start, end - start)
         for index, column in self.values.items():
             values = column.slice(start, end - start)

@@ -18,9 +18,7 @@ _DIRECT_TYPES = (str, int, bool, bytes, type(None))
 """Types of which equal values (within one exact type) have equal encodings, so that a plain dict can tell them apart;
 not float: NaN differs from itself."""
 _FIRST_TIDY = 64
-"""Number of tuple shapes at which those without entries are first looked for; then whenever their number has
-doubled.
-"""
+"""Number of tuple shapes at which to look first for those without entries; then whenever it has doubled."""
 _DIRECT_TYPE_SET = frozenset(_DIRECT_TYPES)
 
 

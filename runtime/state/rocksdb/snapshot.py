@@ -207,8 +207,7 @@ class RocksDBSnapshot(KeyedSnapshot):
 
     @property
     def are_alike(self) -> bool:
-        """Return whether the databases lay out each state in the same way, so that one can take over the rows of the
-        others.
+        """Return whether the databases lay out each state alike, so that one can take over the rows of the others.
 
         A restored map that a subtask has not asked for is in one row, where the others have one for each entry.
         """
