@@ -18,7 +18,7 @@ import { SESSION_KEY } from './hooks/useSession';
 import { router } from './routes/router';
 import { theme } from './theme';
 
-/** Whatever is refused for want of a login makes the page ask who is logged in; nobody leads to the login page. */
+/** A request refused without login makes the page check the session; without one it shows the login page. */
 function checkSession(error: Error): void {
   if (error instanceof ApiError && error.isLoginNeeded) void client.invalidateQueries({ queryKey: SESSION_KEY });
 }

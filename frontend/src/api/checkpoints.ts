@@ -1,11 +1,11 @@
-/** A job's checkpoints and savepoints, and what can be asked for about them. Asking twice with one trigger id is asking
- * once; what was asked for is done by the jobmanager that leads then. */
+/** A job's checkpoints and savepoints, and requests for them. Two requests with one trigger id count as
+ * one; the leading jobmanager carries it out. */
 
 import type { CheckpointDetails, CheckpointSubtasks, Operation, RestorePoints, Triggered } from '../gen/live';
 import { ApiError, FLINK, PRODUCT, request } from './client';
 
 const POLL_MS = 500;
-/** A web process that is started again is back within seconds. */
+/** A restarted web process is back within seconds. */
 const UNREACHABLE_MS = 30_000;
 
 const job = (id: string) => `${FLINK}/jobs/${encodeURIComponent(id)}`;
@@ -53,7 +53,7 @@ export function rescaleJob(jobId: string, wanted: Record<string, number>, trigge
   return request(`${job(jobId)}/resource-requirements`, { method: 'PUT', body });
 }
 
-/** Waits for the end of what was asked for. Throws ApiError with the reason if it was not done. */
+/** Waits for an operation to complete. Throws ApiError with the reason if it failed. */
 export async function settled(jobId: string, triggered: Triggered): Promise<NonNullable<Operation['result']>> {
   const url = `${PRODUCT}/jobs/${encodeURIComponent(jobId)}/operations/${triggered['request-id']}`;
   let heardAt = Date.now();
@@ -74,7 +74,7 @@ export async function settled(jobId: string, triggered: Triggered): Promise<NonN
   }
 }
 
-/** 32 random hex digits. (crypto.randomUUID is there on https and localhost only.) */
+/** 32 random hex digits. (crypto.randomUUID exists on https and localhost only.) */
 export function newTriggerId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');

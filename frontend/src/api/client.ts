@@ -1,6 +1,6 @@
-/** The one place that talks HTTP: session cookie, CSRF header, and errors of both shapes made into ApiError. */
+/** The only HTTP client: session cookie, CSRF header, and errors of both formats as ApiError. */
 
-/** Where the server's routes begin: the part of the base path in front of `ui/`. */
+/** Prefix of the server's routes: the part of the base path before `ui/`. */
 export const ROOT = import.meta.env.BASE_URL.replace(/ui\/$/, '');
 export const FLINK = `${ROOT}v1`;
 export const PRODUCT = `${ROOT}api/v1`;
@@ -26,7 +26,7 @@ interface RequestOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Parsed JSON of the answer. Throws ApiError for everything but a 2xx. */
+/** Returns the parsed JSON of the response. Throws ApiError for everything but a 2xx. */
 export async function request<T>(url: string, options: RequestOptions = {}): Promise<T> {
   const { method = 'GET', body, signal } = options;
   const headers: Record<string, string> = { Accept: 'application/json' };
@@ -50,7 +50,7 @@ export async function request<T>(url: string, options: RequestOptions = {}): Pro
   return (text === '' ? undefined : JSON.parse(text)) as T;
 }
 
-/** Sends a file with its progress (0..1), which fetch cannot tell. */
+/** Uploads a file and reports progress (0..1), which fetch cannot. */
 export function upload<T>(url: string, field: string, file: File, onProgress: (share: number) => void): Promise<T> {
   return new Promise((resolve, reject) => {
     const sending = new XMLHttpRequest();
@@ -76,7 +76,7 @@ function csrfToken(): string {
   return decodeURIComponent(match?.[1] ?? '');
 }
 
-/** `{"errors": ["…"]}` of Flink's routes, `{"errors": [{"message": "…"}]}` of the product's; else the status. */
+/** `{"errors": ["…"]}` of Flink's routes, `{"errors": [{"message": "…"}]}` of Tidemark's own; else the status. */
 function errorMessage(status: number, text: string): string {
   try {
     const { errors } = JSON.parse(text) as { errors?: (string | { message?: string })[] };
@@ -84,7 +84,7 @@ function errorMessage(status: number, text: string): string {
     const joined = messages.filter(Boolean).join('\n');
     if (joined !== '') return joined;
   } catch {
-    // not JSON: a proxy's page, say
+    // not JSON: for example a proxy's page
   }
   return status >= 500 ? `The server failed (status ${status}).` : `The server refused (status ${status}).`;
 }

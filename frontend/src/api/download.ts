@@ -1,4 +1,4 @@
-/** Saves a whole log file, read piece by piece, since the server hands out pieces only. */
+/** Saves a whole log file, read piece by piece because the server limits the size of a response. */
 
 import { fetchLog } from './jobs';
 

@@ -1,4 +1,4 @@
-/** Jobs and the cluster, as REST tells them. */
+/** Jobs and the cluster, over REST. */
 
 import type {
   ClusterDocument,
@@ -36,22 +36,22 @@ export function fetchLogFiles(id: string): Promise<LogFiles> {
   return request(`${PRODUCT}/jobs/${encodeURIComponent(id)}/logs`);
 }
 
-/** Text from a byte offset on; a negative one counts from the end of the file. */
+/** Reads text from a byte offset; a negative one counts from the end of the file. */
 export function fetchLog(id: string, name: string, offset: number, limit: number): Promise<LogText> {
   const path = name.split('/').map(encodeURIComponent).join('/');
   return request(`${PRODUCT}/jobs/${encodeURIComponent(id)}/logs/${path}?offset=${offset}&limit=${limit}`);
 }
 
-/** Enough to step through; who has more of them searches for more. */
+/** Enough to step through; with more matches, users refine the search. */
 const MAX_MATCHES = 1_000;
 
 export interface FoundLines {
   readonly matches: readonly LogMatch[];
-  /** false: there are more, behind the last of them. */
+  /** false: there are more after the last one. */
   readonly isComplete: boolean;
 }
 
-/** Searches the whole file, whatever the case, from its beginning to its end or to the thousandth match. */
+/** Searches the whole file, ignoring case, to its end or to the thousandth match. */
 export async function searchLog(id: string, name: string, query: string, signal: AbortSignal): Promise<FoundLines> {
   const matches: LogMatch[] = [];
   let from = 0;

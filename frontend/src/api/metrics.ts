@@ -1,4 +1,4 @@
-/** Metrics and accumulators of a vertex, as REST tells them. */
+/** Metrics and accumulators of a vertex, over REST. */
 
 import type { SubtasksAccumulators, VertexAccumulators, VertexMetrics } from '../gen/live';
 import { FLINK, PRODUCT, request } from './client';

@@ -7,7 +7,7 @@ export function fetchPrograms(): Promise<JarList> {
   return request(`${FLINK}/jars`);
 }
 
-/** The id of the program, once it is stored. */
+/** Uploads a program and returns its id once it is stored. */
 export async function uploadProgram(file: File, onProgress: (share: number) => void): Promise<string> {
   const answer = await upload<JarUploaded>(`${FLINK}/jars/upload`, 'jarfile', file, onProgress);
   return answer.filename.split('/').at(-1) ?? answer.filename;
@@ -21,7 +21,7 @@ export function fetchPlan(id: string, settings: RunRequest): Promise<PlanAnswer>
   return request(`${FLINK}/jars/${encodeURIComponent(id)}/plan`, { method: 'POST', body: settings });
 }
 
-/** The new job, with what its program printed and should do better. */
+/** The new job, with its program's output and warnings. */
 export function runProgram(id: string, settings: RunRequest): Promise<RunAnswer> {
   return request(`${FLINK}/jars/${encodeURIComponent(id)}/run`, { method: 'POST', body: settings });
 }

@@ -1,4 +1,4 @@
-/** All savepoints that the cluster knows of, and their disposal. */
+/** All savepoints known to the cluster, and their disposal. */
 
 import type { DisposalStatus, Savepoints, Triggered } from '../gen/live';
 import { ApiError, FLINK, PRODUCT, request } from './client';
@@ -9,7 +9,7 @@ export function fetchSavepoints(): Promise<Savepoints> {
   return request(`${PRODUCT}/savepoints`);
 }
 
-/** Deletes the savepoint's files; returns once they are gone. Throws ApiError with the reason if they are not. */
+/** Deletes a savepoint; returns once its files are gone. Throws ApiError with the reason if that fails. */
 export async function disposeSavepoint(location: string, triggerId: string): Promise<void> {
   const body = { 'savepoint-path': location, triggerId };
   const triggered = await request<Triggered>(`${FLINK}/savepoint-disposal`, { method: 'POST', body });

@@ -1,4 +1,4 @@
-/** Login, logout and who is logged in. */
+/** Login, logout and the current user. */
 
 import type { FlinkConfig, Session } from '../gen/live';
 import { ApiError, FLINK, PRODUCT, request } from './client';

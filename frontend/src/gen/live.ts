@@ -1,5 +1,5 @@
 /**
- * The types of everything that comes over the wire: the live documents, the WebSocket messages and the REST answers
+ * The types of everything that comes over the wire: the live documents, the WebSocket messages and the REST responses
  * that this page reads. One file, so that it can be generated from the server's schema as a whole.
  * Times are epoch milliseconds, sizes bytes, rates per second; -1 means "not ended".
  */
@@ -29,11 +29,11 @@ export type ExecutionState =
   | 'FAILED'
   | 'RECONCILING';
 
-/** How old a document is, measured by the server with one clock, at the moment of the answer. */
+/** Age of a document at the time of the response, measured by the server with one clock. */
 export interface Freshness {
-  /** null: nothing was heard since this web process started. */
+  /** null: no heartbeat since this web process started. */
   age_ms: number | null;
-  /** live: the jobmanager's; kept: the last one that was read; database: of the last change of state. */
+  /** live: from the jobmanager; kept: the last one read; database: saved at the last change of state. */
   source: 'live' | 'kept' | 'database';
   is_stale: boolean;
   /** Why it is stale, a sentence; '' if it is fresh. */
@@ -107,7 +107,7 @@ export interface JobException {
   suppressed: { name: string; message: string; task_name: string }[];
 }
 
-/** A call of user code that does not return; `vertex` is "" and `subtask` -1 where the task is not known. */
+/** A call of user code that does not return; `vertex` is "" and `subtask` -1 if the task is unknown. */
 export interface Stall {
   vertex: string;
   subtask: number;
@@ -117,7 +117,7 @@ export interface Stall {
   stack: string;
 }
 
-/** Why a job failed last, in short; `JobException` has the rest. */
+/** Summary of a job's latest failure; `JobException` has the rest. */
 export type JobFailure = Pick<JobException, 'timestamp' | 'name' | 'message' | 'task_name' | 'attempt'>;
 
 export interface JobDocument {
@@ -137,28 +137,28 @@ export interface JobDocument {
   vertices: Vertex[];
   /** The newest cause since the submission; null: none. Documents of an earlier version lack this and the next two. */
   failure?: JobFailure | null;
-  /** All that there were; `exceptions` has the newest of them. */
+  /** Total number of failures; `exceptions` has the latest. */
   failures?: number;
-  /** When the next attempt is due; -1: none waits for its time. */
+  /** Time of the next attempt; -1: none is scheduled. */
   next_attempt_at?: number;
   /** Calls of user code that have not returned for some seconds. */
   stalls?: Stall[];
   exceptions: JobException[];
-  /** Of documents read over REST; those of the socket come with theirs beside them. */
+  /** Present in documents read over REST; the socket sends it separately. */
   freshness?: Freshness;
-  /** Documents of jobs that ended under an earlier version have none. */
+  /** Missing in documents of jobs that ended under an earlier version. */
   checkpoints?: JobCheckpoints;
 }
 
 export type CheckpointState = 'IN_PROGRESS' | 'COMPLETED' | 'FAILED';
 
-/** A checkpoint or savepoint as a whole. */
+/** A checkpoint or savepoint without its vertices. */
 export interface CheckpointEntry {
   id: number;
   status: CheckpointState;
   type: 'CHECKPOINT' | 'UNALIGNED_CHECKPOINT' | 'SAVEPOINT' | 'SYNC_SAVEPOINT';
   is_savepoint: boolean;
-  /** Of savepoints. */
+  /** For savepoints only. */
   format?: 'CANONICAL' | 'NATIVE';
   trigger_timestamp: number;
   /** -1: none yet. */
@@ -166,16 +166,16 @@ export interface CheckpointEntry {
   end_to_end_duration: number;
   /** Newly written. */
   checkpointed_size: number;
-  /** All that it refers to. */
+  /** Everything it refers to. */
   state_size: number;
-  /** In flight: taken in during the alignment, and stored. */
+  /** In-flight data: processed during the alignment, and persisted. */
   processed_data: number;
   persisted_data: number;
   metadata_size: number;
   num_subtasks: number;
   num_acknowledged_subtasks: number;
   external_path: string;
-  /** Its files were deleted since. */
+  /** Its files have been deleted. */
   discarded: boolean;
   failure_timestamp?: number;
   failure_message?: string;
@@ -197,7 +197,7 @@ export type SummarisedQuantity =
   'checkpointed_size' | 'state_size' | 'end_to_end_duration' | 'processed_data' | 'persisted_data';
 
 export interface CheckpointConfig {
-  /** Not there: the job takes none by itself. */
+  /** Missing: no periodic checkpoints. */
   interval?: number;
   mode: 'exactly_once' | 'at_least_once';
   timeout: number;
@@ -224,7 +224,7 @@ export interface RestoredOperator {
   parallelism: number | null;
 }
 
-/** What the state that the job started from was matched with. */
+/** How the restored state was matched with operators. */
 export interface RestoreReport {
   location: string;
   checkpoint_id: number;
@@ -276,7 +276,7 @@ export interface JobSummary {
   tasks_total: number;
   restarts: number;
   waiting_for: string;
-  /** When the latest checkpoint was complete; null: there is none. */
+  /** Completion time of the latest checkpoint; null: there is none. */
   last_checkpoint?: number | null;
 }
 
@@ -323,16 +323,16 @@ export interface LogFile {
   mtime: number;
 }
 
-/** A number, a truth value, or text; whole numbers beyond 2^53 come as text. */
+/** A number, a boolean or a string; integers beyond 2^53 are strings. */
 export type MetricValue = number | boolean | string;
 
-/** All metrics of a vertex, by Flink's ids; values by subtask index, of those that report it. */
+/** All metrics of a vertex, by Flink's ids; values by index of the subtasks that report it. */
 export interface VertexMetrics {
   subtasks: number[];
   metrics: { id: string; values: Record<string, MetricValue> }[];
 }
 
-/** What a user has asked of a job; the jobmanager that leads carries it out. */
+/** An operation requested by a user; the leading jobmanager carries it out. */
 export interface Operation {
   trigger_id: string;
   kind: 'cancel' | 'savepoint' | 'stop' | 'checkpoint' | 'rescale';
@@ -343,7 +343,7 @@ export interface Operation {
   requested_by: string | null;
 }
 
-/** What a job can be started again from, newest first, and how its program was started. */
+/** Snapshots from which a job can be started again, newest first, and its program's settings. */
 export interface RestorePoints {
   program: {
     id: string;
@@ -352,14 +352,14 @@ export interface RestorePoints {
     entry: string | null;
     parallelism: number | null;
     configuration: Record<string, string>;
-    /** Options that are secret: they have to be given again. */
+    /** Secret options, which must be entered again. */
     hidden: string[];
   } | null;
   points: RestorePoint[];
 }
 
 export interface RestorePoint {
-  /** start: what the job was started from itself. */
+  /** start: the snapshot that the job itself was started from. */
   kind: 'checkpoint' | 'savepoint' | 'start';
   location: string;
   checkpoint_id: number | null;
@@ -379,10 +379,10 @@ export interface Savepoint {
   format: 'CANONICAL' | 'NATIVE';
   checkpoint_id: number | null;
   requested_by: string | null;
-  /** null: it cannot be told now. */
+  /** null: unknown at present. */
   exists: boolean | null;
   used_by: { job_id: string; job_name: string; job_state: JobState; claim_mode: string }[];
-  /** The job that needs it: it cannot be disposed of or claimed. */
+  /** The job that needs it and prevents disposing of or claiming it. */
   needed_by: string | null;
 }
 
@@ -414,12 +414,12 @@ export interface LogText {
 export interface LogMatch {
   /** From 1. */
   line: number;
-  /** Byte at which the line begins. */
+  /** Byte offset of the line. */
   offset: number;
   text: string;
 }
 
-/** Lines of a whole file that hold a text. */
+/** Lines of a whole file that contain a text. */
 export interface LogSearch {
   name: string;
   query: string;
@@ -427,7 +427,7 @@ export interface LogSearch {
   lines: number;
   matches: LogMatch[];
   searched_to: number;
-  /** false: go on from `searched_to`. */
+  /** false: continue from `searched_to`. */
   is_complete: boolean;
 }
 
@@ -533,7 +533,7 @@ export interface RunAnswer {
   jobid: string;
   /** What the program should do better. */
   warnings?: string[];
-  /** The end of what it printed until the job was started. */
+  /** The end of its output until the job was started. */
   output?: string;
 }
 
@@ -557,7 +557,7 @@ export interface PlanAnswer {
   plan: Plan;
   /** What the program should do better. */
   warnings?: string[];
-  /** The end of what it printed. */
+  /** The end of its output. */
   output?: string;
 }
 

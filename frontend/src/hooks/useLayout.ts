@@ -1,4 +1,4 @@
-/** Positions of a graph's nodes, computed anew only when the topology changes. ELK is loaded when first needed. */
+/** Positions of a graph's nodes, recomputed only when the topology changes. ELK is loaded on first use. */
 
 import { useEffect, useState } from 'react';
 
@@ -21,7 +21,7 @@ export interface NodeSize {
   readonly edgeGap: number;
 }
 
-/** Null until the first layout is there; then the last one until the next is ready. */
+/** Null until the first layout is ready; then the last one until the next is ready. */
 export function useLayout(topology: Topology, size: NodeSize): Layout | null {
   const [layout, setLayout] = useState<Layout | null>(null);
   const key = topologyKey(topology);

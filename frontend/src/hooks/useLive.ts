@@ -1,4 +1,4 @@
-/** Live documents by topic, with REST polling in their place while the socket is down. */
+/** Live documents by topic; polls REST while the socket is down. */
 
 import { useQuery } from '@tanstack/react-query';
 import { useCallback, useEffect, useSyncExternalStore } from 'react';
@@ -15,7 +15,7 @@ const POLL_MS = 5_000;
 export interface Live<T> {
   /** Undefined until the first document. */
   readonly data: T | undefined;
-  /** The server says that there is no such thing (any more). */
+  /** The server says that it does not exist (any more). */
   readonly missing: boolean;
   readonly error: string | null;
 }
@@ -33,7 +33,7 @@ function useLive<T>(topic: Topic, read: () => Promise<T>): Live<T> {
   const subscribe = useCallback((listener: () => void) => connection.subscribe(topic, listener), [topic]);
   const state = useSyncExternalStore(subscribe, () => connection.topic(topic));
   const socketIsOpen = useSocketIsOpen();
-  // also read once at the start: the page is there before the socket is
+  // also read once at the start, before the socket is open
   const { data: polled, error } = useQuery({
     queryKey: ['live', topic],
     queryFn: read,
@@ -59,7 +59,7 @@ function useSocketIsOpen(): boolean {
 }
 
 export interface ConnectionState {
-  /** Null while what is shown is live. */
+  /** Null while the shown data is live. */
   readonly stale: Staleness | null;
   readonly isConnecting: boolean;
 }
@@ -72,7 +72,7 @@ export function useConnection(): ConnectionState {
     () => connection.liveness,
   );
   useEffect(() => connection.checkSilence(), [now]);
-  // `now` may lag behind a frame that has just come: that is no silence
+  // `now` may be earlier than a frame that has just arrived: that is no silence
   const stale = staleness(liveness, Math.max(now, liveness.lastFrameAt ?? 0));
   return { stale, isConnecting: stale === null && liveness.status !== 'open' };
 }

@@ -1,4 +1,4 @@
-/** A search through a whole log file; the server searches, again now and then while the file grows. */
+/** Searches a whole log file on the server, repeatedly while the file grows. */
 
 import { useDebouncedValue } from '@mantine/hooks';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
@@ -10,7 +10,7 @@ const AGAIN_MS = 5_000;
 const NOTHING_FOUND: FoundLines = { matches: [], isComplete: true };
 
 export interface FoundInLog extends FoundLines {
-  /** The text that this is the answer for; '' for none. */
+  /** The text of this result; '' for none. */
   readonly text: string;
   readonly isSearching: boolean;
   readonly error: string | null;

@@ -1,4 +1,4 @@
-/** A part of a log file: its end, followed while wanted, or the lines around a place; read back and on, on demand. */
+/** A part of a log file: its end, optionally followed, or the lines around a position; extended on demand. */
 
 import { useCallback, useEffect, useReducer, useState } from 'react';
 
@@ -21,7 +21,7 @@ type Action =
   | { type: 'forgotten' }
   | { type: 'failed'; message: string };
 
-/** What is read in front of a line that is gone to. */
+/** Bytes read before a selected line. */
 const BEFORE_BYTES = 16 * 1024;
 
 function reduce(state: State, action: Action): State {
@@ -29,7 +29,7 @@ function reduce(state: State, action: Action): State {
     case 'started':
       return { buffer: startWith(action.part), isLoaded: true, error: null };
     case 'appended':
-      // an answer that another one has overtaken
+      // an outdated response
       if (action.part.offset !== state.buffer.end && action.part.size >= state.buffer.end) return state;
       return { ...state, buffer: append(state.buffer, action.part), error: null };
     case 'prepended':
@@ -52,7 +52,7 @@ export interface LogTail extends State {
   readonly goToEnd: () => void;
 }
 
-/** Mount anew (by key) for another file. */
+/** Remount (by key) for another file. */
 export function useLogTail(jobId: string, name: string, isFollowing: boolean): LogTail {
   const [state, dispatch] = useReducer(reduce, { buffer: EMPTY_LOG, isLoaded: false, error: null });
   const [isReading, setReading] = useState(false);

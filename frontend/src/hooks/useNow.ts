@@ -1,6 +1,6 @@
 /**
- * The time, once a second: of this browser, or of the server (what durations are counted by). While what is shown is
- * stale the server's stands still: nobody knows whether a job goes on.
+ * The time, once a second: this browser's, or the server's (for durations). While the data is
+ * stale, the server's time stands still: whether a job still runs is unknown.
  */
 
 import { useSyncExternalStore } from 'react';

@@ -1,5 +1,5 @@
-/** Something that is asked of a job and takes its time. The dialog closes once it is asked for; how it ends is told by a
- * notification, wherever the user has gone by then. */
+/** An asynchronous operation on a job. The dialog closes once it is requested; a
+ * notification reports its result, wherever the user is by then. */
 
 import { notifications } from '@mantine/notifications';
 import { useMutation } from '@tanstack/react-query';
@@ -14,11 +14,11 @@ type Result = NonNullable<Operation['result']>;
 interface Options<T> {
   readonly jobId: string;
   readonly ask: (wanted: T, triggerId: string) => Promise<Triggered>;
-  /** It is asked for. */
+  /** Called once it is requested. */
   readonly onAsked?: () => void;
-  /** There is no dialog to show `error`: a notification says that it could not be asked for. */
+  /** There is no dialog to show `error`: a notification reports that the request failed. */
   readonly isWithoutDialog?: boolean;
-  /** What is going on, what has been done, what has not. */
+  /** Titles while in progress, on success and on failure. */
   readonly titles: readonly [string, string, string];
   readonly describe?: (result: Result) => string;
 }
@@ -26,7 +26,7 @@ interface Options<T> {
 const FAILED = { color: 'red', autoClose: false, withCloseButton: true } as const;
 
 export function useOperation<T>({ jobId, ask, onAsked, isWithoutDialog = false, titles, describe }: Options<T>) {
-  // one per opening of the dialog: asking again after a lost answer is asking once
+  // one per opening of the dialog: a request repeated after a lost response counts as one
   const [triggerId, setTriggerId] = useState(newTriggerId);
   const { mutate, isPending, error, reset } = useMutation({
     mutationFn: ({ wanted }: { readonly wanted: T }) => ask(wanted, triggerId),
@@ -37,7 +37,7 @@ export function useOperation<T>({ jobId, ask, onAsked, isWithoutDialog = false, 
     },
     onError: (problem) => {
       if (isWithoutDialog) {
-        // one place for it, however often it is tried
+        // one notification, however often it is tried
         notifications.hide(triggerId);
         notifications.show({ ...FAILED, id: triggerId, title: titles[2], message: problem.message });
       }

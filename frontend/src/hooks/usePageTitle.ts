@@ -1,4 +1,4 @@
-/** The window's title. */
+/** Sets the window's title. */
 
 import { useEffect } from 'react';
 

@@ -4,8 +4,8 @@ import { useCallback } from 'react';
 import { useSearchParams } from 'react-router';
 
 /**
- * Setting null removes the parameter; others stay. "push" makes a history entry, so that Back goes to the value before:
- * for what one goes to, as a tab. "replace" is for what one narrows a view by, as a filter.
+ * Setting null removes the parameter; others stay. "push" adds a history entry, so that Back returns to the previous value:
+ * for navigation, such as tabs. "replace" is for narrowing a view, such as filters.
  */
 export function useQueryParam(
   name: string,

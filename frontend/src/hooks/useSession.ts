@@ -1,4 +1,4 @@
-/** Who is logged in. The answer is asked for again whenever the server refuses something. */
+/** The current session. It is checked again whenever the server refuses something. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 
@@ -7,7 +7,7 @@ import type { Role } from '../gen/live';
 
 export const SESSION_KEY = ['session'] as const;
 
-/** `data` is null if nobody is logged in, undefined while that is not known. */
+/** `data` is null if nobody is logged in, undefined while unknown. */
 export function useSession() {
   return useQuery({ queryKey: SESSION_KEY, queryFn: fetchSession, staleTime: 60_000 });
 }

@@ -1,10 +1,10 @@
-/** One request at a time: the second click of a double click comes before the button is seen to be busy. */
+/** One request at a time: the second click of a double click arrives before the button is disabled. */
 
 import { useCallback, useRef } from 'react';
 
 type Mutate<T> = (variables: T, options: { onSettled: () => void }) => void;
 
-/** `mutate` of a mutation, which does nothing while its last call has not been answered. */
+/** `mutate` of a mutation that ignores calls while one is in progress. */
 export function useSingleFlight<T>(mutate: Mutate<T>): (variables: T) => void {
   const isInFlight = useRef(false);
   return useCallback(

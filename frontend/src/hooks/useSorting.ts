@@ -1,11 +1,11 @@
-/** The sorted column of a table, kept in the address, so that a reload and a link show the same. */
+/** The sorted column of a table, kept in the URL, so that reloads and links show the same. */
 
 import { useCallback } from 'react';
 
 import { type Sorting, parseSorting, sortingText, toggleSorting } from '../model/jobList';
 import { useQueryParam } from './useQueryParam';
 
-/** `param` is the query parameter; `columns` are those that may be named in it. */
+/** `param` is the query parameter; `columns` are its allowed values. */
 export function useSorting<Column extends string>(
   param: string,
   columns: readonly Column[],

@@ -1,4 +1,4 @@
-/** Times in the zone that was chosen. */
+/** Formats times in the chosen time zone. */
 
 import { useMemo, useSyncExternalStore } from 'react';
 

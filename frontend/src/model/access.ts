@@ -1,4 +1,4 @@
-/** Who may do what, as the page shows it (the server decides), and where a login leads back to. */
+/** Permissions for display (the server decides), and the path to return to after a login. */
 
 import type { Role } from '../gen/live';
 
@@ -13,7 +13,7 @@ export function maySubmit(role: Role): boolean {
   return RANK[role] >= RANK.developer;
 }
 
-/** A path of this page only: a link that was sent to somebody must not lead elsewhere after the login. */
+/** A path of this page only: a crafted link must not lead elsewhere after the login. */
 export function safeReturnPath(next: string | null): string {
   if (next === null || !next.startsWith('/') || /^\/[/\\]/.test(next) || next.startsWith('/login')) return '/';
   return next;

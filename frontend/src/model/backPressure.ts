@@ -11,7 +11,7 @@ export function backPressureLevel(backPressuredMs: number): BackPressureLevel {
 }
 
 /**
- * The likely culprit: a busy vertex that is not back-pressured itself but feeds on one that is. Null where nobody waits.
+ * The likely culprit: a busy vertex that is not back-pressured but consumes from one that is. Null if there is none.
  */
 export function likelyBottleneck(vertices: readonly Vertex[]): Vertex | null {
   const byId = new Map(vertices.map((vertex) => [vertex.id, vertex]));

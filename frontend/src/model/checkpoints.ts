@@ -1,4 +1,4 @@
-/** Checkpoints as the page lists and names them. */
+/** Lists and names of checkpoints for display. */
 
 import type { CheckpointConfig, CheckpointEntry, JobCheckpoints } from '../gen/live';
 import type { Tone } from './states';
@@ -36,7 +36,7 @@ export function acknowledged(part: { num_acknowledged_subtasks: number; num_subt
   return all === 0 ? '0 of 0' : `${done} of ${all} (${Math.floor((100 * done) / all)}%)`;
 }
 
-/** How long a checkpoint has taken, or takes already. */
+/** Duration of a checkpoint, so far if it is in progress. */
 export function durationOf(entry: CheckpointEntry, now: number): number {
   return entry.status === 'IN_PROGRESS' ? Math.max(0, now - entry.trigger_timestamp) : entry.end_to_end_duration;
 }
@@ -51,7 +51,7 @@ export function retentionOf(config: CheckpointConfig): string {
   return RETENTION[config.retention];
 }
 
-/** The parallelism that "the job's" means: that of the vertices that were given no smaller one. */
+/** The job's parallelism: that of the vertices without a smaller one. */
 export function largestParallelism(vertices: readonly { parallelism: number }[]): number {
   return Math.max(1, ...vertices.map(({ parallelism }) => parallelism));
 }

@@ -1,6 +1,6 @@
 /**
  * The colour of a vertex: from idle blue towards busy red by the busy share, then towards grey by the back-pressured
- * share, as in Flink's job graph. Never the only sign: the numbers stand beside it.
+ * share, as in Flink's job graph. Never the only indication: the numbers are next to it.
  */
 
 import type { Metrics } from '../gen/live';

@@ -1,6 +1,6 @@
 /**
- * Numbers and times as text. Widths are kept steady (three significant digits) so that columns do not jitter; what has
- * no value is an en dash. Units stand apart from the number by a narrow no-break space.
+ * Numbers and times as text. Widths are kept steady (three significant digits) so that columns do not jitter; a missing
+ * value is an en dash. Units stand apart from the number by a narrow no-break space.
  */
 
 import type { Watermark } from '../gen/live';
@@ -58,7 +58,7 @@ export function formatDuration(ms: number | null | undefined): string {
   return days < 1000 ? pair(days, 'd', hours % 24, 'h') : `${counts.format(days)}${GAP}d`;
 }
 
-/** How long ago; what is younger than two seconds does not flicker. */
+/** Time ago; below two seconds it is constant, to avoid flicker. */
 export function formatAge(ms: number): string {
   return ms < 2000 ? 'just now' : `${formatDuration(ms)} ago`;
 }
@@ -68,7 +68,7 @@ export function formatTime(ms: number, utc: boolean): string {
   return dateTime(ms, utc)?.[1] ?? NOTHING;
 }
 
-/** 2026-11-20 14:03:09; an end time of -1 has not come. */
+/** 2026-11-20 14:03:09; an end time of -1 is still to come. */
 export function formatDateTime(ms: number | null | undefined, utc: boolean): string {
   if (ms === null || ms === undefined || ms < 0) return NOTHING;
   return dateTime(ms, utc)?.join(' ') ?? NOTHING;

@@ -1,5 +1,5 @@
 /**
- * What a job's topology looks like to the layout: nodes and edges without any number that moves. Two documents with the
+ * A job's topology for the layout: nodes and edges without changing numbers. Two documents with the
  * same key have the same picture, so the layout is computed only when the key changes.
  */
 
@@ -47,7 +47,7 @@ function topology(
   return { nodes: vertices.map(({ id }) => ({ id })), edges };
 }
 
-/** Equal for equal pictures, whatever the numbers in them. */
+/** Equal for equal topologies, whatever the numbers. */
 export function topologyKey({ nodes, edges }: Topology): string {
   return JSON.stringify([
     nodes.map((node) => node.id),
@@ -79,7 +79,7 @@ export interface LayoutInput {
   readonly edges: { id: string; sources: string[]; targets: string[] }[];
 }
 
-/** The graph as ELK takes it: layered, left to right, all nodes of one size. */
+/** The graph in ELK's format: layered, left to right, all nodes of one size. */
 export function layoutInput(graph: Topology, width: number, height: number, edgeGap: number): LayoutInput {
   return {
     id: 'root',

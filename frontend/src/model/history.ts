@@ -1,4 +1,4 @@
-/** The last minutes of a vertex, kept by the page itself: one sample a second at most, oldest dropped. */
+/** History of a vertex's last minutes, kept by the page: at most one sample per second, oldest dropped. */
 
 import type { Metrics } from '../gen/live';
 
@@ -53,7 +53,7 @@ export function statistics(values: readonly (number | null)[]): Statistics | nul
 /** A round number at or above the value: 1, 2, 5 or 10 times a power of ten. For the top of an axis. */
 export function niceCeiling(value: number, base: 1000 | 1024 = 1000): number {
   if (!(value > 0)) return 1;
-  // what is shown in KiB is to be round in KiB
+  // values shown in KiB must be round in KiB
   if (base === 1024 && value > 1024) return 1024 * niceCeiling(value / 1024, base);
   const power = 10 ** Math.floor(Math.log10(value));
   const step = [1, 2, 5, 10].find((factor) => factor * power >= value) ?? 10;

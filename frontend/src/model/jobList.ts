@@ -18,12 +18,12 @@ export interface Sorting<Column extends string> {
   readonly descending: boolean;
 }
 
-/** A click on the sorted column turns its direction; on another one it starts ascending. */
+/** A click on the sorted column reverses its direction; another column starts ascending. */
 export function toggleSorting<Column extends string>(sorting: Sorting<Column>, column: Column): Sorting<Column> {
   return { column, descending: sorting.column === column ? !sorting.descending : false };
 }
 
-/** As it stands in an address: the column, with a minus in front of it if it is descending. */
+/** The form in URLs: the column, with a leading minus if descending. */
 export function sortingText({ column, descending }: Sorting<string>): string {
   return descending ? `-${column}` : column;
 }
@@ -38,7 +38,7 @@ export function parseSorting<Column extends string>(
   return column === undefined ? null : { column, descending };
 }
 
-/** Jobs whose name, id or state holds every word of the text, whatever the case. */
+/** Jobs whose name, id or state contains every word of the text, ignoring case. */
 export function filterJobs(jobs: readonly JobSummary[], text: string): JobSummary[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return jobs.filter((job) => {

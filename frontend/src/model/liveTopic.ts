@@ -1,16 +1,16 @@
 /**
- * What one topic of the live socket knows, as a pure machine: a message in, the new state out, and whether the client
- * has to ask for a new snapshot. A change applies only to the version it was made from; any gap asks again.
+ * State of one topic of the live socket, as a pure machine: a message in, the new state out, and whether the client
+ * must request a new snapshot. A change applies only to the version it was made from; any gap requests a snapshot.
  */
 
 import type { ServerMessage } from '../gen/live';
 import { applyMergePatch } from './mergePatch';
 
 export interface TopicState {
-  /** The last complete document; kept while a new snapshot is awaited, so that the page does not blink. */
+  /** The last complete document; kept until a new snapshot arrives, so that the page does not flicker. */
   readonly data: unknown;
   readonly version: number | null;
-  /** A snapshot has been asked for and changes until then are of no use. */
+  /** A snapshot has been requested; changes until then are ignored. */
   readonly awaiting: boolean;
   readonly gone: boolean;
   readonly error: string | null;
@@ -30,7 +30,7 @@ export function receive(state: TopicState, message: TopicMessage): Step {
     case 'snapshot':
       return keep({ data: message.data, version: message.version, awaiting: false, gone: false, error: null });
     case 'change':
-      // changes that were on their way when we asked again
+      // changes that were in transit when the snapshot was requested
       if (state.awaiting || state.version === null) return keep(state);
       if (message.version <= state.version) return keep(state);
       if (message.from !== state.version) return { state: { ...state, awaiting: true }, resubscribe: true };
@@ -42,7 +42,7 @@ export function receive(state: TopicState, message: TopicMessage): Step {
   }
 }
 
-/** The socket was lost: what is there stays, but only a snapshot continues it. */
+/** The socket was lost: the document stays, but only a snapshot continues it. */
 export function disconnected(state: TopicState): TopicState {
   return { ...state, awaiting: true };
 }

@@ -12,7 +12,7 @@ export interface LogBuffer {
   readonly lines: readonly string[];
   /** Byte offset of the first line held. */
   readonly start: number;
-  /** Where to read on. */
+  /** Byte offset at which to continue. */
   readonly end: number;
   readonly size: number;
   /** Number of the first line held, from 1. */
@@ -25,12 +25,12 @@ export interface LogBuffer {
 
 export const EMPTY_LOG: LogBuffer = { lines: [], start: 0, end: 0, size: 0, firstLine: 1, lineCount: 0, open: false };
 
-/** What a first read brought: it begins with a line, as the server does when it is asked for the end of a file. */
+/** A buffer from a first read, which begins with a line, as the server's response for the end of a file does. */
 export function startWith(part: LogText): LogBuffer {
   return append({ ...EMPTY_LOG, start: part.offset, end: part.offset, firstLine: part.first_line }, part);
 }
 
-/** Text that follows. A file that has shrunk was replaced: it starts anew. */
+/** Text that follows. A file that has shrunk was replaced: the buffer starts over. */
 export function append(buffer: LogBuffer, part: LogText): LogBuffer {
   if (part.size < buffer.end) return startWith({ ...part, text: '', next_offset: 0, offset: 0, first_line: 1 });
   if (part.text === '') return { ...buffer, size: part.size, end: part.next_offset, lineCount: part.lines };
@@ -53,7 +53,7 @@ export function append(buffer: LogBuffer, part: LogText): LogBuffer {
   };
 }
 
-/** Text that precedes, read from `part.offset` up to the buffer's start. A line that it begins within is dropped. */
+/** Text that precedes, read from `part.offset` up to the buffer's start. A partial first line is dropped. */
 export function prepend(buffer: LogBuffer, part: LogText): LogBuffer {
   const cut = part.offset > 0 ? part.text.indexOf('\n') + 1 : 0;
   const start = part.offset + byteLength(part.text.slice(0, cut));
@@ -62,7 +62,7 @@ export function prepend(buffer: LogBuffer, part: LogText): LogBuffer {
   return { ...buffer, lines, start, firstLine: buffer.firstLine - earlier.lines.length };
 }
 
-/** Where a line of the file is among those held, or null if it is not. */
+/** Index of a file's line among those held; null if it is not held. */
 export function indexOfLine({ firstLine, lines }: LogBuffer, line: number): number | null {
   const index = line - firstLine;
   return index >= 0 && index < lines.length ? index : null;

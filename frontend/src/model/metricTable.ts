@@ -4,7 +4,7 @@ import type { MetricValue, VertexMetrics } from '../gen/live';
 import { NOTHING, formatCount } from './format';
 
 export interface MetricRow {
-  /** Flink's id, as REST and other tools know it. */
+  /** Flink's id, as used by REST and other tools. */
   readonly id: string;
   /** The id without its operator. */
   readonly name: string;
@@ -17,14 +17,14 @@ export interface MetricGroup {
 }
 
 const TASK = 'Task';
-/** The ends of a long: no watermark yet, and none to come. */
+/** Extremes of a long: no watermark yet, and the final watermark. */
 const NONE_YET = '-9223372036854775808';
 const NONE_TO_COME = '9223372036854775807';
 const fractions = new Intl.NumberFormat('en-US', { maximumFractionDigits: 2 });
 
 /**
  * Rows of each operator, in the order of the chain, then the task's own; groups without rows are left out.
- * `filter` is looked for in a row's id, without regard to case.
+ * `filter` is searched in a row's id, ignoring case.
  */
 export function groupMetrics(
   metrics: VertexMetrics['metrics'],
@@ -45,7 +45,7 @@ export function groupMetrics(
   return [...groups].filter(([, rows]) => rows.length > 0).map(([title, rows]) => ({ title, rows }));
 }
 
-/** An operator's name as it stands in ids. */
+/** An operator's name in the form used in ids. */
 function metricId(name: string): string {
   return name.replace(/[ .:,]/g, '_');
 }

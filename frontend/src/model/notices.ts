@@ -1,5 +1,5 @@
 /**
- * What the top of a job's page says in words before any number: why the job failed or restarts, what it waits for.
+ * Notices at the top of a job's page: why the job failed or restarts, what it waits for.
  * One line per notice. A further source of notices is a function in SOURCES.
  */
 
@@ -9,9 +9,9 @@ import { formatDuration } from './format';
 export interface Notice {
   /** Unique within a job's notices. */
   readonly id: string;
-  /** failed: the job has ended by it; trouble: the job goes on, but not as it should; waiting: nothing is wrong yet. */
+  /** failed: it ended the job; trouble: the job continues, but impaired; waiting: nothing is wrong yet. */
   readonly tone: 'failed' | 'trouble' | 'waiting';
-  /** What it is about, in a word or two: "Failed", "Waiting". */
+  /** Its subject in a word or two: "Failed", "Waiting". */
   readonly title: string;
   readonly text: string;
   /** A tab of the job's page that says more. */
@@ -33,7 +33,7 @@ const TITLES: Partial<Record<JobState, string>> = {
   RESTARTING: 'Restarting',
 };
 
-/** The newest cause of a job that has failed or restarts, how often it has restarted, and when it starts again. */
+/** The latest cause of a failed or restarting job, its number of restarts, and the time of the next attempt. */
 function causeOfFailure(job: JobDocument, now: number): Notice | null {
   const title = TITLES[job.state];
   // a document of an earlier version has its exceptions only
@@ -72,12 +72,12 @@ function nextAttempt({ next_attempt_at: at }: JobDocument, now: number): string 
   return at > now ? `The next attempt is in ${formatDuration(Math.ceil((at - now) / 1000) * 1000)}.` : '';
 }
 
-/** How many failures there were; the list of exceptions holds the newest of them only. */
+/** Total number of failures; the list of exceptions holds only the latest. */
 export function failureCount({ failures, exceptions }: JobDocument): number {
   return Math.max(failures ?? 0, exceptions.length);
 }
 
-/** The call of user code that has not returned for longest, and where it stands. */
+/** The longest running call of user code, and its position. */
 function hangingCall(job: JobDocument, now: number): Notice | null {
   const [longest] = [...(job.stalls ?? [])].sort((a, b) => a.since - b.since);
   if (longest === undefined) return null;
@@ -100,9 +100,9 @@ function waitingFor(job: JobDocument, now: number): Notice | null {
   // how long a delayed restart waits stands in the notice of its cause
   const isDelayed = job.state === 'RESTARTING' && (job.next_attempt_at ?? -1) >= 0;
   if (job.waiting_for === '' || isDelayed) return null;
-  // a job that runs waits for the call that another notice tells of
+  // a running job waits for the call that another notice reports
   if (job.state === 'RUNNING' && hangingCall(job, now) !== null) return null;
-  // a job that runs may have nothing to do: no trouble as such
+  // a running job may have nothing to do, which is no trouble
   const tone = job.state === 'RUNNING' ? 'waiting' : 'trouble';
   return { id: 'waiting', tone, title: 'Waiting', text: job.waiting_for };
 }

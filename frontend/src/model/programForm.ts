@@ -1,4 +1,4 @@
-/** What the submit form's free text means: program arguments in shell manner, configuration as lines. */
+/** Parsing of the submit form's free text: program arguments with shell quoting, configuration as lines. */
 
 export class FormError extends Error {}
 

@@ -1,4 +1,4 @@
-/** Groups of Flink's job and task states: which end a job, which are on their way, and how each is to look. */
+/** Groups of Flink's job and task states: terminal, transitional, and the look of each. */
 
 import type { ExecutionState, JobState } from '../gen/live';
 
@@ -22,7 +22,7 @@ const TONES: Record<AnyState, Tone> = {
   FAILED: 'failed',
 };
 
-/** Most telling first: the order in which task counts are listed. */
+/** Order in which task counts are listed, most important first. */
 export const TASK_STATES: readonly ExecutionState[] = [
   'RUNNING',
   'FAILED',

@@ -1,4 +1,4 @@
-/** One job: its head, and the tabs. The tab and the selected vertex are in the address. */
+/** A job: header and tabs. The tab and the selected vertex are in the URL. */
 
 import { Skeleton, Tabs } from '@mantine/core';
 import { useViewportSize } from '@mantine/hooks';
@@ -104,7 +104,7 @@ function Job({ job }: { readonly job: JobDocument }) {
   );
 }
 
-/** What the program said when it was run from this page; gone with the next navigation. */
+/** The program's output when it was run from this page; gone with the next navigation. */
 function JustStarted() {
   const { state } = useLocation() as { readonly state: ProgramSaid | null };
   const { warnings = [], output = '' } = state ?? {};

@@ -18,7 +18,7 @@ export function LoginPage() {
   const [params] = useSearchParams();
   const { data: session } = useSession();
   const linkIsUsed = params.get('link') === 'expired';
-  // whoever comes by a link may have no password at all
+  // users who log in by a link may have no password
   const [way, setWay] = useState(linkIsUsed ? 'token' : 'password');
   const { mutate: login, isPending, error, reset } = useLogin();
   if (session !== undefined && session !== null) return <Navigate to={safeReturnPath(params.get('next'))} replace />;

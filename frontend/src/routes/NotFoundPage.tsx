@@ -1,4 +1,4 @@
-/** Where no page is, and where one broke. */
+/** Pages for unknown routes and for errors. */
 
 import { Button } from '@mantine/core';
 import { IconMapQuestion } from '@tabler/icons-react';

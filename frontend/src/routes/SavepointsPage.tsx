@@ -1,4 +1,4 @@
-/** All savepoints: from which job and when, how large, and what can be done with them. */
+/** All savepoints with job, time, size and actions. */
 
 import { Button, Group, Modal, Skeleton, Stack, Text, Tooltip } from '@mantine/core';
 import { IconBookmark, IconPlayerPlay, IconTrash } from '@tabler/icons-react';
@@ -156,7 +156,7 @@ function Actions({ savepoint, onDispose }: ActionsProps) {
 
 function DisposeModal({ savepoint, onClose }: { readonly savepoint: Savepoint; readonly onClose: () => void }) {
   const client = useQueryClient();
-  // asking again after a lost answer is asking once
+  // a request repeated after a lost response counts as one
   const [triggerId] = useState(newTriggerId);
   const { mutate, isPending, error } = useMutation({
     mutationFn: () => disposeSavepoint(savepoint.location, triggerId),

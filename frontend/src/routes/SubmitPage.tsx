@@ -1,4 +1,4 @@
-/** Upload a program, look at its plan, run it. The chosen program is in the address. */
+/** Upload a program, view its plan, run it. The chosen program is in the URL. */
 
 import { Alert, Skeleton } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
@@ -102,7 +102,7 @@ export function SubmitPage() {
   );
 }
 
-/** The form, once it is known how the job ran that is to run again. */
+/** The form, once the settings of the job to run again are loaded. */
 function Run({ program, mayRun }: { readonly program: JarFile; readonly mayRun: boolean }) {
   const [again] = useQueryParam('again');
   const [savepoint] = useQueryParam('savepoint');
@@ -175,7 +175,7 @@ function useUpload(select: (id: string, entry: string) => void) {
       const programs = await fetchPrograms();
       client.setQueryData(PROGRAMS_KEY, programs);
       const { files } = programs;
-      // a server may call the stored file something else than its id: then it is the newest of that name
+      // the server may name the stored file differently from its id: then take the newest of that name
       const newest = files.filter(({ name }) => name === file.name).toSorted((a, b) => b.uploaded - a.uploaded)[0];
       const program = files.find(({ id }) => id === stored) ?? newest;
       if (program !== undefined) select(program.id, entry);

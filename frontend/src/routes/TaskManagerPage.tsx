@@ -1,4 +1,4 @@
-/** One TaskManager: what it runs on, and which jobs hold its slots. */
+/** A TaskManager: its machine, and the jobs that hold its slots. */
 
 import { Progress, Skeleton } from '@mantine/core';
 import { IconChevronRight, IconStack2 } from '@tabler/icons-react';

@@ -1,4 +1,4 @@
-/** A TaskManager's state in the words and colours of the others. */
+/** A TaskManager's state in the style of job states. */
 
 import { StateBadge } from '../components/StateBadge/StateBadge';
 import type { TaskManagerSummary } from '../gen/live';

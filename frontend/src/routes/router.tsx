@@ -1,4 +1,4 @@
-/** All routes. Pages with a graph are loaded when they are first opened. */
+/** All routes. Pages with a graph are loaded lazily. */
 
 import { createBrowserRouter } from 'react-router';
 
@@ -33,6 +33,6 @@ export const router = createBrowserRouter(
       ],
     },
   ],
-  // with its slash at the end, which links to the first page keep
+  // with a trailing slash, which links to the first page keep
   { basename: import.meta.env.BASE_URL },
 );

@@ -1,7 +1,7 @@
 /**
- * The one live socket of the page: topics, their documents, and whether they can be trusted.
+ * The page's only live socket: topics, their documents, and their freshness.
  *
- * Framework-free; hooks subscribe to it. What a message means is decided in model/liveTopic, when data is stale in
+ * Framework-free; hooks subscribe to it. model/liveTopic interprets messages; when data is stale is decided in
  * model/staleness. The socket reconnects by itself (partysocket); a socket that is open but silent is reopened here.
  */
 
@@ -9,7 +9,7 @@ import type { ClientMessage, Freshness, ServerMessage, Topic } from '../gen/live
 import { EMPTY_TOPIC, type TopicState, disconnected, offered, receive } from '../model/liveTopic';
 import { type Liveness, STALE_AFTER_MS, type SocketStatus, oldest } from '../model/staleness';
 
-/** What of a WebSocket is used; tests bring their own. */
+/** The used part of WebSocket; tests provide their own. */
 export interface LiveSocket {
   send(data: string): void;
   close(): void;
@@ -22,7 +22,7 @@ export interface LiveSocket {
 interface Entry {
   state: TopicState;
   readonly listeners: Set<() => void>;
-  /** What the server said last of the age of its document, and when. */
+  /** The server's last report on the age of its document, and its time. */
   said: { readonly freshness: Freshness; readonly at: number } | null;
 }
 
@@ -72,7 +72,7 @@ export class LiveConnection {
     this.#lost('closed');
   }
 
-  /** To be called about once a second: a socket that is open but has been silent for long is opened anew. */
+  /** To be called about once a second: a socket that is open but silent for long is reopened. */
   checkSilence(): void {
     const { status, lastFrameAt } = this.#liveness;
     const now = this.#now();
@@ -88,7 +88,7 @@ export class LiveConnection {
     return this.#liveness;
   }
 
-  /** What to add to the local clock to get the server's, in ms. */
+  /** Offset of the server's clock from the local one, in ms. */
   get clockOffset(): number {
     return this.#clockOffset;
   }
@@ -97,7 +97,7 @@ export class LiveConnection {
     return this.#topics.get(topic)?.state ?? EMPTY_TOPIC;
   }
 
-  /** Returns the function that ends the subscription; the last one to leave unsubscribes at the server. */
+  /** Returns the function that ends the subscription; the last subscriber to leave unsubscribes at the server. */
   subscribe(topic: Topic, listener: () => void): () => void {
     let entry = this.#topics.get(topic);
     if (entry === undefined) {
@@ -154,7 +154,7 @@ export class LiveConnection {
     this.#update(entry, step.state);
   }
 
-  /** Keeps what the server says of the age of its documents. */
+  /** Records the server's reports on the age of its documents. */
   #hear(said: Partial<Record<Topic, Freshness | undefined>>): void {
     const at = this.#now();
     for (const [topic, freshness] of Object.entries(said)) {
@@ -187,7 +187,7 @@ export class LiveConnection {
   }
 
   #send(message: ClientMessage): void {
-    // what is asked for while the socket is down is asked for again when it opens
+    // requests made while the socket is down are repeated when it opens
     if (this.#liveness.status === 'open') this.#socket?.send(JSON.stringify(message));
   }
 }

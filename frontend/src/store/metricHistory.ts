@@ -1,15 +1,15 @@
-/** The last minutes of every vertex of the jobs that were looked at, kept while the page is open. */
+/** History of all vertices of the viewed jobs, kept while the page is open. */
 
 import type { JobDocument } from '../gen/live';
 import { type Sample, record } from '../model/history';
 
-/** Jobs beyond this many are forgotten, the longest unseen first. */
+/** Maximum number of jobs; the least recently viewed are dropped first. */
 const MAX_JOBS = 8;
 
 const jobs = new Map<string, Map<string, readonly Sample[]>>();
 const EMPTY: readonly Sample[] = [];
 
-/** Call it once a second: what did not change is a sample too. `time` is the server's, epoch ms. */
+/** Call once a second: an unchanged value is a sample, too. `time` is the server's, epoch ms. */
 export function recordJob(job: JobDocument, time: number): void {
   const vertices = jobs.get(job.id) ?? new Map<string, readonly Sample[]>();
   // insertion order is the order of use

@@ -1,4 +1,4 @@
-/** What a person chose for this browser: the zone of times. */
+/** The user's preferences in this browser: the time zone. */
 
 export interface Preferences {
   readonly utc: boolean;
@@ -13,7 +13,7 @@ function read(): Preferences {
     const stored = JSON.parse(localStorage.getItem(KEY) ?? '{}') as Partial<Preferences>;
     return { utc: stored.utc === true };
   } catch {
-    // storage is blocked or holds something else: the defaults
+    // storage is blocked or malformed: use the defaults
     return { utc: false };
   }
 }
@@ -27,7 +27,7 @@ export function setPreferences(change: Partial<Preferences>): void {
   try {
     localStorage.setItem(KEY, JSON.stringify(preferences));
   } catch {
-    // then it holds for this page only
+    // then it applies to this page only
   }
   for (const listener of [...listeners]) listener();
 }

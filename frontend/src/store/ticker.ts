@@ -1,4 +1,4 @@
-/** One timer for everything on the page that shows how time passes; runs only while somebody looks. */
+/** One timer for everything on the page that shows elapsed time; runs only while subscribed to. */
 
 const PERIOD_MS = 1_000;
 

@@ -1,4 +1,4 @@
-/** Cancels a job, after asking. */
+/** Cancels a job after a confirmation. */
 
 import { Button, Group, Modal, Text, Tooltip } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';

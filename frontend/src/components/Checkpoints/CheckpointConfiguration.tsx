@@ -1,4 +1,4 @@
-/** How the job's checkpoints are taken and kept. */
+/** The job's checkpoint configuration. */
 
 import type { CheckpointConfig } from '../../gen/live';
 import { retentionOf } from '../../model/checkpoints';

@@ -1,4 +1,4 @@
-/** One checkpoint: where it is, and each vertex's part of it; a vertex opens to its subtasks. */
+/** Details of a checkpoint: its location and its vertices; a vertex expands to its subtasks. */
 
 import { Skeleton } from '@mantine/core';
 import { IconChevronRight } from '@tabler/icons-react';
@@ -19,7 +19,7 @@ interface Props {
   readonly entry: CheckpointEntry;
 }
 
-/** Grows as the checkpoint does: what is read under another mark is old. */
+/** Changes as the checkpoint proceeds: details read under another mark are out of date. */
 const markOf = ({ id, status, num_acknowledged_subtasks: acks }: CheckpointEntry) => [id, status, acks] as const;
 
 export function CheckpointDetails({ job, entry }: Props) {

@@ -1,4 +1,4 @@
-/** The last checkpoints and savepoints; each row opens to its vertices and their subtasks. */
+/** The last checkpoints and savepoints; each row expands to its vertices and their subtasks. */
 
 import { IconChevronRight } from '@tabler/icons-react';
 import { Fragment, useState } from 'react';

@@ -1,4 +1,4 @@
-/** How the job's completed checkpoints were, taken together. */
+/** Summary of the job's completed checkpoints. */
 
 import type { CheckpointSummary as Summary, JobCheckpoints, SummarisedQuantity } from '../../gen/live';
 import { formatBytes, formatDuration, NOTHING } from '../../model/format';

@@ -1,4 +1,4 @@
-/** A job's checkpoints: counts, the latest ones, the history with its details, figures over all, and how they are taken. */
+/** A job's checkpoints: counts, the latest ones, the history with details, the summary and the configuration. */
 
 import { IconCheck, IconHistory, IconLoader, IconPlayerPlay, IconAlertTriangle } from '@tabler/icons-react';
 

@@ -1,4 +1,4 @@
-/** What the state that the job started from was matched with, operator by operator. */
+/** How the restored state was matched with the job's operators. */
 
 import type { RestoredOperator, RestoreReport as Report } from '../../gen/live';
 import { Panel } from '../Panel/Panel';

@@ -1,4 +1,4 @@
-/** What stands where there is nothing yet, or where something failed: an icon, a sentence, and what to do. */
+/** Placeholder for missing content or a failure: an icon, a sentence, and what to do. */
 
 import { Button } from '@mantine/core';
 import { type Icon, IconAlertTriangle } from '@tabler/icons-react';
@@ -11,7 +11,7 @@ interface Props {
   readonly title: string;
   readonly children?: ReactNode;
   readonly compact?: boolean;
-  /** Where it is all there is on the page, its title is the page's. */
+  /** If it is the page's only content, its title is the page's heading. */
   readonly isPage?: boolean;
 }
 

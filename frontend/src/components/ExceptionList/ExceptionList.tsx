@@ -1,4 +1,4 @@
-/** Why a job failed: the root exception in full, and those before it. */
+/** A job's exceptions: the root exception in full, and earlier ones. */
 
 import { Accordion } from '@mantine/core';
 import { IconMoodCheck } from '@tabler/icons-react';
@@ -15,9 +15,9 @@ import classes from './ExceptionList.module.css';
 interface Props {
   /** Newest first. */
   readonly exceptions: readonly JobException[];
-  /** How many there were; the older ones are not kept. */
+  /** Total number; only the latest are kept. */
   readonly total: number;
-  /** Where the vertex that failed is shown; null if the name is of none. */
+  /** Link to the vertex that failed; null if no vertex has the name. */
   readonly vertexLink: (taskName: string) => string | null;
 }
 

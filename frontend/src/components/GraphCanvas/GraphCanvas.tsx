@@ -1,8 +1,8 @@
 /**
- * A graph with automatic layout, pan and zoom; what a node and an edge look like is given by the caller.
+ * A graph with automatic layout, pan and zoom; the caller renders nodes and edges.
  *
  * React Flow gets node objects that change only with the topology, so that moving numbers never touch the layout: the
- * contents read what they show through a context.
+ * contents get their values through a context.
  */
 
 import '@xyflow/react/dist/style.css';
@@ -43,7 +43,7 @@ const ContentsContext = createContext<Contents | null>(null);
 
 interface Props {
   readonly topology: Topology;
-  /** A constant: a new object lays the graph out anew. */
+  /** Must be constant: a new object triggers a new layout. */
   readonly size: NodeSize;
   readonly label: string;
   readonly renderNode: (id: string) => ReactNode;
@@ -52,19 +52,19 @@ interface Props {
   /** For the minimap. */
   readonly nodeColour?: (id: string) => string;
   readonly selected?: string | null;
-  /** What covers the window at its right, in px: the selected node is moved out of it. */
+  /** Width covered at the right of the window, in px: the selected node is moved out of it. */
   readonly coveredRight?: number;
 }
 
 const NODE_TYPES = { box: BoxNode };
 const EDGE_TYPES = { labelled: LabelledEdge };
 const FIT = { padding: 0.06, maxZoom: 1 };
-/** Below it the numbers in the nodes cannot be read. */
+/** Below this zoom, the numbers in the nodes are unreadable. */
 const MIN_READABLE_ZOOM = 0.66;
 const NEVER = () => false;
 const MIN_HEIGHT = 260;
 const MAX_HEIGHT = 620;
-/** Above and below the graph, in px: room for the controls. */
+/** Space above and below the graph for the controls, in px. */
 const MARGIN = 60;
 const SIDE_MARGIN = 24;
 const MINIMAP_HEIGHT = 84;
@@ -126,7 +126,7 @@ export function GraphCanvas(props: Props) {
       ) : (
         <ContentsContext value={contents}>
           <ReactFlow
-            // a new topology is a new picture: it is fitted anew
+            // fit the view again after a change of topology
             key={layout.key}
             nodes={nodes}
             edges={edges}
@@ -137,7 +137,7 @@ export function GraphCanvas(props: Props) {
             nodesFocusable={false}
             edgesFocusable={false}
             elementsSelectable={false}
-            // the page scrolls; zoom is by buttons, pinch or ctrl and wheel
+            // the wheel scrolls the page; zoom with the buttons, pinch, or ctrl and wheel
             zoomOnScroll={false}
             preventScrolling={false}
             zoomOnDoubleClick={false}
@@ -174,11 +174,11 @@ export function GraphCanvas(props: Props) {
 interface Picture {
   readonly height: number;
   readonly viewport: Viewport;
-  /** The graph is larger than what is shown of it at first. */
+  /** The graph is larger than its initial view. */
   readonly isCut: boolean;
 }
 
-/** The canvas as high as the graph at the largest zoom at which it fits; one that never fits starts at its sources. */
+/** Sizes the canvas to the graph at the largest zoom that fits; a graph that never fits starts at its sources. */
 function pictureOf({ positions }: Layout, size: NodeSize, width: number): Picture {
   const graphWidth = Math.max(...[...positions.values()].map(({ x }) => x)) + size.width;
   const graphHeight = Math.max(...[...positions.values()].map(({ y }) => y)) + size.height;
@@ -200,7 +200,7 @@ interface KeepInSightProps {
   readonly coveredRight: number;
 }
 
-/** A window of another width shows the graph anew; then pans so that the selected node is not behind the drawer. */
+/** Fits the graph again when the window's width changes, then pans the selected node out from behind the drawer. */
 function KeepInSight({ start, position, size, coveredRight }: KeepInSightProps) {
   const { getViewport, setViewport, flowToScreenPosition } = useReactFlow();
   const { x: startX, y: startY, zoom } = start;

@@ -1,4 +1,4 @@
-/** The dialog in which something is asked of a job: fields, what the server refuses, and two buttons. */
+/** Dialog for an operation on a job: fields, the server's error, and two buttons. */
 
 import { Button, Group, Modal } from '@mantine/core';
 import type { ReactNode, SyntheticEvent } from 'react';
@@ -9,7 +9,7 @@ interface Props {
   readonly title: string;
   readonly isOpen: boolean;
   readonly onClose: () => void;
-  /** It is gone from the page: the focus goes where it says, else to where it was before. */
+  /** Called when it has closed: moves the focus, which otherwise returns to where it was. */
   readonly onClosed?: () => void;
   readonly onSubmit: () => void;
   readonly action: string;

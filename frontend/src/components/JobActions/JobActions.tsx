@@ -1,4 +1,4 @@
-/** What can be done with a job: while it runs, and once it has ended. */
+/** Actions on a job, running or ended. */
 
 import { Button, Menu, Tooltip } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
@@ -43,7 +43,7 @@ function Active({ job }: { readonly job: JobDocument }) {
   };
   const checkpoint = useCheckpointNow(job.id);
   const menu = useRef<HTMLButtonElement>(null);
-  // the menu's item that opened a dialog is gone when the dialog closes
+  // the menu item that opened a dialog no longer exists when the dialog closes
   const focusMenu = () => menu.current?.focus();
   const isReady = isAllowed && job.state === 'RUNNING';
   return (

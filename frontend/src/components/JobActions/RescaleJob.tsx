@@ -1,4 +1,4 @@
-/** Lets a job go on with other parallelisms, from a checkpoint that is taken for it. */
+/** Rescales a job to other parallelisms, from a checkpoint taken for that. */
 
 import { NumberInput } from '@mantine/core';
 import { Fragment, useState } from 'react';

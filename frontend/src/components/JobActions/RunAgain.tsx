@@ -1,4 +1,4 @@
-/** Starts the program of a job that has ended once more, from one of its savepoints or checkpoints, or with no state. */
+/** Runs the program of an ended job again, from one of its savepoints or checkpoints, or without state. */
 
 import { Radio, Skeleton, Stack } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';

@@ -1,4 +1,4 @@
-/** Where a savepoint goes and in which form. */
+/** Target directory and format of a savepoint. */
 
 import { Select, TextInput } from '@mantine/core';
 

@@ -1,4 +1,4 @@
-/** Ends a job behind a savepoint, from which it can go on. */
+/** Stops a job with a savepoint, from which it can be resumed. */
 
 import { Radio, Stack } from '@mantine/core';
 import { useState } from 'react';

@@ -1,4 +1,4 @@
-/** Takes a savepoint; the job goes on. */
+/** Takes a savepoint; the job keeps running. */
 
 import { useState } from 'react';
 

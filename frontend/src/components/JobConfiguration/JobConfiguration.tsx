@@ -1,4 +1,4 @@
-/** With which options a job runs. */
+/** The options of a job. */
 
 import { Skeleton, TextInput } from '@mantine/core';
 import { IconAdjustments, IconSearch } from '@tabler/icons-react';

@@ -1,4 +1,4 @@
-/** The live graph of a job: vertices with their load, edges with their rates, and what the colours mean. */
+/** The live graph of a job: vertices with their load, edges with their rates, and a legend. */
 
 import { useCallback, useMemo } from 'react';
 
@@ -19,7 +19,7 @@ interface Props {
   readonly vertices: readonly Vertex[];
   readonly selected: string | null;
   readonly onSelect: (id: string) => void;
-  /** Width of what covers the window at its right, in px. */
+  /** Width covered at the right of the window, in px. */
   readonly coveredRight: number;
 }
 

@@ -1,4 +1,4 @@
-/** The strip at the top of a job's page: what has happened to the job and what it waits for, a line each. */
+/** The strip at the top of a job's page: one line each for failures, restarts and what the job waits for. */
 
 import { type Icon, IconAlertOctagon, IconAlertTriangle, IconHourglass } from '@tabler/icons-react';
 import { Link } from 'react-router';
@@ -20,7 +20,7 @@ interface Props {
 }
 
 export function JobNotices({ job, now }: Props) {
-  // there even while it is empty: what is put in later is read out
+  // present even while empty, so that screen readers announce later content
   return (
     <div className={classes.strip} role="status" aria-label="Notices">
       {jobNotices(job, now).map((notice) => (

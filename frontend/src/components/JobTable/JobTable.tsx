@@ -16,7 +16,7 @@ import classes from './JobTable.module.css';
 interface Props {
   readonly jobs: readonly JobSummary[];
   readonly caption: string;
-  /** Ended jobs have an end; the others do not need the column. */
+  /** Shows the end time; only ended jobs need the column. */
   readonly withEnd?: boolean;
 }
 

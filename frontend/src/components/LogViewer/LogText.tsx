@@ -1,4 +1,4 @@
-/** One log file: virtual lines, a search through the whole of it, level filter, follow. */
+/** A log file: virtualised lines, search through the whole file, level filter, follow mode. */
 
 import { ActionIcon, Button, Select, Switch, TextInput, Tooltip } from '@mantine/core';
 import { IconChevronDown, IconChevronUp, IconDownload, IconSearch } from '@tabler/icons-react';
@@ -36,7 +36,7 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
   const found = useLogSearch(jobId, name, text, isLive);
   const { buffer, goTo } = tail;
   const { lines: all, firstLine } = buffer;
-  // places of the lines that are shown among those that are held
+  // indexes of the visible lines among the loaded ones
   const shown = useMemo(() => all.flatMap((line, index) => (isOfLevel(line, level) ? [index] : [])), [all, level]);
   const match = found.matches[Math.min(hit, found.matches.length - 1)];
   const heldAt = match === undefined ? null : indexOfLine(buffer, match.line);
@@ -59,14 +59,14 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
   const isHeld = heldAt !== null;
   useEffect(() => {
     if (matchOffset !== null && isLoaded && !isHeld) goTo(matchOffset);
-    // once for each match that is gone to: what is held changes by it
+    // once per selected match: selecting it changes the loaded lines
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [matchOffset, isLoaded, goTo]);
 
   const goToHit = (number: number) => {
     setHit(number);
     setFollowing(false);
-    // the line is to be seen, whatever its level
+    // show the line whatever its level
     setLevel('all');
   };
   const step = (by: number) => {
@@ -153,7 +153,7 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
         aria-live="off"
         aria-label={`Lines of ${name}`}
         onWheel={(event) => {
-          // who scrolls back wants to read
+          // scrolling back ends follow mode
           if (event.deltaY < 0) setFollowing(false);
         }}
       >
@@ -209,7 +209,7 @@ function isOfLevel(line: string, wanted: string): boolean {
   return own === 'error' || (own === 'warning' && wanted === 'warning');
 }
 
-/** "3 of 41", of all matches in the file. */
+/** "3 of 41": position among all matches in the file. */
 function hitsText({ matches, isComplete, isSearching }: FoundInLog, hit: number): string {
   if (matches.length === 0) return isSearching ? 'searching' : 'no match';
   return `${formatCount(Math.min(hit, matches.length - 1) + 1)} of ${formatCount(matches.length)}${isComplete ? '' : '+'}`;

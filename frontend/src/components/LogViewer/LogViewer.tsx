@@ -1,4 +1,4 @@
-/** What the slots of a job printed and logged: pick a file, follow it, search it, save it. */
+/** Standard output and logs of a job's slots: pick a file, follow, search or save it. */
 
 import { Select, Skeleton } from '@mantine/core';
 import { IconFileText } from '@tabler/icons-react';
@@ -33,7 +33,7 @@ export function LogViewer({ jobId, isLive }: Props) {
   const wanted = files.filter((file) => attempt === null || String(file.attempt) === attempt);
   const current =
     files.find(({ name }) => name === chosen) ??
-    // the first that has something to say
+    // the first non-empty file
     wanted.find(({ size }) => size > 0) ??
     wanted[0] ??
     files[0];
@@ -69,7 +69,7 @@ export function LogViewer({ jobId, isLive }: Props) {
 }
 
 function describe(file: LogFile): string {
-  // what was rotated away has a number behind its name
+  // rotated files have a number after their name
   const rotated = /\.\d+$/.exec(file.name)?.[0] ?? '';
   const kind = (file.kind === 'out' ? 'printed' : 'log') + rotated;
   return `Attempt ${file.attempt} · slot ${file.slot} · ${kind} · ${formatBytes(file.size)}`;

@@ -1,4 +1,4 @@
-/** A line with every place of a text marked. */
+/** A line with all occurrences of a text highlighted. */
 
 interface Props {
   readonly line: string;

@@ -1,4 +1,4 @@
-/** A titled surface: the one box that pages are made of. */
+/** A titled box, the building block of pages. */
 
 import type { ReactNode } from 'react';
 
@@ -8,7 +8,7 @@ interface Props {
   readonly title?: ReactNode;
   readonly actions?: ReactNode;
   readonly children: ReactNode;
-  /** Tables and graphs reach the border. */
+  /** No padding: tables and graphs reach the border. */
   readonly flush?: boolean;
   readonly label?: string;
 }

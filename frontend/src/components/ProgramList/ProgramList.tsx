@@ -1,4 +1,4 @@
-/** Uploaded programs: choose one, or delete it after a question. */
+/** Uploaded programs: choose one, or delete it after a confirmation. */
 
 import { ActionIcon, Button, Group, Modal, Text } from '@mantine/core';
 import { IconBrandPython, IconPackage, IconTrash } from '@tabler/icons-react';

@@ -1,4 +1,4 @@
-/** What a program was warned of and what it printed while its plan was made or its job was started. */
+/** Warnings and output of a program while it was planned or started. */
 
 import { IconAlertTriangle } from '@tabler/icons-react';
 

@@ -1,4 +1,4 @@
-/** From which savepoint or checkpoint a job is to start, and what becomes of it. */
+/** The savepoint or checkpoint to restore from, and the claim mode. */
 
 import { Checkbox, Select, TextInput } from '@mantine/core';
 

@@ -1,4 +1,4 @@
-/** How a program is to run: its settings, the plan that they lead to, and the button that runs it. */
+/** Form for running a program: its settings, the resulting plan, and the run button. */
 
 import { Alert, Button, Group, NumberInput, TextInput, Textarea } from '@mantine/core';
 import { IconAlertTriangle, IconPlayerPlay, IconSchema } from '@tabler/icons-react';
@@ -26,7 +26,7 @@ import classes from './RunForm.module.css';
 interface Props {
   readonly program: JarFile;
   readonly mayRun: boolean;
-  /** How a job that is to run again was started; the program may be a newer one. */
+  /** Settings of the job to run again; the program may be a newer one. */
   readonly before: RestorePoints['program'];
   readonly savepoint: string;
   /** The module that was said at the upload to start the job; '' if none was. */

@@ -1,4 +1,4 @@
-/** Whether what is on the page is live: a small indicator in the header, and a banner when it is not. */
+/** Shows whether the page is live: an indicator in the header, and a banner if it is not. */
 
 import { IconAlertTriangle } from '@tabler/icons-react';
 

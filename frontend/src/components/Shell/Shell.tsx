@@ -1,4 +1,4 @@
-/** The frame of every page behind the login: navigation, header, stale banner, and the live connection's life. */
+/** The frame of every page behind the login: navigation, header, stale banner, and the lifetime of the live connection. */
 
 import { Loader, Tooltip } from '@mantine/core';
 import { type Icon, IconBookmark, IconLayoutDashboard, IconServer2, IconUpload } from '@tabler/icons-react';
@@ -100,7 +100,7 @@ function Version() {
   return version === null ? null : <span className={classes.version}>v{version}</span>;
 }
 
-/** The socket lives while somebody is logged in; when it closes, the session is asked for again. */
+/** Keeps the socket open while a user is logged in; when it closes, the session is checked again. */
 function useLiveConnection(isLoggedIn: boolean): void {
   const client = useQueryClient();
   useEffect(() => {

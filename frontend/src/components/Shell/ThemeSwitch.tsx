@@ -1,4 +1,4 @@
-/** Light, dark, or as the system has it. */
+/** Switch between light, dark and the system's theme. */
 
 import { ActionIcon, Menu, type MantineColorScheme, useMantineColorScheme } from '@mantine/core';
 import { type Icon, IconCheck, IconDeviceDesktop, IconMoon, IconSun } from '@tabler/icons-react';

@@ -1,4 +1,4 @@
-/** Who is logged in, the zone of times, and the way out. */
+/** The current user, the time zone, and logout. */
 
 import { Button, Menu } from '@mantine/core';
 import { IconCheck, IconChevronDown, IconLogout, IconUser } from '@tabler/icons-react';

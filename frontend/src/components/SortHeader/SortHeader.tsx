@@ -1,4 +1,4 @@
-/** A column's head that sorts by it; a real button, and the order is told to screen readers. */
+/** A column header that sorts; a real button whose order is exposed to screen readers. */
 
 import { IconArrowDown, IconArrowUp, IconArrowsSort } from '@tabler/icons-react';
 

@@ -1,4 +1,4 @@
-/** A state as icon and text; the colour only repeats them. */
+/** A state as icon and text; the colour adds no information. */
 
 import {
   type Icon,
@@ -23,7 +23,7 @@ const ICONS: Record<Tone, Icon> = {
   trouble: IconRefresh,
 };
 
-/** What does not change any more. */
+/** States that are final. */
 const ENDED: ReadonlySet<Tone> = new Set(['done', 'stopped', 'failed']);
 
 interface Props {
@@ -47,12 +47,12 @@ export function StateBadge({ state, count, plain = false, text }: Props) {
 interface ToneProps {
   readonly tone: Tone;
   readonly plain?: boolean;
-  /** The state will change: it is greyed while nobody knows whether it has. */
+  /** The state may change: it is greyed while the data is stale. */
   readonly isPassing?: boolean;
   readonly children: ReactNode;
 }
 
-/** The same for what is neither a job nor a task. */
+/** A badge for things that are neither job nor task. */
 export function ToneBadge({ tone, plain = false, isPassing = false, children }: ToneProps) {
   const ToneIcon = ICONS[tone];
   return (

@@ -1,10 +1,10 @@
-/** The tabs of a page or a drawer; where they do not all fit, the chosen one is scrolled into sight. */
+/** The tabs of a page or drawer; if they do not all fit, the selected one is scrolled into view. */
 
 import { Tabs } from '@mantine/core';
 import { type ReactNode, useEffect, useRef } from 'react';
 
 interface Props {
-  /** Value, label and, behind the label, what else the tab shows. */
+  /** Value, label and further content of the tab after the label. */
   readonly tabs: readonly (readonly [string, string, ReactNode?])[];
   readonly value: string | null;
   readonly className?: string | undefined;

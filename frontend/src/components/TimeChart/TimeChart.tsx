@@ -1,4 +1,4 @@
-/** Lines over the last minutes, with axis, legend, statistics and a cursor that tells the values. Plain SVG. */
+/** Lines over the last minutes, with axis, legend, statistics and a cursor that shows the values. Plain SVG. */
 
 import { type PointerEvent, useId, useState } from 'react';
 
@@ -16,7 +16,7 @@ interface Props {
   readonly times: readonly number[];
   readonly series: readonly Series[];
   readonly format: (value: number) => string;
-  /** In what steps units grow. */
+  /** Factor between units. */
   readonly base?: 1000 | 1024;
   /** Top of the axis; the largest value if it is not given. */
   readonly top?: number;
@@ -25,7 +25,7 @@ interface Props {
 const WIDTH = 600;
 const HEIGHT = 120;
 const COLOURS = ['var(--tm-line-1)', 'var(--tm-line-2)', 'var(--tm-line-3)'];
-/** A shorter history fills the chart from here on, so that the first seconds are not one pixel. */
+/** Minimum span, so that the first seconds are wider than a pixel. */
 const MIN_SPAN_MS = 60_000;
 
 export function TimeChart({ title, times, series, format, base = 1000, top }: Props) {

@@ -1,4 +1,4 @@
-/** The last minutes of a vertex, as this page has seen them. */
+/** Charts of a vertex's last minutes, as sampled by this page. */
 
 import { useNow } from '../../hooks/useNow';
 import { formatByteRate, formatDuration, formatRate, formatShare } from '../../model/format';

@@ -1,4 +1,4 @@
-/** What a vertex is, and its totals. */
+/** Description and totals of a vertex. */
 
 import type { Vertex } from '../../gen/live';
 import { useServerNow } from '../../hooks/useNow';

@@ -1,4 +1,4 @@
-/** Every subtask of a vertex; rows are virtual, so that a parallelism of a thousand costs no more than twenty. */
+/** All subtasks of a vertex; rows are virtualised, so that a parallelism of 1000 costs no more than 20. */
 
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useRef } from 'react';

@@ -1,4 +1,4 @@
-/** Everything about one vertex, beside the graph: it does not cover the page, and Escape closes it. */
+/** Details of a vertex, next to the graph: it does not cover the page, and Escape closes it. */
 
 import { Drawer, Tabs } from '@mantine/core';
 import { useViewportSize } from '@mantine/hooks';

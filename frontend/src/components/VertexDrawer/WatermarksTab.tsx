@@ -1,4 +1,4 @@
-/** The watermark of each subtask and how far it is behind. */
+/** The watermark of each subtask and its lag. */
 
 import type { Vertex } from '../../gen/live';
 import { useTimes } from '../../hooks/useTimes';

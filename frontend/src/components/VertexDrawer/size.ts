@@ -1,4 +1,4 @@
-/** How wide the drawer is, in px: its own width, or the window's less a margin; on a phone the whole window. */
+/** Width of the drawer in px: its own, or the window's minus a margin; on a phone the whole window. */
 
 const DRAWER_WIDTH = 760;
 const MARGIN = 72;

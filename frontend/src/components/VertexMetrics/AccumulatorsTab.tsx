@@ -1,4 +1,4 @@
-/** What the user's functions have added up: over all subtasks of the vertex, and each subtask's own part. */
+/** User accumulators: merged over all subtasks of the vertex, and per subtask. */
 
 import { Skeleton } from '@mantine/core';
 import { IconSum } from '@tabler/icons-react';

@@ -1,4 +1,4 @@
-/** Everything that the subtasks of a vertex report, the user's own metrics too, by operator; read while it is shown. */
+/** All metrics of a vertex's subtasks, including user metrics, by operator; fetched only while shown. */
 
 import { Select, Skeleton, TextInput } from '@mantine/core';
 import { IconGauge, IconSearch } from '@tabler/icons-react';
@@ -12,9 +12,9 @@ import { type MetricRow, formatMetric, groupMetrics, summarise } from '../../mod
 import { EmptyState, FailureState } from '../EmptyState/EmptyState';
 import classes from './VertexMetrics.module.css';
 
-/** As often as they are written. */
+/** The interval at which they are written. */
 const READ_MS = 2_000;
-/** More subtasks do not fit beside each other: then one is picked. */
+/** More subtasks do not fit side by side; then the user picks one. */
 const MAX_COLUMNS = 8;
 
 interface Props {
@@ -136,7 +136,7 @@ function Row({ row, isWide, subtasks }: RowProps) {
         {row.name}
       </td>
       {[...summary, ...own].map((text, column) => (
-        // columns have no other identity than their place
+        // columns have no identity other than their position
         <td key={column} className={`tm-num ${classes.value ?? ''}`} title={text}>
           {text}
         </td>
