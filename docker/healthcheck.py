@@ -1,4 +1,4 @@
-"""Says whether this container's process does its work: exit code 0, or 1 and why.
+"""Checks this container's process: exit code 0 if it works, else 1 and the reason.
 
 python docker/healthcheck.py web | jobmanager | taskmanager
 """
@@ -14,25 +14,25 @@ import urllib.request
 import django
 
 STALE_MS = 15_000
-"""The jobmanager and the TaskManagers report every second; a loaded machine may take some."""
+"""The jobmanager and the TaskManagers report every second; on a loaded machine reports may be delayed."""
 
 
 def check_web() -> None:
-    """The web process answers, and its database and Redis answer it."""
+    """Check that the web process answers, and that it reaches its database and Redis."""
     port = os.environ.get("TIDEMARK_PORT") or "8000"
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5):
         pass
 
 
 def check_cluster(role: str) -> None:
-    """The jobmanager keeps the cluster's document; a TaskManager of this host is in it.
+    """Check that the jobmanager keeps the cluster's document and, if asked, that a TaskManager of this host is in it.
 
     Raises:
-        LookupError: it is not so.
+        LookupError: one of these is not the case.
     """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.config.settings")
     django.setup()
-    # it reads the settings when it is imported
+    # reads the settings on import
     from backend.cluster import bus
 
     document = bus.get_document(bus.CLUSTER_KEY)

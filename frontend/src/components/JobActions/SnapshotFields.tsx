@@ -15,7 +15,7 @@ export function SnapshotFields({ value, onChange, defaultDirectory }: Props) {
     <>
       <TextInput
         label="Directory"
-        description="The savepoint becomes a directory in it; empty: where the cluster keeps savepoints"
+        description="The savepoint becomes a directory in it; empty: the cluster’s savepoint directory"
         placeholder={defaultDirectory ?? ''}
         value={value.directory}
         onChange={(event) => onChange({ ...value, directory: event.currentTarget.value })}

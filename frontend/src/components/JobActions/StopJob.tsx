@@ -49,12 +49,12 @@ export function StopJob({ job, isOpen, onClose }: Props) {
             <Radio
               value="suspend"
               label="Suspend"
-              description="Nothing is read behind the savepoint. Started from it, the job goes on exactly here."
+              description="Nothing is read after the savepoint. A job started from it resumes exactly here."
             />
             <Radio
               value="drain"
               label="Drain"
-              description="The end of the input goes through first: all windows fire. The job is not to go on afterwards."
+              description="The end of the input comes before the savepoint: all windows fire. Not meant for resuming the job."
             />
           </Stack>
         </Radio.Group>

@@ -1,4 +1,4 @@
-/** The frame of every page behind the login: navigation, header, stale banner, and the lifetime of the live connection. */
+/** The frame of every page behind the login: navigation, header, stale banner, and the live connection's lifetime. */
 
 import { Loader, Tooltip } from '@mantine/core';
 import { type Icon, IconBookmark, IconLayoutDashboard, IconServer2, IconUpload } from '@tabler/icons-react';
