@@ -122,7 +122,7 @@ def test_every_listed_metric_of_a_task_is_reported_and_every_reported_one_is_lis
         for name in metrics
         if not any(operator in name for operator in operators) and not name.startswith("latency.")
     }
-    assert found == section("Of a task")
+    assert found == section("Task metrics")
 
 
 def test_every_listed_metric_of_an_operator_is_reported_and_every_reported_one_is_listed(
@@ -135,12 +135,12 @@ def test_every_listed_metric_of_an_operator_is_reported_and_every_reported_one_i
                 if name.startswith(operator):
                     found.add(split_id_left_out(name.removeprefix(operator)))
                     break
-    assert found == section("Of an operator")
+    assert found == section("Operator metrics")
 
 
 def test_everything_that_flink_reports_is_reported_or_has_a_reason_not_to_be() -> None:
     without_meaning = section("Flink's metrics that have no meaning here")
-    here = {name.rpartition(".")[2] for name in section("Of a task") | section("Of an operator")}
+    here = {name.rpartition(".")[2] for name in section("Task metrics") | section("Operator metrics")}
     assert [name for name in OF_FLINK.split() if name not in here | without_meaning] == []
     assert not here & without_meaning
 
