@@ -66,7 +66,7 @@ def test_the_cluster_document(api: APIClient, job: Job) -> None:
 def test_documents_say_how_old_they_are(api: APIClient, job: Job, bus_redis: redis.Redis) -> None:
     path = f"/api/v1/jobs/{job.id}/live"
     assert api.get(path).json()["freshness"] == {
-        "age_ms": None, "source": "database", "is_stale": True, "reason": "No jobmanager has been heard of.",
+        "age_ms": None, "source": "database", "is_stale": True, "reason": "No jobmanager has sent a heartbeat.",
     }  # fmt: skip
     bus.put_document(bus.JOB_KEY.format(job.id), {**(job.document or {}), "state": "RUNNING"})
     bus.put_document(bus.CLUSTER_KEY, {"version": 1, "now": 1}, bus.EXPIRY_S)
@@ -74,7 +74,7 @@ def test_documents_say_how_old_they_are(api: APIClient, job: Job, bus_redis: red
     assert (fresh["source"], fresh["is_stale"]) == ("live", False) and 0 <= fresh["age_ms"] < 3_000
     assert not api.get("/api/v1/cluster").json()["freshness"]["is_stale"]
     bus_redis.pexpire(bus.CLUSTER_KEY, bus.EXPIRY_S * 1000 - 25_000)
-    assert api.get(path).json()["freshness"]["reason"] == "The jobmanager has not been heard of for 25 s."
+    assert api.get(path).json()["freshness"]["reason"] == "The jobmanager has sent no heartbeat for 25 s."
     assert api.get("/api/v1/cluster").json()["freshness"]["source"] == "database"
 
 
