@@ -53,7 +53,7 @@ def test_the_page_is_stale_while_the_web_process_is_away_and_recovers_by_itself(
     assert (after["id"], after["attempt"]) == (job_id, before["attempt"]), "the job has not noticed"
 
 
-@pytest.mark.parametrize(("process", "reason"), [("jobmanager", "has not been heard of"), ("redis", "Redis does not")])
+@pytest.mark.parametrize(("process", "reason"), [("jobmanager", "has sent no heartbeat"), ("redis", "Redis does not")])
 def test_within_5_s_the_page_says_that_its_data_is_old_and_nothing_on_it_moves(
     site: Site, page: Page, process: str, reason: str
 ) -> None:
