@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import time
 import urllib.request
 
 import django
@@ -35,13 +34,13 @@ def check_cluster(role: str) -> None:
     # reads the settings on import
     from backend.cluster import bus
 
-    document = bus.get_document(bus.CLUSTER_KEY)
-    now = time.time_ns() // 1_000_000
-    if document is None or now - document["now"] > STALE_MS:
+    document, age_ms = bus.read_document(bus.CLUSTER_KEY)
+    if document is None or age_ms is None or age_ms > STALE_MS:
         raise LookupError("no jobmanager has reported lately")
     if role == "taskmanager":
         here = [t for t in document["taskmanagers"] if t["host"] == socket.gethostname()]
-        if not any(t["state"] == "REGISTERED" and now - t["last_heartbeat"] < STALE_MS for t in here):
+        # both times are the jobmanager's
+        if not any(t["state"] == "REGISTERED" and document["now"] - t["last_heartbeat"] < STALE_MS for t in here):
             raise LookupError("no TaskManager of this host is registered")
 
 
