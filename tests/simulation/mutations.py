@@ -194,7 +194,7 @@ MUTATIONS = (
         "hold",
         "self._held.append(event)",
         "return False",
-        seeds=(420,),
+        seeds=(364,),
     ),
     Mutation(
         "what was in flight at the sender is not restored",

@@ -39,7 +39,7 @@ def test_every_seed_ends_as_the_model_says_for_both_regions() -> None:
         (Point.PROCESS, 120, Action.FREEZE),
         (Point.SNAPSHOT, 9, Action.KILL),
         (Point.PREPARED, 9, Action.KILL),
-        (Point.COMMIT, 5, Action.KILL),
+        (Point.COMMIT, 4, Action.KILL),
     ],
     ids=lambda value: getattr(value, "name", str(value)),
 )

@@ -242,7 +242,7 @@ def test_a_run_is_the_same_each_time_and_in_every_process(backend: str) -> None:
 
 @pytest.mark.parametrize("writes_files", [False, True])
 def test_behind_a_damaged_checkpoint_only_its_own_output_may_be_there_twice(writes_files: bool) -> None:
-    faults = (Fault(Point.NOTIFY, 6, Action.DAMAGE),)
+    faults = (Fault(Point.NOTIFY, 7, Action.DAMAGE),)
     verdict = simulate(Scenario(10, num_retained=3, faults=faults, writes_files=writes_files))
     world, rows = verdict.world, verdict.world.reader.rows()
     assert not verdict.violations, verdict.report()

@@ -200,7 +200,7 @@ def test_rows_without_event_time_and_rows_that_take_others_back_are_refused(assi
     ("text", "reason"),
     [
         ("sum(text) AS x", "only numbers"),
-        ("median(number) AS x", "none of the aggregates"),
+        ("median(number) AS x", "is not one of the aggregates"),
         ("sum(max(number)) AS x", "more than one row"),
         ("number AS x", "unable to find column"),
         ("count(*)", "no name"),
