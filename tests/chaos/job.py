@@ -67,6 +67,8 @@ def build(config: JobConfig) -> StreamExecutionEnvironment:
         "execution.checkpointing.externalized-checkpoint-retention": "retain_on_cancellation",
         "execution.checkpointing.tolerable-failed-checkpoints": "1000000",
         "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "0 ms",
+        # a call that hangs ends only where that is asked for
+        "task.stall.timeout": "8 s",
         "restart-strategy.type": "fixed-delay",
         "restart-strategy.fixed-delay.attempts": "1000000",
         "restart-strategy.fixed-delay.delay": "0 ms",
