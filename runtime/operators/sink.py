@@ -45,11 +45,17 @@ class WriterContext:
     client: ClientChannel
     job_id: str = ""
     operator_id: str = ""
-    origin_job_id: str = ""
-    """The first of the jobs that claimed one another's snapshots, down to this one; `job_id` if it has claimed none."""
+    claimed_job_ids: Sequence[str] = ()
+    """The jobs before this one, oldest first: each has claimed a snapshot of the one before it. Empty if this one has
+    claimed none."""
 
     held: Sequence[Any] = ()
     """Everything that the snapshot which is gone on from holds of this sink, of all subtasks."""
+
+    @property
+    def origin_job_id(self) -> str:
+        """Return the first of the jobs that claimed one another's snapshots, down to this one."""
+        return next(iter(self.claimed_job_ids), self.job_id)
 
     @property
     def owner(self) -> str:
@@ -59,7 +65,7 @@ class WriterContext:
     @property
     def origin(self) -> str:
         """Return 16 hex digits: this sink of all jobs of the same origin; `owner` of the first of them."""
-        return owner_of(self.origin_job_id or self.job_id, self.operator_id)
+        return owner_of(self.origin_job_id, self.operator_id)
 
 
 def owner_of(job_id: str, operator_id: str) -> str:
@@ -70,8 +76,9 @@ def owner_of(job_id: str, operator_id: str) -> str:
 class Predecessors:
     """Tells what earlier attempts, and earlier jobs, have left of a sink.
 
-    Attempts have numbers; between jobs of one origin there is no such order. Before this one are those of which there
-    is something when the attempt begins. One that comes later has taken this job for dead, and must lose nothing to it.
+    Attempts have numbers. Before this job are those whose snapshots it has claimed, one behind the other. Between it
+    and other jobs of the same origin there is no such order: before it are those of which there is something when the
+    attempt begins. One that comes later has taken this job for dead, and must lose nothing to it.
 
     Args:
         context: of the sink's writer.
@@ -79,7 +86,7 @@ class Predecessors:
 
     def __init__(self, context: WriterContext) -> None:
         self._context = context
-        self._older: set[str] = set()
+        self._older = {owner_of(job_id, context.operator_id) for job_id in context.claimed_job_ids}
         self._is_sealed = False
 
     def has_left(self, owner: str, attempt: int) -> bool:

@@ -3,8 +3,9 @@
 At a snapshot the writer prepares committables. They are kept, and written into every snapshot, until a checkpoint that
 holds them is complete: only then are they committed, so those of a checkpoint that was given up enter the next one.
 After a restore each subtask commits its share of what the checkpoint holds, again if need be, before it takes records;
-subtask 0 then has what older attempts left behind swept, then and after each completed checkpoint. A snapshot names its
-job, so that one that claims it can sweep what that job left. A job without checkpoints commits in `commit_finished`.
+subtask 0 then has what older attempts left behind swept, then and after each completed checkpoint. A snapshot holds its
+job's SinkHistory, so that a job that claims it can sweep what that job left, once its own checkpoints have replaced the
+claimed one, however many attempts that takes. A job without checkpoints commits in `commit_finished`.
 Source: Flink, SinkWriterOperator and CommitterOperator, in one; KafkaWriterState.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from runtime.common import options
@@ -35,8 +36,10 @@ WRITER_STATE = "sink-writer"
 """Name of the operator state with the writers' own items."""
 COMMITTABLES_STATE = "sink-committables"
 """Name of the operator state with what was prepared and not yet committed: {"checkpoint", "committable"}."""
+HISTORY_STATE = "sink-history"
+"""Name of the operator state with the SinkHistory of each subtask: {"jobs", "completed"}."""
 ORIGIN_STATE = "sink-origin"
-"""Name of the operator state with the origin of what is committed: `WriterContext.origin_job_id`, of each subtask."""
+"""Name of the operator state that earlier versions wrote instead of HISTORY_STATE: the first of its jobs."""
 
 
 class _Pending(NamedTuple):
@@ -45,6 +48,40 @@ class _Pending(NamedTuple):
     checkpoint_id: int | None
     """The first checkpoint that holds it; None: none does yet."""
     committable: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SinkHistory:
+    """Jobs that have claimed one another's snapshots, and how far the last of them has come."""
+
+    jobs: tuple[str, ...]
+    """Each has claimed a snapshot of the one before it; the last one is the running job."""
+    num_completed: int = 0
+    """Checkpoints of the running job that are known to be complete, of all its attempts."""
+
+    @classmethod
+    def of(cls, job_id: str, snapshot: OperatorSnapshot | None, claims: bool) -> SinkHistory:
+        """Return the history of a job that goes on from a snapshot.
+
+        Args:
+            job_id: the job.
+            snapshot: what it is restored from: a completed checkpoint of its own, or another job's snapshot.
+            claims: whether it claims another job's snapshot.
+        """
+        items = [] if snapshot is None else _items(snapshot, HISTORY_STATE)
+        known = [cls(tuple(item["jobs"]), item["completed"]) for item in items]
+        own = [history.num_completed for history in known if history.jobs[-1] == job_id]
+        if own:
+            # the subtask that was told last knew of most; the restored checkpoint itself is complete, too
+            return cls(known[0].jobs, max(own) + 1)
+        if snapshot is None or not claims:
+            return cls((job_id,))
+        before = known[0].jobs if known else tuple(_items(snapshot, ORIGIN_STATE)[:1])
+        return cls((*(job for job in before if job != job_id), job_id))
+
+    def state(self) -> dict[str, Any]:
+        """Return the item of HISTORY_STATE."""
+        return {"jobs": self.jobs, "completed": self.num_completed}
 
 
 class SinkOperator(OneInputOperator):
@@ -56,8 +93,8 @@ class SinkOperator(OneInputOperator):
         self._sink = sink
         self._input_type = input_type
         self._restored: list[Any] = []
-        #: of the snapshot that the job has claimed, or that it has taken since
-        self._claimed_origin: str | None = None
+        #: known once the state is initialized
+        self._history = SinkHistory(("",))
         #: prepared before or after the restore, oldest first
         self._pending: list[_Pending] = []
         self._writer: SinkWriter | None = None
@@ -68,6 +105,7 @@ class SinkOperator(OneInputOperator):
         self._held: Sequence[Any] = ()
         #: whether the restored committables still have to be committed
         self._must_recover = False
+        #: of this attempt
         self._num_completed = 0
 
     @property
@@ -76,6 +114,8 @@ class SinkOperator(OneInputOperator):
         return [pending.committable for pending in self._pending]
 
     def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
+        claims = self.context.configuration.get(options.RECOVERY_CLAIM_MODE) == "claim"
+        self._history = SinkHistory.of(self.context.job_id, snapshot, claims)
         if snapshot is None:
             return
         items = _items(snapshot, WRITER_STATE)
@@ -87,9 +127,6 @@ class SinkOperator(OneInputOperator):
         mine = committables[subtask::parallelism]
         self._pending = [_Pending(item["checkpoint"], item["committable"]) for item in mine]
         self._must_recover = True
-        if self.context.configuration.get(options.RECOVERY_CLAIM_MODE) == "claim":
-            # state saved by an earlier version does not say
-            self._claimed_origin = next(iter(_items(snapshot, ORIGIN_STATE)), None)
 
     def open(self) -> None:
         """Make the writer, and make sure that what was restored is committed before the first record.
@@ -109,9 +146,10 @@ class SinkOperator(OneInputOperator):
             committer, restored = self._committer, self.pending_committables
             self._guarded(lambda: committer.check(restored))
         # the first attempt of a job has no older ones, unless it takes over another job's
-        has_older = context.attempt > 0 or writer_context.origin_job_id != context.job_id
+        has_older = context.attempt > 0 or bool(writer_context.claimed_job_ids)
         if context.subtask_index == 0 and has_older:
             self._sweeper = self._guarded(lambda: self._sink.create_sweeper(writer_context))
+            self._take_over_if_due()
         if self._must_recover or self._sweeper is not None:
             self._must_recover = True
             # as mail: once every task has restored its state. If one of them finds the checkpoint damaged an older one
@@ -136,13 +174,17 @@ class SinkOperator(OneInputOperator):
             client=context.client,
             job_id=context.job_id,
             operator_id=context.operator_id,
-            origin_job_id=self._origin_job_id,
+            claimed_job_ids=self._history.jobs[:-1],
             held=self._held,
         )
 
+    def _take_over_if_due(self) -> None:
+        if self._sweeper is not None and self._history.num_completed >= self._num_retained:
+            self._sweeper.take_over()
+
     @property
-    def _origin_job_id(self) -> str:
-        return self.context.job_id if self._claimed_origin is None else self._claimed_origin
+    def _num_retained(self) -> int:
+        return self.context.configuration.get(options.RETAINED_CHECKPOINTS)
 
     def is_available(self) -> bool:
         return self._writer is None or self._writer.is_available()
@@ -197,7 +239,7 @@ class SinkOperator(OneInputOperator):
                 COMMITTABLES_STATE: _state(
                     [{"checkpoint": p.checkpoint_id, "committable": p.committable} for p in self._pending]
                 ),
-                ORIGIN_STATE: _state([] if self._committer is None else [self._origin_job_id]),
+                HISTORY_STATE: _state([] if self._committer is None else [self._history.state()]),
             }
         )
 
@@ -211,11 +253,11 @@ class SinkOperator(OneInputOperator):
         self._commit(due)
         self._pending = [p for p in self._pending if p.checkpoint_id is None or p.checkpoint_id > checkpoint_id]
         self._num_completed += 1
-        if self._num_completed >= self.context.configuration.get(options.RETAINED_CHECKPOINTS):
+        self._history = replace(self._history, num_completed=self._history.num_completed + 1)
+        if self._num_completed >= self._num_retained:
             # no checkpoint that this attempt may be followed by refers to them any more
             self._held = ()
-            if self._sweeper is not None:
-                self._sweeper.take_over()
+        self._take_over_if_due()
         self._sweep()
 
     def commit_finished(self) -> None:

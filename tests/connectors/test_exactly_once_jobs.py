@@ -200,6 +200,30 @@ def test_a_chain_of_killed_and_restored_jobs_leaves_no_hidden_file(tmp_path: Pat
     assert hidden_in(out) == []
 
 
+def test_a_job_that_claims_and_is_rescaled_after_each_checkpoint_leaves_no_hidden_file(tmp_path: Path) -> None:
+    out, source, clock = tmp_path / "out", numbers_source(), JobClock()
+    sink = FileSink.for_ndjson(out).with_bucket_assigner(BucketAssigner.by_field("part")).build()
+    options = options_of(tmp_path, **RESTARTS, **{"execution.checkpointing.num-retained": "3"})
+    with RunningJob(lambda env: write_to(env, source, sink), clock, 2, options).start() as job:
+        source.let_through(10)
+        job.settle()
+        checkpoint = job.answer(job.driver.trigger_checkpoint())
+        job.cancel()
+    assert hidden_in(out) != []
+    with RunningJob(lambda env: write_to(env, source, sink), clock, 2, options, checkpoint, claims=True) as job:
+        job.start()
+        for parallelism, position in ((1, 12), (2, 14), (1, 16)):
+            source.let_through(position)
+            job.settle()
+            job.answer(job.driver.trigger_checkpoint())
+            job.result(job.driver.rescale({v.vertex_id: parallelism for v in job.graph.vertices}))
+            job.settle()
+        source.end()
+        job.run()
+    assert records_in(out) == EACH_ONCE
+    assert hidden_in(out) == []
+
+
 @pytest.mark.slow
 def test_a_chain_of_killed_and_restored_jobs_leaves_no_prepared_transaction(tmp_path: Path) -> None:
     chain = [(width, [*steps[:-1], "prepare", "kill"] if steps[-1] == "kill" else steps) for width, steps in CHAIN]

@@ -33,8 +33,9 @@ from runtime.connectors.files.part_file import commit_part
 from runtime.core.arrow import to_arrow
 from runtime.core.batch import RecordBatch
 from runtime.operators.sink import SinkError
-from runtime.operators.sink_operator import WRITER_STATE
+from runtime.operators.sink_operator import HISTORY_STATE, ORIGIN_STATE, WRITER_STATE
 from runtime.state.redistribution import redistribute
+from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redistribution
 from runtime.task.slot import describe_failure
 from runtime.testing.clock import ManualClock
 from tests.connectors.crash_model import STEPS, SinkJob
@@ -458,6 +459,66 @@ def test_a_job_that_claims_a_checkpoint_removes_what_its_job_left_once_it_has_re
     again = SinkRig(sink, Types.STRING(), snapshot=newest_held, attempt=1, job_id="newest", configuration=CLAIM)
     again.finish()
     assert sorted(lines(tmp_path)) == ["a", "a", "a stranger's", "b", "c"]
+    assert hidden(tmp_path) == []
+
+
+RETAINED_3 = {"execution.checkpointing.num-retained": "3"}
+
+
+def test_what_a_claimed_checkpoint_relied_on_goes_though_no_attempt_completes_as_many_as_are_retained(
+    tmp_path: Path,
+) -> None:
+    sink = text_sink(tmp_path)
+    dead = SinkRig(sink, Types.STRING(), job_id="dead")
+    dead.write("a")
+    snapshot = dead.snapshot(1)
+    kill(dead)
+    [claimed] = hidden(tmp_path)
+    for attempt in range(3):
+        assert claimed.exists(), "the claimed checkpoint is retained"
+        options = CLAIM | RETAINED_3
+        rig = SinkRig(sink, Types.STRING(), snapshot=snapshot, attempt=attempt, job_id="new", configuration=options)
+        rig.write(f"b{attempt}")
+        [snapshot] = redistribute([rig.snapshot(attempt + 2)], 1, 128)
+        rig.complete(attempt + 2)
+        kill(rig)
+    rig = SinkRig(sink, Types.STRING(), snapshot=snapshot, attempt=3, job_id="new", configuration=CLAIM | RETAINED_3)
+    rig.finish()
+    assert lines(tmp_path) == ["a", "b0", "b1", "b2"]
+    assert hidden(tmp_path) == []
+
+
+def test_a_job_that_claims_another_ones_checkpoint_begins_to_count_anew(tmp_path: Path) -> None:
+    sink = text_sink(tmp_path)
+    old = SinkRig(sink, Types.STRING(), job_id="old", configuration=RETAINED_3)
+    old.write("a")
+    for checkpoint in range(5):
+        held = old.snapshot(checkpoint)
+        old.complete(checkpoint)
+    kill(old)
+    [claimed] = hidden(tmp_path)
+    for _ in range(2):
+        new = SinkRig(sink, Types.STRING(), snapshot=held, job_id="new", configuration=CLAIM | RETAINED_3)
+        new.snapshot(6)
+        new.complete(6)
+        kill(new)
+        assert claimed.exists()
+
+
+def test_a_snapshot_of_an_earlier_version_names_the_job_that_is_claimed(tmp_path: Path) -> None:
+    sink = text_sink(tmp_path)
+    dead = SinkRig(sink, Types.STRING(), job_id="dead")
+    dead.write("a")
+    states = dict(dead.snapshot(1).operator_states)
+    del states[HISTORY_STATE]
+    states[ORIGIN_STATE] = OperatorStateSnapshot(Redistribution.UNION, [b'"dead"'])
+    kill(dead)
+    held = OperatorSnapshot(operator_states=states)
+    new = SinkRig(sink, Types.STRING(), snapshot=held, job_id="new", configuration=CLAIM)
+    new.snapshot(2)
+    new.complete(2)
+    new.finish()
+    assert lines(tmp_path) == ["a"]
     assert hidden(tmp_path) == []
 
 

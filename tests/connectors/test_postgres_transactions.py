@@ -425,6 +425,26 @@ def test_what_that_job_prepares_afterwards_is_rolled_back_at_the_end(
     assert (ids(database), prepared(database)) == ([0, 1], [])
 
 
+def test_a_later_attempt_still_knows_whose_snapshot_the_job_has_claimed(
+    server: str, database: psycopg.Connection[Any]
+) -> None:
+    held = killed_job(server, database)
+    first = SinkRig(exactly_once(server), TYPE, snapshot=held, job_id="new", configuration=CLAIM)
+    own = first.snapshot(1)
+    first.complete(1)
+    kill(first)
+    second = SinkRig(exactly_once(server), TYPE, snapshot=own, attempt=1, job_id="new", configuration=CLAIM)
+    # a process of the claimed job thaws when nothing of that job is left
+    thawed = SinkRig(exactly_once(server), TYPE, snapshot=held, job_id="old", attempt=1)
+    thawed.write(*rows(7))
+    thawed.snapshot(3)
+    kill(thawed)
+    assert len(prepared(database)) == 1
+    second.write(*rows(1))
+    second.finish()
+    assert (ids(database), prepared(database)) == ([0, 1], [])
+
+
 def test_a_frozen_process_of_a_job_whose_snapshot_is_claimed_loses_its_session(
     server: str, database: psycopg.Connection[Any]
 ) -> None:
