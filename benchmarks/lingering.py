@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from runtime.connectors.files.file_format import FileSplit
-from runtime.connectors.files.parquet import ParquetFormat
 from runtime.connectors.formats.bad_records import BadRecordHandler
+from runtime.connectors.formats.file_format import FileSplit
+from runtime.connectors.formats.parquet.files import ParquetFormat
 from runtime.connectors.rate_limiter import RateLimiter
 from runtime.core.batch import RecordBatch
 from runtime.operators.source import ReadStatus, SplitReader

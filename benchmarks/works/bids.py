@@ -18,8 +18,8 @@ from benchmarks.reference.bid_loops import COLUMNS, SLIDE_MS, WINDOW_MS
 from benchmarks.reference.processes import Timed
 from benchmarks.sinks import DigestSink, read_cpu_seconds, read_digest
 from runtime.common import Time, Types, WatermarkStrategy
-from runtime.connectors.files.ndjson import NdjsonFormat
-from runtime.connectors.files.parquet import ParquetFormat
+from runtime.connectors.formats.json.ndjson import NdjsonFormat
+from runtime.connectors.formats.parquet.files import ParquetFormat
 from runtime.datastream import DataStream, StreamExecutionEnvironment
 from runtime.datastream.connectors.file_system import FileSource
 from runtime.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows

@@ -23,7 +23,7 @@ from benchmarks.nexmark_data import NexmarkFiles, nexmark_files
 from benchmarks.reference.nexmark_queries import QUERIES, SESSION_GAP_MS, SLIDE_MS, STATES, WINDOW_MS, query_alone
 from benchmarks.sinks import DigestSink, LastSink, ResultSink, SumSink, read_cpu_seconds, read_digest, read_results
 from runtime.common import Row, Time, Types, WatermarkStrategy
-from runtime.connectors.files.parquet import ParquetFormat
+from runtime.connectors.formats.parquet.files import ParquetFormat
 from runtime.datastream import DataStream, StreamExecutionEnvironment
 from runtime.datastream.connectors.file_system import FileSource
 from runtime.datastream.functions import AggregateFunction, KeyedCoProcessFunction, RuntimeContext

@@ -16,7 +16,7 @@ from benchmarks.reference.processes import timed_alone
 from benchmarks.sinks import NumbersSink, read_cpu_seconds, read_digest
 from benchmarks.sources import MemorySource
 from runtime.common import Types, WatermarkStrategy
-from runtime.connectors.files.ndjson import NdjsonFormat
+from runtime.connectors.formats.json.ndjson import NdjsonFormat
 from runtime.datastream import DataStream, StreamExecutionEnvironment
 from runtime.datastream.connectors.file_system import FileSource
 from runtime.datastream.functions import KeyedProcessFunction, RuntimeContext

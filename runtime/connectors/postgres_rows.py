@@ -13,7 +13,7 @@ from psycopg import sql
 
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.common.types import RowKind
-from runtime.connectors.files.writer_formats import CsvWriterFormat
+from runtime.connectors.formats.csv.columns import CsvWriterFormat
 from runtime.connectors.postgres_table import table_identifier
 from runtime.core.batch import RecordBatch
 from runtime.operators.sink import SinkError

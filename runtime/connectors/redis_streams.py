@@ -22,9 +22,10 @@ from runtime.common.serialization import SerializationSchema
 from runtime.common.typeinfo import TypeInformation, Types
 from runtime.common.types import rows_of
 from runtime.connectors.background import BackgroundWriter, ReadAhead
-from runtime.connectors.files.writer_formats import NdjsonWriterFormat, RowWriterFormat
 from runtime.connectors.formats.bad_records import ERRORS_METRIC, BadRecordHandler, BadRecords
+from runtime.connectors.formats.json.ndjson import NdjsonWriterFormat
 from runtime.connectors.formats.messages import MessageDecoder, MessageEncoder, MessageFormat, message_type
+from runtime.connectors.formats.writer_format import RowWriterFormat
 from runtime.connectors.poll_interval import PollInterval
 from runtime.connectors.split_queue import SplitQueue
 from runtime.core.batch import RecordBatch

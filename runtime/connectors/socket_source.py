@@ -15,9 +15,9 @@ from typing import Any
 
 from runtime.common.typeinfo import TypeInformation
 from runtime.connectors.background import BackgroundCall
-from runtime.connectors.files.text import TextLineFormat
 from runtime.connectors.formats.bad_records import ERRORS_METRIC, BadRecordHandler, BadRecords
 from runtime.connectors.formats.messages import MessageDecoder, MessageFormat, message_type
+from runtime.connectors.formats.text import TextLineFormat
 from runtime.connectors.poll_interval import PollInterval
 from runtime.connectors.split_queue import SplitQueue
 from runtime.core.batch import RecordBatch

@@ -20,7 +20,7 @@ from runtime.common import Row, Types
 from runtime.common.time import Duration
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.connectors import BadRecords, CsvFormat, FileSource, NdjsonFormat, ParquetFormat, StreamFormat
-from runtime.connectors.files.file_format import FileFormat
+from runtime.connectors.formats.file_format import FileFormat
 from runtime.core.batch import RecordBatch
 from runtime.operators.source import ReadStatus, SourceError
 from runtime.testing.clock import ManualClock

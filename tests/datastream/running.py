@@ -6,6 +6,7 @@ What a stream delivers comes back as a list: `values_of(stream)`. Every run is c
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ import pytest
 from runtime.common.configuration import Configuration
 from runtime.common.time import Duration
 from runtime.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from runtime.connectors.formats.file_format import FileFormat
 from runtime.datastream import DataStream, StreamExecutionEnvironment
+from runtime.datastream.connectors.file_system import FileSource
 from tests.job_runs import record_run
 
 PARALLELISMS = (1, 3)
@@ -47,6 +50,13 @@ def values_of(stream: DataStream) -> list[Any]:
 def sorted_values_of(stream: DataStream) -> list[Any]:
     """As `values_of`, sorted: at a parallelism above 1 there is no order."""
     return sorted(values_of(stream))
+
+
+def read_files(file_format: FileFormat, path: Path) -> list[list[Any]]:
+    """Read the rows of the files below a path, in a program."""
+    source = FileSource.for_record_stream_format(file_format, path).build()
+    stream = environment().from_source(source, WatermarkStrategy.no_watermarks(), "files")
+    return [list(row) for row in values_of(stream)]
 
 
 def row_by_row(delay_ms: int = 0) -> WatermarkStrategy:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from runtime.connectors.background import BackgroundCall
-from runtime.connectors.files.file_format import FileFormat, FileSplit
 from runtime.connectors.files.paths import list_files
+from runtime.connectors.formats.file_format import FileFormat, FileSplit
 from runtime.operators.source import NoSplit, SourceSplit, SplitEnumerator
 
 #: How often a listing that is under way is asked whether it is done.

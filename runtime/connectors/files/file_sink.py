@@ -32,14 +32,11 @@ from runtime.connectors.files.part_file import (
 )
 from runtime.connectors.files.paths import local_path
 from runtime.connectors.files.sink_config import BucketAssigner, OutputFileConfig, RollingPolicy
-from runtime.connectors.files.writer_formats import (
-    CsvWriterFormat,
-    FileWriterFormat,
-    NdjsonWriterFormat,
-    ParquetWriterFormat,
-    RowWriterFormat,
-    TextWriterFormat,
-)
+from runtime.connectors.formats.csv.columns import CsvWriterFormat
+from runtime.connectors.formats.json.ndjson import NdjsonWriterFormat
+from runtime.connectors.formats.parquet.files import ParquetWriterFormat
+from runtime.connectors.formats.text import TextWriterFormat
+from runtime.connectors.formats.writer_format import FileWriterFormat, RowWriterFormat
 from runtime.core.batch import RecordBatch
 from runtime.operators.sink import (
     CommitTally,

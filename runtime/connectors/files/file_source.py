@@ -13,11 +13,11 @@ from typing import Any
 
 from runtime.common.time import Duration
 from runtime.common.typeinfo import TypeInformation
-from runtime.connectors.files.file_format import FileFormat, FileSplit
 from runtime.connectors.files.file_monitor import FileMonitor, Found, find_new_files
 from runtime.connectors.files.paths import list_files, local_path
-from runtime.connectors.files.text import TextLineFormat
 from runtime.connectors.formats.bad_records import ERRORS_METRIC, BadRecordHandler, BadRecords
+from runtime.connectors.formats.file_format import FileFormat, FileSplit
+from runtime.connectors.formats.text import TextLineFormat
 from runtime.connectors.rate_limiter import RateLimiter, check_rate
 from runtime.connectors.split_queue import SplitQueue
 from runtime.operators.source import (

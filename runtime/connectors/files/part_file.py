@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from runtime.common.typeinfo import TypeInformation
-from runtime.connectors.files.writer_formats import FileWriterFormat
+from runtime.connectors.formats.writer_format import FileWriterFormat
 from runtime.core.batch import RecordBatch
 from runtime.operators.sink import SinkError, SnapshotUnusableError
 

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 from runtime.common.serialization import DeserializationSchema, SerializationSchema
 from runtime.common.typeinfo import TypeInformation
-from runtime.connectors.files.file_format import LineFormat
-from runtime.connectors.files.writer_formats import RowWriterFormat
 from runtime.connectors.formats.bad_records import (
     SALVAGE_AT_ONCE,
     BadRecord,
@@ -21,6 +19,8 @@ from runtime.connectors.formats.bad_records import (
     join_batches,
     salvage,
 )
+from runtime.connectors.formats.file_format import LineFormat
+from runtime.connectors.formats.writer_format import RowWriterFormat
 from runtime.core.batch import RecordBatch
 from runtime.operators.sink import SinkError
 from runtime.operators.source import SourceError

@@ -1,13 +1,19 @@
-"""Raw values: a message's bytes are one value, without a schema around it. Source: Flink, the raw format."""
+"""Raw values: the bytes of a message or a line are one value, without a schema. Source: Flink, the raw format."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from runtime.common.serialization import DeserializationSchema, SerializationSchema
 from runtime.common.typeinfo import BasicType, BasicTypeInfo, PrimitiveArrayTypeInfo, TypeInformation, Types
+from runtime.connectors.formats.file_format import LineFormat, to_lines
+from runtime.connectors.formats.writer_format import RowWriterFormat
+from runtime.core.batch import RecordBatch
+from runtime.operators.sink import SinkError
 
+_BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 _CODES = {
     BasicType.BOOLEAN: "?",
     BasicType.BYTE: "b",
@@ -39,7 +45,7 @@ class RawMessageSchema(SerializationSchema, DeserializationSchema):
         if endianness not in ("big-endian", "little-endian"):
             raise ValueError(f"endianness must be big-endian or little-endian, not {endianness!r}")
         "".encode(charset)
-        self._type = Types.PRIMITIVE_ARRAY(Types.BYTE()) if type_info is None else type_info
+        self._type = _BYTES if type_info is None else type_info
         self._charset = charset
         self._code: str | None = None
         basic = self._type.basic_type if isinstance(self._type, BasicTypeInfo) else None
@@ -67,3 +73,26 @@ class RawMessageSchema(SerializationSchema, DeserializationSchema):
             return value.encode(self._charset) if self._is_text else bytes(value)
         except (struct.error, AttributeError) as error:
             raise TypeError(f"{value!r:.100} ({type(value).__name__}) is no {self._type!r}: {error}") from error
+
+
+class RawLineFormat(LineFormat):
+    """Reads lines without their ends, as bytes."""
+
+    def produced_type(self) -> TypeInformation | None:
+        return _BYTES
+
+    def decode_messages(self, messages: Sequence[bytes]) -> RecordBatch:
+        return RecordBatch.of_values(list(messages), type_info=_BYTES)
+
+    def decode(self, data: bytes) -> RecordBatch:
+        return RecordBatch.of_values(to_lines(data), type_info=_BYTES)
+
+
+class RawWriterFormat(RowWriterFormat):
+    """Writes bytes and a line end for each record."""
+
+    def render(self, batch: RecordBatch, input_type: TypeInformation | None) -> bytes:
+        try:
+            return b"\n".join([*batch.values(), b""])
+        except TypeError as error:
+            raise SinkError(f"raw lines must be bytes: {error}") from error

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from runtime.common import exclusions as _exclusions
-from runtime.connectors.files.file_format import FileFormat as BulkFormat
 from runtime.connectors.files.file_sink import FileSink as FileSink
 from runtime.connectors.files.file_source import FileSource as FileSource
 from runtime.connectors.files.file_source import FileSourceBuilder as FileSourceBuilder
@@ -11,6 +10,7 @@ from runtime.connectors.files.file_source import StreamFormat as StreamFormat
 from runtime.connectors.files.sink_config import BucketAssigner as BucketAssigner
 from runtime.connectors.files.sink_config import OutputFileConfig as OutputFileConfig
 from runtime.connectors.files.sink_config import RollingPolicy as RollingPolicy
+from runtime.connectors.formats.file_format import FileFormat as BulkFormat
 
 __all__ = [
     "BucketAssigner",

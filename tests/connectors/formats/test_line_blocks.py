@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.connectors.files.line_blocks import LineBlocks, LineTooLongError, line_number, open_unpacked
+from runtime.connectors.formats.line_blocks import LineBlocks, LineTooLongError, line_number, open_unpacked
 
 CONTENT = st.lists(st.sampled_from([b"", b"a", b"\n", b"\r\n", b"bc", b"\n\n", "ü€".encode(), b"x" * 40])).map(b"".join)
 

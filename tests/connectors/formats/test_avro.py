@@ -1,4 +1,4 @@
-"""Avro files and messages, raw lines and values."""
+"""Avro files and messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import pickle
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import fastavro
 import pytest
@@ -18,22 +17,28 @@ from runtime.common import Row, Types
 from runtime.common.time import Instant
 from runtime.common.typeinfo import TypeInformation
 from runtime.connectors import (
-    AvroFormat,
     AvroMessageSchema,
     AvroWriterFormat,
     BadRecords,
-    FileSink,
-    FileSource,
-    RawLineFormat,
-    RawMessageSchema,
-    RawWriterFormat,
 )
-from runtime.connectors.formats.avro_types import AvroTypes, avro_schema
+from runtime.connectors.formats.avro.files import AvroFormat
+from runtime.connectors.formats.avro.types import AvroTypes, avro_schema
+from runtime.datastream.connectors.file_system import FileSink, FileSource
+from runtime.datastream.formats.avro import (
+    AvroBulkWriters,
+    AvroRowDeserializationSchema,
+    AvroRowSerializationSchema,
+    AvroSchema,
+    GenericRecordAvroTypeInfo,
+)
 from runtime.operators.sink import SinkError
 from runtime.operators.source import SourceError
 from tests.connectors.rigs import SinkRig, SourceRig, read_split, reader_context, run_with_rescaling, splits_of
+from tests.datastream.running import environment, read_files
 
 INNER = Types.ROW_NAMED(["x"], [Types.DOUBLE()])
+
+
 EVERYTHING = Types.ROW_NAMED(
     ["long", "text", "flag", "float", "bytes", "list", "map", "row", "date", "time", "at", "decimal"],
     [
@@ -193,44 +198,31 @@ def test_what_is_no_schema_is_refused() -> None:
         AvroMessageSchema(INNER).serialize(Row(x="text"))
 
 
-def test_raw_lines_come_back(tmp_path: Path) -> None:
-    rig = SinkRig(FileSink.for_row_format(str(tmp_path), RawWriterFormat()).build(), None)
-    lines = [b"a\xff", b"", b"c"]
-    rig.write(*lines)
-    rig.finish()
-    (part,) = tmp_path.rglob("part-*")
-    assert SourceRig(FileSource.for_record_stream_format(RawLineFormat(), part).build()).run().values == lines
-    rig = SinkRig(FileSink.for_row_format(str(tmp_path), RawWriterFormat()).build(), None)
-    with pytest.raises(SinkError, match="must be bytes"):
-        rig.write("text")
-    rig.operator.close()
+AVRO = """{"type": "record", "name": "reading", "fields": [
+    {"name": "gauge", "type": "string"}, {"name": "level", "type": ["null", "int"]}]}"""
 
 
-@pytest.mark.parametrize(
-    ("type_info", "value", "message"),
-    [
-        (None, b"\x00\xff", b"\x00\xff"),
-        (Types.STRING(), "ü", "ü".encode()),
-        (Types.INT(), -2, b"\xff\xff\xff\xfe"),
-        (Types.LONG(), 1, b"\0\0\0\0\0\0\0\1"),
-        (Types.BOOLEAN(), True, b"\1"),
-        (Types.DOUBLE(), 1.5, b"\x3f\xf8\0\0\0\0\0\0"),
-    ],
-)
-def test_raw_values_come_back(type_info: TypeInformation | None, value: Any, message: bytes) -> None:
-    schema = RawMessageSchema(type_info)
-    assert schema.serialize(value) == message
-    assert schema.deserialize(message) == value
-    little = RawMessageSchema(type_info, endianness="little-endian")
-    assert little.deserialize(little.serialize(value)) == value
+def test_avro_messages_are_rows_of_the_schema() -> None:
+    writer = AvroRowSerializationSchema(avro_schema_string=AVRO)
+    reader = AvroRowDeserializationSchema(avro_schema_string=AVRO)
+    assert list(reader.deserialize(writer.serialize(Row("Emden", 310)))) == ["Emden", 310]
+    assert list(reader.deserialize(writer.serialize(Row("Emden", None)))) == ["Emden", None]
+    assert reader.get_produced_type() == Types.ROW_NAMED(["gauge", "level"], [Types.STRING(), Types.INT()])
+    with pytest.raises(TypeError, match="names a Java class"):
+        AvroRowDeserializationSchema("org.example.Reading")
+    with pytest.raises(TypeError, match="schema is needed"):
+        AvroRowSerializationSchema()
 
 
-def test_raw_values_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="3 bytes are not a raw"):
-        RawMessageSchema(Types.INT()).deserialize(b"abc")
-    with pytest.raises(TypeError, match="is no"):
-        RawMessageSchema(Types.INT()).serialize("x")
-    with pytest.raises(TypeError, match="no raw form"):
-        RawMessageSchema(INNER)
-    with pytest.raises(ValueError, match="endianness"):
-        RawMessageSchema(endianness="middle")
+def test_dicts_are_written_as_avro_records(tmp_path: Path) -> None:
+    (tmp_path / "reading.avsc").write_text(AVRO)
+    schema = AvroSchema.parse_file(str(tmp_path / "reading.avsc"))
+    assert str(schema) == AVRO
+    env = environment()
+    gauges = env.from_collection(["Emden", "Husum"], Types.STRING())
+    records = gauges.map(lambda gauge: {"gauge": gauge, "level": len(gauge)}, GenericRecordAvroTypeInfo(schema))
+    records.sink_to(FileSink.for_bulk_format(tmp_path / "out", AvroBulkWriters.for_generic_record(schema)).build())
+    env.execute()
+    assert read_files(AvroFormat(AVRO), tmp_path / "out") == [["Emden", 5], ["Husum", 5]]
+    with pytest.raises(TypeError, match="schema of records"):
+        AvroSchema.parse_string('"int"')

@@ -14,7 +14,8 @@ import fastavro
 
 from runtime.common.serialization import DeserializationSchema, SerializationSchema
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
-from runtime.connectors.formats.avro_types import AvroTypes, avro_schema, to_avro
+from runtime.common.types import Row
+from runtime.connectors.formats.avro.types import AvroTypes, avro_schema, to_avro
 
 
 class AvroMessageSchema(SerializationSchema, DeserializationSchema):
@@ -73,3 +74,43 @@ class AvroMessageSchema(SerializationSchema, DeserializationSchema):
     def __reduce__(self) -> tuple[Any, ...]:
         # readers and writers are closures
         return type(self), (self._json,)
+
+
+class AvroRowDeserializationSchema(DeserializationSchema):
+    """Deserializes rows from Avro messages.
+
+    Args:
+        record_class: refused: it names a Java class.
+        avro_schema_string: the schema as JSON.
+
+    Raises:
+        TypeError: there is no schema, or it describes no record.
+    """
+
+    def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
+        self._messages = _messages(record_class, avro_schema_string)
+
+    def deserialize(self, message: bytes) -> Row:
+        row: Row = self._messages.deserialize(message)
+        return row
+
+    def get_produced_type(self) -> TypeInformation:
+        return self._messages.get_produced_type()
+
+
+class AvroRowSerializationSchema(SerializationSchema):
+    """Serializes rows to Avro messages. Arguments and errors as of `AvroRowDeserializationSchema`."""
+
+    def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
+        self._messages = _messages(record_class, avro_schema_string)
+
+    def serialize(self, value: Any) -> bytes:
+        return self._messages.serialize(value)
+
+
+def _messages(record_class: str | None, avro_schema_string: str | None) -> AvroMessageSchema:
+    if record_class is not None:
+        raise TypeError(f"record_class names a Java class ({record_class!r}); give an avro_schema_string")
+    if avro_schema_string is None:
+        raise TypeError("an Avro schema is needed: avro_schema_string")
+    return AvroMessageSchema(avro_schema_string)

@@ -15,11 +15,14 @@ from typing import IO, Any
 
 import fastavro
 
+from runtime.common.serialization import RowDataBulkWriterFactory
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
-from runtime.connectors.files.file_format import FileFormat, FileSplit
-from runtime.connectors.files.writer_formats import FileWriterFormat, FormatWriter
-from runtime.connectors.formats.avro_types import AvroTypes, avro_schema, to_avro
+from runtime.connectors.formats.avro.schema import AvroSchema
+from runtime.connectors.formats.avro.types import AvroTypes, avro_schema, to_avro
 from runtime.connectors.formats.bad_records import BadRecordHandler
+from runtime.connectors.formats.file_format import FileFormat, FileSplit
+from runtime.connectors.formats.row_types import check_fits
+from runtime.connectors.formats.writer_format import FileWriterFormat, FormatWriter
 from runtime.connectors.rate_limiter import RateLimiter
 from runtime.core.batch import RecordBatch
 from runtime.operators.sink import SinkError
@@ -256,3 +259,26 @@ def _open(path: str) -> IO[bytes]:
         return Path(path).open("rb")
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror}") from error
+
+
+class AvroBulkWriters:
+    """Makes writers of Avro files."""
+
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> AvroBulkWriterFactory:
+        """Return a writer for `FileSink.for_bulk_format`."""
+        return AvroBulkWriterFactory(schema)
+
+
+class AvroBulkWriterFactory(RowDataBulkWriterFactory, AvroWriterFormat):
+    """Writes records of one schema; made by `AvroBulkWriters`."""
+
+    def __init__(self, schema: AvroSchema) -> None:
+        RowDataBulkWriterFactory.__init__(self, schema.row_type)
+        AvroWriterFormat.__init__(self, str(schema))
+
+    def check(self, input_type: TypeInformation | None) -> None:
+        check_fits(self._row_type, input_type)
+
+    def open(self, file: IO[bytes], input_type: TypeInformation | None, is_new: bool) -> FormatWriter:
+        return super().open(file, self._row_type, is_new)

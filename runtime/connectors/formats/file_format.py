@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from runtime.common import options
 from runtime.common.typeinfo import TypeInformation
-from runtime.connectors.files.line_blocks import (
+from runtime.connectors.formats.bad_records import SALVAGE_AT_ONCE, BadRecord, BadRecordHandler, salvage
+from runtime.connectors.formats.line_blocks import (
     BLOCK_BYTES,
     Block,
     LineBlocks,
@@ -24,7 +25,6 @@ from runtime.connectors.files.line_blocks import (
     is_compressed,
     line_number,
 )
-from runtime.connectors.formats.bad_records import SALVAGE_AT_ONCE, BadRecord, BadRecordHandler, salvage
 from runtime.connectors.rate_limiter import RateLimiter
 from runtime.core.batch import RecordBatch
 from runtime.operators.source import ReadStatus, SourceError, SourceSplit, SplitReader

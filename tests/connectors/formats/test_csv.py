@@ -1,9 +1,8 @@
-"""Formats at PyFlink's module paths: JSON and CSV messages, CSV and Parquet files, and what each refuses."""
+"""CSV by a schema: messages and files. Plain files are in test_file_source and test_file_sink."""
 
 from __future__ import annotations
 
 import datetime
-import pickle
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.common import Row, Types, WatermarkStrategy
+from runtime.common import Row, Types
 from runtime.common.typeinfo import RowTypeInfo
-from runtime.connectors.files.avro import AvroFormat
-from runtime.datastream.connectors.file_system import FileSink, FileSource
-from runtime.datastream.formats.avro import (
-    AvroBulkWriters,
-    AvroRowDeserializationSchema,
-    AvroRowSerializationSchema,
-    AvroSchema,
-    GenericRecordAvroTypeInfo,
-)
+from runtime.datastream.connectors.file_system import FileSink
 from runtime.datastream.formats.csv import (
     CsvBulkWriters,
     CsvReaderFormat,
@@ -31,99 +22,9 @@ from runtime.datastream.formats.csv import (
     CsvSchema,
 )
 from runtime.datastream.formats.json import (
-    JsonRowDeserializationSchema,
     JsonRowSerializationSchema,
-    type_of_json_schema,
 )
-from runtime.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
-from tests.datastream.running import environment, values_of
-
-NESTED = Types.ROW_NAMED(
-    ["id", "price", "day", "at", "tags", "inner", "marks", "raw", "ok"],
-    [
-        Types.LONG(),
-        Types.BIG_DEC(),
-        Types.SQL_DATE(),
-        Types.SQL_TIMESTAMP(),
-        Types.LIST(Types.STRING()),
-        Types.ROW_NAMED(["x", "y"], [Types.INT(), Types.DOUBLE()]),
-        Types.MAP(Types.STRING(), Types.INT()),
-        Types.PRIMITIVE_ARRAY(Types.BYTE()),
-        Types.BOOLEAN(),
-    ],
-)
-ROW = Row(
-    7,
-    Decimal("1.10"),
-    datetime.date(2024, 2, 29),
-    datetime.datetime(2024, 2, 29, 12, 30, 0, 5000),
-    ["a", None, 'q"'],
-    Row(1, 0.5),
-    {"m": 3},
-    b"\x00\xff",
-    True,
-)
-JSON = (
-    b'{"id":7,"price":1.10,"day":"2024-02-29","at":"2024-02-29 12:30:00.005000","tags":["a",null,"q\\""],'
-    b'"inner":{"x":1,"y":0.5},"marks":{"m":3},"raw":"AP8=","ok":true}'
-)
-
-
-def json_reader(type_info: Any = NESTED) -> JsonRowDeserializationSchema.Builder:
-    return JsonRowDeserializationSchema.builder().type_info(type_info)
-
-
-# --- JSON -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_row_of_every_kind_of_field_becomes_json_and_comes_back() -> None:
-    written = JsonRowSerializationSchema.builder().with_type_info(NESTED).build().serialize(ROW)
-    assert written == JSON
-    row = json_reader().build().deserialize(written)
-    assert row is not None
-    assert list(row)[:5] == list(ROW)[:5]
-    assert row.as_dict(True)["inner"] == {"x": 1, "y": 0.5}
-    assert row.price == Decimal("1.10")
-    assert str(row.price) == "1.10"
-    assert json_reader().build().get_produced_type() == NESTED
-
-
-def test_missing_json_fields_are_null_unless_they_are_to_fail() -> None:
-    row = json_reader().build().deserialize(b'{"id": 1, "other": 2}')
-    assert row is not None
-    assert (row.id, row.price, row.tags) == (1, None, None)
-    with pytest.raises(ValueError, match="no field 'price'"):
-        json_reader().fail_on_missing_field().build().deserialize(b'{"id": 1}')
-
-
-@pytest.mark.parametrize("message", [b"{", b"[1]", b'{"id": "x"}', b'{"inner": 3}', b'{"id": [1]}'])
-def test_json_that_cannot_be_read_is_told_or_ignored(message: bytes) -> None:
-    with pytest.raises(ValueError, match="JSON message cannot be read"):
-        json_reader().build().deserialize(message)
-    assert json_reader().ignore_parse_errors().build().deserialize(message) is None
-
-
-def test_a_json_schema_says_which_fields_there_are() -> None:
-    schema = """{"type": "object", "properties": {
-        "a": {"type": "integer"}, "b": {"type": ["null", "string"]}, "c": {"type": "number"},
-        "d": {"type": "array", "items": {"$ref": "#/definitions/point"}}, "e": {"type": "string", "format": "date"}},
-        "definitions": {"point": {"type": "object", "properties": {"x": {"type": "boolean"}}}}}"""
-    built = JsonRowDeserializationSchema.builder().json_schema(schema).build()
-    point = Types.ROW_NAMED(["x"], [Types.BOOLEAN()])
-    types = [Types.BIG_INT(), Types.STRING(), Types.BIG_DEC(), Types.OBJECT_ARRAY(point), Types.SQL_DATE()]
-    assert built.get_produced_type() == Types.ROW_NAMED(["a", "b", "c", "d", "e"], types)
-    with pytest.raises(ValueError, match="must be an object"):
-        type_of_json_schema({"type": "string"})
-    with pytest.raises(ValueError, match="no type here"):
-        type_of_json_schema({"type": "object", "properties": {"x": {"type": "null"}}})
-
-
-def test_json_schemas_travel_to_the_slots() -> None:
-    schema = pickle.loads(pickle.dumps(json_reader().build()))
-    assert schema.deserialize(JSON) == json_reader().build().deserialize(JSON)
-
-
-# --- CSV messages -----------------------------------------------------------------------------------------------------
+from tests.datastream.running import environment, read_files
 
 LINE = Types.ROW_NAMED(
     ["name", "level", "tags", "day"], [Types.STRING(), Types.DOUBLE(), Types.LIST(Types.INT()), Types.SQL_DATE()]
@@ -250,24 +151,13 @@ _TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x00"))
 
 
 @given(_TEXT, st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), st.floats(allow_nan=False))
-def test_any_text_and_number_survive_csv_and_json(text: str, whole: int | None, number: float) -> None:
+def test_any_text_and_number_survive_csv(text: str, whole: int | None, number: float) -> None:
     kind = Types.ROW_NAMED(["t", "n", "f"], [Types.STRING(), Types.LONG(), Types.DOUBLE()])
     row = Row(text, whole, number)
     csv_writer = CsvRowSerializationSchema.Builder(kind).set_null_literal("\\N").build()
     csv_reader = CsvRowDeserializationSchema.Builder(kind).set_null_literal("\\N").build()
     if text != "\\N":
         assert list(csv_reader.deserialize(csv_writer.serialize(row)) or []) == list(row)
-    written = JsonRowSerializationSchema.builder().with_type_info(kind).build().serialize(row)
-    assert list(json_reader(kind).build().deserialize(written) or []) == list(row)
-
-
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
-def read(file_format: Any, path: Path) -> list[Any]:
-    source = FileSource.for_record_stream_format(file_format, path).build()
-    env = environment()
-    return [list(row) for row in values_of(env.from_source(source, WatermarkStrategy.no_watermarks(), "files"))]
 
 
 def schema() -> Any:
@@ -287,19 +177,22 @@ def schema() -> Any:
 def test_csv_files_of_a_schema_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('gauge;level;ok;marks\n"Em;den";310;true;a|b\n# no line\n-;-;-;-\n')
-    assert read(CsvReaderFormat.for_schema(schema().build()), path) == [["Em;den", 310, True, ["a", "b"]], [None] * 4]
+    assert read_files(CsvReaderFormat.for_schema(schema().build()), path) == [
+        ["Em;den", 310, True, ["a", "b"]],
+        [None] * 4,
+    ]
     skipping = schema().set_skip_first_data_row().build()
-    assert read(CsvReaderFormat.for_schema(skipping), path) == [[None] * 4]
+    assert read_files(CsvReaderFormat.for_schema(skipping), path) == [[None] * 4]
 
 
 def test_a_bad_line_and_a_wrong_header_of_a_csv_file_are_named(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("gauge;level;ok;marks\nEmden;310;true;a\nHusum;high;true;a\n")
     with pytest.raises(Exception, match=r"a.csv, line 3 .*high"):
-        read(CsvReaderFormat.for_schema(schema().build()), path)
+        read_files(CsvReaderFormat.for_schema(schema().build()), path)
     path.write_text("level;gauge\n")
     with pytest.raises(Exception, match=r"a.csv, line 1: the header is \['level', 'gauge'\]"):
-        read(CsvReaderFormat.for_schema(schema().set_strict_headers().build()), path)
+        read_files(CsvReaderFormat.for_schema(schema().set_strict_headers().build()), path)
 
 
 def test_a_schema_grows_column_by_column() -> None:
@@ -313,58 +206,13 @@ def test_a_schema_grows_column_by_column() -> None:
         builder.set_any_property_name("rest")
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_what_a_bulk_writer_writes_can_be_read(kind: str, tmp_path: Path) -> None:
+def test_a_bulk_writer_writes_csv_files_that_can_be_read(tmp_path: Path) -> None:
     row_type: RowTypeInfo = Types.ROW_NAMED(["gauge", "level"], [Types.STRING(), Types.INT()])
     csv_schema = CsvSchema.builder().add_string_column("gauge").add_number_column("level", Types.INT()).build()
     env = environment()
     rows = env.from_collection([Row("Emden", 310), Row("Husum", 281)], row_type)
-    factory: Any = CsvBulkWriters.for_schema(csv_schema) if kind == "csv" else ParquetBulkWriters.for_row_type(row_type)
+    factory = CsvBulkWriters.for_schema(csv_schema)
     rows.sink_to(FileSink.for_bulk_format(tmp_path / "out", factory).build())
     env.execute()
-    files: Any = CsvReaderFormat.for_schema(csv_schema) if kind == "csv" else ParquetColumnarRowInputFormat(row_type)
-    assert read(files, tmp_path / "out") == [["Emden", 310], ["Husum", 281]]
+    assert read_files(CsvReaderFormat.for_schema(csv_schema), tmp_path / "out") == [["Emden", 310], ["Husum", 281]]
     assert factory.get_row_type() == row_type
-
-
-def test_records_of_another_type_are_not_written(tmp_path: Path) -> None:
-    env = environment()
-    row_type = Types.ROW_NAMED(["level"], [Types.INT()])
-    sink = FileSink.for_bulk_format(tmp_path / "out", ParquetBulkWriters.for_row_type(row_type)).build()
-    env.from_collection(["x"], Types.STRING()).sink_to(sink)
-    with pytest.raises(Exception, match="the files have the row type"):
-        env.execute()
-    with pytest.raises(TypeError, match="a row type is needed"):
-        ParquetBulkWriters.for_row_type(Types.INT())  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="exact names"):
-        ParquetColumnarRowInputFormat(row_type, is_case_sensitive=False)
-
-
-AVRO = """{"type": "record", "name": "reading", "fields": [
-    {"name": "gauge", "type": "string"}, {"name": "level", "type": ["null", "int"]}]}"""
-
-
-def test_avro_messages_are_rows_of_the_schema() -> None:
-    writer = AvroRowSerializationSchema(avro_schema_string=AVRO)
-    reader = AvroRowDeserializationSchema(avro_schema_string=AVRO)
-    assert list(reader.deserialize(writer.serialize(Row("Emden", 310)))) == ["Emden", 310]
-    assert list(reader.deserialize(writer.serialize(Row("Emden", None)))) == ["Emden", None]
-    assert reader.get_produced_type() == Types.ROW_NAMED(["gauge", "level"], [Types.STRING(), Types.INT()])
-    with pytest.raises(TypeError, match="names a Java class"):
-        AvroRowDeserializationSchema("org.example.Reading")
-    with pytest.raises(TypeError, match="schema is needed"):
-        AvroRowSerializationSchema()
-
-
-def test_dicts_are_written_as_avro_records(tmp_path: Path) -> None:
-    (tmp_path / "reading.avsc").write_text(AVRO)
-    schema = AvroSchema.parse_file(str(tmp_path / "reading.avsc"))
-    assert str(schema) == AVRO
-    env = environment()
-    gauges = env.from_collection(["Emden", "Husum"], Types.STRING())
-    records = gauges.map(lambda gauge: {"gauge": gauge, "level": len(gauge)}, GenericRecordAvroTypeInfo(schema))
-    records.sink_to(FileSink.for_bulk_format(tmp_path / "out", AvroBulkWriters.for_generic_record(schema)).build())
-    env.execute()
-    assert read(AvroFormat(AVRO), tmp_path / "out") == [["Emden", 5], ["Husum", 5]]
-    with pytest.raises(TypeError, match="schema of records"):
-        AvroSchema.parse_string('"int"')

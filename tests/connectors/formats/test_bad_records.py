@@ -24,8 +24,8 @@ from runtime.connectors import (
     RawLineFormat,
     StreamFormat,
 )
-from runtime.connectors.files.file_format import LineFormat
 from runtime.connectors.formats.bad_records import BadRecordHandler
+from runtime.connectors.formats.file_format import LineFormat
 from runtime.connectors.formats.messages import MessageDecoder
 from runtime.metrics.metricbase import Counter
 from runtime.operators.output_tag import OutputTag

@@ -1,4 +1,4 @@
-"""CSV with or without a header line, read by Arrow into columns.
+"""Plain CSV files with or without a header line, read and written by Arrow as columns.
 
 UTF-8. An empty field without quotes is null, an empty one in quotes is the empty text. A line end inside quotes is not
 supported: files are cut at line ends without being read from the start.
@@ -13,10 +13,13 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation, Types
-from runtime.connectors.files.file_format import UTF8_BOM, LineFormat
-from runtime.connectors.files.line_blocks import BLOCK_BYTES, open_unpacked
+from runtime.connectors.formats.file_format import UTF8_BOM, LineFormat
+from runtime.connectors.formats.line_blocks import BLOCK_BYTES, open_unpacked
+from runtime.connectors.formats.writer_format import ColumnWriterFormat, RowWriterFormat, columns_of
 from runtime.core.arrow import arrow_schema
 from runtime.core.batch import RecordBatch
+from runtime.core.shortest_floats import shortest_doubles
+from runtime.operators.sink import SinkError
 from runtime.operators.source import SourceError
 
 
@@ -131,3 +134,49 @@ class CsvFormat(LineFormat):
         missing = [name for name in self._row_type.get_field_names() if name not in columns]
         if missing:
             raise SourceError(f"{path}, line 1: no column {missing[0]!r}; the header has {columns}")
+
+
+class CsvWriterFormat(ColumnWriterFormat, RowWriterFormat):
+    """Comma-separated values with a header. Texts are quoted; null is an empty field without quotes.
+
+    Args:
+        has_header: whether a file begins with the names of the columns.
+        delimiter: one ASCII character.
+    """
+
+    suffix = ".csv"
+    kind = "CSV"
+
+    def __init__(self, has_header: bool = True, delimiter: str = ",") -> None:
+        self._has_header = has_header
+        self._options = {"include_header": False, "delimiter": delimiter, "quoting_style": "needed"}
+
+    def check(self, input_type: TypeInformation | None) -> None:
+        super().check(input_type)
+        assert input_type is not None
+        for field in arrow_schema(input_type):
+            if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+                raise SinkError(f"column {field.name!r} of type {field.type} cannot be written as CSV")
+
+    def header(self, input_type: TypeInformation | None) -> bytes:
+        if not self._has_header or input_type is None:
+            return b""
+        names = ['"' + name.replace('"', '""') + '"' for name in arrow_schema(input_type).names]
+        return (str(self._options["delimiter"]).join(names) + "\n").encode()
+
+    def render(self, batch: RecordBatch, input_type: TypeInformation | None) -> bytes:
+        buffer = io.BytesIO()
+        columns = _with_shortest_floats(columns_of(batch, input_type))
+        pa_csv.write_csv(columns, buffer, pa_csv.WriteOptions(**self._options))
+        return buffer.getvalue()
+
+
+def _with_shortest_floats(columns: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the columns with FLOAT ones as DOUBLE of the same text: Arrow would write the digits of the float32."""
+    for index, field in enumerate(columns.schema):
+        if pa.types.is_float32(field.type):
+            column = columns.column(index)
+            doubles = shortest_doubles(column.fill_null(0).to_numpy(zero_copy_only=False))
+            nulls = column.is_null().to_numpy(zero_copy_only=False)
+            columns = columns.set_column(index, field.name, pa.array(doubles, mask=nulls))
+    return columns

@@ -15,10 +15,8 @@ from typing import Any
 
 from runtime.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TypeInformation, _SequenceTypeInfo
 from runtime.common.types import Row, row_of
+from runtime.connectors.formats.text_values import text_of, text_reader
 from runtime.core.shortest_floats import with_shortest_floats
-from runtime.datastream.formats.text_values import text_of, text_reader
-
-__all__ = ["CsvDialect", "CsvLines"]
 
 #: Jackson looks into texts of up to so many UTF-16 units; longer ones it quotes unseen.
 _LOOKED_INTO = 24
@@ -40,6 +38,17 @@ class CsvDialect:
     allow_comments: bool = False
     strips_decimals: bool = False
     """Whether decimals go without trailing zeros (10.0 as 1E+1): in files, not in messages."""
+
+
+def one_character(text: str, what: str) -> str:
+    """Return the text itself.
+
+    Raises:
+        ValueError: it is not one character.
+    """
+    if len(text) != 1:
+        raise ValueError(f"the {what} must be one character, not {text!r}")
+    return text
 
 
 class CsvLines:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation, Types
-from runtime.connectors.files.ndjson import NdjsonFormat
+from runtime.connectors.formats.json.ndjson import NdjsonFormat
 
 FLAT = Types.ROW_NAMED(["a", "s"], [Types.LONG(), Types.STRING()])
 #: a column that Polars does not parse: the others are Arrow's then

@@ -24,8 +24,6 @@ from runtime.common.typeinfo import (
 )
 from runtime.core.formatting import java_double
 
-__all__ = ["text_of", "text_reader"]
-
 _INTEGERS = (BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG, BasicType.BIG_INT)
 
 

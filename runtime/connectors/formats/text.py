@@ -1,4 +1,7 @@
-"""Lines of text as records of type STRING. Source: PyFlink, StreamFormat.text_line_format."""
+"""Lines of text, read as STRING records and written from records of any type.
+
+Source: PyFlink, StreamFormat.text_line_format; Flink, SimpleStringEncoder.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ import codecs
 from collections.abc import Sequence
 
 from runtime.common.typeinfo import TypeInformation, Types
-from runtime.connectors.files.file_format import LineFormat
+from runtime.connectors.formats.file_format import LineFormat
+from runtime.connectors.formats.writer_format import RowWriterFormat
 from runtime.core.batch import RecordBatch
+from runtime.core.formatting import flink_formatter
+from runtime.operators.sink import SinkError
 
 _STRING = Types.STRING()
 
@@ -46,3 +52,26 @@ class TextLineFormat(LineFormat):
         if "\r" in text:
             lines = [line[:-1] if line.endswith("\r") else line for line in lines]
         return RecordBatch.of_values(lines, type_info=_STRING)
+
+
+class TextWriterFormat(RowWriterFormat):
+    """A line per record, shown as Flink shows it. Source: Flink, SimpleStringEncoder.
+
+    Args:
+        charset_name: encoding of the file.
+    """
+
+    def __init__(self, charset_name: str = "UTF-8") -> None:
+        try:
+            "".encode(charset_name)
+        except LookupError as error:
+            raise ValueError(f"unknown charset {charset_name!r}") from error
+        self._charset = charset_name
+
+    def render(self, batch: RecordBatch, input_type: TypeInformation | None) -> bytes:
+        lines = list(map(flink_formatter(input_type), batch.values()))
+        lines.append("")
+        try:
+            return "\n".join(lines).encode(self._charset)
+        except UnicodeEncodeError as error:
+            raise SinkError(f"a record has a character that {self._charset} cannot encode: {error}") from error

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from polars.exceptions import PolarsError
 
 from runtime.common.typeinfo import RowTypeInfo
-from runtime.connectors.files.file_format import even_share
+from runtime.connectors.formats.file_format import even_share
 from runtime.core.arrow import arrow_schema
 from runtime.operators.columnar.frames import arrow_of
 from runtime.operators.source import SourceError

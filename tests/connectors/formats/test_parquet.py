@@ -12,15 +12,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from runtime.common import Types
+from runtime.common import Row, Types
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.connectors import FileSource, ParquetFormat
-from runtime.connectors.files import parquet_rows
-from runtime.connectors.files.parquet_rows import open_rows, repeating_texts
+from runtime.connectors.formats.parquet import rows as parquet_rows
+from runtime.connectors.formats.parquet.rows import open_rows, repeating_texts
 from runtime.core.batch import RecordBatch
+from runtime.datastream.connectors.file_system import FileSink
+from runtime.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
 from runtime.operators.columnar.frames import has_views
 from runtime.operators.source import SourceError
 from tests.connectors.rigs import SourceRig, read_split, reader_context, run_with_rescaling, splits_of
+from tests.datastream.running import environment, read_files
 
 ROWS = 100
 TYPE = RowTypeInfo([Types.LONG(), Types.STRING(), Types.SQL_TIMESTAMP()], ["id", "name", "at"])
@@ -202,3 +205,27 @@ def test_slices_of_large_row_groups_are_not_left_to_polars(tmp_path: Path, monke
         batch = first_batch(path, TYPE)
         assert batch is not None and has_views(batch.schema) == by_polars
         assert pl.DataFrame(batch).cast({"name": pl.String}).equals(pl.DataFrame(table().slice(0, 10)))
+
+
+def test_a_bulk_writer_writes_parquet_files_that_can_be_read(tmp_path: Path) -> None:
+    row_type: RowTypeInfo = Types.ROW_NAMED(["gauge", "level"], [Types.STRING(), Types.INT()])
+    env = environment()
+    rows = env.from_collection([Row("Emden", 310), Row("Husum", 281)], row_type)
+    factory = ParquetBulkWriters.for_row_type(row_type)
+    rows.sink_to(FileSink.for_bulk_format(tmp_path / "out", factory).build())
+    env.execute()
+    assert read_files(ParquetColumnarRowInputFormat(row_type), tmp_path / "out") == [["Emden", 310], ["Husum", 281]]
+    assert factory.get_row_type() == row_type
+
+
+def test_records_of_another_type_are_not_written(tmp_path: Path) -> None:
+    env = environment()
+    row_type = Types.ROW_NAMED(["level"], [Types.INT()])
+    sink = FileSink.for_bulk_format(tmp_path / "out", ParquetBulkWriters.for_row_type(row_type)).build()
+    env.from_collection(["x"], Types.STRING()).sink_to(sink)
+    with pytest.raises(Exception, match="the files have the row type"):
+        env.execute()
+    with pytest.raises(TypeError, match="a row type is needed"):
+        ParquetBulkWriters.for_row_type(Types.INT())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="exact names"):
+        ParquetColumnarRowInputFormat(row_type, is_case_sensitive=False)

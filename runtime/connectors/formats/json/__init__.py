@@ -1,0 +1,1 @@
+"""JSON. `ndjson`: files of one value a line; `messages`: rows as objects."""
