@@ -3,50 +3,49 @@
 Every function may raise `redis.RedisError`; readers of documents fall back to SQL. The threads of a process share
 clients. Key names are defined in this file only.
 
-The age of documents is measured by Redis's clock alone: the jobmanager writes the cluster's document with every beat,
-to expire after `EXPIRY_S`; the remaining time to live tells how long ago the beat was.
+The age of documents is measured by Redis's clock alone: the leader's beat writes a key to expire after `EXPIRY_S`; the
+remaining time to live tells how long ago the beat was. `leader_bus` is the leader's side.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
 import redis
-from channels import DEFAULT_CHANNEL_LAYER
-from channels.layers import channel_layers
-from channels_redis.core import RedisChannelLayer
 from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-JOB_KEY = "tidemark:job:{}"
+TOPIC_KEY = "tidemark:{}"
+JOB_KEY = TOPIC_KEY.format("job:{}")
 METRICS_KEY = "tidemark:metrics:{}"
 CHECKPOINTS_KEY = "tidemark:checkpoints:{}"
-CLUSTER_KEY = "tidemark:cluster"
-EVENTS_KEY = "tidemark:events:jobmanager"
+CLUSTER_KEY = TOPIC_KEY.format("cluster")
+#: lives for `EXPIRY_S` after the leader's last beat
+BEAT_KEY = "tidemark:beat"
+#: epoch of the leader that published last
+EPOCH_KEY = "tidemark:epoch"
+#: stream of events for the leader, each JSON in one field
+EVENTS_KEY = "tidemark:events"
+EVENT_FIELD = "event"
 #: live documents of ended jobs, and of a cluster without a leader, are dropped after this; SQL has the durable facts
 EXPIRY_S = 3600
 #: metrics of running jobs are written every two seconds; older ones are from a job that no jobmanager runs
 METRICS_EXPIRY_S = 60
-#: events beyond this (no jobmanager takes them) are dropped, oldest first; heartbeats repeat what matters
+#: the stream keeps about this many events, the newest; heartbeats repeat what matters
 MAX_EVENTS = 10_000
-#: heartbeats that waited longer in the queue are out of date
-EVENT_EXPIRY_MS = 10_000
 #: seconds that the cluster's own processes wait for an answer
 WORK_TIMEOUT_S = 5.0
 #: seconds that a user's request for a page waits; longer: a frozen Redis freezes the web server, too
 READ_TIMEOUT_S = 1.0
 #: while Redis does not answer, one reader per this many seconds tries again; all others fail at once
 PROBE_S = 1.0
-#: an announcement is only a hint that a document has changed: readers also poll
-ANNOUNCE_TIMEOUT_S = 2.0
 
 Document = dict[str, Any]
 
@@ -70,6 +69,8 @@ def _connect(timeout_s: float) -> redis.Redis:
     return redis.Redis.from_url(
         settings.REDIS_URL,
         decode_responses=True,
+        # whatever others have written there
+        encoding_errors="replace",
         socket_timeout=timeout_s,
         socket_connect_timeout=min(timeout_s, 2.0),
         # reconnect if a restarted server has closed the connection; do not retry if the server is silent
@@ -133,36 +134,16 @@ def ping() -> None:
         connection.ping()
 
 
-def put_document(key: str, document: Document, expiry_s: int | None = None) -> None:
-    """Replace a live document."""
-    client().set(key, json.dumps(document, separators=(",", ":")), ex=expiry_s)
-
-
 def read_document(key: str) -> Reading:
     """Read a live document, if there is one, and its age."""
     with reader().connected() as connection:
         pipeline = connection.pipeline(transaction=False)
         pipeline.get(key)
-        pipeline.pttl(CLUSTER_KEY)
+        pipeline.pttl(BEAT_KEY)
         text, left_ms = pipeline.execute()
     # negative: the key does not exist, or its writer has set no expiry
     age_ms = max(0, EXPIRY_S * 1000 - left_ms) if left_ms >= 0 else None
     return Reading(json.loads(text) if isinstance(text, str) else None, age_ms)
-
-
-def put_fields(key: str, fields: Mapping[str, Document], expiry_s: int | None, dropped: Sequence[str] = ()) -> None:
-    """Replace fields of a hash and drop others; without an expiry the hash stays."""
-    texts: dict[Any, str] = {name: json.dumps(value, separators=(",", ":")) for name, value in fields.items()}
-    pipeline = client().pipeline(transaction=False)
-    if texts:
-        pipeline.hset(key, mapping=texts)
-    if dropped:
-        pipeline.hdel(key, *dropped)
-    if expiry_s is None:
-        pipeline.persist(key)
-    else:
-        pipeline.expire(key, expiry_s)
-    pipeline.execute()
 
 
 def get_fields(key: str, names: Sequence[str]) -> list[Document]:
@@ -172,28 +153,6 @@ def get_fields(key: str, names: Sequence[str]) -> list[Document]:
     with reader().connected() as connection:
         texts = connection.hmget(key, list(names))
     return [json.loads(text) if isinstance(text, str) else {} for text in texts]
-
-
-class Announcer:
-    """Tells the web processes that documents have changed. Used by one thread; has an event loop of its own for its
-    lifetime, because a channel layer keeps its connections per loop."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        # its own layer: closing it must not affect another thread's connections
-        self._layer = channel_layers.make_backend(DEFAULT_CHANNEL_LAYER)
-
-    def announce(self, topic: str, version: int) -> None:
-        """Announce a new version of a topic, "cluster" or "job:<id>"; its group's name has a dot for the colon."""
-        message = {"type": "live.changed", "topic": topic, "version": version}
-        sending = self._layer.group_send(topic.replace(":", "."), message)
-        self._loop.run_until_complete(asyncio.wait_for(sending, ANNOUNCE_TIMEOUT_S))
-
-    def close(self) -> None:
-        """End the connections."""
-        if isinstance(self._layer, RedisChannelLayer):
-            self._loop.run_until_complete(self._layer.close_pools())
-        self._loop.close()
 
 
 def post_event(event: Document) -> None:
@@ -208,17 +167,5 @@ def wake_jobmanager(event: Document) -> None:
 
 
 def _post(connection: redis.Redis, event: Document) -> None:
-    pipeline = connection.pipeline(transaction=False)
-    pipeline.rpush(EVENTS_KEY, json.dumps(event))
-    pipeline.ltrim(EVENTS_KEY, -MAX_EVENTS, -1)
-    pipeline.execute()
-
-
-def take_events(timeout_s: float, limit: int = 1000) -> list[Document]:
-    """Take queued events in order; wait up to `timeout_s` for the first."""
-    first = client().blpop([EVENTS_KEY], timeout=timeout_s)
-    if not isinstance(first, (list, tuple)):
-        return []
-    rest = client().lpop(EVENTS_KEY, limit)
-    texts = [first[1], *(rest if isinstance(rest, list) else [])]
-    return [json.loads(text) for text in texts]
+    # trimmed to whole nodes of the stream, which costs the server nothing
+    connection.xadd(EVENTS_KEY, {EVENT_FIELD: json.dumps(event)}, maxlen=MAX_EVENTS, approximate=True)

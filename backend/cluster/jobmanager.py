@@ -11,17 +11,14 @@ for a while. A jobmanager that is no longer the leader ends.
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import redis
 from django.db import DatabaseError, close_old_connections
 
 from backend.cluster import bus, commands
@@ -30,13 +27,15 @@ from backend.cluster.checkpoint_home import cluster_storage, with_cluster_direct
 from backend.cluster.checkpoint_store import SqlCompletedStore, completed_checkpoints
 from backend.cluster.cluster_document import cluster_document, job_entry, listed_jobs, taskmanager_entry
 from backend.cluster.commands import SendCommand
+from backend.cluster.events import Event, Heartbeat, ReceivedEvent, RowsChanged, StageEnded, TaskManagerGone
 from backend.cluster.job_logs import JobLogs, SlotLogWriter, job_log_directory
 from backend.cluster.job_runner import JobRunner
 from backend.cluster.job_store import JobStore
-from backend.cluster.leadership import LeadershipLostError, take_leadership
+from backend.cluster.leader_bus import BusError, LeaderBus
+from backend.cluster.leadership import Leadership, LeadershipLostError
 from backend.cluster.live_document import newest_failure, planned_document, told_document
 from backend.cluster.models import Job, Operation, TaskManager
-from backend.cluster.resource_manager import KnownTaskManager, ResourceManager
+from backend.cluster.resource_manager import TASKMANAGER_TIMEOUT_MS, KnownTaskManager, ResourceManager
 from backend.cluster.slot_pool import StageKey
 from backend.cluster.snapshot_disposal import SnapshotDisposal
 from backend.cluster.snapshot_users import job_that_needs
@@ -74,24 +73,33 @@ class JobManager:
     """The leading jobmanager.
 
     Args:
+        leadership: its leadership, just taken.
+        leader_bus: its bus, closed by this class.
         home: TIDEMARK_HOME, for the slots' logs.
         host: address of this process that slots can reach; a loopback address if all slots are on this machine.
         clock: for all deadlines.
         send: sends a command to a TaskManager's worker.
     """
 
-    def __init__(self, home: Path, host: str, clock: Clock = SYSTEM_CLOCK, send: SendCommand = commands.send) -> None:
+    def __init__(
+        self,
+        leadership: Leadership,
+        leader_bus: LeaderBus,
+        home: Path,
+        host: str,
+        clock: Clock = SYSTEM_CLOCK,
+        send: SendCommand = commands.send,
+    ) -> None:
         self._home = home
         self._host = host
         self._clock = clock
         self._stop = threading.Event()
-        holder = f"{socket.gethostname()}:{os.getpid()}"
-        self.leadership = take_leadership(holder, clock.now_ms())
+        self.leadership = leadership
+        self._bus = leader_bus
         logger.info("leading with epoch %d", self.leadership.epoch)
         self._store = JobStore(self.leadership)
         self.resources = ResourceManager(self.leadership.epoch, clock, send)
         self._writer = SlotLogWriter()
-        self._announcer = bus.Announcer()
         self._runners: dict[str, JobRunner] = {}
         #: jobs whose save failed (SQL was away) and must be repeated
         self._unsaved: set[str] = set()
@@ -132,9 +140,9 @@ class JobManager:
         """Run one turn of the loop; wait up to `wait_s` for an event."""
         if not self._recovered:
             self._recover()
-        for event in self._take_events(wait_s):
-            with self._alone(f"an event of kind {event.get('type')}"):
-                self._on_event(event)
+        for event, age_ms in self._take_events(wait_s):
+            with self._alone(f"an event of kind {type(event).__name__}"):
+                self._on_event(event, age_ms)
         self._drop_silent_taskmanagers()
         now = self._clock.monotonic_ms()
         if now >= self._next_poll_ms:
@@ -449,10 +457,10 @@ class JobManager:
 
     # --- TaskManagers -------------------------------------------------------------------------------------------------
 
-    def _take_events(self, wait_s: float) -> list[dict[str, Any]]:
+    def _take_events(self, wait_s: float) -> list[ReceivedEvent]:
         try:
-            events = bus.take_events(wait_s)
-        except redis.RedisError as error:
+            events = self._bus.take_events(wait_s)
+        except BusError as error:
             if not self._bus_away:
                 logger.warning("Redis cannot be used: %s", error)
             self._bus_away = True
@@ -461,32 +469,29 @@ class JobManager:
         if self._bus_away:
             logger.info("Redis is back")
             self._bus_away = False
-            for details in self._details.values():
-                details.forget()
+            self._forget_published()
             self.resources.renew_all()
         return events
 
-    def _on_event(self, event: dict[str, Any]) -> None:
+    def _on_event(self, event: Event, age_ms: float) -> None:
         match event:
-            case {"type": "heartbeat", "taskmanager": report, "stages": stages}:
-                # heartbeats that waited in the queue for long (no jobmanager ran) are out of date
-                if self._clock.now_ms() - int(event.get("now", 0)) < bus.EVENT_EXPIRY_MS:
-                    self._on_heartbeat(report, [(str(j), int(a), int(s)) for j, a, s in stages])
-            case {"type": "stage_ended", "job": job, "attempt": attempt, "stage": stage}:
-                self.resources.stage_ended(StageKey(job, Attempt(attempt), stage), event.get("error"))
-            case {"type": "gone", "taskmanager": name}:
-                cause = event.get("cause", "it ended")
+            case Heartbeat(report, stages):
+                self._on_heartbeat(report, stages, age_ms)
+            case StageEnded(job, attempt, stage, error):
+                self.resources.stage_ended(StageKey(job, Attempt(attempt), stage), error)
+            case TaskManagerGone(name, cause):
                 if self.resources.remove(name, f"TaskManager {name} is gone: {cause}"):
                     logger.info("TaskManager %s is gone: %s", name, cause)
                     self._store.taskmanager_gone(name, TaskManager.State.GONE, self._clock.now_ms())
-            case {"type": "job_submitted" | "operation"}:
+            case RowsChanged():
                 self._next_poll_ms = 0.0
-            case _:
-                logger.warning("dropped an event of unknown type: %.200s", event)
 
-    def _on_heartbeat(self, report: dict[str, Any], stages: list[tuple[str, int, int]]) -> None:
+    def _on_heartbeat(self, report: Mapping[str, Any], stages: Sequence[tuple[str, int, int]], age_ms: float) -> None:
+        # what waited for long (no leader read) says nothing about now
+        if age_ms >= TASKMANAGER_TIMEOUT_MS:
+            return
         now = self._clock.now_ms()
-        if self.resources.heartbeat(report, stages, now):
+        if self.resources.heartbeat(report, stages, now, age_ms):
             logger.info("TaskManager %s registered with %d slots", report["id"], report["slots"])
             self._store.save_taskmanager(_row(report, now))
 
@@ -510,7 +515,24 @@ class JobManager:
         jobs = sorted(self._entries.values(), key=lambda entry: -entry["start_time"])
         now = self._clock.now_ms()
         self._cluster = cluster_document(taskmanagers, jobs, now, max(now, self._cluster.get("version", 0) + 1))
-        self._send(bus.CLUSTER_KEY, "cluster", self._cluster, bus.EXPIRY_S)
+        self._send("cluster", self._cluster, bus.EXPIRY_S)
+        self._vouch()
+
+    def _vouch(self) -> None:
+        """Tell readers that the live documents are up to date; publish them again if Redis has lost them."""
+        if self._bus_away:
+            return
+        try:
+            if not self._bus.beat():
+                self._forget_published()
+        except BusError as error:
+            logger.warning("live documents could not be vouched for: %s", error)
+
+    def _forget_published(self) -> None:
+        """Publish everything again at the next turn."""
+        self._published.clear()
+        for details in self._details.values():
+            details.forget()
 
     def _publish_job(self, runner: JobRunner) -> None:
         document = runner.document()
@@ -520,7 +542,7 @@ class JobManager:
             self._tell(document)
 
     def _tell(self, document: dict[str, Any], expiry_s: int | None = None) -> bool:
-        is_told = self._send(bus.JOB_KEY.format(document["id"]), f"job:{document['id']}", document, expiry_s)
+        is_told = self._send(f"job:{document['id']}", document, expiry_s)
         if is_told and expiry_s is None:
             self._published[document["id"]] = document["version"]
         return is_told
@@ -532,13 +554,12 @@ class JobManager:
                 return
             del self._untold_ends[job_id]
 
-    def _send(self, key: str, topic: str, document: dict[str, Any], expiry_s: int | None) -> bool:
+    def _send(self, topic: str, document: dict[str, Any], expiry_s: int | None) -> bool:
         if self._bus_away:
             return False
         try:
-            bus.put_document(key, document, expiry_s)
-            self._announcer.announce(topic, document["version"])
-        except (redis.RedisError, OSError) as error:
+            self._bus.publish(topic, document, expiry_s)
+        except BusError as error:
             logger.warning("live document %s could not be published: %s", topic, error)
             return False
         return True
@@ -547,8 +568,8 @@ class JobManager:
         if self._bus_away:
             return
         try:
-            bus.put_fields(bus.METRICS_KEY.format(runner.job.id), metric_fields(runner.tasks()), expiry_s)
-        except redis.RedisError as error:
+            self._bus.put_fields(bus.METRICS_KEY.format(runner.job.id), metric_fields(runner.tasks()), expiry_s, ())
+        except BusError as error:
             logger.warning("metrics of job %s could not be published: %s", runner.job.id, error)
 
     def _tell_checkpoints(self, runner: JobRunner, expiry_s: int | None) -> None:
@@ -556,8 +577,8 @@ class JobManager:
         if self._bus_away or not (changed or gone or expiry_s):
             return
         try:
-            bus.put_fields(bus.CHECKPOINTS_KEY.format(runner.job.id), changed, expiry_s, gone)
-        except redis.RedisError as error:
+            self._bus.put_fields(bus.CHECKPOINTS_KEY.format(runner.job.id), changed, expiry_s, gone)
+        except BusError as error:
             self._details[runner.job.id].forget()
             logger.warning("checkpoints of job %s could not be published: %s", runner.job.id, error)
 
@@ -572,14 +593,14 @@ class JobManager:
             runner.wait_abandoned(max(0.0, deadline - time.monotonic()))
         self._disposal.close()
         self._writer.close()
-        self._announcer.close()
+        self._bus.close()
 
 
 def _graph_of(job: Job) -> JobGraph:
     return job_graph_from_json(job.graph)
 
 
-def _row(report: dict[str, Any], now: int) -> TaskManager:
+def _row(report: Mapping[str, Any], now: int) -> TaskManager:
     names = ("id", "worker_name", "host", "pid", "slots", "spark_master", "registered_at", "hardware")
     return TaskManager(**{name: report[name] for name in names}, last_heartbeat=now)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -48,7 +48,7 @@ class KnownTaskManager:
     id: str
     worker_name: str
     slots: int
-    report: dict[str, Any]
+    report: Mapping[str, Any]
     """Its description of itself in the last heartbeat."""
     heard_ms: float
     """Time of the last heartbeat, monotonic ms."""
@@ -165,13 +165,16 @@ class ResourceManager:
 
     # --- what TaskManagers report -------------------------------------------------------------------------------------
 
-    def heartbeat(self, report: dict[str, Any], running: Sequence[tuple[str, int, int]], now: int) -> bool:
+    def heartbeat(
+        self, report: Mapping[str, Any], running: Sequence[tuple[str, int, int]], now: int, age_ms: float = 0.0
+    ) -> bool:
         """Handle a heartbeat of a TaskManager.
 
         Args:
             report: its description: "id", "worker_name", "slots" and fields that are only displayed.
             running: (job, attempt, stage) of each of its stages.
             now: epoch ms.
+            age_ms: time since the TaskManager sent it.
 
         Returns:
             Whether the TaskManager is new.
@@ -184,7 +187,7 @@ class ResourceManager:
                 known = KnownTaskManager(name, report["worker_name"], report["slots"], report, 0.0, 0)
                 self._taskmanagers[name] = known
                 self._pool.add(name, known.slots)
-            known.report, known.heard_ms, known.heard_at = report, self._clock.monotonic_ms(), now
+            known.report, known.heard_ms, known.heard_at = report, self._clock.monotonic_ms() - age_ms, now
             missing = self._missing(known, stages)
             expected = {stage.key for stage in self._pool.stages(taskmanager=name)}
             known.seen = stages

@@ -188,8 +188,7 @@ class TaskManager:
             if not self._tell(self._untold[0]):
                 return
             self._untold.popleft()
-        now = self._clock.now_ms()
-        self._tell({"type": "heartbeat", "taskmanager": self.identity.report(), "stages": running, "now": now})
+        self._tell({"type": "heartbeat", "taskmanager": self.identity.report(), "stages": running})
 
     def watch(self) -> None:
         """End the process if it has become unusable; ping its command queue when due."""

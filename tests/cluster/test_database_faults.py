@@ -17,6 +17,7 @@ from backend.cluster.leadership import take_leadership
 from backend.cluster.models import Job, Operation
 from tests.cluster.failing_database import FailingDatabase, Loss
 from tests.cluster.graphs import RESTARTING, graph_json
+from tests.cluster.leading import new_leader
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
@@ -53,7 +54,7 @@ def lead(home: Path, live_redis: str) -> Iterator[Any]:
 
     def start() -> JobManager:
         end()
-        leading.append(JobManager(home, "127.0.0.1", send=send))
+        leading.append(new_leader(home, send))
         return leading[0]
 
     yield start

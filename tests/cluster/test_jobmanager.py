@@ -19,6 +19,8 @@ from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS
 from runtime.jobmaster.actions import RequestSlots
 from runtime.jobmaster.driver import JobMasterDriver
 from tests.cluster.graphs import RESTARTING, graph_json
+from tests.cluster.leading import new_leader
+from tests.cluster.test_events import random_events
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
@@ -39,7 +41,7 @@ def lead(home: Path, live_redis: str, sent: list[tuple[str, str, dict[str, Any]]
         sent.append((worker_name, task, arguments))
 
     def start() -> JobManager:
-        made.append(JobManager(home, "127.0.0.1", send=send))
+        made.append(new_leader(home, send))
         return made[-1]
 
     yield start
@@ -71,7 +73,7 @@ def heartbeat(slots: int, name: str = "host:1-abc", stages: tuple[tuple[str, int
         "registered_at": 5,
         "hardware": {"cpu_cores": 2},
     }
-    bus.post_event({"type": "heartbeat", "taskmanager": report, "stages": list(stages), "now": services.now_ms()})
+    bus.post_event({"type": "heartbeat", "taskmanager": report, "stages": list(stages)})
 
 
 def test_a_job_is_taken_and_says_why_it_waits(lead: Any) -> None:
@@ -266,6 +268,35 @@ def test_stages_that_nobody_leads_are_told_to_end(lead: Any, sent: list[Any]) ->
     heartbeat(1, stages=(("f" * 32, 0, 0),))
     turn(manager, job)
     assert [(task, arguments["job_id"]) for _, task, arguments in sent if task == END_TASK] == [(END_TASK, "f" * 32)]
+
+
+def test_random_events_do_not_end_a_leader(lead: Any) -> None:
+    manager, job = lead(), submit(2)
+    pipeline = bus.client().pipeline(transaction=False)
+    for text in random_events(23, 10_000):
+        pipeline.xadd(bus.EVENTS_KEY, {bus.EVENT_FIELD: text.encode("utf-8", "surrogatepass")})
+    pipeline.execute()
+    heartbeat(2, "the last one")
+    while not TaskManager.objects.filter(id="the last one").exists():
+        turn(manager, job)
+    later = submit(1)
+    turn(manager, later)
+    assert later.id in manager._runners
+
+
+def test_a_job_and_a_taskmanager_are_known_again_after_redis_was_flushed(lead: Any) -> None:
+    manager, job = lead(), submit(4)
+    heartbeat(2)
+    turn(manager, job)
+    before = services.cluster_document()
+    bus.client().flushall()
+    heartbeat(2)
+    # the first turn notices, the second publishes
+    for _ in range(2):
+        turn(manager, job)
+    assert services.read_job(job.id)[1].source == "live"
+    after = services.cluster_document()
+    assert (after["slots_total"], after["jobs"][0]["id"]) == (before["slots_total"], job.id) == (2, job.id)
 
 
 class BrokenError(Exception):

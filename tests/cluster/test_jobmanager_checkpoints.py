@@ -20,6 +20,7 @@ from runtime.common.config_options import ConfigurationError
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import Attempt
 from tests.cluster.graphs import graph_json
+from tests.cluster.leading import new_leader
 from tests.cluster.snapshots import completed
 from tests.support.waiting import wait_until
 
@@ -38,7 +39,7 @@ def lead(home: Path, live_redis: str) -> Iterator[Any]:
         pass
 
     def start() -> JobManager:
-        made.append(JobManager(home, "127.0.0.1", send=send))
+        made.append(new_leader(home, send))
         return made[-1]
 
     yield start

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from backend.cluster import bus
 from backend.cluster.lifelines import dead_taskmanagers, hold_lifeline
 from backend.cluster.management.commands.taskmanager import _tell_of_the_dead
+from tests.support.bus_contents import take_events
 from tests.support.waiting import wait_until
 
 HOLDER = "import sys, pathlib\nfrom backend.cluster.lifelines import hold_lifeline\n"
@@ -49,4 +49,4 @@ def test_one_that_could_not_be_told_of_is_found_again(tmp_path: Path) -> None:
 def test_the_leader_is_told_at_the_start_of_the_next_one(home: Path, live_redis: str) -> None:
     hold_lifeline(home, socket.gethostname(), "here:4-d").close()
     _tell_of_the_dead()
-    assert bus.take_events(1.0) == [{"type": "gone", "taskmanager": "here:4-d", "cause": "its process has ended"}]
+    assert take_events() == [{"type": "gone", "taskmanager": "here:4-d", "cause": "its process has ended"}]

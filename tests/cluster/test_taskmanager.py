@@ -15,6 +15,7 @@ from backend.cluster.taskmanager import PING_TIMEOUT_MS, TaskManager, TaskManage
 from runtime.execution.session_health import session_defect
 from runtime.execution.spark_stages import SparkStages
 from runtime.testing.clock import ManualClock
+from tests.support.bus_contents import take_events
 from tests.support.waiting import wait_until
 
 
@@ -108,7 +109,7 @@ class Rig:
         self.manager.deploy(command, epoch, deployment)
 
     def events(self) -> list[dict[str, Any]]:
-        return bus.take_events(0.01)
+        return take_events()
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from runtime.jobmaster.status import TaskSnapshot
 from runtime.task.messages import TaskState
 from tests.cluster.redis_fixture import running_redis
 from tests.dispatcher import rows
+from tests.support.bus_contents import put_fields
 
 OPERATOR = "window: count"
 
@@ -56,7 +57,7 @@ def reporting(no_redis: None, settings: Settings, redis_url: str, job: Job) -> I
     settings.REDIS_URL = redis_url
     bus.disconnect()
     bus.client().flushall()
-    bus.put_fields(bus.METRICS_KEY.format(job.id), metric_fields(TASKS), bus.METRICS_EXPIRY_S)
+    put_fields(bus.METRICS_KEY.format(job.id), metric_fields(TASKS), bus.METRICS_EXPIRY_S)
     yield job
     bus.disconnect()
 
@@ -112,7 +113,7 @@ def test_latencies_are_the_jobs(api: APIClient, reporting: Job) -> None:
 
 def test_the_page_reads_all_metrics_of_a_vertex_at_once(api: APIClient, reporting: Job) -> None:
     tasks = [TaskSnapshot(t.task, t.name, t.slot, t.state, {"currentInputWatermark": MIN_WATERMARK}) for t in TASKS[1:]]
-    bus.put_fields(bus.METRICS_KEY.format(reporting.id), metric_fields([TASKS[0], *tasks]), 60)
+    put_fields(bus.METRICS_KEY.format(reporting.id), metric_fields([TASKS[0], *tasks]), 60)
     answer = api.get(f"/api/v1/jobs/{reporting.id}/vertices/{rows.SINK}/metrics").json()
     metrics = {entry["id"]: entry["values"] for entry in answer["metrics"]}
     assert answer["subtasks"] == [0, 1]

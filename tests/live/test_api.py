@@ -15,6 +15,7 @@ from backend.cluster import bus
 from backend.cluster.models import Job
 from backend.cluster.services import now_ms
 from tests.dispatcher import rows
+from tests.support.bus_contents import beat, put_document, stop_beating
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("bus_redis")
@@ -46,14 +47,12 @@ def logs(home: Path, job: Job) -> Path:
 def test_the_live_document_is_redis_and_then_sqls(api: APIClient, job: Job, bus_redis: redis.Redis) -> None:
     path = f"/api/v1/jobs/{job.id}/live"
     assert api.get(path).json()["state"] == "RUNNING"
-    bus.put_document(bus.JOB_KEY.format(job.id), {"id": job.id, "state": "FAILING", "version": 9, "now": 1})
+    put_document(bus.JOB_KEY.format(job.id), {"id": job.id, "state": "FAILING", "version": 9, "now": 1})
     assert api.get(path).json()["state"] == "FAILING"
 
 
 def test_a_text_that_is_no_proper_one_does_not_break_the_answer(api: APIClient, job: Job) -> None:
-    bus.put_document(
-        bus.JOB_KEY.format(job.id), {"id": job.id, "state": "RUNNING", "name": "half \ud83c", "version": 9}
-    )
+    put_document(bus.JOB_KEY.format(job.id), {"id": job.id, "state": "RUNNING", "name": "half \ud83c", "version": 9})
     assert api.get(f"/api/v1/jobs/{job.id}/live").json()["name"] == "half \ud83c"
 
 
@@ -68,12 +67,13 @@ def test_documents_say_how_old_they_are(api: APIClient, job: Job, bus_redis: red
     assert api.get(path).json()["freshness"] == {
         "age_ms": None, "source": "database", "is_stale": True, "reason": "No jobmanager has sent a heartbeat.",
     }  # fmt: skip
-    bus.put_document(bus.JOB_KEY.format(job.id), {**(job.document or {}), "state": "RUNNING"})
-    bus.put_document(bus.CLUSTER_KEY, {"version": 1, "now": 1}, bus.EXPIRY_S)
+    put_document(bus.JOB_KEY.format(job.id), {**(job.document or {}), "state": "RUNNING"})
+    put_document(bus.CLUSTER_KEY, {"version": 1, "now": 1})
+    beat()
     fresh = api.get(path).json()["freshness"]
     assert (fresh["source"], fresh["is_stale"]) == ("live", False) and 0 <= fresh["age_ms"] < 3_000
     assert not api.get("/api/v1/cluster").json()["freshness"]["is_stale"]
-    bus_redis.pexpire(bus.CLUSTER_KEY, bus.EXPIRY_S * 1000 - 25_000)
+    beat(age_ms=25_000)
     assert api.get(path).json()["freshness"]["reason"] == "The jobmanager has sent no heartbeat for 25 s."
     assert api.get("/api/v1/cluster").json()["freshness"]["source"] == "database"
 
@@ -83,25 +83,27 @@ def test_the_clock_of_a_job_in_which_nothing_changes_goes_on_while_the_jobmanage
 ) -> None:
     path, written = f"/api/v1/jobs/{job.id}/live", now_ms() - 60_000
     kept = {**(job.document or {}), "state": "RESTARTING", "start_time": written - 1_000, "end_time": -1}
-    bus.put_document(bus.JOB_KEY.format(job.id), {**kept, "now": written, "duration": 1_000})
-    bus.put_document(bus.CLUSTER_KEY, {"version": 1, "now": 1}, bus.EXPIRY_S)
+    put_document(bus.JOB_KEY.format(job.id), {**kept, "now": written, "duration": 1_000})
+    put_document(bus.CLUSTER_KEY, {"version": 1, "now": 1})
+    beat()
     told = api.get(path).json()
     assert told["now"] - written == told["duration"] - 1_000 and 57_000 < told["now"] - written < 70_000
     # what nobody vouches for any more stands still
-    bus_redis.pexpire(bus.CLUSTER_KEY, bus.EXPIRY_S * 1000 - 25_000)
+    beat(age_ms=25_000)
     frozen_at = api.get(path).json()["now"]
     assert 32_000 < frozen_at - written < 45_000
-    bus_redis.delete(bus.CLUSTER_KEY)
+    stop_beating()
     assert api.get(path).json()["duration"] == 1_000
-    bus.put_document(bus.CLUSTER_KEY, {"version": 2, "now": 1}, bus.EXPIRY_S)
-    bus.put_document(bus.JOB_KEY.format(job.id), {**kept, "state": "FAILED", "now": written, "duration": 1_000})
+    put_document(bus.CLUSTER_KEY, {"version": 2, "now": 1})
+    beat()
+    put_document(bus.JOB_KEY.format(job.id), {**kept, "state": "FAILED", "now": written, "duration": 1_000})
     assert api.get(path).json()["duration"] == 1_000
 
 
 def test_a_frozen_redis_takes_no_route_down(
     api: APIClient, job: Job, frozen: Callable[[], AbstractContextManager[None]]
 ) -> None:
-    bus.put_document(bus.JOB_KEY.format(job.id), {**(job.document or {}), "state": "FAILING"})
+    put_document(bus.JOB_KEY.format(job.id), {**(job.document or {}), "state": "FAILING"})
     with frozen():
         began = time.monotonic()
         for path in ("cluster", f"jobs/{job.id}/live", f"jobs/{job.id}/operations"):

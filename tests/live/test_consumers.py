@@ -23,6 +23,7 @@ from backend.live.consumers import LiveConsumer, Pace
 from backend.live.routing import websocket_application
 from tests.dispatcher import rows
 from tests.live.websocket import WebSocket
+from tests.support import bus_contents
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("bus_redis")]
 
@@ -88,14 +89,14 @@ async def receive(connection: WebSocket, kind: str) -> dict[str, Any]:
 async def publish(job: Job, **changes: Any) -> dict[str, Any]:
     """What the jobmanager does on a change: put the document, then hint at it."""
     document = {**(job.document or {}), **changes}
-    await asyncio.to_thread(bus.put_document, bus.JOB_KEY.format(job.id), document)
+    await asyncio.to_thread(bus_contents.put_document, bus.JOB_KEY.format(job.id), document)
     await hint(f"job:{job.id}", document["version"])
     return document
 
 
 async def beat() -> None:
     """What the jobmanager does twice a second."""
-    await asyncio.to_thread(bus.put_document, bus.CLUSTER_KEY, {"version": 1, "now": 1}, bus.EXPIRY_S)
+    await asyncio.to_thread(bus_contents.beat)
 
 
 async def hint(topic: str, version: int) -> None:
@@ -230,7 +231,7 @@ async def test_a_lost_hint_costs_time_only(
     await connection.send_json({"type": "subscribe", "topic": f"job:{job.id}"})
     version = (await receive(connection, "snapshot"))["version"]
     document = {**(job.document or {}), "version": version + 1}
-    await asyncio.to_thread(bus.put_document, bus.JOB_KEY.format(job.id), document)
+    await asyncio.to_thread(bus_contents.put_document, bus.JOB_KEY.format(job.id), document)
     assert (await receive(connection, "change"))["version"] == version + 1
 
 
@@ -278,7 +279,7 @@ async def test_ticks_tell_of_a_jobmanager_that_is_silent(
     live = await _until(connection, topic, lambda told: True)
     assert live["source"] == "live" and not live["is_stale"] and live["age_ms"] < 3_000
     # twelve seconds without a beat, by the clock of Redis
-    await asyncio.to_thread(bus_redis.pexpire, bus.CLUSTER_KEY, bus.EXPIRY_S * 1000 - 12_000)
+    await asyncio.to_thread(bus_contents.beat, age_ms=12_000)
     stale = await _until(connection, topic, lambda told: told["is_stale"])
     assert stale["reason"] == "The jobmanager has sent no heartbeat for 12 s."
     await beat()

@@ -13,6 +13,7 @@ from backend.cluster import bus, services
 from backend.cluster.models import Artifact, Checkpoint, Job, Operation
 from tests.cluster.snapshots import completed
 from tests.dispatcher import rows
+from tests.support.bus_contents import put_fields
 
 pytestmark = pytest.mark.usefixtures("bus_redis")
 
@@ -138,7 +139,7 @@ def test_details_of_a_running_jobs_checkpoints_are_redis(api: APIClient, job: Jo
     path = f"/jobs/{job.id}/checkpoints/details/1"
     assert api.get(path).json()["num_acknowledged_subtasks"] == 3
     details = dict((job.document or {})["checkpoint_details"]["1"]) | {"num_acknowledged_subtasks": 2}
-    bus.put_fields(bus.CHECKPOINTS_KEY.format(job.id), {"1": details}, None)
+    put_fields(bus.CHECKPOINTS_KEY.format(job.id), {"1": details})
     assert api.get(path).json()["num_acknowledged_subtasks"] == 2
-    bus.put_fields(bus.CHECKPOINTS_KEY.format(job.id), {}, 60, ["1"])
+    bus.client().delete(bus.CHECKPOINTS_KEY.format(job.id))
     assert api.get(path).json()["num_acknowledged_subtasks"] == 3

@@ -1,0 +1,162 @@
+"""Events for the leader, and their decoding: whatever arrives becomes an event or a MalformedEventError. Pure.
+
+Senders may be of another release, or broken. Only what a leader can handle, and the database can store, gets through.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+#: limits of the database's columns
+MAX_NAME_CHARS: Final = 255
+MAX_INTEGER: Final = 2**31 - 1
+MAX_LONG: Final = 2**63 - 1
+
+
+class MalformedEventError(Exception):
+    """An event that cannot be handled; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A TaskManager lives and runs these stages."""
+
+    report: Mapping[str, Any]
+    """Its description of itself: id, worker_name, host, pid, slots, spark_master, registered_at, hardware."""
+    stages: tuple[tuple[str, int, int], ...]
+    """(job, attempt, stage) of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageEnded:
+    """A stage has ended on its TaskManager."""
+
+    job: str
+    attempt: int
+    stage: int
+    error: str | None
+    """None: normally."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerGone:
+    """A TaskManager has ended."""
+
+    taskmanager: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowsChanged:
+    """There is a new job or operation; the leader would find it by polling, later."""
+
+
+Event: TypeAlias = Heartbeat | StageEnded | TaskManagerGone | RowsChanged
+
+
+class ReceivedEvent(NamedTuple):
+    """An event as the leader receives it."""
+
+    event: Event
+    age_ms: float
+    """Time since it was queued, by the bus's clock alone."""
+
+
+def decode_event(text: str) -> Event:
+    """Decode an event.
+
+    Raises:
+        MalformedEventError: it cannot be handled.
+    """
+    try:
+        return _decode(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise MalformedEventError(f"it is no JSON that can be read: {error}") from None
+
+
+def _decode(document: object) -> Event:
+    if not isinstance(document, dict):
+        raise MalformedEventError("it is no JSON object")
+    kind = document.get("type")
+    decode = _DECODERS.get(kind) if isinstance(kind, str) else None
+    if decode is None:
+        raise MalformedEventError(f"its type is {kind!r:.50}")
+    return decode(document)
+
+
+def _heartbeat(document: Mapping[str, Any]) -> Heartbeat:
+    report, stages = document.get("taskmanager"), document.get("stages")
+    if not isinstance(report, dict) or not isinstance(stages, list):
+        raise MalformedEventError("a heartbeat has a taskmanager and stages")
+    known: dict[str, Any] = {name: _name(report, name) for name in ("id", "worker_name", "host", "spark_master")}
+    known |= {name: _integer(report, name, MAX_INTEGER) for name in ("pid", "slots")}
+    known["registered_at"] = _integer(report, "registered_at", MAX_LONG)
+    known["hardware"] = _hardware(report.get("hardware", {}))
+    return Heartbeat(known, tuple(_stage(stage) for stage in stages))
+
+
+def _stage_ended(document: Mapping[str, Any]) -> StageEnded:
+    job, attempt, stage = _stage([document.get(name) for name in ("job", "attempt", "stage")])
+    error = document.get("error")
+    return StageEnded(job, attempt, stage, None if error is None else _text(document, "error"))
+
+
+def _gone(document: Mapping[str, Any]) -> TaskManagerGone:
+    cause = _text(document, "cause") if "cause" in document else "it ended"
+    return TaskManagerGone(_name(document, "taskmanager"), cause)
+
+
+def _rows_changed(document: Mapping[str, Any]) -> RowsChanged:
+    return RowsChanged()
+
+
+_DECODERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Event]]] = {
+    "heartbeat": _heartbeat,
+    "stage_ended": _stage_ended,
+    "gone": _gone,
+    "job_submitted": _rows_changed,
+    "operation": _rows_changed,
+}
+
+
+def _stage(parts: object) -> tuple[str, int, int]:
+    if not isinstance(parts, list) or len(parts) != 3:
+        raise MalformedEventError(f"a stage is a job, an attempt and a number, not {parts!r:.100}")
+    named = dict(zip(("job", "attempt", "stage"), parts, strict=True))
+    return _name(named, "job"), _integer(named, "attempt", MAX_INTEGER), _integer(named, "stage", MAX_INTEGER)
+
+
+def _hardware(hardware: object) -> dict[str, int]:
+    if not isinstance(hardware, dict) or not all(isinstance(name, str) for name in hardware):
+        raise MalformedEventError(f"hardware is {hardware!r:.100}")
+    return {name: _integer(hardware, name, MAX_LONG) for name in map(_storable, hardware)}
+
+
+def _name(document: Mapping[str, Any], name: str) -> str:
+    value = _text(document, name)
+    if not 0 < len(value) <= MAX_NAME_CHARS:
+        raise MalformedEventError(f"{name} has {len(value)} characters")
+    return value
+
+
+def _text(document: Mapping[str, Any], name: str) -> str:
+    value = document.get(name)
+    if not isinstance(value, str):
+        raise MalformedEventError(f"{name} is {value!r:.100}")
+    return _storable(value)
+
+
+def _storable(text: str) -> str:
+    """Return the text with characters replaced that PostgreSQL cannot store: NUL and unpaired surrogates."""
+    return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _integer(document: Mapping[str, Any], name: str, most: int) -> int:
+    value = document.get(name)
+    # True is an int, too
+    if type(value) is not int or not 0 <= value <= most:
+        raise MalformedEventError(f"{name} is {value!r:.100}")
+    return value

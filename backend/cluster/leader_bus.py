@@ -1,0 +1,216 @@
+"""The leader's side of the bus: events of TaskManagers and users come in, live documents go out.
+
+Events are entries of a Redis stream. Reading leaves them there, so that each new leader reads the last ones, too. Their
+age is measured by Redis's clock alone, which also gives entries their ids. Writes are fenced: Redis knows the epoch of
+the leader with the latest beat and refuses those of earlier leaders.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+import redis
+from channels import DEFAULT_CHANNEL_LAYER
+from channels.layers import channel_layers
+from channels_redis.core import RedisChannelLayer
+
+from backend.cluster import bus
+from backend.cluster.bus import Document
+from backend.cluster.events import MalformedEventError, ReceivedEvent, decode_event
+
+logger = logging.getLogger(__name__)
+
+#: a new leader reads events of this time: all TaskManagers that still live have reported in it
+REVIEW_MS: Final = 10_000
+#: a leader that has written nothing for this long no longer fences off others: a database that was restored from a
+#: backup gives lower epochs
+FENCE_MS: Final = 60_000
+MAX_EVENTS_AT_ONCE: Final = 1_000
+#: an announcement is only a hint that a document has changed: readers also poll
+ANNOUNCE_TIMEOUT_S: Final = 2.0
+
+
+class BusError(Exception):
+    """The bus does not answer, or refuses; whatever was asked may have happened or not."""
+
+
+class RefusedError(BusError):
+    """A later leader publishes; nothing was written."""
+
+
+class LeaderBus(Protocol):
+    """What a leader needs of the bus. Used by one thread.
+
+    Every method may raise BusError; the writing ones also RefusedError.
+    """
+
+    def take_events(self, wait_s: float) -> list[ReceivedEvent]:
+        """Return the events that have arrived since the last call, in order; wait up to `wait_s` for the first.
+
+        The first call also returns recent earlier ones. Malformed events are dropped.
+        """
+
+    def beat(self) -> bool:
+        """Vouch for all live documents until the next beat; return whether the bus still has what was written to it.
+
+        False: it is empty, because it was restarted or flushed, or because no leader has used it yet.
+        """
+
+    def publish(self, topic: str, document: Document, expiry_s: int | None = None) -> None:
+        """Replace the live document of a topic, "cluster" or "job:<id>", and announce its "version" to readers."""
+
+    def put_fields(
+        self, key: str, fields: Mapping[str, Document], expiry_s: int | None, dropped: Sequence[str]
+    ) -> None:
+        """Replace fields of a hash and drop others; without an expiry the hash stays."""
+
+    def close(self) -> None:
+        """End the connections."""
+
+
+_FENCE = """
+local known = redis.call('GET', KEYS[1])
+if known and tonumber(known) > tonumber(ARGV[1]) then return -1 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+"""
+_BEAT = (
+    _FENCE
+    + """
+local is_kept = redis.call('EXISTS', KEYS[2])
+redis.call('SET', KEYS[2], '', 'EX', ARGV[3])
+return is_kept"""
+)
+_PUBLISH = (
+    _FENCE
+    + """
+if ARGV[3] == '' then redis.call('SET', KEYS[2], ARGV[4]) else redis.call('SET', KEYS[2], ARGV[4], 'EX', ARGV[3]) end
+return 1"""
+)
+#: arguments after the expiry: number of fields to drop, their names, then names and values of fields to set
+_PUT_FIELDS = (
+    _FENCE
+    + """
+local first = 5 + tonumber(ARGV[4])
+for i = 5, first - 1 do redis.call('HDEL', KEYS[2], ARGV[i]) end
+for i = first, #ARGV, 2 do redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end
+if ARGV[3] == '' then redis.call('PERSIST', KEYS[2]) else redis.call('EXPIRE', KEYS[2], ARGV[3]) end
+return 1"""
+)
+
+
+class RedisLeaderBus:
+    """The bus of one leader over Redis.
+
+    Args:
+        epoch: of the leader.
+    """
+
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._announcer = _Announcer()
+        #: id of the last entry read; "": none yet
+        self._cursor = ""
+
+    def take_events(self, wait_s: float) -> list[ReceivedEvent]:
+        with _errors():
+            if not self._cursor:
+                self._cursor = f"{max(0, _time_ms(bus.client().time()) - REVIEW_MS)}-0"
+            pipeline = bus.client().pipeline(transaction=False)
+            pipeline.xread({bus.EVENTS_KEY: self._cursor}, MAX_EVENTS_AT_ONCE, max(1, round(wait_s * 1000)))
+            pipeline.time()
+            pipeline.xrevrange(bus.EVENTS_KEY, count=1)
+            found, now, newest = pipeline.execute()
+        now_ms = _time_ms(now)
+        # one stream was asked for
+        entries = [entry for _, of_stream in _streams(found) for entry in of_stream]
+        if entries:
+            self._cursor = entries[-1][0]
+        elif not newest or _position(newest[0][0]) < _position(self._cursor):
+            # Redis lost entries, and gives ids below the cursor again
+            self._cursor = ""
+        received = (_received(entry_id, fields, now_ms) for entry_id, fields in entries)
+        return [event for event in received if event is not None]
+
+    def beat(self) -> bool:
+        return self._write(_BEAT, bus.BEAT_KEY, bus.EXPIRY_S) == 1
+
+    def publish(self, topic: str, document: Document, expiry_s: int | None = None) -> None:
+        text = json.dumps(document, separators=(",", ":"))
+        self._write(_PUBLISH, bus.TOPIC_KEY.format(topic), expiry_s or "", text)
+        with _errors():
+            self._announcer.announce(topic, document["version"])
+
+    def put_fields(
+        self, key: str, fields: Mapping[str, Document], expiry_s: int | None, dropped: Sequence[str]
+    ) -> None:
+        texts = [part for name, value in fields.items() for part in (name, json.dumps(value, separators=(",", ":")))]
+        self._write(_PUT_FIELDS, key, expiry_s or "", len(dropped), *dropped, *texts)
+
+    def close(self) -> None:
+        self._announcer.close()
+
+    def _write(self, script: str, key: str, *arguments: str | int) -> int:
+        with _errors():
+            written = bus.client().eval(script, 2, bus.EPOCH_KEY, key, self._epoch, FENCE_MS, *arguments)
+        if written == -1:
+            raise RefusedError(f"a leader after epoch {self._epoch} publishes")
+        return int(str(written))
+
+
+class _Announcer:
+    """Tells the web processes that documents have changed. Has an event loop of its own for its lifetime, because a
+    channel layer keeps its connections per loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        # its own layer: closing it must not affect another thread's connections
+        self._layer = channel_layers.make_backend(DEFAULT_CHANNEL_LAYER)
+
+    def announce(self, topic: str, version: int) -> None:
+        """Announce a new version of a topic; its group's name has a dot for the colon."""
+        message = {"type": "live.changed", "topic": topic, "version": version}
+        sending = self._layer.group_send(topic.replace(":", "."), message)
+        self._loop.run_until_complete(asyncio.wait_for(sending, ANNOUNCE_TIMEOUT_S))
+
+    def close(self) -> None:
+        if isinstance(self._layer, RedisChannelLayer):
+            self._loop.run_until_complete(self._layer.close_pools())
+        self._loop.close()
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except (redis.RedisError, OSError) as error:
+        raise BusError(str(error)) from error
+
+
+def _received(entry_id: str, fields: Mapping[str, str] | None, now_ms: int) -> ReceivedEvent | None:
+    """Decode an entry of the stream; None if it is malformed."""
+    try:
+        event = decode_event((fields or {}).get(bus.EVENT_FIELD, ""))
+    except MalformedEventError as error:
+        logger.warning("dropped event %s: %s", entry_id, error)
+        return None
+    return ReceivedEvent(event, max(0.0, now_ms - _position(entry_id)[0]))
+
+
+def _streams(found: Any) -> list[Any]:
+    """Return pairs of stream and entries of an answer to XREAD, which is a mapping in RESP 3."""
+    return list(found.items()) if isinstance(found, dict) else list(found or ())
+
+
+def _position(entry_id: str) -> tuple[int, int]:
+    milliseconds, _, sequence = entry_id.partition("-")
+    return int(milliseconds), int(sequence)
+
+
+def _time_ms(time: Any) -> int:
+    seconds, microseconds = time
+    return int(seconds) * 1000 + int(microseconds) // 1000

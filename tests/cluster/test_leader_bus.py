@@ -1,0 +1,141 @@
+"""The leader's bus over a real Redis: events stay for other leaders, documents are fenced, losses are noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from backend.cluster import bus
+from backend.cluster.events import RowsChanged, TaskManagerGone
+from backend.cluster.leader_bus import REVIEW_MS, BusError, RedisLeaderBus, RefusedError
+from tests.cluster.test_events import random_events
+
+GONE = {"type": "gone", "taskmanager": "host:1-abc"}
+
+
+@pytest.fixture
+def bus_of(live_redis: str) -> Iterator[Callable[[int], RedisLeaderBus]]:
+    """Makes buses of leaders, by epoch; they end with the test."""
+    made: list[RedisLeaderBus] = []
+
+    def make(epoch: int) -> RedisLeaderBus:
+        made.append(RedisLeaderBus(epoch))
+        return made[-1]
+
+    yield make
+    for leader_bus in made:
+        leader_bus.close()
+
+
+def names(leader_bus: RedisLeaderBus) -> list[str]:
+    """TaskManagers of the events that wait."""
+    return [e.event.taskmanager for e in leader_bus.take_events(0.01) if isinstance(e.event, TaskManagerGone)]
+
+
+def test_events_are_read_in_order_and_by_every_leader(bus_of: Any) -> None:
+    leader, standby = bus_of(1), bus_of(2)
+    for number in range(3):
+        bus.post_event(GONE | {"taskmanager": f"t{number}"})
+    assert names(leader) == names(standby) == ["t0", "t1", "t2"]
+    bus.post_event(GONE | {"taskmanager": "t3"})
+    assert names(leader) == names(standby) == ["t3"]
+    assert names(leader) == []
+    # one that leads later finds them, too
+    assert names(bus_of(3)) == ["t0", "t1", "t2", "t3"]
+
+
+def test_a_new_leader_does_not_read_what_is_long_past(bus_of: Any) -> None:
+    seconds, _ = bus.client().time()
+    bus.client().xadd(bus.EVENTS_KEY, {bus.EVENT_FIELD: '{"type": "operation"}'}, id=f"{seconds * 1000 - REVIEW_MS}-0")
+    bus.client().xadd(bus.EVENTS_KEY, {bus.EVENT_FIELD: '{"type": "operation"}'}, id=f"{seconds * 1000 - 4_000}-0")
+    [received] = bus_of(1).take_events(0.01)
+    assert received.event == RowsChanged()
+    assert 4_000 <= received.age_ms < 7_000
+
+
+def test_the_stream_stays_bounded(bus_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bus, "MAX_EVENTS", 200)
+    for _ in range(1_000):
+        bus.post_event(GONE)
+    assert bus.client().xlen(bus.EVENTS_KEY) < 400
+
+
+def test_malformed_events_are_dropped_one_by_one(bus_of: Any) -> None:
+    leader = bus_of(1)
+    pipeline = bus.client().pipeline(transaction=False)
+    for text in random_events(11, 10_000):
+        pipeline.xadd(bus.EVENTS_KEY, {bus.EVENT_FIELD: text.encode("utf-8", "surrogatepass")})
+    pipeline.xadd(bus.EVENTS_KEY, {bus.EVENT_FIELD: b"\xff\xfe"})
+    pipeline.xadd(bus.EVENTS_KEY, {"another field": "1"})
+    pipeline.execute()
+    bus.post_event(GONE | {"taskmanager": "the last"})
+    found = [name for _ in range(12) for name in names(leader)]
+    assert found[-1] == "the last"
+
+
+def test_a_restarted_server_with_a_slower_clock_is_read_all_the_same(bus_of: Any) -> None:
+    leader = bus_of(1)
+    seconds, _ = bus.client().time()
+    bus.client().xadd(bus.EVENTS_KEY, {bus.EVENT_FIELD: '{"type": "operation"}'}, id=f"{(seconds + 3600) * 1000}-0")
+    assert len(leader.take_events(0.01)) == 1
+    bus.client().flushall()
+    bus.post_event(GONE)
+    found = names(leader) + names(leader)
+    assert found == [GONE["taskmanager"]]
+
+
+def test_an_older_leader_publishes_nothing(bus_of: Any) -> None:
+    old, new = bus_of(1), bus_of(2)
+    old.publish("cluster", {"version": 1})
+    assert not old.beat()
+    new.publish("cluster", {"version": 2})
+    beat_ttl = bus.client().pttl(bus.BEAT_KEY)
+    for write in (
+        lambda: old.publish("cluster", {"version": 3}),
+        lambda: old.put_fields("tidemark:metrics:x", {"a": {}}, None, ()),
+        old.beat,
+    ):
+        with pytest.raises(RefusedError):
+            write()
+    assert bus.read_document(bus.CLUSTER_KEY).document == {"version": 2}
+    assert bus.client().exists("tidemark:metrics:x") == 0
+    assert bus.client().pttl(bus.BEAT_KEY) <= beat_ttl
+
+
+def test_an_epoch_that_nobody_leads_any_more_fences_for_a_while_only(bus_of: Any) -> None:
+    bus_of(9).beat()
+    assert 0 < bus.client().pttl(bus.EPOCH_KEY) <= 60_000
+    # by then
+    bus.client().delete(bus.EPOCH_KEY)
+    bus_of(2).publish("cluster", {"version": 1})
+
+
+def test_fields_are_set_and_dropped_and_expire(bus_of: Any) -> None:
+    leader, key = bus_of(1), bus.CHECKPOINTS_KEY.format("x")
+    leader.put_fields(key, {"1": {"a": 1}, "2": {"a": 2}}, None, ())
+    assert bus.client().ttl(key) == -1
+    leader.put_fields(key, {"3": {"a": 3}}, 60, ["1", "2"])
+    assert bus.get_fields(key, ["1", "2", "3"]) == [{}, {}, {"a": 3}]
+    assert 0 < bus.client().ttl(key) <= 60
+
+
+def test_a_beat_tells_whether_redis_has_lost_everything(bus_of: Any) -> None:
+    leader = bus_of(1)
+    assert [leader.beat() for _ in range(3)] == [False, True, True]
+    bus.client().flushall()
+    leader.publish("cluster", {"version": 1})
+    assert [leader.beat() for _ in range(2)] == [False, True]
+    age = bus.read_document(bus.CLUSTER_KEY).beat_age_ms
+    assert age is not None and age < 1_000
+
+
+def test_a_server_that_does_not_answer_is_a_bus_error(bus_of: Any, settings: Settings) -> None:
+    leader = bus_of(1)
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    bus.disconnect()
+    for call in (lambda: leader.take_events(0.01), leader.beat, lambda: leader.publish("cluster", {"version": 1})):
+        with pytest.raises(BusError):
+            call()

@@ -1,0 +1,38 @@
+"""What a leader writes into Redis and finds there, for tests of what reads and writes on the other side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from backend.cluster import bus
+
+
+def put_document(key: str, document: Mapping[str, Any]) -> None:
+    """Replace a live document, without an announcement."""
+    bus.client().set(key, json.dumps(document))
+
+
+def put_fields(key: str, fields: Mapping[str, Any], expiry_s: int | None = None) -> None:
+    """Replace fields of a hash."""
+    bus.client().hset(key, mapping={name: json.dumps(value) for name, value in fields.items()})
+    if expiry_s is not None:
+        bus.client().expire(key, expiry_s)
+
+
+def beat(age_ms: int = 0) -> None:
+    """Vouch for all documents, that long ago."""
+    bus.client().set(bus.BEAT_KEY, "", px=bus.EXPIRY_S * 1000 - age_ms)
+
+
+def stop_beating() -> None:
+    """As if no leader had ever beaten."""
+    bus.client().delete(bus.BEAT_KEY)
+
+
+def take_events() -> list[dict[str, Any]]:
+    """Take all events that wait for the leader."""
+    entries: Any = bus.client().xrange(bus.EVENTS_KEY)
+    bus.client().delete(bus.EVENTS_KEY)
+    return [json.loads(fields[bus.EVENT_FIELD]) for _, fields in entries]
