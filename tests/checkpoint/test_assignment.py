@@ -252,12 +252,19 @@ def test_keyed_state_of_another_type_of_keys_or_windows_is_refused(which: str, w
 
 
 def test_keys_whose_type_is_not_said_are_taken_at_their_word() -> None:
-    without = operator("window", [OperatorSubtaskState()] * 2, key_type="string")
-    assign_state(snapshot(without), with_types(job(), "window", key_type="long"))
+    def restored(saved: OperatorState) -> list[str]:
+        """The files of keyed state that go to each subtask."""
+        assignment = assign_state(snapshot(saved), with_types(job(), "window", key_type="long"))
+        window = operator_id_of("window")
+        dealt = [restore.operators[window] for restore in assignment.tasks.values() if window in restore.operators]
+        return [handle.files["keyed"].uri for operator_restore in dealt for handle in operator_restore.keyed]
+
+    without_state = operator("window", [OperatorSubtaskState()] * 2, key_type="string")
+    assert restored(without_state) == []
     of_earlier_version = operator("window", keyed(2))
-    assign_state(snapshot(of_earlier_version), with_types(job(), "window", key_type="long"))
+    assert restored(of_earlier_version) == ["file:///c/0", "file:///c/1"]
     as_it_was = operator("window", keyed(2), key_type="long")
-    assign_state(snapshot(as_it_was), with_types(job(), "window", key_type="long"))
+    assert restored(as_it_was) == ["file:///c/0", "file:///c/1"]
 
 
 # --- records in flight ------------------------------------------------------------------------------------------------

@@ -170,9 +170,12 @@ def test_a_claimed_savepoint_stays_when_the_job_cannot_start(retention: str, tmp
 def test_it_stays_when_the_job_is_cancelled_before_a_checkpoint_of_its_own(retention: str, tmp_path: Path) -> None:
     numbers = Numbers(tmp_path)
     location, clock = stopped(numbers)
+    [savepoint] = (tmp_path / "savepoints").iterdir()
+    written = files_in(savepoint)
     with claiming(numbers, clock, location, {RETENTION: retention}).start() as job:
         job.settle()
         job.cancel()
+    assert files_in(savepoint) == written
     finish(numbers, claiming(numbers, clock, location))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from runtime.client.rest import RestClient
 from tests.e2e.counted import COUNTED, check_exactly_once, total
 from tests.e2e.site import Site, fact, job_state, shown_job
 from tests.e2e.test_cli import tidemark
@@ -109,14 +109,19 @@ def test_a_checkpoint_that_could_not_be_asked_for_is_no_silence(site: Site, page
     expect(page.get_by_text("No checkpoint was taken")).to_be_visible()
 
 
+def take_savepoint(client: RestClient, job_id: str) -> str:
+    """Ask for a savepoint and wait until its completion is told; the request's id."""
+    request_id = client.trigger_savepoint(job_id, None, "CANONICAL")
+    wait_until(lambda: client.operation(job_id, request_id)["state"] == "COMPLETED", 60, "the savepoint")
+    return request_id
+
+
 def test_who_is_told_of_a_savepoint_finds_it_among_the_jobs_checkpoints(site: Site) -> None:
     job_id, client = site.wait_for_demo(), site.stack.client
     for _ in range(5):
-        asked = client.trigger_savepoint(job_id, None, "CANONICAL")
-        while (told := client.operation(job_id, asked))["state"] != "COMPLETED":
-            time.sleep(0.01)
+        request_id = take_savepoint(client, job_id)
         latest = site.get(f"/jobs/{job_id}/checkpoints")["latest"]["savepoint"]
-        assert latest["external_path"] == told["result"]["location"]
+        assert latest["external_path"] == client.operation(job_id, request_id)["result"]["location"]
 
 
 def test_a_job_that_was_stopped_goes_on_from_its_savepoint_exactly(site: Site, page: Page, tmp_path: Path) -> None:
