@@ -11,7 +11,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.config.settings")
 http_application = get_asgi_application()
 
 # models can be imported only once Django is set up
+from backend.dispatcher.presence import ClientWatch  # noqa: E402
 from backend.dispatcher.uploads import BodyLimit  # noqa: E402
 from backend.live.routing import websocket_application  # noqa: E402
 
-application = ProtocolTypeRouter({"http": BodyLimit(http_application), "websocket": websocket_application})
+application = ProtocolTypeRouter({"http": BodyLimit(ClientWatch(http_application)), "websocket": websocket_application})

@@ -1,7 +1,8 @@
 """PlanningQueue: limits how many programs are planned at a time and how many may wait. Any thread.
 
 Planning a program takes a Python process with the engine, so programs take turns, first come, first served. A client
-that finds the queue full, or gets no turn in time, is told when to retry, estimated from recent turns.
+that finds the queue full, or gets no turn in time, is told when to retry, estimated from recent turns. A client that
+leaves gives up its place.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Final
 
 FIRST_GUESS_S: Final = 5.0
 """Assumed duration of a turn until there has been one."""
+CHECK_S: Final = 0.25
+"""Interval of asking whether a waiting client has left. Longer: turns go to clients that are gone."""
 WEIGHT: Final = 0.3
 """Weight of the newest turn in the average. Larger: one slow program turns clients away; smaller: it adapts late."""
 
@@ -35,6 +38,10 @@ class QueueFullError(Exception):
         )
         self.waiting = waiting
         self.retry_after_s = retry_after_s
+
+
+class ClientLeftError(Exception):
+    """The client left before its turn."""
 
 
 class PlanningQueue:
@@ -65,13 +72,17 @@ class PlanningQueue:
         return len(self._waiting)
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def turn(self, has_left: Callable[[], bool] = lambda: False) -> Iterator[None]:
         """Wait for a turn and hold it for the block.
+
+        Args:
+            has_left: returns whether the client is gone, so that it needs no turn any more.
 
         Raises:
             QueueFullError: too many programs wait already, or the wait took too long.
+            ClientLeftError: the client left.
         """
-        self._wait_for_turn()
+        self._wait_for_turn(has_left)
         began = self._monotonic()
         try:
             yield
@@ -81,7 +92,7 @@ class PlanningQueue:
                 self._turn_s += WEIGHT * (self._monotonic() - began - self._turn_s)
                 self._changed.notify_all()
 
-    def _wait_for_turn(self) -> None:
+    def _wait_for_turn(self, has_left: Callable[[], bool]) -> None:
         ticket = object()
         with self._changed:
             is_free = self._running < self._turns and not self._waiting
@@ -89,8 +100,13 @@ class PlanningQueue:
                 raise self._full()
             self._waiting.append(ticket)
             try:
-                if not self._changed.wait_for(lambda: self._is_next(ticket), self._max_wait_s):
-                    raise self._full()
+                left_s = self._max_wait_s
+                while not self._changed.wait_for(lambda: self._is_next(ticket), min(left_s, CHECK_S)):
+                    left_s -= CHECK_S
+                    if has_left():
+                        raise ClientLeftError
+                    if left_s <= 0:
+                        raise self._full()
                 self._running += 1
             finally:
                 self._waiting.remove(ticket)

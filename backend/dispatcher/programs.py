@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.http import QueryDict
+from rest_framework import exceptions
 
 from backend.accounts.errors import Unavailable
 from backend.accounts.views import is_clean_text
@@ -22,9 +23,9 @@ from backend.cluster.models import Artifact
 from backend.dispatcher import artifacts
 from backend.dispatcher.api.base import check_id, whole_number
 from backend.dispatcher.errors import BadRequest
-from backend.dispatcher.planning_queue import PlanningQueue, QueueFullError
+from backend.dispatcher.planning_queue import ClientLeftError, PlanningQueue, QueueFullError
 from runtime.checkpoint.errors import CheckpointStorageError
-from runtime.client.errors import OUTPUT_HEADING, ExtractionError
+from runtime.client.errors import OUTPUT_HEADING, ExtractionAbandonedError, ExtractionError
 from runtime.client.extract import ExtractedJob, extract_job_graph
 from runtime.common import options
 from runtime.state.handles import DamagedSnapshotError
@@ -53,6 +54,14 @@ class PlanningBusy(Unavailable):
         super().__init__(str(full))
         #: seconds, for Retry-After
         self.wait = full.retry_after_s
+
+
+class ClientLeft(exceptions.APIException):
+    """The client disconnected, so its program was not planned; only logs show this."""
+
+    status_code = 499
+    default_detail = "The client left."
+    default_code = "client_left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +153,22 @@ def _text(body: Mapping[str, Any], name: str) -> str:
     return str(value)
 
 
-def extract(artifact: Artifact, wanted: ProgramRequest) -> ExtractedJob:
+def extract(artifact: Artifact, wanted: ProgramRequest, has_left: Callable[[], bool]) -> ExtractedJob:
     """Extract the job that a program defines.
+
+    Args:
+        artifact: the program.
+        wanted: how it is to be run.
+        has_left: returns whether the client is gone: its program is then neither started nor left running.
 
     Raises:
         BadRequest: it defines none; the message is the program's error, with the traceback of its own code.
         PlanningBusy: too many programs are being planned.
+        ClientLeft: the client is gone.
     """
     try:
         # the wait may be long, so release the database connection
-        with without_connection(), _queue.turn():
+        with without_connection(), _queue.turn(has_left):
             extracted = extract_job_graph(
                 artifacts.path_of(artifact),
                 wanted.args,
@@ -162,9 +177,13 @@ def extract(artifact: Artifact, wanted: ProgramRequest) -> ExtractedJob:
                 entry=wanted.entry or artifact.entry.get("module"),
                 display_name=artifact.file_name,
                 timeout_s=EXTRACTION_TIMEOUT_S,
+                is_abandoned=has_left,
             )
     except QueueFullError as full:
         raise PlanningBusy(full) from full
+    except (ClientLeftError, ExtractionAbandonedError) as error:
+        logger.info("%s is not planned: its client left", artifact.file_name)
+        raise ClientLeft from error
     except ExtractionError as error:
         raise BadRequest(_told(error)) from error
     _check_texts(extracted.graph_json)

@@ -10,6 +10,10 @@ class ClientError(Exception):
     """Base of this package's errors; the message is one line for the user."""
 
 
+class ExtractionAbandonedError(ClientError):
+    """Nobody wants the job of a program any more; the program was killed."""
+
+
 class ExtractionError(ClientError):
     """A program did not yield a job.
 

@@ -17,14 +17,14 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import runtime
-from runtime.client.errors import ExtractionError
+from runtime.client.errors import ExtractionAbandonedError, ExtractionError
 from runtime.graph.codec import GraphFormatError, job_graph_from_json
 from runtime.graph.job_graph import JobGraph
 from runtime.graph.plan import job_plan
@@ -42,6 +42,8 @@ EXIT_GRACE_S = 1.0
 """Time that a child may take to end after it has closed its answer's pipe; its last words come within it."""
 OVERTIME_S = 0.2
 """Time for which output that does not stop is read after the timeout."""
+CHECK_S = 0.25
+"""Interval of asking whether the job is still wanted."""
 ARCHIVE_SUFFIXES = (".zip", ".whl")
 #: the only variables of this process that a program sees
 INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "JAVA_HOME", "LD_LIBRARY_PATH", "SYSTEMROOT")
@@ -83,6 +85,7 @@ def extract_job_graph(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     python_path: Sequence[Path] = (),
+    is_abandoned: Callable[[], bool] = lambda: False,
 ) -> ExtractedJob:
     """Run a program up to its `execute()` and return the job that it defines.
 
@@ -96,9 +99,11 @@ def extract_job_graph(
         timeout_s: after so long the child is killed.
         memory_bytes: limit of the child's address space.
         python_path: directories to import from, beside the engine's own.
+        is_abandoned: asked while the program runs; True kills it.
 
     Raises:
         ExtractionError: the program is none, it failed, it defined no job, or a limit was hit.
+        ExtractionAbandonedError: the job is no longer wanted.
     """
     program = program.resolve()
     name = display_name or program.name
@@ -114,7 +119,7 @@ def extract_job_graph(
         "cpu_s": int(timeout_s) + 1,
     }
     with tempfile.TemporaryDirectory(prefix="tidemark-extract-") as directory:
-        result = _run_child(json.dumps(request), Path(directory), timeout_s, python_path)
+        result = _run_child(json.dumps(request), Path(directory), timeout_s, python_path, is_abandoned)
     if result.timed_out:
         raise ExtractionError(
             f"{name} did not get to execute() within {timeout_s:g} s and was stopped", output=result.output
@@ -145,7 +150,9 @@ def _check_program(program: Path, name: str, entry: str | None) -> None:
         raise ExtractionError(f"{name} has no module {entry}")
 
 
-def _run_child(request: str, directory: Path, timeout_s: float, python_path: Sequence[Path]) -> _Answer:
+def _run_child(
+    request: str, directory: Path, timeout_s: float, python_path: Sequence[Path], is_abandoned: Callable[[], bool]
+) -> _Answer:
     answer_read, answer_write = os.pipe()
     try:
         process = subprocess.Popen(
@@ -169,7 +176,7 @@ def _run_child(request: str, directory: Path, timeout_s: float, python_path: Seq
             with suppress(BrokenPipeError):
                 process.stdin.write(request.encode())
                 process.stdin.close()
-            answer, output, timed_out = _read_both(answer_read, process.stdout.fileno(), timeout_s)
+            answer, output, timed_out = _read_both(answer_read, process.stdout.fileno(), timeout_s, is_abandoned)
             if not timed_out:
                 # it is about to end; its exit code may tell why there is no answer
                 with suppress(subprocess.TimeoutExpired):
@@ -200,7 +207,9 @@ def _environment(directory: Path, python_path: Sequence[Path]) -> dict[str, str]
     }
 
 
-def _read_both(answer_fd: int, output_fd: int, timeout_s: float) -> tuple[bytes, str, bool]:
+def _read_both(
+    answer_fd: int, output_fd: int, timeout_s: float, is_abandoned: Callable[[], bool]
+) -> tuple[bytes, str, bool]:
     """Read until the child has answered or is gone, or its time is over: (answer, tail of the output, timed out)."""
     deadline = time.monotonic() + timeout_s
     answer, output = bytearray(), bytearray()
@@ -209,8 +218,10 @@ def _read_both(answer_fd: int, output_fd: int, timeout_s: float) -> tuple[bytes,
         selector.register(answer_fd, selectors.EVENT_READ)
         selector.register(output_fd, selectors.EVENT_READ)
         while selector.get_map():
-            ready = selector.select(max(0.0, deadline - time.monotonic()))
-            if not ready:
+            ready = selector.select(min(CHECK_S, max(0.0, deadline - time.monotonic())))
+            if is_abandoned():
+                raise ExtractionAbandonedError("the job is no longer wanted")
+            if not ready and time.monotonic() >= deadline:
                 return bytes(answer), _tail(output), timed_out
             for key, _ in ready:
                 chunk = os.read(key.fd, 1 << 16)

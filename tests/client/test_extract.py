@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from runtime.client.errors import ExtractionError
+from runtime.client.errors import ExtractionAbandonedError, ExtractionError
 from runtime.client.extract import ExtractedJob, extract_job_graph
 from runtime.client.extract_child import run_program
 from runtime.datastream import extraction
@@ -159,6 +160,25 @@ def test_a_program_that_hangs_is_killed_with_all_that_it_has_started(tmp_path: P
             break
     pid = int(error.output)
     wait_until(lambda: is_gone(pid), 5.0, "the end of what the program started")
+
+
+def test_a_program_whose_job_nobody_wants_any_more_is_killed(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    program = write_program(
+        tmp_path,
+        f"""
+    import os, time
+
+    with open({str(started)!r}, "w") as file:
+        file.write(str(os.getpid()))
+    time.sleep(600)
+    """,
+    )
+    began = time.monotonic()
+    with pytest.raises(ExtractionAbandonedError):
+        extract_job_graph(program, is_abandoned=lambda: started.exists() and started.read_text() != "")
+    assert time.monotonic() - began < 50
+    assert is_gone(int(started.read_text()))
 
 
 def test_a_process_that_a_program_leaves_behind_holds_nothing_up(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -207,8 +208,8 @@ def test_two_requests_of_one_id_at_the_same_moment_are_one_job(
     name = jar_id(upload(api, "tiny.py", PROGRAM))
     wanted = "0123456789abcdef" * 2
 
-    def overtaken(artifact: Artifact, request: ProgramRequest) -> ExtractedJob:
-        extracted = programs.extract(artifact, request)
+    def overtaken(artifact: Artifact, request: ProgramRequest, has_left: Callable[[], bool]) -> ExtractedJob:
+        extracted = programs.extract(artifact, request, has_left)
         services.submit_job(extracted.graph_json, artifact, [], {}, alice, job_id=wanted)
         return extracted
 

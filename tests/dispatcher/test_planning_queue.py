@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from backend.dispatcher.planning_queue import FIRST_GUESS_S, WEIGHT, PlanningQueue, QueueFullError
+from backend.dispatcher.planning_queue import FIRST_GUESS_S, WEIGHT, ClientLeftError, PlanningQueue, QueueFullError
 from tests.support.waiting import wait_until
 
 
@@ -56,6 +56,25 @@ def test_nobody_waits_longer_than_the_limit() -> None:
     )
     with queue.turn():
         pass
+
+
+def test_a_client_that_leaves_gives_up_its_place() -> None:
+    queue = PlanningQueue(turns=1, max_waiting=1, max_wait_s=30)
+    left = threading.Event()
+
+    def come() -> None:
+        with queue.turn(left.is_set):
+            raise AssertionError("it has no turn")
+
+    with ThreadPoolExecutor(1) as pool:
+        with queue.turn():
+            waiting = pool.submit(come)
+            wait_until(lambda: queue.waiting == 1, 5, "it waits")
+            left.set()
+            assert isinstance(waiting.exception(10), ClientLeftError)
+        assert queue.waiting == 0
+        with queue.turn(left.is_set):
+            pass
 
 
 def test_when_to_come_again_follows_from_how_long_turns_take() -> None:

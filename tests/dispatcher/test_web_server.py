@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from runtime.client.rest import RequestRefusedError, RestClient
 from runtime.client.server import Server
 from tests.dispatcher.web_server import ROOT, WebProcess, running_web
+from tests.support.waiting import wait_until
 
 # children are whole Pythons with the engine in them, two at a time
 pytestmark = pytest.mark.timeout(290)
@@ -56,6 +58,36 @@ def test_twenty_programs_that_are_submitted_at_once_are_all_accepted(server: Ser
         accepted = list(pool.map(submit, range(20)))
     assert len(set(accepted)) == 20
     assert {job["name"] for job in RestClient(server).jobs()} == {f"program {number}" for number in range(20)}
+
+
+SLEEPER = """
+import time
+
+with open({started!r}, "a") as file:
+    file.write("x")
+time.sleep(600)
+"""
+
+
+def test_programs_of_clients_that_have_left_hold_up_nobody(server: Server, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    sleeper, program = tmp_path / "sleeper.py", tmp_path / "program.py"
+    sleeper.write_text(SLEEPER.format(started=str(started)))
+    program.write_text(PROGRAM.format(number="of one who stayed"))
+    client = RestClient(server)
+    path, headers = f"/v1/jars/{client.upload(sleeper)}/run", {"Authorization": f"Bearer {server.token}"}
+    # two are run, the others wait for a turn
+    leavers = [http.client.HTTPConnection(urlsplit(server.url).netloc) for _ in range(5)]
+    for leaver in leavers:
+        leaver.request("POST", path, b"{}", headers | {"Content-Type": "application/json"})
+    wait_until(lambda: started.exists() and len(started.read_text()) == 2, 60, "two programs run")
+    for leaver in leavers:
+        leaver.close()
+    # one alone would be run for a minute
+    began = time.monotonic()
+    client.run(client.upload(program), (), {}, None, None)
+    assert time.monotonic() - began < 45
+    assert len(started.read_text()) == 2, "no program is run for a client that has left"
 
 
 MAIN = """

@@ -19,6 +19,7 @@ from backend.dispatcher import artifacts
 from backend.dispatcher.api.base import FlinkView
 from backend.dispatcher.archives import ArchiveError
 from backend.dispatcher.errors import BadRequest
+from backend.dispatcher.presence import has_left
 from backend.dispatcher.programs import extract, read_program_request
 from runtime.client.extract import ExtractedJob
 from runtime.common.config_options import ConfigurationError
@@ -84,7 +85,7 @@ class JarPlanView(FlinkView):
         return self._plan(request, jar_id, request.data)
 
     def _plan(self, request: Request, jar_id: str, body: Any) -> Response:
-        extracted = extract(find_artifact(jar_id), read_program_request(body, request.query_params))
+        extracted = extract(find_artifact(jar_id), read_program_request(body, request.query_params), has_left(request))
         return Response({"plan": extracted.plan_json, **_told(extracted)})
 
 
@@ -96,7 +97,7 @@ class JarRunView(FlinkView):
         wanted = read_program_request(request.data, request.query_params)
         if wanted.job_id is not None and Job.objects.filter(id=wanted.job_id).exists():
             raise Conflict(str(services.JobExistsError(wanted.job_id)))
-        extracted = extract(artifact, wanted)
+        extracted = extract(artifact, wanted, has_left(request))
         graph = extracted.graph_json
         graph = {**graph, "configuration": {**graph["configuration"], **wanted.restore}}
         configuration = {**extracted.graph.configuration, **wanted.configuration, **wanted.restore}
