@@ -6,7 +6,7 @@ is a JSON value for the operation's row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -42,8 +42,10 @@ class JobRequests:
         self._slots_for = slots_for
         self._begun: dict[str, tuple[Operation, Future[RequestAnswered]]] = {}
 
-    def __contains__(self, trigger_id: str) -> bool:
-        return trigger_id in self._begun
+    @property
+    def trigger_ids(self) -> Collection[str]:
+        """The operations that were handed over and not forgotten."""
+        return frozenset(self._begun)
 
     @property
     def is_open(self) -> bool:
@@ -71,7 +73,7 @@ class JobRequests:
             if future.done() and (has_ended or operation.kind != Operation.Kind.STOP or future.exception() is not None)
         }
 
-    def forget(self, trigger_ids: Mapping[str, Document]) -> None:
+    def forget(self, trigger_ids: Iterable[str]) -> None:
         """Drop results that have been saved."""
         for trigger_id in trigger_ids:
             self._begun.pop(trigger_id, None)

@@ -151,10 +151,10 @@ class JobStore:
             pending = Operation.objects.filter(trigger_id=operation.trigger_id, state=Operation.State.PENDING)
             return pending.update(state=Operation.State.IN_PROGRESS) == 1
 
-    def complete(self, operation: Operation, result: dict[str, Any], now: int) -> None:
-        """Save the result of an operation."""
+    def complete(self, trigger_id: str, result: dict[str, Any], now: int) -> None:
+        """Save the result of an operation, unless it has one."""
         with self._leadership.fenced():
-            self._finish(Operation.objects.filter(trigger_id=operation.trigger_id), result, now)
+            self._finish(Operation.objects.filter(trigger_id=trigger_id), result, now)
 
     def save_taskmanager(self, row: TaskManager) -> None:
         """Save a new or changed TaskManager."""
@@ -167,12 +167,10 @@ class JobStore:
         with self._leadership.fenced():
             TaskManager.objects.filter(id=name).update(state=state, last_heartbeat=now, epoch=self._epoch)
 
-    def forget_taskmanagers(self) -> None:
-        """Mark all TaskManagers as lost, as a new leader knows none; live ones report within a second."""
-        with self._leadership.fenced():
-            TaskManager.objects.filter(state=TaskManager.State.REGISTERED).update(
-                state=TaskManager.State.LOST, epoch=self._epoch
-            )
+    def registered_taskmanagers(self) -> set[str]:
+        """Return the ids of the TaskManagers whose rows say that they are there."""
+        rows = TaskManager.objects.filter(state=TaskManager.State.REGISTERED)
+        return set(rows.values_list("id", flat=True))
 
     def _complete(self, job: Job) -> None:
         now = job.ended_at or 0

@@ -195,6 +195,41 @@ def planned_document(job: Job, graph: JobGraph, now: int) -> Document:
     return LiveDocument(job, graph).build(None, {}, now)
 
 
+def ended_document(
+    last: Mapping[str, Any], state: str, failures: Sequence[Document], created_at: int, now: int
+) -> Document:
+    """Return the final document of a job that ends without a JobMaster.
+
+    Args:
+        last: its latest document.
+        state: the state in which it ends.
+        failures: failures that end it, newest first; the document has the earlier ones.
+        created_at: its submission, epoch ms.
+        now: its end, epoch ms.
+    """
+    known = [*failures, *last.get("exceptions", [])]
+    return dict(last) | {
+        "vertices": [
+            _ended_part(vertex) | {"subtasks": [_ended_part(subtask) for subtask in vertex["subtasks"]]}
+            for vertex in last["vertices"]
+        ],
+        "state": state,
+        "end_time": now,
+        "duration": now - created_at,
+        "waiting_for": "",
+        "failure": newest_failure(known),
+        "failures": last.get("failures", 0) + len(failures),
+        "next_attempt_at": -1,
+        "stalls": [],
+        "exceptions": known,
+        "version": max(now, last.get("version", 0) + 1),
+    }
+
+
+def _ended_part(part: Document) -> Document:
+    return part | {"state": part["state"] if part["state"] in ("FINISHED", "FAILED") else "CANCELED"}
+
+
 def told_document(saved: Mapping[str, Any]) -> Document:
     """Return a job's saved document without the parts that only REST reads, separately."""
     return {name: value for name, value in saved.items() if name not in (ACCUMULATORS, DETAILS)}

@@ -56,6 +56,8 @@ class KnownTaskManager:
     """Time of the last heartbeat, epoch ms."""
     seen: set[StageKey] = field(default_factory=set)
     """Stages that it last reported as running."""
+    orphans_ms: dict[StageKey, float] = field(default_factory=dict)
+    """Those of them that no job has → time of the last command to end them, monotonic ms."""
 
 
 class ResourceManager:
@@ -77,7 +79,6 @@ class ResourceManager:
         self._jobs: dict[str, JobSlots] = {}
         self._taskmanagers: dict[str, KnownTaskManager] = {}
         self._planned_ms: dict[StageKey, float] = {}
-        self._orphans_told_ms: dict[str, float] = {}
         #: stages of attempts that are over → time of the last command to end them, monotonic ms
         self._ending_ms: dict[StageKey, float] = {}
 
@@ -191,11 +192,13 @@ class ResourceManager:
             missing = self._missing(known, stages)
             expected = {stage.key for stage in self._pool.stages(taskmanager=name)}
             known.seen = stages
+            orphans = self._due_orphans(known, stages - expected)
             hanging = self._hanging(stages)
         for key, why in missing:
             self.stage_ended(key, why)
-        for job, attempt in {(key.job_id, key.attempt) for key in stages - expected}:
-            self._end_orphan(known.worker_name, job, attempt)
+        for (job, attempt), orphaned in orphans.items():
+            logger.info("ending orphaned stages %s of attempt %s of job %s", orphaned, attempt, job)
+            self._end(known.worker_name, job, attempt, orphaned)
         for key in hanging:
             logger.info("ending stage %s once more", key)
             self._end(known.worker_name, key.job_id, key.attempt, [key.stage])
@@ -286,12 +289,20 @@ class ResourceManager:
         self._ending_ms |= dict.fromkeys(hanging, now)
         return hanging
 
-    def _end_orphan(self, worker_name: str, job_id: str, attempt: Attempt) -> None:
-        name, now = f"{job_id}-{attempt}", self._clock.monotonic_ms()
-        if now - self._orphans_told_ms.get(name, -END_RETRY_MS) >= END_RETRY_MS:
-            self._orphans_told_ms[name] = now
-            logger.info("ending orphaned stages of attempt %s of job %s", attempt, job_id)
-            self._end(worker_name, job_id, attempt)
+    def _due_orphans(self, known: KnownTaskManager, orphans: set[StageKey]) -> dict[tuple[str, Attempt], list[int]]:
+        """Return the stages without a job that are to be told to end, by job and attempt.
+
+        They are named: a heartbeat may be older than the end of a stage, whose siblings of the same attempt run on.
+        """
+        now = self._clock.monotonic_ms()
+        told = {key: known.orphans_ms.get(key, -END_RETRY_MS) for key in sorted(orphans, key=str)}
+        due: dict[tuple[str, Attempt], list[int]] = {}
+        for key, told_ms in told.items():
+            if now - told_ms >= END_RETRY_MS:
+                told[key] = now
+                due.setdefault((key.job_id, key.attempt), []).append(key.stage)
+        known.orphans_ms = told
+        return due
 
     def _worker_of(self, stage: Stage) -> str | None:
         with self._lock:

@@ -182,12 +182,12 @@ class TaskManager:
 
     def report(self) -> None:
         """Report ended stages that are not reported yet, then the running ones in a heartbeat."""
-        with self._lock:
-            running = sorted(self._running)
         while self._untold:
             if not self._tell(self._untold[0]):
                 return
             self._untold.popleft()
+        with self._lock:
+            running = sorted(self._running)
         self._tell({"type": "heartbeat", "taskmanager": self.identity.report(), "stages": running})
 
     def watch(self) -> None:

@@ -1,4 +1,4 @@
-"""A database that fails at one call: a statement or a COMMIT, before it is carried out or after, the answer lost."""
+"""A database that fails at one call, or from one on: a statement or a COMMIT, before or after it is carried out."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ class Loss(enum.Enum):
 
 @dataclass
 class FailingDatabase:
-    """Fails once.
+    """Fails once, or for as long as it is in use.
 
     Args:
         nth: the call that fails; from 1.
         loss: how.
+        is_away: whether all later calls fail, too.
     """
 
     nth: int
     loss: Loss
+    is_away: bool = False
     calls: int = 0
     failed: str = ""
     """The call that has failed; empty: none yet."""
@@ -52,7 +54,7 @@ class FailingDatabase:
 
     def _call(self, what: str, carry_out: Callable[[], Any]) -> Any:
         self.calls += 1
-        if self.calls != self.nth:
+        if self.calls != self.nth and not (self.is_away and self.calls > self.nth):
             return carry_out()
         self.failed = what
         # a transaction that has begun ends with its connection, which this one outlives

@@ -50,7 +50,7 @@ def lead(home: Path, live_redis: str) -> Iterator[Any]:
 
     def end() -> None:
         while leading:
-            leading.pop()._shut_down()
+            leading.pop().close()
 
     def start() -> JobManager:
         end()
@@ -67,7 +67,7 @@ def submit(**options: str) -> Job:
 
 def turn(manager: JobManager) -> None:
     """One turn of the loop in which everything is due."""
-    manager._next_poll_ms = manager._next_publish_ms = 0.0
+    manager.hasten()
     with suppress(DatabaseError):
         manager.step(0.01)
 
@@ -91,9 +91,9 @@ def is_as_expected(manager: JobManager, jobs: dict[str, Job]) -> bool:
     rows = {name: Job.objects.get(id=job.id) for name, job in jobs.items()}
     return (
         {name: (row.state, row.restarts) for name, row in rows.items()} == EXPECTED
-        and set(manager._runners) == {row.id for name, row in rows.items() if name not in ENDING}
+        and set(manager.jobs.runners) == {row.id for name, row in rows.items() if name not in ENDING}
         and not Operation.objects.exclude(state=Operation.State.COMPLETED).exists()
-        and not manager._unsaved
+        and not manager.jobs.unsaved
     )
 
 

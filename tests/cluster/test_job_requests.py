@@ -85,13 +85,13 @@ def test_an_operation_is_a_request(
 ) -> None:
     requests.begin(asked)
     assert driver.calls == [call]
-    assert requests.is_open and asked.trigger_id in requests
+    assert requests.is_open and asked.trigger_id in requests.trigger_ids
     assert requests.answers(has_ended=True) == {}
     driver.futures[0].set_result(DONE)
     answers = requests.answers(has_ended=True)
     assert answers == {asked.trigger_id: {"location": "file:///sp", "checkpoint_id": 7}}
     requests.forget(answers)
-    assert asked.trigger_id not in requests and not requests.is_open
+    assert asked.trigger_id not in requests.trigger_ids and not requests.is_open
 
 
 def test_a_stop_that_went_well_is_told_with_the_jobs_end_only(requests: JobRequests, driver: RecordingDriver) -> None:

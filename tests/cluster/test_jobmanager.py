@@ -18,6 +18,7 @@ from backend.cluster.models import Job, Operation, TaskManager
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS
 from runtime.jobmaster.actions import RequestSlots
 from runtime.jobmaster.driver import JobMasterDriver
+from tests.cluster.failing_database import FailingDatabase, Loss
 from tests.cluster.graphs import RESTARTING, graph_json
 from tests.cluster.leading import new_leader
 from tests.cluster.test_events import random_events
@@ -48,7 +49,7 @@ def lead(home: Path, live_redis: str, sent: list[tuple[str, str, dict[str, Any]]
     for manager in made:
         for known, _ in manager.resources.taskmanagers():
             manager.resources.remove(known.id, "the test is over")
-        manager._shut_down()
+        manager.close()
 
 
 def submit(parallelism: int = 2, **options: str) -> Job:
@@ -57,7 +58,7 @@ def submit(parallelism: int = 2, **options: str) -> Job:
 
 def turn(manager: JobManager, job: Job) -> Job:
     """One turn of the loop in which everything is due; the job's row after it."""
-    manager._next_poll_ms = manager._next_publish_ms = 0.0
+    manager.hasten()
     manager.step(0.01)
     return Job.objects.get(id=job.id)
 
@@ -183,6 +184,38 @@ def test_a_taskmanager_that_ends_takes_the_attempt_with_it(lead: Any, home: Path
 
 
 @pytest.mark.django_db(transaction=True)
+def test_rows_of_taskmanagers_become_true_when_the_database_is_back(lead: Any) -> None:
+    manager = lead()
+    manager.step(0.01)
+    states = TaskManager.objects.values_list("id", "state").order_by("id")
+
+    def without_database(*events: Any) -> None:
+        """The leader hears events, and can write nothing."""
+        for event in events:
+            event()
+        database = FailingDatabase(1, Loss.REQUEST, is_away=True)
+        with database.in_use():
+            manager.hasten()
+            manager.step(0.01)
+        assert database.failed
+
+    without_database(lambda: heartbeat(1, "a"), lambda: heartbeat(2, "b"))
+    assert list(states.all()) == []
+    manager.step(0.01)
+    assert list(states.all()) == [], "a poll is due in a second"
+    manager.hasten()
+    manager.step(0.01)
+    assert list(states.all()) == [("a", "REGISTERED"), ("b", "REGISTERED")]
+    without_database(lambda: bus.post_event({"type": "gone", "taskmanager": "a"}))
+    manager.hasten()
+    manager.step(0.01)
+    assert list(states.all()) == [("a", "GONE"), ("b", "REGISTERED")]
+    bus.client().flushall()
+    lead().step(0.01)
+    assert list(states.all()) == [("a", "GONE"), ("b", "LOST")], "a new leader has not heard of it yet"
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_job_that_restarts_keeps_its_slots_before_one_that_was_submitted_later(lead: Any, sent: list[Any]) -> None:
     manager, first = lead(), submit(2, **RESTARTING)
     heartbeat(2)
@@ -281,7 +314,7 @@ def test_random_events_do_not_end_a_leader(lead: Any) -> None:
         turn(manager, job)
     later = submit(1)
     turn(manager, later)
-    assert later.id in manager._runners
+    assert later.id in manager.jobs.runners
 
 
 def test_a_job_and_a_taskmanager_are_known_again_after_redis_was_flushed(lead: Any) -> None:
@@ -325,7 +358,7 @@ def test_a_jobmaster_that_breaks_fails_its_job_and_answers_what_was_asked(
     operation.refresh_from_db()
     assert operation.state == Operation.State.COMPLETED
     assert "error" in (operation.result or {})
-    wait_until(lambda: turn(manager, job) is not None and not manager._runners, 20, "the end of its runner")
+    wait_until(lambda: turn(manager, job) is not None and not manager.jobs.runners, 20, "the end of its runner")
 
 
 def test_what_the_leader_cannot_tell_of_a_job_is_that_jobs_failure_only(
@@ -344,4 +377,9 @@ def test_what_the_leader_cannot_tell_of_a_job_is_that_jobs_failure_only(
     wait_until(lambda: turn(manager, job).is_terminal, 10, "the job's end")
     assert "cannot be told" in (Job.objects.get(id=job.id).failure or {})["message"]
     assert turn(manager, other).state == "CREATED"
-    wait_until(lambda: turn(manager, job) is not None and set(manager._runners) == {other.id}, 20, "its runner's end")
+
+    def is_dropped() -> bool:
+        turn(manager, other)
+        return set(manager.jobs.runners) == {other.id}
+
+    wait_until(is_dropped, 20, "its runner's end")

@@ -13,7 +13,8 @@ from backend.cluster import services
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.checkpoint_store import SqlCompletedStore
 from backend.cluster.job_store import JobStore
-from backend.cluster.jobmanager import OPERATION_PATIENCE_MS, JobManager
+from backend.cluster.jobmanager import JobManager
+from backend.cluster.leader_machine import OPERATION_PATIENCE_MS
 from backend.cluster.leadership import take_leadership
 from backend.cluster.models import Checkpoint, Job, Operation
 from runtime.common.config_options import ConfigurationError
@@ -44,7 +45,7 @@ def lead(home: Path, live_redis: str) -> Iterator[Any]:
 
     yield start
     for manager in made:
-        manager._shut_down()
+        manager.close()
 
 
 def submit(**options: str) -> Job:
@@ -52,7 +53,7 @@ def submit(**options: str) -> Job:
 
 
 def turn(manager: JobManager) -> None:
-    manager._next_poll_ms = 0.0
+    manager.hasten()
     manager.step(0.01)
 
 
@@ -127,7 +128,7 @@ def test_an_operation_waits_for_its_job_and_is_given_up_in_the_end(lead: Any) ->
     turn(manager)
     operation.refresh_from_db()
     assert operation.state == Operation.State.PENDING
-    manager._leads_since -= 2 * OPERATION_PATIENCE_MS
+    manager._operations._machine._since -= 2 * OPERATION_PATIENCE_MS
     Operation.objects.update(created_at=operation.created_at - 2 * OPERATION_PATIENCE_MS)
     turn(manager)
     operation.refresh_from_db()
@@ -298,7 +299,7 @@ def test_a_job_waits_for_its_storage_says_so_and_can_be_cancelled_without_a_loss
     (home / "checkpoints").rename(home / "aside")
     manager = lead()
     turn(manager)
-    runner = manager._runners[job.id]
+    runner = manager.jobs.runners[job.id]
     # as if it had got its slots
     manager.resources.withdraw(job.id)
     runner._begin()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from backend.cluster import commands
-from backend.cluster.resource_manager import ResourceManager
+from backend.cluster.resource_manager import END_RETRY_MS, ResourceManager
 from backend.cluster.slot_pool import StageKey
 from backend.cluster.slot_provider import ClusterSlotProvider
 from runtime.common.configuration import Configuration
@@ -66,6 +66,11 @@ class Rig:
 
     def ended(self) -> list[tuple[int, list[int] | None]]:
         return [(a["attempt"], a.get("stages")) for task, a in self.sent if task == commands.END_TASK]
+
+    def told_to_end(self) -> list[tuple[str, int, list[int] | None]]:
+        """Job, attempt and stages of each command to end."""
+        sent = [arguments for task, arguments in self.sent if task == commands.END_TASK]
+        return [(a["job_id"], a["attempt"], a.get("stages")) for a in sent]
 
     def end_stage(self, attempt: int, stage: int, error: str | None = None) -> None:
         self.resources.stage_ended(StageKey("job", Attempt(attempt), stage), error)
@@ -144,3 +149,24 @@ def test_a_region_that_is_given_up_before_its_attempt_is_recorded_gets_nothing(r
     rig.provider.request_slots(Attempt(2), (LEFT, RIGHT))
     wait_until(lambda: rig.recorded in ([1, 2], [2]), 5, "the records")
     assert rig.deployed()[2:] == [(2, [0]), (2, [1])]
+
+
+def test_a_heartbeat_that_is_older_than_the_end_of_a_stage_does_not_end_its_siblings(rig: Rig) -> None:
+    rig.heartbeat(0, 1)
+    rig.end_stage(0, 0, "a worker died")
+    # snapshotted before the stage ended, sent after it
+    rig.heartbeat(0, 1)
+    assert rig.told_to_end() == [("job", 0, [0])]
+    assert [stage.key.stage for stage in rig.resources._pool.stages("job")] == [1]
+
+
+def test_stages_without_a_job_are_told_to_end_by_name_again_and_again(rig: Rig) -> None:
+    report = {"id": "tm", "worker_name": "worker", "slots": 2}
+    orphans = [("old", 3, 0), ("old", 3, 2), ("old", 4, 0)]
+    for _ in range(3):
+        rig.resources.heartbeat(report, orphans, 0)
+    expected: list[tuple[str, int, list[int] | None]] = [("old", 3, [0, 2]), ("old", 4, [0])]
+    assert rig.told_to_end() == expected
+    rig.clock.advance(END_RETRY_MS)
+    rig.resources.heartbeat(report, orphans, 0)
+    assert rig.told_to_end() == 2 * expected

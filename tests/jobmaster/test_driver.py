@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, get_args
@@ -15,12 +16,17 @@ from runtime.core.ids import Attempt, SlotId
 from runtime.datastream import StreamExecutionEnvironment
 from runtime.execution.application import JobHandle, submit
 from runtime.execution.errors import JobExecutionError
-from runtime.jobmaster.actions import JobMasterAction
+from runtime.jobmaster.actions import JobMasterAction, SlotProcess
+from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobMasterDriver, JobRequestError
 from runtime.jobmaster.events import SlotLost, SlotMessageReceived
+from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.job_state import JobState
+from runtime.jobmaster.slot_provider import SlotProvider
 from runtime.jobmaster.storage_worker import StorageWorker
-from runtime.task.messages import RegisterSlot
+from runtime.task.messages import JobMasterMessage, RegisterSlot
+from runtime.testing.clock import ManualClock
+from tests.cluster.graphs import graph
 from tests.execution.jobs import ticks
 from tests.job_runs import record_run
 from tests.support.waiting import wait_until
@@ -120,6 +126,37 @@ def test_a_storage_thread_that_breaks_ends_the_job(tmp_path: Path, monkeypatch: 
     with pytest.raises(JobExecutionError, match="storage"):
         handle.wait(WAIT_S)
     assert handle.status().state is JobState.FAILED
+
+
+def test_a_request_that_the_end_of_the_jobmaster_overtakes_is_refused() -> None:
+    driver = JobMasterDriver(graph(), lambda post: NoSlots(), ClientOutputs(), ManualClock(0), is_inline=True)
+    # once the request is registered, before anybody handles it
+    driver.on_post = lambda: driver.break_off(BrokenError("between"))
+    for asked in (driver.trigger_checkpoint(), driver.trigger_checkpoint()):
+        with pytest.raises(JobRequestError, match="between"):
+            asked.result(0)
+
+
+class NoSlots(SlotProvider):
+    """Has no slots, and takes what it is told."""
+
+    def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
+        pass
+
+    def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
+        pass
+
+    def refuse(self, slot: SlotId, attempt: Attempt, cause: str) -> None:
+        pass
+
+    def kill_slots(self, attempt: Attempt, processes: Sequence[SlotProcess]) -> None:
+        pass
+
+    def release_attempt(self, attempt: Attempt, regions: Sequence[Region] | None = None) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 class ThreadedDriver(JobMasterDriver):

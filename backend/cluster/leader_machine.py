@@ -1,0 +1,317 @@
+"""LeaderMachine: decides what the leading jobmanager does. Observations in, actions out.
+
+Pure: no SQL, Redis, Celery, thread or clock. Decisions depend only on the rows and on what runs here at present, never
+on what was decided before. An action that fails, or is done but not recorded, is therefore decided again at the next
+poll; every action may be carried out twice. `jobmanager` observes and acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from backend.cluster.models import TERMINAL_STATES, Operation
+from runtime.common import options
+
+Document = dict[str, Any]
+
+#: maximum wait of an operation for its job to run: after a change of leader, slots and state come first
+OPERATION_PATIENCE_MS = 120_000
+SLOTS_LOST = "the jobmanager that ran the job ended, and its slots with it"
+
+# --- observations -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A job that has not ended and has no runner here, as SQL records it."""
+
+    job_id: str
+    state: str
+    leader_epoch: int
+    """Of the leader that wrote last."""
+    attempt: int
+    has_run: bool = False
+    """Whether it was ever RUNNING."""
+    has_failed: bool = False
+    """Whether one of its attempts has failed."""
+    is_cancelled: bool = False
+    """Whether a cancellation is requested and not answered."""
+    restarts: bool = True
+    """Whether it goes on after its slots are lost: it has checkpoints, or a restart strategy."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerSeen:
+    """A job that this leader runs."""
+
+    job_id: str
+    state: str
+    waiting_for: str = ""
+    requests: Collection[str] = ()
+    """Trigger ids of the operations that its JobMaster is carrying out, or has answered."""
+    answers: Mapping[str, Document] = field(default_factory=dict)
+    """Results that may be recorded before the job ends, by trigger id."""
+    is_saved: bool = True
+    """Whether its row records its state."""
+    is_over: bool = False
+    """Whether nothing of it is left here."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSeen:
+    """A snapshot that a user wants to be deleted."""
+
+    directory: str | None = None
+    """Its URI; None: there is no such snapshot, or it is not allowed."""
+    error: str = ""
+    """Why there is no directory."""
+    needed_by: str | None = None
+    """Id of a job that may have to restore from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRow:
+    """An operation whose result SQL does not record yet."""
+
+    trigger_id: str
+    kind: str
+    job_id: str | None
+    created_at: int
+    """Epoch ms."""
+    is_begun: bool = False
+    """Whether a leader has begun it, this one or an earlier one."""
+    job_state: str = ""
+    """State of its job according to SQL; empty without a job."""
+    snapshot: SnapshotSeen | None = None
+    """For DISPOSE, unless the disposal is in progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerRows:
+    """TaskManagers, according to SQL and according to the bus."""
+
+    registered: Collection[str]
+    """Ids that SQL records as registered."""
+    known: Collection[str]
+    """Ids of those that send heartbeats."""
+    gone: Collection[str] = ()
+    """Ids of those that have signed off."""
+
+
+# --- actions ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunJob:
+    """Run the attempt in the job's row, which this leader has recorded; nothing of that attempt has begun."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakeJob:
+    """Record that this leader begins an attempt of the job, in one write; then run it."""
+
+    job_id: str
+    state: str
+    attempt: int
+    lost: str = ""
+    """Why its former attempt has failed; empty: it has lost nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndJob:
+    """Record the end of a job that does not run."""
+
+    job_id: str
+    state: str
+    cause: str = ""
+    """Why it has failed; empty: it has not."""
+
+
+JobAction = RunJob | TakeJob | EndJob
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Record the result of an operation."""
+
+    trigger_id: str
+    result: Document
+
+
+@dataclass(frozen=True, slots=True)
+class CancelJob:
+    """Mark the operation as begun unless it is, and cancel the job; a job that is cancelled already is left alone."""
+
+    trigger_id: str
+    job_id: str
+    is_begun: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CarryOut:
+    """Mark the operation as begun unless it is, and hand it to the job's JobMaster."""
+
+    trigger_id: str
+    job_id: str
+    is_begun: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Dispose:
+    """Mark the operation as begun unless it is, and delete the snapshot in a directory."""
+
+    trigger_id: str
+    directory: str
+    is_begun: bool
+
+
+OperationAction = Answer | CancelJob | CarryOut | Dispose
+
+
+@dataclass(frozen=True, slots=True)
+class SaveJob:
+    """Record the state of a running job."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropJob:
+    """Forget a job that has ended and whose end is recorded."""
+
+    job_id: str
+
+
+RunnerAction = SaveJob | DropJob | Answer
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTaskManager:
+    """Record a TaskManager that sends heartbeats."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterTaskManager:
+    """Record that a TaskManager is not there any more."""
+
+    name: str
+    has_signed_off: bool
+
+
+TaskManagerAction = RegisterTaskManager | UnregisterTaskManager
+
+
+class LeaderMachine:
+    """Decides for the leader of one epoch.
+
+    Args:
+        epoch: its epoch.
+        since: epoch ms at which it began to lead.
+    """
+
+    def __init__(self, epoch: int, since: int) -> None:
+        self.epoch = epoch
+        self._since = since
+
+    # --- jobs ---------------------------------------------------------------------------------------------------------
+
+    def job(self, row: JobRow) -> JobAction:
+        """Return how a job that has not ended gets a runner, or ends without one."""
+        if row.leader_epoch == self.epoch:
+            # recorded, and then something failed
+            return RunJob(row.job_id)
+        if row.state == "INITIALIZING":
+            return TakeJob(row.job_id, "CREATED", row.attempt)
+        if row.is_cancelled or row.state == "CANCELLING":
+            return EndJob(row.job_id, "CANCELED")
+        # slots may have been granted to the attempt in the row without a word to SQL: its number is not used again
+        attempt = row.attempt + 1
+        if not (row.has_run or row.has_failed):
+            return TakeJob(row.job_id, "CREATED", attempt)
+        if not row.restarts:
+            why = f"{options.RESTART_STRATEGY.key} is none and it takes no checkpoints"
+            return EndJob(row.job_id, "FAILED", f"{SLOTS_LOST}; {why}, so the job is not restarted")
+        return TakeJob(row.job_id, "RESTARTING" if row.has_run else "CREATED", attempt, SLOTS_LOST)
+
+    def runner(self, seen: RunnerSeen) -> list[RunnerAction]:
+        """Return what is to be recorded of a job that runs here; answers that end with the job are saved with it."""
+        save: list[RunnerAction] = [] if seen.is_saved else [SaveJob(seen.job_id)]
+        if seen.state not in TERMINAL_STATES:
+            return [*save, *(Answer(trigger_id, result) for trigger_id, result in seen.answers.items())]
+        return save or ([DropJob(seen.job_id)] if seen.is_over else [])
+
+    # --- operations ---------------------------------------------------------------------------------------------------
+
+    def operations(
+        self,
+        rows: Iterable[OperationRow],
+        runners: Mapping[str, RunnerSeen],
+        disposals: Mapping[str, Document | None],
+        now: int,
+    ) -> list[OperationAction]:
+        """Return what begins, or is answered, of the operations without a recorded result.
+
+        Args:
+            rows: the operations, oldest first.
+            runners: the jobs that run here, by id.
+            disposals: trigger id → result of the disposals begun here; None while in progress.
+            now: epoch ms.
+        """
+        decided = (self._operation(row, runners.get(row.job_id or ""), disposals, now) for row in rows)
+        return [action for action in decided if action is not None]
+
+    def _operation(
+        self, row: OperationRow, runner: RunnerSeen | None, disposals: Mapping[str, Document | None], now: int
+    ) -> OperationAction | None:
+        if row.kind == Operation.Kind.DISPOSE:
+            return self._disposal(row, disposals)
+        if row.job_state in TERMINAL_STATES:
+            return Answer(row.trigger_id, _result_after_end(row))
+        if runner is None or runner.state in TERMINAL_STATES:
+            # the job is not taken yet, or its end, which answers all its operations, is not saved yet
+            return None
+        if row.kind == Operation.Kind.CANCEL:
+            return CancelJob(row.trigger_id, runner.job_id, row.is_begun)
+        if row.trigger_id in runner.requests:
+            return None
+        if runner.state == "RUNNING":
+            return CarryOut(row.trigger_id, runner.job_id, row.is_begun)
+        if now - max(row.created_at, self._since) > OPERATION_PATIENCE_MS:
+            why = f": {runner.waiting_for}" if runner.waiting_for else ""
+            return Answer(row.trigger_id, {"error": f"the job does not run, it is {runner.state}{why}"})
+        return None
+
+    def _disposal(self, row: OperationRow, disposals: Mapping[str, Document | None]) -> OperationAction | None:
+        if row.trigger_id in disposals:
+            result = disposals[row.trigger_id]
+            return None if result is None else Answer(row.trigger_id, result)
+        assert row.snapshot is not None
+        if row.snapshot.directory is None:
+            return Answer(row.trigger_id, {"error": row.snapshot.error})
+        if row.snapshot.needed_by is not None:
+            return Answer(row.trigger_id, {"error": f"job {row.snapshot.needed_by} may have to restore from it"})
+        return Dispose(row.trigger_id, row.snapshot.directory, row.is_begun)
+
+    # --- TaskManagers -------------------------------------------------------------------------------------------------
+
+    def taskmanagers(self, seen: TaskManagerRows) -> Sequence[TaskManagerAction]:
+        """Return what makes the rows of the TaskManagers true."""
+        left = sorted(set(seen.registered) - set(seen.known))
+        new = sorted(set(seen.known) - set(seen.registered))
+        return [
+            *(UnregisterTaskManager(name, name in seen.gone) for name in left),
+            *(RegisterTaskManager(name) for name in new),
+        ]
+
+
+def _result_after_end(row: OperationRow) -> Document:
+    if row.kind == Operation.Kind.CANCEL:
+        # a cancellation that came too late gets a result, too
+        return {"state": row.job_state}
+    return {"error": f"the job is {row.job_state}"}

@@ -1,0 +1,280 @@
+"""LedJobs: the jobs that the leader runs. Observes rows and runners, and does what the machine decides about them.
+
+Used by the jobmanager's loop. An error in one job fails that job, never the leader.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import DatabaseError
+
+from backend.cluster.checkpoint_document import DETAILS, all_details
+from backend.cluster.containment import Containment
+from backend.cluster.job_runner import JobRunner
+from backend.cluster.job_store import JobStore
+from backend.cluster.leader_machine import (
+    Answer,
+    DropJob,
+    EndJob,
+    JobAction,
+    JobRow,
+    LeaderMachine,
+    RunJob,
+    RunnerAction,
+    RunnerSeen,
+    SaveJob,
+    TakeJob,
+)
+from backend.cluster.leadership import LeadershipLostError
+from backend.cluster.live_document import ended_document, planned_document
+from backend.cluster.models import Job, Operation
+from backend.cluster.publisher import Publisher
+from backend.cluster.task_metrics import ACCUMULATORS, accumulators_document
+from runtime.checkpoint.errors import CheckpointStorageError
+from runtime.checkpoint.settings import CheckpointSettings
+from runtime.common.config_options import ConfigurationError
+from runtime.common.configuration import Configuration
+from runtime.core.clock import Clock
+from runtime.graph.codec import GraphFormatError, job_graph_from_json
+from runtime.jobmaster.rescaling import RescaleError
+from runtime.jobmaster.restart_strategy import NoRestart, create_restart_strategy
+
+logger = logging.getLogger(__name__)
+
+Document = dict[str, Any]
+
+#: how a job refuses to be run at all, in words for its user
+REFUSALS = (GraphFormatError, ConfigurationError, RescaleError, CheckpointStorageError)
+
+
+class LedJobs:
+    """The jobs of one leader.
+
+    Args:
+        machine: decides.
+        store: reads and writes rows.
+        create_runner: makes the runner of a job from its row; may raise one of `REFUSALS`.
+        publisher: publishes documents.
+        clock: for the times in rows.
+        containment: contains failures.
+    """
+
+    def __init__(
+        self,
+        machine: LeaderMachine,
+        store: JobStore,
+        create_runner: Callable[[Job], JobRunner],
+        publisher: Publisher,
+        clock: Clock,
+        containment: Containment,
+    ) -> None:
+        self._machine = machine
+        self._store = store
+        self._create_runner = create_runner
+        self._publisher = publisher
+        self._clock = clock
+        self._containment = containment
+        #: by job
+        self.runners: dict[str, JobRunner] = {}
+        #: jobs whose state is not recorded: it has changed, or could not be saved
+        self.unsaved: set[str] = set()
+
+    # --- jobs without a runner ----------------------------------------------------------------------------------------
+
+    def poll(self) -> None:
+        """Run every job that has not ended and has no runner, or end it."""
+        for job in self._store.without_runner(self.runners):
+            with self._containment.of(f"job {job.id}"):
+                try:
+                    self._act_on_row(self._machine.job(_observe(job)), job)
+                except (DatabaseError, LeadershipLostError):
+                    raise
+                except Exception as error:
+                    logger.exception("job %s cannot be run", job.id)
+                    self._end(job, "FAILED", f"it cannot be run: {error!r}")
+
+    def _act_on_row(self, action: JobAction, job: Job) -> None:
+        match action:
+            case RunJob():
+                self._run(job)
+            case TakeJob(_, state, attempt, lost):
+                if self._take(job, state, attempt, lost):
+                    self._run(job)
+            case EndJob(_, state, cause):
+                self._end(job, state, cause)
+
+    def _take(self, job: Job, state: str, attempt: int, lost: str) -> bool:
+        """Record that an attempt begins here; return False if a later leader has the job."""
+        failures = []
+        if lost:
+            logger.info("job %s is restarted: %s", job.id, lost)
+            failures.append(self._failure(job, lost))
+            job.restarts += 1
+        if state != job.state and state == "CREATED":
+            job.state_times = job.state_times | {state: self._clock.now_ms()}
+        job.state, job.attempt = state, attempt
+        return self._store.take(job, failures)
+
+    def _run(self, job: Job) -> None:
+        """Run the attempt in the row of a job that this leader has taken; nothing of the attempt has begun yet."""
+        try:
+            runner = self._create_runner(job)
+        except REFUSALS as error:
+            self._end(job, "FAILED", str(error))
+            return
+        self.runners[job.id] = runner
+        self.unsaved.add(job.id)
+        with self.contained(runner):
+            runner.start()
+        logger.info("job %s (%s) was taken: attempt %d", job.id, job.name, job.attempt)
+
+    def _end(self, job: Job, state: str, cause: str) -> None:
+        """Record the end of a job that does not run, and publish it."""
+        now = self._clock.now_ms()
+        job.state, job.ended_at, job.waiting_for = state, now, ""
+        job.state_times = job.state_times | {state: now}
+        failures = []
+        if cause:
+            failures.append(self._failure(job, cause))
+            job.failure = {"message": cause, "stacktrace": cause, "timestamp": now}
+        document = job.document or planned_document(job, job_graph_from_json(job.graph), now)
+        job.document = ended_document(document, state, failures, job.created_at, now)
+        # after a user's cancellation the retention applies; any other reason must not cost the job its checkpoints
+        self._store.save(job, failures, disowns=state == "FAILED")
+        self._publisher.job_ended(job.document)
+        logger.info("job %s: %s %s", job.id, state, cause)
+
+    def _failure(self, job: Job, message: str) -> Document:
+        return {
+            "timestamp": self._clock.now_ms(),
+            "name": "JobManagerLost",
+            "message": message,
+            "stacktrace": message,
+            "task_name": "",
+            "location": "",
+            "taskmanager": "",
+            "attempt": job.attempt,
+            "suppressed": [],
+        }
+
+    # --- jobs that run ------------------------------------------------------------------------------------------------
+
+    def observe(self) -> None:
+        """Save every job that has changed, record the results of its operations, and drop it once it is over."""
+        for job_id, runner in list(self.runners.items()):
+            with self.contained(runner):
+                if runner.observe():
+                    self.unsaved.add(job_id)
+                for action in self._machine.runner(self.seen(runner)):
+                    self._act_on_runner(action, runner)
+
+    def seen(self, runner: JobRunner) -> RunnerSeen:
+        """Return the observation of a running job, as of its last `observe`."""
+        job = runner.job
+        return RunnerSeen(
+            job.id,
+            job.state,
+            job.waiting_for,
+            runner.requests.trigger_ids,
+            runner.requests.answers(has_ended=False),
+            is_saved=job.id not in self.unsaved,
+            is_over=runner.is_over,
+        )
+
+    def publish(self) -> None:
+        """Publish the documents of running jobs that have changed."""
+        for runner in self._not_ended():
+            with self.contained(runner):
+                self._publisher.job(runner)
+
+    def publish_metrics(self) -> None:
+        """Publish the metrics of running jobs."""
+        for runner in self._not_ended():
+            with self.contained(runner):
+                self._publisher.metrics(runner)
+
+    @contextmanager
+    def contained(self, runner: JobRunner) -> Iterator[None]:
+        """Contain failures of the block; fail the job unless the database is the cause."""
+        with self._containment.of(f"job {runner.job.id}"):
+            try:
+                yield
+            except (DatabaseError, LeadershipLostError):
+                raise
+            except Exception as error:
+                logger.exception("the jobmanager cannot run job %s any longer", runner.job.id)
+                runner.fail(error)
+                self.unsaved.add(runner.job.id)
+                state = runner.job.state if runner.job.is_terminal else "FAILED"
+                self._end(runner.job, state, f"the jobmanager cannot continue it: {error!r}")
+                runner.end_is_saved()
+                self.unsaved.discard(runner.job.id)
+
+    def _not_ended(self) -> list[JobRunner]:
+        return [runner for runner in self.runners.values() if not runner.job.is_terminal]
+
+    def _act_on_runner(self, action: RunnerAction, runner: JobRunner) -> None:
+        match action:
+            case SaveJob():
+                self._save(runner)
+            case Answer(trigger_id, result):
+                # a client that sees the result must also find its effect in the document
+                self._publisher.job(runner)
+                logger.info("job %s: operation %s: %s", runner.job.id, trigger_id, result)
+                self._store.complete(trigger_id, result, self._clock.now_ms())
+                runner.requests.forget([trigger_id])
+            case DropJob(job_id):
+                del self.runners[job_id]
+                self._publisher.forget(job_id)
+
+    def _save(self, runner: JobRunner) -> None:
+        job = runner.job
+        document = runner.document()
+        job.document = document | {
+            ACCUMULATORS: accumulators_document(runner.tasks()),
+            DETAILS: all_details(runner.checkpoints()),
+        }
+        answers = runner.requests.answers(has_ended=True) if job.is_terminal else {}
+        if not self._store.save(job, runner.exceptions(), answers, disowns=runner.disowns_checkpoints):
+            logger.warning("job %s belongs to a later leader", job.id)
+        runner.requests.forget(answers)
+        if job.is_terminal:
+            runner.end_is_saved()
+        self.unsaved.discard(job.id)
+        self._publisher.job_saved(runner, document)
+        logger.info("job %s: %s %s", job.id, job.state, job.waiting_for)
+
+
+def _observe(job: Job) -> JobRow:
+    """Return the observation of a job without a runner."""
+    open_cancellations = job.operations.filter(kind=Operation.Kind.CANCEL).exclude(state=Operation.State.COMPLETED)
+    return JobRow(
+        job.id,
+        job.state,
+        job.leader_epoch,
+        job.attempt,
+        has_run="RUNNING" in job.state_times,
+        has_failed=job.exceptions.exists(),
+        is_cancelled=open_cancellations.exists(),
+        restarts=_restarts(job),
+    )
+
+
+def _restarts(job: Job) -> bool:
+    """Return whether a job goes on after it has lost its slots to a change of leader.
+
+    A job with checkpoints does: the change of leader is no failure of the job. Otherwise the restart strategy decides,
+    as after any failure.
+    """
+    try:
+        configuration = Configuration.from_dict(job_graph_from_json(job.graph).configuration)
+        if CheckpointSettings.from_configuration(configuration).is_enabled or job.checkpoints.exists():
+            return True
+        return not isinstance(create_restart_strategy(configuration, lambda: 0.5), NoRestart)
+    except (GraphFormatError, ConfigurationError):
+        # whoever runs it reports the error
+        return True

@@ -1,0 +1,116 @@
+"""LedOperations: observes the operations whose result is not recorded, and carries out what the machine decides.
+
+Used by the jobmanager's loop. Whatever an earlier leader began is begun again, unless its result is recorded.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from backend.cluster.checkpoint_home import cluster_storage
+from backend.cluster.containment import Containment
+from backend.cluster.job_store import JobStore
+from backend.cluster.leader_machine import (
+    Answer,
+    CancelJob,
+    CarryOut,
+    Dispose,
+    LeaderMachine,
+    OperationAction,
+    OperationRow,
+    SnapshotSeen,
+)
+from backend.cluster.led_jobs import LedJobs
+from backend.cluster.models import Operation
+from backend.cluster.snapshot_disposal import SnapshotDisposal
+from backend.cluster.snapshot_users import job_that_needs
+from runtime.checkpoint.errors import CheckpointStorageError
+from runtime.core.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+Document = dict[str, Any]
+
+
+class LedOperations:
+    """The operations of one leader.
+
+    Args:
+        machine: decides.
+        store: reads and writes rows.
+        jobs: the jobs that run here.
+        disposal: deletes snapshots.
+        clock: for the times in rows.
+        containment: contains failures.
+    """
+
+    def __init__(
+        self,
+        machine: LeaderMachine,
+        store: JobStore,
+        jobs: LedJobs,
+        disposal: SnapshotDisposal,
+        clock: Clock,
+        containment: Containment,
+    ) -> None:
+        self._machine = machine
+        self._store = store
+        self._jobs = jobs
+        self._disposal = disposal
+        self._clock = clock
+        self._containment = containment
+
+    def poll(self) -> None:
+        """Begin or answer what is due."""
+        rows: dict[str, Operation] = {row.trigger_id: row for row in self._store.due_operations()}
+        seen = []
+        for row in rows.values():
+            with self._containment.of(f"operation {row.trigger_id}"):
+                seen.append(self._observe(row))
+        runners = {job_id: self._jobs.seen(runner) for job_id, runner in self._jobs.runners.items()}
+        disposals = {name: self._disposal.answer(name) for name in rows if name in self._disposal}
+        for action in self._machine.operations(seen, runners, disposals, self._clock.now_ms()):
+            with self._containment.of(f"operation {action.trigger_id}"):
+                self._act(action, rows[action.trigger_id])
+
+    def _observe(self, row: Operation) -> OperationRow:
+        is_new_disposal = row.kind == Operation.Kind.DISPOSE and row.trigger_id not in self._disposal
+        return OperationRow(
+            row.trigger_id,
+            row.kind,
+            row.job_id,
+            row.created_at,
+            is_begun=row.state != Operation.State.PENDING,
+            job_state="" if row.job is None else row.job.state,
+            snapshot=_snapshot(str(row.parameters.get("path", ""))) if is_new_disposal else None,
+        )
+
+    def _act(self, action: OperationAction, row: Operation) -> None:
+        match action:
+            case Answer(trigger_id, result):
+                logger.info("operation %s (%s): %s", trigger_id, row.kind, result)
+                self._store.complete(trigger_id, result, self._clock.now_ms())
+                self._disposal.forget(trigger_id)
+            case CancelJob(_, job_id, is_begun):
+                self._begin(row, is_begun)
+                self._jobs.runners[job_id].cancel()
+            case CarryOut(_, job_id, is_begun):
+                self._begin(row, is_begun)
+                logger.info("job %s: %s %s", job_id, row.kind, row.parameters)
+                self._jobs.runners[job_id].carry_out(row)
+            case Dispose(trigger_id, directory, is_begun):
+                self._begin(row, is_begun)
+                self._disposal.dispose(trigger_id, directory)
+
+    def _begin(self, row: Operation, is_begun: bool) -> None:
+        if not is_begun:
+            self._store.begin(row)
+
+
+def _snapshot(path: str) -> SnapshotSeen:
+    try:
+        directory = cluster_storage().files().directory_of(path)
+    except CheckpointStorageError as error:
+        return SnapshotSeen(error=str(error))
+    return SnapshotSeen(directory, needed_by=job_that_needs(directory))

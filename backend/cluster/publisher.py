@@ -1,0 +1,176 @@
+"""Publisher: the leader's live documents and metrics on the bus. Nothing here is durable.
+
+Used by the jobmanager's loop. While the bus is away nothing is sent; the final documents of ended jobs are kept until
+they are sent, because otherwise the bus would show those jobs running for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from backend.cluster import bus
+from backend.cluster.checkpoint_document import CheckpointDetails
+from backend.cluster.cluster_document import MAX_ENDED_JOBS, cluster_document, job_entry
+from backend.cluster.job_runner import JobRunner
+from backend.cluster.leader_bus import BusError, LeaderBus
+from backend.cluster.live_document import told_document
+from backend.cluster.models import TERMINAL_STATES, Job
+from backend.cluster.task_metrics import metric_fields
+from runtime.core.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+Document = dict[str, Any]
+
+
+class Publisher:
+    """Publishes for one leader.
+
+    Args:
+        leader_bus: the bus.
+        clock: for the times of documents.
+    """
+
+    def __init__(self, leader_bus: LeaderBus, clock: Clock) -> None:
+        self._bus = leader_bus
+        self._clock = clock
+        #: whether the bus does not answer: nothing is sent
+        self.is_away = False
+        #: job → its entry in the cluster's document
+        self._entries: dict[str, Document] = {}
+        #: running job → the version of its document that was sent last
+        self._published: dict[str, int] = {}
+        self._details: dict[str, CheckpointDetails] = {}
+        #: final documents of ended jobs that the bus may not have
+        self._untold_ends: dict[str, Document] = {}
+        self._version = 0
+
+    def recover(self, jobs: Iterable[Job]) -> None:
+        """Note the jobs of earlier leaders, as their rows describe them."""
+        for job in jobs:
+            if job.document:
+                self._entries[job.id] = job_entry(job.document)
+                if job.is_terminal:
+                    self._untold_ends[job.id] = told_document(job.document)
+
+    def bus_is_back(self) -> None:
+        """Send again, and everything: the bus may have lost it."""
+        self.is_away = False
+        self._forget_published()
+
+    # --- jobs ---------------------------------------------------------------------------------------------------------
+
+    def job(self, runner: JobRunner) -> None:
+        """Publish the document of a running job if it has changed."""
+        document = runner.document()
+        self._entries[runner.job.id] = job_entry(document)
+        if document["version"] != self._published.get(runner.job.id):
+            self._tell_checkpoints(runner, None)
+            self._tell(document)
+
+    def job_saved(self, runner: JobRunner, document: Document) -> None:
+        """Publish a document of a job whose row has just been saved with it."""
+        self._entries[runner.job.id] = job_entry(document)
+        if not runner.job.is_terminal:
+            self._tell(document)
+        else:
+            self.job_ended(document)
+            self.metrics(runner, bus.EXPIRY_S)
+            self._tell_checkpoints(runner, bus.EXPIRY_S)
+
+    def job_ended(self, document: Document) -> None:
+        """Publish the final document of a job."""
+        self._entries[document["id"]] = job_entry(document)
+        self._untold_ends[document["id"]] = told_document(document)
+        self._tell_ends()
+
+    def forget(self, job_id: str) -> None:
+        """Forget a job that has ended, apart from its entry and a final document that is still to be sent."""
+        self._published.pop(job_id, None)
+        self._details.pop(job_id, None)
+
+    def metrics(self, runner: JobRunner, expiry_s: int = bus.METRICS_EXPIRY_S) -> None:
+        """Publish the metrics of a job's subtasks."""
+        if self.is_away:
+            return
+        try:
+            self._bus.put_fields(bus.METRICS_KEY.format(runner.job.id), metric_fields(runner.tasks()), expiry_s, ())
+        except BusError as error:
+            logger.warning("metrics of job %s could not be published: %s", runner.job.id, error)
+
+    # --- the cluster --------------------------------------------------------------------------------------------------
+
+    def cluster(self, taskmanagers: Sequence[Document]) -> None:
+        """Publish the cluster's document, and vouch for all live documents.
+
+        Args:
+            taskmanagers: entries of `taskmanager_entry`.
+        """
+        self._tell_ends()
+        jobs = self._listed()
+        now = self._clock.now_ms()
+        self._version = max(now, self._version + 1)
+        self._send("cluster", cluster_document(taskmanagers, jobs, now, self._version), bus.EXPIRY_S)
+        self._vouch()
+
+    def _listed(self) -> list[Document]:
+        """Return the entries of all running jobs and of the newest ended ones, and forget the others."""
+        jobs = sorted(self._entries.values(), key=lambda entry: -entry["start_time"])
+        ended = [entry["id"] for entry in jobs if entry["state"] in TERMINAL_STATES]
+        for job_id in ended[MAX_ENDED_JOBS:]:
+            del self._entries[job_id]
+        return [entry for entry in jobs if entry["id"] in self._entries]
+
+    def _vouch(self) -> None:
+        """Tell readers that the live documents are up to date; publish them again if the bus has lost them."""
+        if self.is_away:
+            return
+        try:
+            if not self._bus.beat():
+                self._forget_published()
+        except BusError as error:
+            logger.warning("live documents could not be vouched for: %s", error)
+
+    def _forget_published(self) -> None:
+        """Publish everything again at the next turn."""
+        self._published.clear()
+        for details in self._details.values():
+            details.forget()
+
+    # --- small things -------------------------------------------------------------------------------------------------
+
+    def _tell(self, document: Document, expiry_s: int | None = None) -> bool:
+        is_told = self._send(f"job:{document['id']}", document, expiry_s)
+        if is_told and expiry_s is None:
+            self._published[document["id"]] = document["version"]
+        return is_told
+
+    def _tell_ends(self) -> None:
+        """Publish final documents, until one cannot be: the rest waits with it."""
+        for job_id, document in list(self._untold_ends.items()):
+            if not self._tell(document, bus.EXPIRY_S):
+                return
+            del self._untold_ends[job_id]
+
+    def _send(self, topic: str, document: Document, expiry_s: int | None) -> bool:
+        if self.is_away:
+            return False
+        try:
+            self._bus.publish(topic, document, expiry_s)
+        except BusError as error:
+            logger.warning("live document %s could not be published: %s", topic, error)
+            return False
+        return True
+
+    def _tell_checkpoints(self, runner: JobRunner, expiry_s: int | None) -> None:
+        details = self._details.setdefault(runner.job.id, CheckpointDetails())
+        changed, gone = details.changed(runner.checkpoints())
+        if self.is_away or not (changed or gone or expiry_s):
+            return
+        try:
+            self._bus.put_fields(bus.CHECKPOINTS_KEY.format(runner.job.id), changed, expiry_s, gone)
+        except BusError as error:
+            details.forget()
+            logger.warning("checkpoints of job %s could not be published: %s", runner.job.id, error)

@@ -1,0 +1,201 @@
+"""The leader's decisions, as tables: what the rows and the runners show → what is done. No SQL, no Redis."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from backend.cluster.leader_machine import (
+    OPERATION_PATIENCE_MS,
+    SLOTS_LOST,
+    Answer,
+    CancelJob,
+    CarryOut,
+    Dispose,
+    DropJob,
+    EndJob,
+    JobRow,
+    LeaderMachine,
+    OperationAction,
+    OperationRow,
+    RegisterTaskManager,
+    RunJob,
+    RunnerSeen,
+    SaveJob,
+    SnapshotSeen,
+    TakeJob,
+    TaskManagerRows,
+    UnregisterTaskManager,
+)
+from backend.cluster.models import Operation
+
+Kind = Operation.Kind
+EPOCH, SINCE = 7, 1_000
+NOT_RESTARTED = f"{SLOTS_LOST}; restart-strategy.type is none and it takes no checkpoints, so the job is not restarted"
+SAVEPOINT = {"location": "file:///sp", "checkpoint_id": 3}
+
+
+@pytest.fixture
+def machine() -> LeaderMachine:
+    return LeaderMachine(EPOCH, SINCE)
+
+
+# --- jobs without a runner --------------------------------------------------------------------------------------------
+
+NEW = JobRow("j", "INITIALIZING", 0, 0)
+WAITED = JobRow("j", "CREATED", 6, 2)
+RAN = JobRow("j", "RUNNING", 6, 2, has_run=True)
+
+
+@pytest.mark.parametrize(
+    ("row", "action"),
+    [
+        pytest.param(NEW, TakeJob("j", "CREATED", 0), id="new"),
+        pytest.param(replace(NEW, is_cancelled=True), TakeJob("j", "CREATED", 0), id="new, and cancelled when it runs"),
+        pytest.param(replace(WAITED, leader_epoch=EPOCH), RunJob("j"), id="taken, but not run"),
+        pytest.param(replace(RAN, leader_epoch=EPOCH, state="RESTARTING"), RunJob("j"), id="taken over, but not run"),
+        pytest.param(WAITED, TakeJob("j", "CREATED", 3), id="waited for slots: a number of its own"),
+        pytest.param(replace(WAITED, has_failed=True), TakeJob("j", "CREATED", 3, SLOTS_LOST), id="failed at once"),
+        pytest.param(RAN, TakeJob("j", "RESTARTING", 3, SLOTS_LOST), id="ran"),
+        pytest.param(replace(RAN, restarts=False), EndJob("j", "FAILED", NOT_RESTARTED), id="ran, no restart strategy"),
+        pytest.param(replace(WAITED, restarts=False), TakeJob("j", "CREATED", 3), id="waiting on is no restart"),
+        pytest.param(replace(RAN, is_cancelled=True), EndJob("j", "CANCELED"), id="cancelled"),
+        pytest.param(replace(RAN, state="CANCELLING"), EndJob("j", "CANCELED"), id="being cancelled"),
+        pytest.param(replace(WAITED, is_cancelled=True), EndJob("j", "CANCELED"), id="cancelled while it waited"),
+        pytest.param(replace(RAN, state="FAILING"), TakeJob("j", "RESTARTING", 3, SLOTS_LOST), id="failing"),
+    ],
+)
+def test_a_job_without_a_runner_is_run_or_ends(machine: LeaderMachine, row: JobRow, action: object) -> None:
+    assert machine.job(row) == action
+    assert machine.job(row) == action, "nothing is remembered: it is decided again until the rows say that it is done"
+
+
+# --- jobs that run ----------------------------------------------------------------------------------------------------
+
+RUNNING = RunnerSeen("j", "RUNNING")
+
+
+@pytest.mark.parametrize(
+    ("seen", "actions"),
+    [
+        (RUNNING, []),
+        (replace(RUNNING, is_saved=False), [SaveJob("j")]),
+        (replace(RUNNING, answers={"o": SAVEPOINT}), [Answer("o", SAVEPOINT)]),
+        (replace(RUNNING, is_saved=False, answers={"o": SAVEPOINT}), [SaveJob("j"), Answer("o", SAVEPOINT)]),
+        # what it has been asked is answered in the same write
+        (replace(RUNNING, state="FINISHED", is_saved=False, answers={"o": SAVEPOINT}), [SaveJob("j")]),
+        (replace(RUNNING, state="FINISHED", is_saved=False, is_over=True), [SaveJob("j")]),
+        (replace(RUNNING, state="FINISHED"), []),
+        (replace(RUNNING, state="FINISHED", is_over=True), [DropJob("j")]),
+    ],
+)
+def test_a_running_job_is_saved_answered_and_dropped(
+    machine: LeaderMachine, seen: RunnerSeen, actions: list[Any]
+) -> None:
+    assert machine.runner(seen) == actions
+
+
+# --- operations -------------------------------------------------------------------------------------------------------
+
+CANCEL = OperationRow("o", Kind.CANCEL, "j", 2_000, job_state="RUNNING")
+ASKED = OperationRow("o", Kind.SAVEPOINT, "j", 2_000, job_state="RUNNING")
+CREATED = RunnerSeen("j", "CREATED", "needs 2 slots, 0 are free")
+NOW = 3_000
+TOO_LATE = 2_000 + OPERATION_PATIENCE_MS + 1
+
+
+def decided(
+    machine: LeaderMachine, row: OperationRow, runner: RunnerSeen | None, now: int = NOW
+) -> OperationAction | None:
+    actions = machine.operations([row], {} if runner is None else {"j": runner}, {}, now)
+    return actions[0] if actions else None
+
+
+@pytest.mark.parametrize(
+    ("row", "runner", "action"),
+    [
+        pytest.param(CANCEL, RUNNING, CancelJob("o", "j", False), id="cancel"),
+        pytest.param(CANCEL, CREATED, CancelJob("o", "j", False), id="cancel a job that waits"),
+        pytest.param(replace(CANCEL, is_begun=True), RUNNING, CancelJob("o", "j", True), id="cancel once more"),
+        pytest.param(CANCEL, None, None, id="cancel: the job is taken first"),
+        pytest.param(
+            replace(CANCEL, job_state="FINISHED"), None, Answer("o", {"state": "FINISHED"}), id="cancel, too late"
+        ),
+        pytest.param(CANCEL, replace(RUNNING, state="FINISHED"), None, id="the end, once saved, answers it"),
+        pytest.param(ASKED, RUNNING, CarryOut("o", "j", False), id="a savepoint"),
+        pytest.param(replace(ASKED, is_begun=True), RUNNING, CarryOut("o", "j", True), id="begun by an earlier leader"),
+        pytest.param(ASKED, replace(RUNNING, requests={"o"}), None, id="in progress"),
+        pytest.param(ASKED, CREATED, None, id="a savepoint waits for its job"),
+        pytest.param(ASKED, None, None, id="a savepoint of a job that is not taken yet"),
+        pytest.param(ASKED, replace(RUNNING, state="FAILED"), None, id="the job has ended, and it is not saved yet"),
+        pytest.param(
+            replace(ASKED, job_state="FAILED"), None, Answer("o", {"error": "the job is FAILED"}), id="after the end"
+        ),
+    ],
+)
+def test_an_operation_begins_waits_or_is_answered(
+    machine: LeaderMachine, row: OperationRow, runner: RunnerSeen | None, action: object
+) -> None:
+    assert decided(machine, row, runner) == action
+
+
+def test_an_operation_whose_job_does_not_run_for_long_is_refused_and_says_why(machine: LeaderMachine) -> None:
+    refusal = Answer("o", {"error": "the job does not run, it is CREATED: needs 2 slots, 0 are free"})
+    assert decided(machine, ASKED, CREATED, TOO_LATE) == refusal
+    assert decided(machine, CANCEL, CREATED, TOO_LATE) == CancelJob("o", "j", False)
+
+
+def test_an_operation_has_its_full_time_under_each_leader() -> None:
+    machine = LeaderMachine(EPOCH, TOO_LATE - 1_000)
+    assert decided(machine, ASKED, CREATED, TOO_LATE) is None
+
+
+DISPOSAL = OperationRow("o", Kind.DISPOSE, None, 2_000, snapshot=SnapshotSeen("file:///sp"))
+
+
+@pytest.mark.parametrize(
+    ("row", "disposals", "actions"),
+    [
+        (DISPOSAL, {}, [Dispose("o", "file:///sp", False)]),
+        (replace(DISPOSAL, is_begun=True), {}, [Dispose("o", "file:///sp", True)]),
+        (replace(DISPOSAL, snapshot=None), {"o": None}, []),
+        (
+            replace(DISPOSAL, snapshot=None),
+            {"o": {"location": "file:///sp"}},
+            [Answer("o", {"location": "file:///sp"})],
+        ),
+        (
+            replace(DISPOSAL, snapshot=SnapshotSeen(error="not allowed")),
+            {},
+            [Answer("o", {"error": "not allowed"})],
+        ),
+        (
+            replace(DISPOSAL, snapshot=SnapshotSeen("file:///sp", needed_by="j2")),
+            {},
+            [Answer("o", {"error": "job j2 may have to restore from it"})],
+        ),
+    ],
+)
+def test_a_snapshot_is_disposed_of_unless_a_job_needs_it(
+    machine: LeaderMachine, row: OperationRow, disposals: dict[str, Any], actions: list[Any]
+) -> None:
+    assert machine.operations([row], {}, disposals, NOW) == actions
+
+
+def test_operations_are_decided_oldest_first_and_each_for_itself(machine: LeaderMachine) -> None:
+    rows = [replace(ASKED, trigger_id="a"), replace(CANCEL, trigger_id="b"), replace(ASKED, trigger_id="c", job_id="x")]
+    assert machine.operations(rows, {"j": RUNNING}, {}, NOW) == [CarryOut("a", "j", False), CancelJob("b", "j", False)]
+
+
+# --- TaskManagers -----------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_taskmanagers_follow_those_that_are_there(machine: LeaderMachine) -> None:
+    assert machine.taskmanagers(TaskManagerRows({"a", "b"}, {"a", "b"})) == []
+    assert machine.taskmanagers(TaskManagerRows({"a", "b", "c"}, {"c", "d"}, {"b"})) == [
+        UnregisterTaskManager("a", has_signed_off=False),
+        UnregisterTaskManager("b", has_signed_off=True),
+        RegisterTaskManager("d"),
+    ]
