@@ -152,7 +152,7 @@ def test_a_job_that_was_stopped_goes_on_from_its_savepoint_exactly(site: Site, p
     stop(site, second)
     assert check_exactly_once(tmp_path / "out") > first
     page.get_by_role("button", name="Run again").click()
-    expect(again.get_by_role("radio", name=re.compile("^What this job was started from"))).to_be_visible()
+    expect(again.get_by_role("radio", name=re.compile("^Snapshot that this job was started from"))).to_be_visible()
 
 
 def test_a_job_is_drained(site: Site, page: Page, tmp_path: Path) -> None:
@@ -254,6 +254,6 @@ def test_a_job_is_started_from_the_savepoints_page_and_the_savepoint_disposed_of
     row.get_by_role("button", name="Dispose").click()
     dialog = page.get_by_role("dialog", name="Dispose of this savepoint?")
     dialog.get_by_role("button", name="Dispose").click()
-    expect(row).to_contain_text("its files are gone")
+    expect(row).to_contain_text("Files are missing")
     expect(row.get_by_role("button", name="Restore")).to_be_disabled()
     assert not Path(savepoint.removeprefix("file://")).exists()

@@ -207,7 +207,7 @@ def savepoints(site: Site, jobs: Jobs, page: Page) -> None:
 
 def not_found(site: Site, jobs: Jobs, page: Page) -> None:
     page.goto(f"{site.url}/ui/jobs/{'0' * 32}")
-    expect(page.get_by_role("heading", name="There is no such job")).to_be_visible()
+    expect(page.get_by_role("heading", name="Job not found")).to_be_visible()
 
 
 def login(site: Site, jobs: Jobs, page: Page) -> None:

@@ -19,7 +19,7 @@ test('a hundred percent is said of nothing less', () => {
 });
 
 test('types have names, unknown ones their own', () => {
-  expect(typeOf(checkpoint(1, { type: 'SYNC_SAVEPOINT' }))).toBe('Savepoint to stop with');
+  expect(typeOf(checkpoint(1, { type: 'SYNC_SAVEPOINT' }))).toBe('Stop with savepoint');
   expect(typeOf(checkpoint(1, { type: 'NEWER' as 'CHECKPOINT' }))).toBe('NEWER');
 });
 

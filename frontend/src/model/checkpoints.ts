@@ -12,7 +12,7 @@ const TYPES: Record<CheckpointEntry['type'], string> = {
   CHECKPOINT: 'Checkpoint',
   UNALIGNED_CHECKPOINT: 'Unaligned checkpoint',
   SAVEPOINT: 'Savepoint',
-  SYNC_SAVEPOINT: 'Savepoint to stop with',
+  SYNC_SAVEPOINT: 'Stop with savepoint',
 };
 
 export function typeOf(entry: CheckpointEntry): string {
@@ -42,9 +42,9 @@ export function durationOf(entry: CheckpointEntry, now: number): number {
 }
 
 const RETENTION: Record<CheckpointConfig['retention'], string> = {
-  no_externalized_checkpoints: 'deleted when the job ends',
-  delete_on_cancellation: 'kept if the job fails',
-  retain_on_cancellation: 'kept if the job fails or is cancelled',
+  no_externalized_checkpoints: 'Disabled: deleted when the job ends',
+  delete_on_cancellation: 'Kept if the job fails',
+  retain_on_cancellation: 'Kept if the job fails or is cancelled',
 };
 
 export function retentionOf(config: CheckpointConfig): string {

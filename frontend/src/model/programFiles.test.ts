@@ -52,7 +52,7 @@ test('what tools keep beside the modules stays behind', () => {
 });
 
 test.each([
-  [['main.py', 'lib.whl'], /lib\.whl is an archive already/],
+  [['main.py', 'lib.whl'], /lib\.whl is already an archive/],
   [['notes.txt', 'areas.csv'], /no Python module at the top of these files/],
   [['job/src/main.py'], /no Python module at the top of job/],
 ])('%j is refused', (paths, problem) => {

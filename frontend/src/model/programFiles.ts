@@ -41,7 +41,7 @@ export function planUpload<F>(picked: readonly Picked<F>[]): UploadPlan<F> {
   const { directory, members } = withoutCommonDirectory(withoutSkipped(picked));
   const archive = directory === null ? members.find(({ path }) => ARCHIVE.test(path)) : undefined;
   if (archive !== undefined) {
-    return { kind: 'refused', problem: `${archive.path} is an archive already: upload it alone.` };
+    return { kind: 'refused', problem: `${archive.path} is already an archive: upload it alone.` };
   }
   const modules = members.flatMap(({ path }) => /^([^/]+)\.py$/.exec(path)?.[1] ?? []).toSorted();
   if (modules.length === 0) {

@@ -30,14 +30,14 @@ test('configuration lines take a colon or an equals sign', () => {
 
 test.each([
   ['just words', /Line 1/],
-  ['a: 1\na: 2', /Line 2: a is given twice/],
+  ['a: 1\na: 2', /Line 2: a is set twice/],
 ])('%j is refused with its line', (text, message) => {
   expect(() => parseConfiguration(text)).toThrow(message);
 });
 
 test('only programs can be uploaded', () => {
   expect(refuseFile('Job.PY', 10)).toBeNull();
-  expect(refuseFile('job.jar', 10)).toMatch(/none of/);
+  expect(refuseFile('job.jar', 10)).toMatch(/not a .py or .zip or .whl file/);
   expect(refuseFile('job.py', 0)).toMatch(/empty/);
 });
 

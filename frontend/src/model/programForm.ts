@@ -43,8 +43,9 @@ export function parseConfiguration(text: string): Record<string, string> {
     if (line === '' || line.startsWith('#')) continue;
     const match = /^([\w.-]+)\s*(?::\s|=)\s*(.*)$/.exec(line);
     const [, key, value] = match ?? [];
-    if (key === undefined || value === undefined) throw new FormError(`Line ${index + 1} is not "key: value".`);
-    if (key in result) throw new FormError(`Line ${index + 1}: ${key} is given twice.`);
+    if (key === undefined || value === undefined)
+      throw new FormError(`Line ${index + 1} does not have the form "key: value".`);
+    if (key in result) throw new FormError(`Line ${index + 1}: ${key} is set twice.`);
     result[key] = value;
   }
   return result;
@@ -63,7 +64,7 @@ export const ACCEPTED_FILES = ACCEPTED.join(',');
 /** Why a file cannot be uploaded, or null. */
 export function refuseFile(name: string, size: number): string | null {
   if (!ACCEPTED.some((ending) => name.toLowerCase().endsWith(ending))) {
-    return `${name} is none of ${ACCEPTED.join(', ')}.`;
+    return `${name} is not a ${ACCEPTED.join(' or ')} file.`;
   }
   return size === 0 ? `${name} is empty.` : null;
 }

@@ -40,9 +40,9 @@ test('a socket that ticks is not live while the data itself is old, and the page
   const staleData = { since: 4_000, reason: 'The jobmanager has sent no heartbeat for 6 s.' };
   const found = staleness({ ...live, staleData }, 10_100);
   expect(found?.since).toBe(4_000);
-  expect(found?.reason).toMatch(/^The jobmanager has sent no heartbeat for 6 s\. What is shown is as of then/);
+  expect(found?.reason).toMatch(/^The jobmanager has sent no heartbeat for 6 s\. The page shows the data of that time/);
   const unknown = staleness({ ...live, staleData: { since: null, reason: 'Redis does not answer.' } }, 10_100);
-  expect(unknown?.reason).toMatch(/^Redis does not answer\. What is shown may be out of date/);
+  expect(unknown?.reason).toMatch(/^Redis does not answer\. The data shown may be out of date/);
   const both = staleness({ ...live, status: 'closed', staleData }, 10_100);
   expect(both?.reason).toMatch(/6 s\. The connection to the server is down/);
 });

@@ -39,9 +39,9 @@ export interface Staleness {
 }
 
 const SOCKET_IS_DOWN =
-  'The connection to the server is down; the page goes on reconnecting, and asks the server every 5 s until then.';
-const AS_OF_THEN = 'What is shown is as of then; the page goes on by itself once it is heard again.';
-const AS_OF_SOME_TIME = 'What is shown may be out of date; the page goes on by itself once it answers again.';
+  'The connection to the server is down. The page keeps reconnecting and polls the server every 5 s meanwhile.';
+const AS_OF_THEN = 'The page shows the data of that time and recovers by itself.';
+const AS_OF_SOME_TIME = 'The data shown may be out of date; the page recovers by itself.';
 
 /** Null while what is shown is live. */
 export function staleness(liveness: Liveness, now: number): Staleness | null {

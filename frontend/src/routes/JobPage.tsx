@@ -49,7 +49,7 @@ export function JobPage() {
   const { data: job, missing, error } = useJob(jobId);
   usePageTitle(job?.name ?? 'Job');
   if (job !== undefined) return <Job key={job.id} job={job} />;
-  if (missing) return <NotFoundPage title="There is no such job">{`No job has the id ${jobId}.`}</NotFoundPage>;
+  if (missing) return <NotFoundPage title="Job not found">{`No job has the id ${jobId}.`}</NotFoundPage>;
   if (error !== null) return <FailureState isPage title="The job cannot be shown" message={error} />;
   return (
     <>
@@ -110,7 +110,7 @@ function JustStarted() {
   const { warnings = [], output = '' } = state ?? {};
   if (warnings.length === 0 && output === '') return null;
   return (
-    <Panel title="What the program said" flush>
+    <Panel title="Output of the program" flush>
       <ProgramNotes said={{ warnings, output }} />
     </Panel>
   );

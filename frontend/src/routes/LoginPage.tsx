@@ -39,8 +39,8 @@ export function LoginPage() {
   const notice =
     error?.message ??
     (linkIsUsed
-      ? 'That login link has been used or has expired: it logs in once, within ten minutes. “make run” prints a new ' +
-        'one each time it starts; or log in with an API token.'
+      ? 'This login link has been used or has expired: it logs in once, within ten minutes. “make run” prints a new ' +
+        'link each time it starts; or log in with an API token.'
       : null);
   return (
     <main className={classes.loginPage}>
@@ -52,7 +52,7 @@ export function LoginPage() {
           <form onSubmit={submit} className={classes.stack}>
             <SegmentedControl
               fullWidth
-              aria-label="Way to log in"
+              aria-label="Login method"
               value={way}
               onChange={(value) => {
                 setWay(value);
@@ -99,7 +99,7 @@ export function LoginPage() {
                 required
                 autoFocus
                 withAsterisk={false}
-                description="The administrator's is in the file admin-token of Tidemark's home directory."
+                description="The administrator’s token is in the file admin-token in Tidemark’s home directory."
               />
             )}
             <Button type="submit" loading={isPending} fullWidth mt={4}>

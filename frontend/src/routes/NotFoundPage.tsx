@@ -12,13 +12,13 @@ interface Props {
   readonly children?: string;
 }
 
-export function NotFoundPage({ title = 'There is no such page', children = 'The link may be old.' }: Props) {
+export function NotFoundPage({ title = 'Page not found', children = 'The link may be outdated.' }: Props) {
   usePageTitle('Not found');
   return (
     <EmptyState icon={IconMapQuestion} title={title} isPage>
       <p>{children}</p>
       <Button component={Link} to="/" variant="default">
-        To the overview
+        Go to the overview
       </Button>
     </EmptyState>
   );
@@ -27,5 +27,7 @@ export function NotFoundPage({ title = 'There is no such page', children = 'The 
 export function RouteFailure() {
   const error = useRouteError();
   const message = error instanceof Error ? error.message : String(error);
-  return <FailureState isPage title="This page broke" message={message} onRetry={() => window.location.reload()} />;
+  return (
+    <FailureState isPage title="This page has failed" message={message} onRetry={() => window.location.reload()} />
+  );
 }

@@ -92,7 +92,7 @@ function Cards({ cluster }: { readonly cluster: ClusterDocument }) {
         label="Task Managers"
         icon={<IconServer2 {...icon} />}
         value={registered}
-        note={registered === 0 ? 'none is registered' : 'registered'}
+        note={registered === 0 ? 'none registered' : 'registered'}
       />
       <StatCard
         label="Running Jobs"
@@ -138,7 +138,7 @@ function Jobs({ cluster }: { readonly cluster: ClusterDocument }) {
         {active.length > 0 ? (
           <JobTable jobs={active} caption="Running Jobs" />
         ) : filter === null ? (
-          <EmptyState compact icon={IconRocket} title="Nothing is running">
+          <EmptyState compact icon={IconRocket} title="No running jobs">
             <Link to="/submit" className="tm-link">
               Submit New Job
             </Link>
@@ -154,7 +154,7 @@ function Jobs({ cluster }: { readonly cluster: ClusterDocument }) {
           <EmptyState
             compact
             icon={filter === null ? IconHistory : IconSearchOff}
-            title={filter === null ? 'No job has ended yet' : 'No completed job matches the filter'}
+            title={filter === null ? 'No completed jobs yet' : 'No completed job matches the filter'}
           />
         )}
       </Panel>

@@ -75,7 +75,7 @@ function Rows({ savepoints }: { readonly savepoints: readonly Savepoint[] }) {
             <tr key={savepoint.location}>
               <td className={own.location}>
                 <CopyText text={savepoint.location} label="path" />
-                {savepoint.exists === false && <div className="tm-dim">its files are gone</div>}
+                {savepoint.exists === false && <div className="tm-dim">Files are missing</div>}
               </td>
               <td className={own.job}>
                 <Link to={`/jobs/${savepoint.job_id}`} title={savepoint.job_name}>
@@ -123,11 +123,11 @@ function Actions({ savepoint, onDispose }: ActionsProps) {
     },
   });
   const isThere = savepoint.exists !== false;
-  const whyKept = savepoint.needed_by !== null ? 'A job needs it: it has no checkpoint of its own yet' : null;
-  const whyNot = mayOperate(role) ? whyKept : 'Needs the role operator';
+  const whyKept = savepoint.needed_by !== null ? 'A job that has no checkpoint of its own yet needs it' : null;
+  const whyNot = mayOperate(role) ? whyKept : 'Requires the role operator';
   return (
     <Stack gap={6}>
-      <Tooltip label="Needs the role developer" disabled={maySubmit(role)}>
+      <Tooltip label="Requires the role developer" disabled={maySubmit(role)}>
         <Button
           size="compact-sm"
           variant="default"

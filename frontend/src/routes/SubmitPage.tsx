@@ -39,7 +39,7 @@ export function SubmitPage() {
       <h1 className={classes.pageTitle}>Submit New Job</h1>
       {!isAllowed && (
         <Alert color="gray" icon={<IconLock size={18} />}>
-          Uploading and running programs needs the role developer.
+          Uploading and running programs requires the role developer.
         </Alert>
       )}
       <div className={classes.split}>
@@ -90,7 +90,7 @@ export function SubmitPage() {
           {program === undefined ? (
             <Panel label="Run">
               <EmptyState icon={IconArrowLeft} title="Choose a program">
-                Then give it arguments, look at its plan, and run it.
+                Then set its arguments, view its plan, and run it.
               </EmptyState>
             </Panel>
           ) : (
@@ -117,7 +117,7 @@ function Run({ program, mayRun }: { readonly program: JarFile; readonly mayRun: 
     <>
       {error !== null && (
         <Alert role="alert" color="orange" icon={<IconAlertTriangle size={18} />}>
-          How the job ran before is not known: {error.message}
+          The job’s earlier settings cannot be read: {error.message}
         </Alert>
       )}
       <RunForm

@@ -32,7 +32,7 @@ export function TaskManagerPage() {
   if (taskmanager === undefined) {
     return (
       <NotFoundPage title="This TaskManager is not registered">
-        It has left the cluster, or never was in it.
+        It has left the cluster or was never part of it.
       </NotFoundPage>
     );
   }

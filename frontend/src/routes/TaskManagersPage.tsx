@@ -33,8 +33,8 @@ export function TaskManagersPage() {
         <Panel flush label="Task Managers">
           {cluster.taskmanagers.length === 0 ? (
             <EmptyState icon={IconServerOff} title="No TaskManager is registered">
-              Jobs wait until one is. A TaskManager that has just been started registers within a few seconds, once its
-              Spark session is there.
+              Jobs wait until one registers. A TaskManager registers a few seconds after its start, once its Spark
+              session is ready.
             </EmptyState>
           ) : (
             <Rows taskmanagers={cluster.taskmanagers} />

@@ -27,7 +27,7 @@ export function CancelJob({ job }: { readonly job: Pick<JobDocument, 'id' | 'nam
   if (isTerminal(job.state)) return null;
   return (
     <>
-      <Tooltip label="Needs the role operator" disabled={isAllowed}>
+      <Tooltip label="Requires the role operator" disabled={isAllowed}>
         <Button
           variant="default"
           leftSection={<IconBan size={16} stroke={1.8} />}
@@ -48,8 +48,8 @@ export function CancelJob({ job }: { readonly job: Pick<JobDocument, 'id' | 'nam
         closeButtonProps={{ 'aria-label': 'Close' }}
       >
         <Text size="sm" className="tm-break">
-          <strong>{job.name}</strong> ends at once, without a savepoint. “Stop” takes one first, from which it can be
-          resumed later.
+          <strong>{job.name}</strong> ends at once, without a savepoint. To resume it later, use “Stop”, which takes a
+          savepoint first.
         </Text>
         {error !== null && (
           <Text role="alert" size="sm" c="var(--tm-failed)" mt="sm">

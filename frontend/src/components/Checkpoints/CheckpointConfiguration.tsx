@@ -41,5 +41,5 @@ function unalignedOf({ unaligned, aligned_timeout: timeout }: CheckpointConfig):
 }
 
 function Path({ uri }: { readonly uri: string | undefined }) {
-  return uri === undefined ? 'the cluster’s' : <span className="tm-mono">{uri}</span>;
+  return uri === undefined ? 'The cluster’s' : <span className="tm-mono">{uri}</span>;
 }

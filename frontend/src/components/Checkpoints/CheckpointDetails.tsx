@@ -41,7 +41,7 @@ export function CheckpointDetails({ job, entry }: Props) {
         <Fact name="Metadata Size">{formatBytes(entry.metadata_size)}</Fact>
         <Fact name="Path">
           {entry.discarded ? (
-            <span className="tm-dim">deleted: a newer one has taken its place</span>
+            <span className="tm-dim">Deleted: replaced by a newer checkpoint</span>
           ) : (
             <CopyText text={entry.external_path} label="path" />
           )}
@@ -49,7 +49,11 @@ export function CheckpointDetails({ job, entry }: Props) {
       </dl>
       {entry.failure_message !== undefined && <p className={classes.failure}>{entry.failure_message}</p>}
       {error !== null && data === undefined && (
-        <FailureState title="Its details cannot be shown" message={error.message} onRetry={() => void refetch()} />
+        <FailureState
+          title="The checkpoint’s details cannot be shown"
+          message={error.message}
+          onRetry={() => void refetch()}
+        />
       )}
       {error === null && data === undefined && <Skeleton height={90} />}
       {data !== undefined && (
@@ -118,7 +122,13 @@ function Subtasks({ job, entry, vertexId }: Props & { readonly vertexId: string 
     placeholderData: keepPreviousData,
   });
   if (error !== null && data === undefined) {
-    return <FailureState title="Its subtasks cannot be shown" message={error.message} onRetry={() => void refetch()} />;
+    return (
+      <FailureState
+        title="The checkpoint’s subtasks cannot be shown"
+        message={error.message}
+        onRetry={() => void refetch()}
+      />
+    );
   }
   return (
     <div className={classes.inside}>
@@ -162,7 +172,7 @@ function SubtaskRow({ subtask }: { readonly subtask: CheckpointSubtask }) {
       <tr>
         <td>{subtask.index}</td>
         <td colSpan={10} className={classes.pending}>
-          not acknowledged
+          Not acknowledged
         </td>
       </tr>
     );
@@ -182,7 +192,7 @@ function SubtaskRow({ subtask }: { readonly subtask: CheckpointSubtask }) {
       <td className="tm-num">
         {formatBytes(alignment.processed)} ({formatBytes(alignment.persisted)})
       </td>
-      <td>{subtask.unaligned_checkpoint ? 'yes' : 'no'}</td>
+      <td>{subtask.unaligned_checkpoint ? 'Yes' : 'No'}</td>
     </tr>
   );
 }

@@ -22,15 +22,15 @@ export function CheckpointsTab({ job }: { readonly job: JobDocument }) {
   if (checkpoints === undefined) {
     return (
       <Panel label="Checkpoints">
-        <EmptyState icon={IconHistory} title="Nothing is known of this job’s checkpoints">
-          It ended under an earlier version.
+        <EmptyState icon={IconHistory} title="No checkpoint statistics for this job">
+          It ended under an earlier version of Tidemark.
         </EmptyState>
       </Panel>
     );
   }
   const { counts, config } = checkpoints;
   const history = historyOf(checkpoints);
-  const every = config.interval === undefined ? 'none by itself' : `every ${formatDuration(config.interval)}`;
+  const every = config.interval === undefined ? 'not periodic' : `every ${formatDuration(config.interval)}`;
   return (
     <>
       <div className={classes.cards}>
@@ -51,7 +51,7 @@ export function CheckpointsTab({ job }: { readonly job: JobDocument }) {
           label="Failed"
           icon={<IconAlertTriangle {...ICON} color={counts.failed > 0 ? 'var(--tm-failed)' : undefined} />}
           value={formatCount(counts.failed)}
-          note={`${config.tolerable_failures} in a row are tolerated`}
+          note={`${config.tolerable_failures} consecutive failures are tolerated`}
         />
         <StatCard label="Restored" icon={<IconHistory {...ICON} />} value={formatCount(counts.restored)} note="times" />
       </div>
@@ -60,8 +60,8 @@ export function CheckpointsTab({ job }: { readonly job: JobDocument }) {
         {history.length === 0 ? (
           <EmptyState compact icon={IconHistory} title="No checkpoint yet">
             {config.interval === undefined
-              ? 'execution.checkpointing.interval is not set. Savepoints can be taken all the same.'
-              : 'The first one is taken when all tasks run.'}
+              ? 'execution.checkpointing.interval is not set. Savepoints can still be taken.'
+              : 'The first one is taken once all tasks are running.'}
           </EmptyState>
         ) : (
           <CheckpointHistory job={job} history={history} />

@@ -8,11 +8,11 @@ export function RestoreReport({ report }: { readonly report: Report }) {
   const kind = report.is_savepoint ? 'savepoint' : 'checkpoint';
   const rows: readonly (readonly [string, RestoredOperator])[] = [
     ...report.matched.map((operator) => [`restored${movedOf(operator)}`, operator] as const),
-    ...report.dropped.map((operator) => ['left behind: the job has no such operator', operator] as const),
-    ...report.new.map((operator) => ['new: it started empty', operator] as const),
+    ...report.dropped.map((operator) => ['dropped: the job has no such operator', operator] as const),
+    ...report.new.map((operator) => ['new: started without state', operator] as const),
   ];
   return (
-    <Panel title={`State taken from ${kind} ${report.checkpoint_id}`} flush>
+    <Panel title={`State restored from ${kind} ${report.checkpoint_id}`} flush>
       <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">
           <caption className="tm-visually-hidden">Operators and their state</caption>

@@ -57,7 +57,7 @@ export function Dropzone({ onFiles, onUnreadable, disabled, sending }: Props) {
             {sending.file.name} <span className="tm-dim">{formatBytes(sending.file.size)}</span>
           </span>
           <Progress value={100 * sending.share} aria-label={`Uploading ${sending.file.name}`} />
-          <span className="tm-dim">{sending.share < 1 ? `${Math.round(100 * sending.share)}%` : 'storing'}</span>
+          <span className="tm-dim">{sending.share < 1 ? `${Math.round(100 * sending.share)}%` : 'Storing'}</span>
         </div>
       )}
     </div>

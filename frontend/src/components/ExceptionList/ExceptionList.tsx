@@ -39,7 +39,7 @@ export function ExceptionList({ exceptions, total, vertexLink }: Props) {
       </Panel>
       {total > exceptions.length && (
         <p className={classes.kept}>
-          These are the newest {exceptions.length} of {total} exceptions; older ones are not kept.
+          The newest {exceptions.length} of {total} exceptions are shown; older ones are not kept.
         </p>
       )}
       {earlier.length > 0 && (
@@ -120,7 +120,7 @@ function Details({ exception, vertexLink }: Pick<ItemProps, 'exception' | 'verte
       )}
       {exception.suppressed.length > 0 && (
         <>
-          <p className={classes.also}>At the same time:</p>
+          <p className={classes.also}>Other exceptions at the same time:</p>
           <ul className={classes.suppressed}>
             {exception.suppressed.map((other, index) => (
               <li key={index}>

@@ -71,7 +71,7 @@ function Active({ job }: { readonly job: JobDocument }) {
           </Menu.Item>
         </Menu.Dropdown>
       </Menu>
-      <Tooltip label="Needs the role operator" disabled={isAllowed}>
+      <Tooltip label="Requires the role operator" disabled={isAllowed}>
         <Button variant="default" leftSection={<IconPlayerStop {...ICON} />} disabled={!isReady} onClick={stop.open}>
           Stop
         </Button>
@@ -90,7 +90,7 @@ function Ended({ job }: { readonly job: JobDocument }) {
   const [isOpen, { open, close }] = useDisclosure(false);
   return (
     <>
-      <Tooltip label="Needs the role developer" disabled={isAllowed}>
+      <Tooltip label="Requires the role developer" disabled={isAllowed}>
         <Button variant="default" leftSection={<IconRotateClockwise {...ICON} />} disabled={!isAllowed} onClick={open}>
           Run again
         </Button>

@@ -51,14 +51,14 @@ export function RescaleJob({ job, isOpen, onClose, onClosed }: Props) {
       problem={error?.message ?? null}
     >
       <p className={classes.text}>
-        <strong>{job.name}</strong> takes a checkpoint, and goes on from it with other parallelisms.
+        <strong>{job.name}</strong> takes a checkpoint and continues from it with the new parallelism.
       </p>
       <NumberInput
         label="Parallelism"
         description={
           ofTheJob.length === job.vertices.length
-            ? 'Of all vertices'
-            : `Of the ${ofTheJob.length} vertices that have the job’s, ${largest}`
+            ? 'For all vertices'
+            : `For the ${ofTheJob.length} vertices with the job’s parallelism, ${largest}`
         }
         min={1}
         max={32768}

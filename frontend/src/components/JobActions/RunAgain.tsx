@@ -67,7 +67,7 @@ export function RunAgain({ job, isOpen, onClose }: Props) {
                 description={<span className={classes.path}>{point.location}</span>}
               />
             ))}
-            <Radio value="" label="No state" description="From the beginning, as at its first start" />
+            <Radio value="" label="No state" description="From the beginning, as on its first start" />
           </Stack>
         </Radio.Group>
       )}
@@ -76,7 +76,7 @@ export function RunAgain({ job, isOpen, onClose }: Props) {
 }
 
 function nameOf({ kind, checkpoint_id: id }: RestorePoint): string {
-  if (kind === 'start') return 'What this job was started from';
+  if (kind === 'start') return 'Snapshot that this job was started from';
   const name = kind === 'savepoint' ? 'Savepoint' : 'Checkpoint';
   return id === null ? name : `${name} ${id}`;
 }

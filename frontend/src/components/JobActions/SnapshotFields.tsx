@@ -15,7 +15,7 @@ export function SnapshotFields({ value, onChange, defaultDirectory }: Props) {
     <>
       <TextInput
         label="Directory"
-        description="The savepoint becomes a directory in it; empty: the cluster’s savepoint directory"
+        description="The savepoint gets a directory of its own in it; if empty, the cluster’s savepoint directory is used"
         placeholder={defaultDirectory ?? ''}
         value={value.directory}
         onChange={(event) => onChange({ ...value, directory: event.currentTarget.value })}

@@ -44,7 +44,7 @@ export function StopJob({ job, isOpen, onClose }: Props) {
         <strong>{job.name}</strong> ends once its savepoint is complete and its sinks have committed.
       </p>
       <div className={classes.fields}>
-        <Radio.Group label="How" value={way} onChange={setWay}>
+        <Radio.Group label="Mode" value={way} onChange={setWay}>
           <Stack gap={8} mt={6}>
             <Radio
               value="suspend"
@@ -54,7 +54,7 @@ export function StopJob({ job, isOpen, onClose }: Props) {
             <Radio
               value="drain"
               label="Drain"
-              description="The end of the input comes before the savepoint: all windows fire. Not meant for resuming the job."
+              description="The input ends before the savepoint, so all windows fire. Not meant for resuming the job."
             />
           </Stack>
         </Radio.Group>

@@ -41,7 +41,7 @@ export function TakeSavepoint({ job, isOpen, onClose, onClosed }: Props) {
       problem={error?.message ?? null}
     >
       <p className={classes.text}>
-        <strong>{job.name}</strong> goes on. A savepoint is yours: it stays until you dispose of it.
+        <strong>{job.name}</strong> continues. The savepoint is kept until you dispose of it.
       </p>
       <div className={classes.fields}>
         <SnapshotFields

@@ -54,7 +54,7 @@ export function JobConfiguration({ jobId }: { readonly jobId: string }) {
           <EmptyState
             compact
             icon={IconAdjustments}
-            title={options.length === 0 ? 'Every option has its default' : 'No option matches the filter'}
+            title={options.length === 0 ? 'All options have their defaults' : 'No option matches the filter'}
           />
         ) : (
           <div className="tm-table-scroll" tabIndex={0}>

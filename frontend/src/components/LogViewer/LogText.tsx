@@ -160,14 +160,12 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
         {tail.buffer.start > 0 && (
           <div className={classes.earlier}>
             <Button variant="default" size="compact-xs" loading={tail.isReading} onClick={() => tail.readBack()}>
-              Read {formatBytes(Math.min(tail.buffer.start, 128 * 1024))} further back
+              Load the {formatBytes(Math.min(tail.buffer.start, 128 * 1024))} before
             </Button>
           </div>
         )}
         {tail.isLoaded && shown.length === 0 && (
-          <p className={classes.nothing}>
-            {all.length === 0 ? 'The file is empty.' : 'None of these lines is of that level.'}
-          </p>
+          <p className={classes.nothing}>{all.length === 0 ? 'The file is empty.' : 'No line has this level.'}</p>
         )}
         <div className={classes.body} style={{ height: virtual.getTotalSize() }}>
           {virtual.getVirtualItems().map(({ index, start }) => {
@@ -189,7 +187,7 @@ export function LogText({ jobId, name, isLive, picker }: Props) {
       {tail.isLoaded && !(isFollowing && isLive) && buffer.end < buffer.size && (
         <div className={classes.onwards}>
           <Button variant="default" size="compact-xs" loading={tail.isReading} onClick={() => tail.readOn()}>
-            Read further on
+            Load more
           </Button>
         </div>
       )}
@@ -211,6 +209,6 @@ function isOfLevel(line: string, wanted: string): boolean {
 
 /** "3 of 41": position among all matches in the file. */
 function hitsText({ matches, isComplete, isSearching }: FoundInLog, hit: number): string {
-  if (matches.length === 0) return isSearching ? 'searching' : 'no match';
+  if (matches.length === 0) return isSearching ? 'Searching' : 'No match';
   return `${formatCount(Math.min(hit, matches.length - 1) + 1)} of ${formatCount(matches.length)}${isComplete ? '' : '+'}`;
 }

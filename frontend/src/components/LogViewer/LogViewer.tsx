@@ -71,6 +71,6 @@ export function LogViewer({ jobId, isLive }: Props) {
 function describe(file: LogFile): string {
   // rotated files have a number after their name
   const rotated = /\.\d+$/.exec(file.name)?.[0] ?? '';
-  const kind = (file.kind === 'out' ? 'printed' : 'log') + rotated;
+  const kind = (file.kind === 'out' ? 'output' : 'log') + rotated;
   return `Attempt ${file.attempt} · slot ${file.slot} · ${kind} · ${formatBytes(file.size)}`;
 }

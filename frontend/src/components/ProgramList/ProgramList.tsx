@@ -94,7 +94,7 @@ function DeleteModal({ program, onClose, onDeleted }: DeleteModalProps) {
   return (
     <Modal opened onClose={onClose} title="Delete this program?" centered closeButtonProps={{ 'aria-label': 'Close' }}>
       <Text size="sm" className="tm-break">
-        <strong>{program.name}</strong> is removed from the server. Jobs that were started from it go on.
+        <strong>{program.name}</strong> is removed from the server. Jobs that were started from it continue.
       </Text>
       {error !== null && (
         <Text role="alert" size="sm" c="var(--tm-failed)" mt="sm">

@@ -9,7 +9,7 @@ afterEach(cleanup);
 test('warnings and what the program printed are shown', () => {
   render(<ProgramNotes said={{ warnings: ['map has no uid'], output: 'reads 3 files' }} />);
   expect(screen.getByText('map has no uid')).toBeTruthy();
-  expect(screen.getByLabelText('What the program printed').textContent).toBe('reads 3 files');
+  expect(screen.getByLabelText('Printed by the program').textContent).toBe('reads 3 files');
 });
 
 test('a program that says nothing takes no place', () => {

@@ -19,7 +19,7 @@ export function ProgramNotes({ said: { warnings = [], output = '' } }: { readonl
         </p>
       ))}
       {output !== '' && (
-        <pre className={classes.output} tabIndex={0} aria-label="What the program printed">
+        <pre className={classes.output} tabIndex={0} aria-label="Printed by the program">
           {output}
         </pre>
       )}

@@ -30,7 +30,7 @@ export function RestoreFields({ className, value, onChange }: Props) {
       <legend className="tm-visually-hidden">Restore</legend>
       <TextInput
         label="Savepoint Path"
-        description="Directory of a savepoint or a retained checkpoint; empty: the job starts with no state"
+        description="Directory of a savepoint or a retained checkpoint; if empty, the job starts without state"
         placeholder="file:///…/savepoint-1a2b3c-0123456789ab"
         value={value.path}
         onChange={(event) => onChange({ ...value, path: event.currentTarget.value })}
@@ -42,15 +42,15 @@ export function RestoreFields({ className, value, onChange }: Props) {
             label="Claim Mode"
             allowDeselect={false}
             data={[
-              { value: 'NO_CLAIM', label: 'No claim: it stays yours' },
-              { value: 'CLAIM', label: 'Claim: the job deletes it when it needs it no more' },
+              { value: 'NO_CLAIM', label: 'No claim: the job never deletes it' },
+              { value: 'CLAIM', label: 'Claim: the job owns it and deletes it when newer checkpoints replace it' },
             ]}
             value={value.claimMode}
             onChange={(mode) => onChange({ ...value, claimMode: mode === 'CLAIM' ? 'CLAIM' : 'NO_CLAIM' })}
           />
           <Checkbox
             label="Allow Non Restored State"
-            description="Leave behind state of operators that the program does not have"
+            description="Drop state of operators that the program does not have"
             checked={value.allowNonRestored}
             onChange={(event) => onChange({ ...value, allowNonRestored: event.currentTarget.checked })}
           />

@@ -81,7 +81,7 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
             )}
             <NumberInput
               label="Parallelism"
-              description="Empty: what the program says"
+              description="If empty, the program decides"
               min={1}
               max={32768}
               allowDecimal={false}
@@ -91,7 +91,7 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
             <TextInput
               className={classes.wide}
               label="Program Arguments"
-              description="As in a shell; quotes keep blanks"
+              description="As in a shell; quote arguments that contain spaces"
               placeholder="--rate 1000 --name 'my job'"
               value={programArguments}
               error={argumentsProblem}
@@ -101,7 +101,7 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
             <Textarea
               className={classes.wide}
               label="Configuration"
-              description="One option a line"
+              description="One option per line"
               placeholder="pipeline.auto-watermark-interval: 200 ms"
               autosize
               minRows={2}
@@ -115,7 +115,7 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
           </div>
           {before !== null && before.hidden.length > 0 && (
             <Alert color="orange" mt="md" icon={<IconAlertTriangle size={18} />}>
-              Secret options are not kept for this form: give {before.hidden.join(', ')} again.
+              Secret options are not stored: enter {before.hidden.join(', ')} again.
             </Alert>
           )}
           {failure !== null && (
@@ -156,7 +156,7 @@ export function RunForm({ program, mayRun, before, savepoint, chosenEntry }: Pro
       <Panel title={plan.data === undefined ? 'Plan' : `Plan of ${plan.data.plan.name}`} flush>
         {plan.data === undefined ? (
           <EmptyState compact icon={IconSchema} title="No plan yet">
-            “Show plan” reads the program and draws the job that it would start, without running it.
+            “Show plan” draws the job graph of the program without starting the job.
           </EmptyState>
         ) : (
           <>

@@ -13,8 +13,8 @@ export function BackPressureTab({ vertex }: { readonly vertex: Vertex }) {
   return (
     <>
       <p className={classes.note}>
-        OK: waits for its output at most 10% of the time; LOW: at most 50%; HIGH: more. A vertex that is HIGH waits for
-        one further down.
+        OK: backpressured at most 10% of the time; LOW: at most 50%; HIGH: more. A HIGH vertex waits for a vertex
+        downstream.
       </p>
       <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">

@@ -20,7 +20,7 @@ export function ChartsTab({ jobId, vertexId }: Props) {
   const column = (name: string, of: (sample: Sample) => number | null) => ({ name, values: samples.map(of) });
   return (
     <div className={classes.charts}>
-      <p className={classes.note}>Kept by this page since it was opened, for ten minutes at most.</p>
+      <p className={classes.note}>Recorded since this page was opened, for at most ten minutes.</p>
       <TimeChart
         title="Records per Second"
         times={times}

@@ -12,8 +12,8 @@ export function WatermarksTab({ vertex }: { readonly vertex: Vertex }) {
   return (
     <>
       <p className={classes.note}>
-        The vertex is at its slowest subtask: {times.watermark(vertex.metrics.watermark)} ({times.zone}). Lag is
-        measured against the clock.
+        The low watermark is that of the slowest subtask: {times.watermark(vertex.metrics.watermark)} ({times.zone}).
+        Lag is the wall-clock time minus the watermark.
       </p>
       <div className="tm-table-scroll" tabIndex={0}>
         <table className="tm-table">

@@ -36,7 +36,7 @@ export function AccumulatorsTab({ jobId, vertex }: Props) {
   if (merged.length === 0) {
     return (
       <EmptyState compact icon={IconSum} title="No accumulators">
-        Functions of this vertex add none; see RuntimeContext.add_accumulator.
+        The functions of this vertex register none; see RuntimeContext.add_accumulator.
       </EmptyState>
     );
   }
