@@ -148,7 +148,7 @@ def test_a_search_goes_to_a_match_far_in_front_of_what_is_shown(site: Site, page
     site.wait_for_state(job_id, "FINISHED")
     site.open_job(page, job_id, "?tab=logs")
     page.get_by_role("combobox", name="Log file").click()
-    page.get_by_role("option", name="printed").click()
+    page.get_by_role("option", name="output").click()
     log = page.get_by_role("log")
     expect(page.get_by_text(re.compile(rf"^Lines (?!1 )[\d,]+ to {rows:,} of {rows:,}$"))).to_be_visible()
     page.get_by_role("textbox", name="Search in the log").fill("number 777")
@@ -186,7 +186,7 @@ def test_a_failing_job_names_the_operator_the_record_and_the_users_line(site: Si
     root.get_by_role("link", name="logs of this attempt").click()
     expect(page.get_by_role("log")).to_contain_text("looking at 7")
     page.get_by_role("combobox", name="Log file").click()
-    page.get_by_role("option", name="printed").click()
+    page.get_by_role("option", name="output").click()
     expect(page.get_by_role("log")).to_contain_text("checked 7")
 
 
