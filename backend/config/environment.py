@@ -19,6 +19,23 @@ SECRET_KEY_FILE = "secret-key"
 ADMIN_TOKEN_FILE = "admin-token"
 URL_FILE = "url"
 
+#: how soon a connection to a server that is gone is given up; without these the kernel waits for minutes or for ever
+_POSTGRESQL_CONNECTION = {
+    "connect_timeout": "5",
+    "keepalives": "1",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "15000",
+}
+#: how long the server may take, in ms. Every statement is short, and is repeated, or its client is told to retry. A
+#: process that is frozen within a transaction must not hold its locks until it thaws
+_POSTGRESQL_SESSION = {
+    "lock_timeout": 5_000,
+    "statement_timeout": 30_000,
+    "idle_in_transaction_session_timeout": 20_000,
+}
+
 
 class EnvironmentProblem(Exception):
     """An environment variable or TIDEMARK_HOME is unusable; the message is one line that says what to do."""
@@ -137,7 +154,7 @@ def secret_key() -> str:
 
 def database() -> dict[str, Any]:
     """Return Django's database settings for DATABASE_URL: postgres://user:password@host:port/name?option=value or
-    sqlite:///path; by default SQLite in this home.
+    sqlite:///path; by default SQLite in this home. Options of libpq in the URL replace those set here.
 
     Raises:
         EnvironmentProblem: the URL has another scheme.
@@ -157,7 +174,11 @@ def database() -> dict[str, Any]:
             "HOST": unquote(parts.hostname or ""),
             "PORT": str(parts.port or ""),
             "CONN_HEALTH_CHECKS": True,
-            "OPTIONS": dict(parse_qsl(parts.query)),
+            "OPTIONS": {
+                **_POSTGRESQL_CONNECTION,
+                "options": " ".join(f"-c {name}={value}" for name, value in _POSTGRESQL_SESSION.items()),
+                **dict(parse_qsl(parts.query, keep_blank_values=True)),
+            },
         }
     raise EnvironmentProblem(f"DATABASE_URL must begin with postgres:// or sqlite:///, not {parts.scheme or url!r}")
 

@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -21,6 +22,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError
@@ -30,12 +32,14 @@ import runtime
 from runtime.common.configuration import Configuration
 from runtime.common.options import SPARK_MASTER
 from runtime.execution.errors import JavaMissingError, SparkUnavailableError
-from runtime.execution.session_health import session_defect
+from runtime.execution.session_health import ANSWER_TIMEOUT_S, STOPPED, JvmCall, kill_jvm, session_defect
 
 logger = logging.getLogger(__name__)
 
 LOCAL_MASTER = re.compile(r"local(?:\[(?P<slots>\d+|\*)(?:,\s*\d+)?\])?")
 MASTER_CONNECT_TIMEOUT_S = 5.0
+STOP_TIMEOUT_S = 15.0
+"""Time for a session to stop at the end of the process."""
 
 #: Tidemark restarts, Spark must not; a barrier stage must neither wait for a better place nor for an old stage's end
 FIXED_SETTINGS = {
@@ -104,11 +108,14 @@ def acquire_context(configuration: Configuration, slots: int) -> SparkContext:
     with _lock:
         active = SparkContext._active_spark_context
         master = configuration.get(SPARK_MASTER)
-        if active is not None and (defect := session_defect(active)) is not None:
+        if active is not None and (defect := session_defect(active, ANSWER_TIMEOUT_S)) is not None:
             logger.warning("restarting Spark: %s", defect)
             if active is not _context:
                 master = active.master
             slots = max(slots, _slots)
+            if defect != STOPPED:
+                # dead, or hanging: no call into it would return
+                kill_jvm(active)
             _forget(active)
             active = None
         if active is not None and active is not _context:
@@ -140,18 +147,24 @@ def _forget_dead_jvm() -> None:
         return
     process = getattr(gateway, "proc", None)
     if process is None or process.poll() is None:
-        try:
-            gateway.jvm.java.lang.System.nanoTime()
+        if _answers(gateway):
             return
-        except (Py4JError, OSError):
-            if process is not None:
-                process.kill()
+        if process is not None:
+            process.kill()
     if process is not None:
         process.wait()
         process.stdin.close()
     with suppress(Exception):
         gateway.close()
     SparkContext._gateway = SparkContext._jvm = None
+
+
+def _answers(gateway: Any) -> bool:
+    question = JvmCall(lambda: gateway.jvm.java.lang.System.nanoTime())
+    try:
+        return question.wait(ANSWER_TIMEOUT_S) and question.answer() is not None
+    except (Py4JError, OSError):
+        return False
 
 
 def _with_room(slots: int) -> int:
@@ -203,7 +216,23 @@ def _stop() -> None:
     global _context
     context, _context = _context, None
     if context is not None:
-        _forget(context)
+        with _jvm_killed_after(context, STOP_TIMEOUT_S):
+            _forget(context)
+
+
+@contextmanager
+def _jvm_killed_after(context: SparkContext, timeout_s: float) -> Iterator[None]:
+    """Kill the JVM if the block takes longer: a call into one that hangs would keep this process from ending.
+
+    A signal does it, since no thread can be started at the end of the process.
+    """
+    before = signal.signal(signal.SIGALRM, lambda *_: kill_jvm(context))
+    signal.setitimer(signal.ITIMER_REAL, timeout_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _quieten_py4j() -> None:

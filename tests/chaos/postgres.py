@@ -7,10 +7,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
+from psycopg import sql
 
 from backend.supervisor.checks import free_port
 from tests.chaos.stream import OUT_FIELDS
@@ -78,6 +80,15 @@ class PostgresServer:
         with psycopg.connect(self.url, autocommit=True) as connection:
             clients = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = 'tide'"
             return len(connection.execute(f"SELECT pg_terminate_backend(pid) {clients}").fetchall())
+
+    @contextmanager
+    def locked_tables(self, pattern: str) -> Iterator[None]:
+        """Lock the tables whose names are LIKE the pattern, for everybody else, while the block lasts."""
+        with psycopg.connect(self.url) as connection:
+            found = connection.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE %s", [pattern]).fetchall()
+            tables = sql.SQL(", ").join(sql.Identifier(name) for (name,) in found)
+            connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(tables))
+            yield
 
     def count(self) -> int | None:
         """Visible rows; None if the server is away."""

@@ -52,10 +52,20 @@ def test_the_database_is_sqlite_in_the_home_unless_a_url_says_otherwise(
         "5433",
         "tide",
     )
-    assert postgres["OPTIONS"] == {"sslmode": "require"}
+    assert postgres["OPTIONS"]["sslmode"] == "require"
     monkeypatch.setenv("DATABASE_URL", "mysql://x")
     with pytest.raises(EnvironmentProblem, match="postgres"):
         environment.database()
+
+
+def test_a_database_that_hangs_is_given_up_unless_the_url_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgres://db/tide")
+    given = environment.database()["OPTIONS"]
+    assert int(given["connect_timeout"]) <= 10 and int(given["tcp_user_timeout"]) <= 30_000
+    assert "-c lock_timeout=" in given["options"] and "-c statement_timeout=" in given["options"]
+    monkeypatch.setenv("DATABASE_URL", "postgres://db/tide?connect_timeout=60&options=")
+    changed = environment.database()["OPTIONS"]
+    assert changed == given | {"connect_timeout": "60", "options": ""}
 
 
 @pytest.mark.parametrize("value", ["abc", "0", "-1", "70000", "1.5"])

@@ -64,6 +64,22 @@ class Cluster:
         """Have a new leader begin while the database is away."""
         self._crash(5.0, self.kill_jobmanager)
 
+    def restart_database(self) -> None:
+        """Restart the database as its administrator does, and kill a slot when it is back."""
+        self._crash(self._draw.uniform(0.0, 2.0), sign=signal.SIGINT)
+        self.kill_slot()
+
+    def lock_tables_for_40_s(self) -> None:
+        """Lock all tables of the cluster, as a migration does; ask for a savepoint and kill a slot meanwhile."""
+        slot = self._slot()
+        with self._database.locked_tables("cluster_%"):
+            _PAUSE.wait(15)
+            # it is told to try again
+            assert not answers(lambda: bool(self.stack.client.trigger_savepoint(self.job.id, None, "CANONICAL")))
+            with suppress(ProcessLookupError):
+                os.kill(slot, signal.SIGKILL)
+            _PAUSE.wait(25)
+
     def stop_slot(self) -> None:
         """Freeze a slot for 30 s."""
         pid = self._slot()
@@ -110,10 +126,12 @@ class Cluster:
         self._draw.shuffle(faults)
         return faults
 
-    def _crash(self, away_s: float, meanwhile: Callable[[], None] = lambda: None) -> None:
+    def _crash(
+        self, away_s: float, meanwhile: Callable[[], None] = lambda: None, sign: signal.Signals = signal.SIGQUIT
+    ) -> None:
         # found before: the database is asked for them
         slot = self._slot()
-        self._database.stop(signal.SIGQUIT)
+        self._database.stop(sign)
         try:
             _PAUSE.wait(away_s)
             if meanwhile == self.kill_slot:
@@ -159,14 +177,29 @@ def database() -> Iterator[PostgresServer]:
 def test_behind_every_fault_there_is_output_again_and_nothing_is_lost_or_twice(
     seed: int, database: PostgresServer, tmp_path: Path
 ) -> None:
+    run_under(Cluster.all, seed, database, tmp_path)
 
+
+def test_behind_a_restart_and_a_long_lock_of_the_tables_nothing_is_stranded(
+    database: PostgresServer, tmp_path: Path
+) -> None:
+    def faults(cluster: Cluster) -> list[Callable[[], None]]:
+        return [cluster.restart_database, cluster.lock_tables_for_40_s, cluster.take_savepoint_and_kill_its_slot]
+
+    run_under(faults, 0, database, tmp_path)
+
+
+def run_under(
+    faults: Callable[[Cluster], list[Callable[[], None]]], seed: int, database: PostgresServer, tmp_path: Path
+) -> None:
+    """Run the job under faults, one after the other, and compare all it has put out with the model."""
     (tmp_path / "job").mkdir()
     with (
         running_stack(tmp_path / "home", DATABASE_URL=database.url, TIDEMARK_SLOTS="6") as stack,
         proving_job(stack, tmp_path / "job", OPTIONS) as job,
     ):
         job.wait_until_it_moves("the job runs")
-        for fault in Cluster(stack, job, database, random.Random(seed)).all():
+        for fault in faults(Cluster(stack, job, database, random.Random(seed))):
             fault()
             took = job.wait_until_it_moves(fault.__name__)
             print(f"seed {seed}, {fault.__name__}: output after {took:.1f} s")

@@ -68,6 +68,35 @@ def postgresql() -> Iterator[str]:
             shutil.rmtree(directory, ignore_errors=True)
 
 
+LOCKED = """
+import django, time
+django.setup()
+from django.db import OperationalError, connection
+from backend.cluster.leadership import take_leadership
+began = time.monotonic()
+try:
+    take_leadership("test", 1)
+except OperationalError:
+    print(round(time.monotonic() - began))
+"""
+
+
+def test_a_process_gives_up_a_table_that_stays_locked(postgresql: str, tmp_path: Path) -> None:
+    environment = os.environ | {
+        "DATABASE_URL": postgresql,
+        "DJANGO_SETTINGS_MODULE": "backend.config.settings",
+        "TIDEMARK_HOME": str(tmp_path),
+        "TIDEMARK_ADMIN_TOKEN": "a-token-of-the-tests",
+    }
+    prepare = (sys.executable, str(ROOT / "manage.py"), "prepare")
+    subprocess.run(prepare, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=120)
+    with psycopg.connect(postgresql) as connection:
+        connection.execute("LOCK TABLE cluster_leaderepoch IN ACCESS EXCLUSIVE MODE")
+        command = (sys.executable, "-c", LOCKED)
+        waits = subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=-1, text=True, timeout=60)
+    assert int(waits.stdout) <= 15
+
+
 def test_the_same_tests_pass(postgresql: str) -> None:
     suites = [name for name in ("accounts", "cluster", "dispatcher", "live") if (ROOT / "tests" / name).exists()]
     result = subprocess.run(

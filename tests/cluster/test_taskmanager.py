@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from backend.cluster import bus, tasks
 from backend.cluster.commands import PING_TASK
 from backend.cluster.taskmanager import PING_TIMEOUT_MS, TaskManager, TaskManagerIdentity
-from runtime.execution.session_health import session_defect
+from runtime.execution.session_health import SessionWatch
 from runtime.execution.spark_stages import SparkStages
 from runtime.testing.clock import ManualClock
 from tests.support.bus_contents import take_events
@@ -25,6 +24,8 @@ class FakeJvm:
     def __init__(self) -> None:
         self.returncode: int | None = None
         self.stopped = False
+        self.may_answer = threading.Event()
+        self.may_answer.set()
 
     def poll(self) -> int | None:
         return self.returncode
@@ -33,6 +34,7 @@ class FakeJvm:
         return self
 
     def isStopped(self) -> bool:  # noqa: N802
+        self.may_answer.wait(60)
         return self.stopped
 
 
@@ -84,7 +86,7 @@ class Rig:
         self.manager = TaskManager(
             identity,
             SparkStages(context),
-            partial(session_defect, context),
+            SessionWatch(context, patience_s=0.01, timeout_s=0.05).defect,
             self.clock,
             self.deaths.append,
             self._send,
@@ -177,6 +179,20 @@ def test_a_session_that_spark_stopped_ends_the_process(rig: Rig) -> None:
     rig.context.jvm.stopped = True
     rig.manager.watch()
     assert rig.deaths == ["Spark stopped the session"]
+
+
+def test_a_jvm_that_hangs_holds_no_heartbeat_up_and_ends_the_process_in_the_end(rig: Rig) -> None:
+    rig.context.jvm.may_answer.clear()
+    try:
+        rig.manager.report()
+        rig.manager.watch()
+        assert not rig.deaths
+        assert [event["type"] for event in rig.events()] == ["heartbeat"]
+        for _ in range(5):
+            rig.manager.watch()
+        assert rig.deaths[0] == "the JVM has not answered for 0.05 s"
+    finally:
+        rig.context.jvm.may_answer.set()
 
 
 def test_a_stage_that_fails_with_the_jvm_is_told_as_the_end_of_the_taskmanager(rig: Rig) -> None:

@@ -12,7 +12,6 @@ import signal
 import socket
 import sys
 import threading
-from functools import partial
 from typing import Any
 
 import redis
@@ -29,7 +28,7 @@ from runtime.common.configuration import Configuration
 from runtime.common.options import SPARK_MASTER
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.execution.errors import ExecutionError
-from runtime.execution.session_health import session_defect
+from runtime.execution.session_health import SessionWatch, kill_jvm
 from runtime.execution.spark_session import acquire_context, is_local
 from runtime.execution.spark_stages import SparkStages
 
@@ -62,7 +61,14 @@ class Command(BaseCommand):
         stages = SparkStages(context)
         if is_local(master):
             stages.warm_up()
-        manager = TaskManager(identity, stages, partial(session_defect, context), SYSTEM_CLOCK, _die)
+        watch = SessionWatch(context)
+
+        def die(cause: str) -> None:
+            # one that hangs would outlive this process
+            kill_jvm(context)
+            _die(cause)
+
+        manager = TaskManager(identity, stages, watch.defect, SYSTEM_CLOCK, die)
         tasks.serve(manager)
         worker = threading.Thread(target=_consume, args=(identity.worker_name,), name="celery", daemon=True)
         worker.start()
