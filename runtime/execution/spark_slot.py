@@ -24,7 +24,8 @@ from runtime.core.ids import Attempt, SlotId
 from runtime.network.credit import DEFAULT_FLOATING_BYTES
 from runtime.network.flight import FlightNetworkEnvironment
 from runtime.task.client_output import LineRedirect
-from runtime.task.control_client import connect_control
+from runtime.task.control_client import FlightControlLink, connect_control
+from runtime.task.control_session import ADOPT_ACTION, ControlSession, SessionTerms
 from runtime.task.slot import Slot
 
 #: how long a Python thread keeps the interpreter while another waits for it; the default of 5 ms makes network threads
@@ -53,6 +54,10 @@ class SlotSpec:
     lease_ms: float
     window_bytes: int
     floating_bytes: int = DEFAULT_FLOATING_BYTES
+    epoch: int = 0
+    """Of the leader that deploys the slots."""
+    orphan_timeout_ms: float = 0.0
+    """How long the slots go on without a JobMaster."""
     forward_logs: bool = False
     """Whether log output goes to the client too, as channel "log"; else to the worker's stderr, Spark's log."""
 
@@ -76,7 +81,13 @@ def run_slot(spec: SlotSpec, slot_id: SlotId, host: str) -> None:
     Raises:
         ControlLostError: the JobMaster is gone; the process must end.
     """
-    control = connect_control(spec.control_address, slot_id, spec.attempt, spec.token, SYSTEM_CLOCK, spec.lease_ms)
+    lease_ms = max(spec.lease_ms, spec.orphan_timeout_ms)
+
+    def connect(address: str) -> FlightControlLink:
+        return connect_control(address, slot_id, spec.attempt, spec.token, SYSTEM_CLOCK, lease_ms)
+
+    terms = SessionTerms(slot_id, spec.attempt, spec.epoch, spec.token, spec.orphan_timeout_ms)
+    control = ControlSession(connect(spec.control_address), connect, terms, SYSTEM_CLOCK)
     network = FlightNetworkEnvironment(
         slot=slot_id,
         attempt=spec.attempt,
@@ -86,6 +97,7 @@ def run_slot(spec: SlotSpec, slot_id: SlotId, host: str) -> None:
         window_bytes=spec.window_bytes,
         floating_bytes=spec.floating_bytes,
     )
+    network.serve_action(ADOPT_ACTION, control.offer)
     slot = Slot(slot_id, spec.attempt, socket.gethostname(), network, control, SYSTEM_CLOCK)
     with _redirected(slot, spec.forward_logs):
         slot.run()

@@ -15,7 +15,7 @@ import pyarrow.flight as flight
 from runtime.core.ids import Attempt, SlotId
 from runtime.network.control_stream import ControlStreamError, Hello, Outbox, decode_messages
 from runtime.network.pieces import PieceAssembler, PieceError
-from runtime.task.messages import HeartbeatRequest, JobMasterMessage, SlotLeaving, SlotMessage
+from runtime.task.messages import EndOfStream, HeartbeatRequest, JobMasterMessage, SlotLeaving, SlotMessage
 
 SHUTDOWN_TIMEOUT_S = 2.0
 
@@ -57,6 +57,8 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
         with self._lock:
             outboxes = [o for (of_slot, of), o in self._outboxes.items() if of == attempt and slot in (None, of_slot)]
         for outbox in outboxes:
+            # the stream itself ends only when the slot ends it
+            outbox.put(EndOfStream())
             outbox.close()
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
@@ -109,6 +111,7 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
         with self._lock:
             outboxes = list(self._outboxes.values())
         for outbox in outboxes:
+            outbox.put(EndOfStream())
             outbox.close()
         closer = threading.Thread(target=self.shutdown, name="control-shutdown", daemon=True)
         closer.start()

@@ -113,6 +113,8 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
         self._refused_connections = 0
         self._refused_frames = 0
         self._closing = threading.Event()
+        #: by name; written before peers know the address
+        self._actions: dict[str, Callable[[bytes], None]] = {}
         self._threads: list[threading.Thread] = []
         self._host = f"[{host}]" if _is_ipv6(host) else host
         self._server = _FlightServer(f"grpc+tcp://{self._host}:0", self)
@@ -164,6 +166,15 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
     def set_listener(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
         self._local.set_listener(on_change)
+
+    def serve_action(self, name: str, handler: Callable[[bytes], None]) -> None:
+        """Have the data server answer a Flight action; before anybody knows its address.
+
+        Args:
+            name: the action's type.
+            handler: called with its body, on a thread of the server; what it raises is the caller's answer.
+        """
+        self._actions[name] = handler
 
     def statistics(self) -> FlightStatistics:
         """Return the counts of what was refused so far; any thread."""
@@ -220,6 +231,20 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
                 self._refused_connections += 1
             raise fl.FlightUnauthenticatedError(f"refused: {reason}")
         return connection
+
+    def act(self, name: str, body: bytes) -> None:
+        """Perform an action that somebody has called.
+
+        Raises:
+            FlightServerError: there is no such action, or it was refused.
+        """
+        handler = self._actions.get(name)
+        if handler is None or self._closing.is_set():
+            raise fl.FlightServerError(f"there is no action {name}")
+        try:
+            handler(body)
+        except Exception as error:
+            raise fl.FlightServerError(f"{type(error).__name__}: {error}") from error
 
     def _check_hello(self, command: bytes) -> tuple[str, ProducerConnection | None]:
         try:
@@ -320,7 +345,7 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
 
 
 class _FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow is not typed
-    """Hands each DoExchange to its environment; everything else Flight answers with "not implemented"."""
+    """Hands each DoExchange and DoAction to its environment; everything else Flight answers with "not implemented"."""
 
     def __init__(self, location: str, environment: FlightNetworkEnvironment) -> None:
         super().__init__(location)
@@ -332,6 +357,10 @@ class _FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow is no
             self._environment.serve(connection, reader, writer, is_server=True)
         finally:
             connection.ended.set()
+
+    def do_action(self, context: Any, action: Any) -> Iterator[Any]:
+        self._environment.act(action.type, action.body.to_pybytes())
+        return iter(())
 
 
 def _read_frames(connection: Connection, reader: Any, clock: Clock, is_server: bool) -> None:

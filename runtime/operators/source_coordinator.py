@@ -28,6 +28,16 @@ class RequestSplit:
 
 
 @dataclass(frozen=True, slots=True)
+class ResyncSplits:
+    """Reader → coordinator: events between us may have been lost; this is what I know."""
+
+    received: int | None
+    """Number of the last assignment that has come; None: none has."""
+    is_asking: bool
+    """Whether a request was made that has not been answered with a split, or with the news that there are some."""
+
+
+@dataclass(frozen=True, slots=True)
 class AssignSplit:
     """Coordinator → reader: read this, from its start."""
 
@@ -102,8 +112,25 @@ class SourceCoordinator:
         if isinstance(event, ReportWatermark) and self._alignment is not None:
             reply(from_subtask, self._alignment.report(from_subtask, event.watermark))
             return
-        if not isinstance(event, RequestSplit):
+        if isinstance(event, ResyncSplits):
+            self._resync(from_subtask, event, reply)
+        elif isinstance(event, RequestSplit):
+            self._deal(from_subtask, reply)
+        else:
             raise TypeError(f"a source coordinator cannot handle {event!r}")
+
+    def _resync(self, from_subtask: int, known: ResyncSplits, reply: Reply) -> None:
+        """Answer a reader again whose request, or the answer to it, may have been lost."""
+        if not known.is_asking:
+            return
+        number, split = self._in_flight.get(from_subtask, (None, None))
+        if number is None or split is None or (known.received is not None and number <= known.received):
+            self._deal(from_subtask, reply)
+        else:
+            # never a new one: the enumerator has no longer what was dealt
+            reply(from_subtask, AssignSplit(number, self._source.split_to_json(split)))
+
+    def _deal(self, from_subtask: int, reply: Reply) -> None:
         self._in_flight.pop(from_subtask, None)
         split = self._enumerator.next_split(from_subtask)
         if isinstance(split, SourceSplit):
@@ -126,6 +153,11 @@ class SourceCoordinator:
     def news(self) -> SourceWatermark | None:
         """Return what to tell the coordinators of the job's other sources, if anything; ask after each event."""
         return None if self._alignment is None else self._alignment.news()
+
+    def forget_news(self) -> None:
+        """Tell the coordinators of the job's other sources again: what they were told may not have reached them."""
+        if self._alignment is not None:
+            self._alignment.forget_news()
 
     def add_splits_back(self, splits: Sequence[SourceSplit]) -> None:
         """Take splits back from a reader that was lost, and tell the readers that wait for one."""

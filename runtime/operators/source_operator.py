@@ -32,6 +32,7 @@ from runtime.operators.source_coordinator import (
     NoMoreSplits,
     NoSplitNow,
     RequestSplit,
+    ResyncSplits,
     SourceCoordinator,
     SplitsAvailable,
 )
@@ -177,9 +178,7 @@ class SourceOperator(StreamOperator):
         if not isinstance(event, AlignWatermark):
             self._is_answer_due = False
         if isinstance(event, AssignSplit):
-            self._asked = False
-            self._received = event.number
-            self._queue.append(_SplitState(self._source.split_from_json(event.split)))
+            self._receive(event)
         elif isinstance(event, SplitsAvailable):
             self._asked = False
         elif isinstance(event, NoMoreSplits):
@@ -192,6 +191,19 @@ class SourceOperator(StreamOperator):
                 self._set_idle(True)
         else:
             raise TypeError(f"source {self._name} cannot handle {event!r}")
+
+    def _receive(self, assignment: AssignSplit) -> None:
+        if self._received is not None and assignment.number <= self._received:
+            # repeated for a resync, and not lost after all
+            return
+        self._asked = False
+        self._received = assignment.number
+        self._queue.append(_SplitState(self._source.split_from_json(assignment.split)))
+
+    def resync(self) -> None:
+        """Ask the coordinator again if it was asked: what was said between the two may have been lost."""
+        if not self._no_more:
+            self.context.events.send_to_coordinator(ResyncSplits(self._received, self._asked))
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

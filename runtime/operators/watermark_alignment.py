@@ -79,3 +79,7 @@ class AlignmentGroup:
             return None
         self._told = least
         return SourceWatermark(self._alignment.group, self._source, least)
+
+    def forget_news(self) -> None:
+        """Tell the other coordinators again: what they were told may not have reached them."""
+        self._told = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import threading
+from collections import deque
 from collections.abc import Callable
 
 #: below ~64 kB every batch of a print sink waits for the client; above some MiB a slow terminal holds much memory
@@ -20,17 +21,38 @@ class SlotClientChannel:
     def __init__(self, send: Callable[[str, bytes], None]) -> None:
         self._send = send
         self._in_flight = 0
+        #: oldest first; what the client has not taken
+        self._unacknowledged: deque[tuple[str, bytes]] = deque()
+        #: bytes of the first of them that the client has taken
+        self._taken = 0
         self._lock = threading.Lock()
 
     def send(self, channel: str, payload: bytes) -> None:
         with self._lock:
             self._in_flight += len(payload)
+            self._unacknowledged.append((channel, payload))
             self._send(channel, payload)
 
     def acknowledge(self, size_bytes: int) -> None:
         """Note that the client has taken that many bytes."""
         with self._lock:
             self._in_flight -= size_bytes
+            self._taken += size_bytes
+            while self._unacknowledged and self._taken >= len(self._unacknowledged[0][1]):
+                self._taken -= len(self._unacknowledged.popleft()[1])
+
+    def send_again(self, first: Callable[[], None]) -> None:
+        """Send everything that is not acknowledged to a client that knows none of it.
+
+        Args:
+            first: called before, while no thread can send anything.
+        """
+        with self._lock:
+            first()
+            self._in_flight += self._taken
+            self._taken = 0
+            for channel, payload in self._unacknowledged:
+                self._send(channel, payload)
 
     def is_available(self) -> bool:
         return self._in_flight < CLIENT_WINDOW_BYTES

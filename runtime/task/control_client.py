@@ -8,6 +8,7 @@ the link is lost for good.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections import deque
@@ -20,8 +21,8 @@ from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
 from runtime.network.control_stream import Hello, Outbox, decode_messages
 from runtime.network.pieces import PieceAssembler, PieceError
-from runtime.task.messages import Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage, StalledCall
-from runtime.task.slot import ControlLostError
+from runtime.task.control_link import ControlLostError
+from runtime.task.messages import EndOfStream, Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage, StalledCall
 from runtime.task.stalls import SHOWN_AFTER_MS
 
 logger = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class FlightControlLink:
     def __init__(self, address: str, hello: Hello, clock: Clock, lease_ms: float) -> None:
         self._clock = clock
         self._lease_ms = lease_ms
-        self._lost: str | None = None
+        self._lost: ControlLostError | None = None
         self._inbox: deque[JobMasterMessage] = deque()
         self._outbox = Outbox()
         self._listener: Callable[[], None] = lambda: None
@@ -67,9 +68,9 @@ class FlightControlLink:
 
     def poll(self) -> JobMasterMessage | None:
         if self._lost is None and self._clock.monotonic_ms() - self._renewed_ms > self._lease_ms:
-            self._lose(f"no heartbeat from the JobMaster for {self._lease_ms:.0f} ms")
+            self._lose(f"no heartbeat from the JobMaster for {self._lease_ms:.0f} ms", is_final=True)
         if self._lost is not None:
-            raise ControlLostError(self._lost)
+            raise ControlLostError(str(self._lost), self._lost.is_final)
         try:
             return self._inbox.popleft()
         except IndexError:
@@ -98,8 +99,24 @@ class FlightControlLink:
             self._read_thread.join(CLOSE_TIMEOUT_S)
         self._client.close()
 
-    def _lose(self, cause: str) -> None:
-        self._lost = self._lost or cause
+    def drop(self) -> None:
+        self._outbox.close()
+        # the threads end with the stream, whatever the other end does
+        threading.Thread(target=self._end, name="control-drop", daemon=True).start()
+
+    def _end(self) -> None:
+        self._reader.cancel()
+        self._read_thread.join(CLOSE_TIMEOUT_S)
+        self._write_thread.join(CLOSE_TIMEOUT_S)
+        if not (self._read_thread.is_alive() or self._write_thread.is_alive()):
+            with contextlib.suppress(flight.FlightError, OSError):
+                # a writer that is collected unclosed prints the stream's error
+                self._writer.close()
+        self._client.close()
+
+    def _lose(self, cause: str, is_final: bool = False) -> None:
+        if self._lost is None or (is_final and not self._lost.is_final):
+            self._lost = ControlLostError(cause, is_final)
         self._listener()
 
     def _read(self) -> None:
@@ -112,10 +129,12 @@ class FlightControlLink:
                 for message in decode_messages(received):
                     if isinstance(message, HeartbeatRequest):
                         self._answer(message)
+                    elif isinstance(message, EndOfStream):
+                        self._lose("the JobMaster ended the control stream", is_final=True)
                     self._inbox.append(message)
                 self._listener()
         except StopIteration:
-            self._lose("the JobMaster ended the control stream")
+            self._lose("the JobMaster ended the control stream", is_final=True)
         except (flight.FlightError, PieceError) as error:
             self._lose(f"control stream broken: {error}")
 
@@ -123,7 +142,7 @@ class FlightControlLink:
         now = self._clock.monotonic_ms()
         if now - self._renewed_ms > self._lease_ms:
             # the process was frozen: requests that piled up meanwhile do not bring the lease back
-            self._lose(f"the slot was frozen for {now - self._renewed_ms:.0f} ms")
+            self._lose(f"the slot was frozen for {now - self._renewed_ms:.0f} ms", is_final=True)
             return
         self._renewed_ms = now
         stalled = int(now - self._published_ms)

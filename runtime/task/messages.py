@@ -15,6 +15,10 @@ from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, T
 from runtime.graph.job_graph import JobEdge, JobVertex
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
 
+PROTOCOL_VERSION = 1
+"""Of these messages and of what slots and JobMasters expect of each other. A JobMaster does not adopt slots of another
+version: raise it with every change that an older slot would misunderstand."""
+
 
 class TaskState(enum.Enum):
     """States of a task. Source: Flink, ExecutionState."""
@@ -170,6 +174,17 @@ class DeliverOperatorEvent:
     event: OperatorEvent
 
 
+@dataclass(frozen=True, slots=True)
+class ResyncSources:
+    """All slots of the region have come over to a new JobMaster: sources repeat what may have been lost with the old
+    one, between readers and their coordinators and between coordinators."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfStream:
+    """Nothing follows, from this JobMaster or another one: the slot has no business here. Its link takes it."""
+
+
 JobMasterMessage = (
     Deploy
     | Start
@@ -183,6 +198,8 @@ JobMasterMessage = (
     | ClientAck
     | HeartbeatRequest
     | DeliverOperatorEvent
+    | ResyncSources
+    | EndOfStream
 )
 
 # --- slot → JobMaster -------------------------------------------------------------------------------------------------
@@ -321,8 +338,51 @@ class SlotLeaving:
     attempt: Attempt
 
 
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """What a new JobMaster has to know of a task."""
+
+    task: TaskId
+    state: TaskState
+    failure: FailureInfo | None
+    metrics: Mapping[str, object]
+    age_ms: float
+    """Time since it was made."""
+    ended_ms_ago: float | None
+    """Time since it reached a terminal state; None: it has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotReport:
+    """First message of a slot to a JobMaster that adopts it: everything that the earlier one may have known of it.
+
+    Acknowledgements of checkpoints that are not decided, and client output that is not acknowledged, follow as
+    messages of their own.
+    """
+
+    registration: RegisterSlot
+    tasks: Sequence[TaskReport]
+    failures: Sequence[FailureInfo]
+    """Of the slot as a whole."""
+    pending: Mapping[CheckpointId, CheckpointOptions]
+    """Checkpoints that were begun, and of which the slot does not know how they ended."""
+    last_seen: CheckpointId
+    """The highest checkpoint id that the slot has heard of; 0: none."""
+    has_committed: bool
+    """Whether it has answered CommitFinished."""
+
+    @property
+    def slot(self) -> SlotId:
+        return self.registration.slot
+
+    @property
+    def attempt(self) -> Attempt:
+        return self.registration.attempt
+
+
 SlotMessage = (
     RegisterSlot
+    | SlotReport
     | Heartbeat
     | TaskStateChanged
     | SlotFailed

@@ -11,11 +11,9 @@ import os
 import pickle
 import sys
 import threading
-import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from runtime.checkpoint.file_system import CheckpointFileSystem
 from runtime.checkpoint.handles import CheckpointMetrics, TaskStateHandle
@@ -38,17 +36,13 @@ from runtime.network.channel import NetworkEnvironment
 from runtime.operators.operator import OperatorFactory
 from runtime.operators.source_operator import SourceCoordinator, SourceOperatorFactory
 from runtime.operators.watermark_alignment import AlignmentGroup
-from runtime.state.errors import RedistributionError, StateMigrationError
-from runtime.task.client_output import SlotClientChannel
+from runtime.task.control_link import ControlLink, ControlLostError, LeaderChanged
+from runtime.task.failures import describe_failure
 from runtime.task.memory import memory_metrics
 from runtime.task.messages import (
-    AcknowledgeCheckpoint,
     CancelTasks,
     ClientAck,
-    ClientOutput,
     CommitFinished,
-    CoordinatorsSnapshotted,
-    DeclineCheckpoint,
     DeliverOperatorEvent,
     Deploy,
     FailureInfo,
@@ -60,20 +54,17 @@ from runtime.task.messages import (
     OperatorEvent,
     RegisterSlot,
     ReleaseSlot,
-    SlotCommitted,
-    SlotFailed,
-    SlotLeaving,
-    SlotMessage,
+    ResyncSources,
     SnapshotCoordinators,
     StalledCall,
     Start,
     TaskDeployment,
     TaskState,
-    TaskStateChanged,
     TriggerCheckpoint,
 )
 from runtime.task.operator_chain import OperatorChain
 from runtime.task.processing_time import TimerQueue
+from runtime.task.slot_reports import SlotReports
 from runtime.task.stalls import user_stack
 from runtime.task.task import Task
 from runtime.task.time_accounting import Activity
@@ -85,36 +76,6 @@ logger = logging.getLogger(__name__)
 #: the loop looks up at least this often, whatever it is told; bounds the harm of a lost wake-up
 MAX_WAIT_MS = 200.0
 METRICS_INTERVAL_MS = 500.0
-
-
-class ControlLink(Protocol):
-    """A slot's end of the control stream."""
-
-    def poll(self) -> JobMasterMessage | None:
-        """Return the next message, or None.
-
-        Raises:
-            ControlLostError: the JobMaster is gone or has not been heard of for the lease's time.
-        """
-
-    def send(self, message: SlotMessage) -> None:
-        """Queue a message; never blocks, keeps the order."""
-
-    def publish(self, heartbeat: Heartbeat) -> None:
-        """Set the answer to heartbeat requests from now on; links without a thread of their own send it at once."""
-
-    def set_listener(self, on_message: Callable[[], None]) -> None:
-        """Call `on_message` (from any thread) when `poll` has something."""
-
-    def set_stall_probe(self, probe: Callable[[], StalledCall | None]) -> None:
-        """Call `probe` (from any thread) to learn what a loop does that is stuck."""
-
-    def close(self) -> None:
-        """Send what is queued (within 2 s), then end the stream; idempotent."""
-
-
-class ControlLostError(Exception):
-    """The JobMaster cannot be reached: the slot must stop at once, for it may have been replaced."""
 
 
 class Slot:
@@ -145,7 +106,6 @@ class Slot:
         self.timers = TimerQueue(clock)
         self.configuration = Configuration()
         self.job_parameters: dict[str, str] = {}
-        self.client = SlotClientChannel(self._send_client_output)
         self.uploads: Uploads = UploadThreads(f"uploads-{slot}") if uploads is None else uploads
         self.state_compression = "none"
         self.keeps_finished_open = False
@@ -175,7 +135,9 @@ class Slot:
         network.set_listener(self._wakeup.set)
         control.set_listener(self._wakeup.set)
         control.set_stall_probe(self.stalled_call)
-        control.send(RegisterSlot(slot, attempt, os.getpid(), host, network.address))
+        registration = RegisterSlot(slot, attempt, os.getpid(), host, network.address)
+        self._reports = SlotReports(control, registration, clock)
+        self.client = self._reports.client
 
     # --- the loop -----------------------------------------------------------------------------------------------------
 
@@ -306,7 +268,7 @@ class Slot:
         for failure in self.network.poll_failures():
             if self._tasks and not all(task.state.is_terminal for task in self._tasks):
                 info = FailureInfo(f"connection broken: {failure.cause}", slot=self.slot_id)
-                self._control.send(SlotFailed(self.slot_id, self.attempt, info))
+                self._reports.slot_failed(info)
 
     def _publish_metrics(self) -> None:
         now = self.clock.monotonic_ms()
@@ -330,8 +292,12 @@ class Slot:
             message = self._control.poll()
         return taken
 
-    def _handle(self, message: JobMasterMessage) -> None:
+    def _handle(self, message: JobMasterMessage | LeaderChanged) -> None:
         match message:
+            case LeaderChanged():
+                self._reports.tell_all({task.task_id: task.metrics() for task in self._tasks})
+            case ResyncSources():
+                self._resync_sources()
             case Deploy():
                 self._is_deploying = True
                 self._deploy(message)
@@ -341,12 +307,17 @@ class Slot:
             case CancelTasks():
                 self._cancel()
             case SnapshotCoordinators(checkpoint_id):
+                self._reports.ledger.heard_of(checkpoint_id)
                 self._snapshot_coordinators(checkpoint_id)
             case TriggerCheckpoint(checkpoint_id, timestamp_ms, checkpoint_options):
+                self._reports.ledger.triggered(checkpoint_id, checkpoint_options)
                 self._trigger(CheckpointBarrier(checkpoint_id, timestamp_ms, checkpoint_options))
             case NotifyCheckpointComplete(checkpoint_id):
-                self._notify(lambda task: task.checkpoint_complete(checkpoint_id))
+                # a new JobMaster tells everybody again
+                if self._reports.ledger.completed(checkpoint_id):
+                    self._notify(lambda task: task.checkpoint_complete(checkpoint_id))
             case NotifyCheckpointAborted(checkpoint_id):
+                self._reports.ledger.aborted(checkpoint_id)
                 self._notify(lambda task: task.checkpoint_aborted(checkpoint_id))
             case CommitFinished():
                 self._commit()
@@ -378,7 +349,7 @@ class Slot:
                 if slot == self.slot_id:
                     self._create_coordinator(operator_id, deploy)
         except Exception as error:
-            self._control.send(SlotFailed(self.slot_id, self.attempt, describe_failure(error, slot=self.slot_id)))
+            self._reports.slot_failed(describe_failure(error, slot=self.slot_id))
             self._not_made = [deployment.task for deployment in deploy.tasks]
             return
         for deployment in deploy.tasks:
@@ -389,8 +360,7 @@ class Slot:
             task = Task(deployment, self)
         except Exception as error:
             failure = describe_failure(error, task=deployment.task, slot=self.slot_id)
-            failed = TaskStateChanged(self.slot_id, self.attempt, deployment.task, TaskState.FAILED, failure)
-            self._control.send(failed)
+            self._reports.task_state(deployment.task, TaskState.FAILED, failure)
             return
         self._tasks.append(task)
         try:
@@ -423,7 +393,7 @@ class Slot:
         try:
             coordinator.discover()
         except Exception as error:
-            self._control.send(SlotFailed(self.slot_id, self.attempt, describe_failure(error, slot=self.slot_id)))
+            self._reports.slot_failed(describe_failure(error, slot=self.slot_id))
             return
         self._schedule_discovery(coordinator)
 
@@ -442,10 +412,14 @@ class Slot:
                 self._report(task)
         # the JobMaster waits for these too
         for not_made in self._not_made:
-            self._control.send(TaskStateChanged(self.slot_id, self.attempt, not_made, TaskState.CANCELED))
+            self._reports.task_state(not_made, TaskState.CANCELED)
         self._not_made = []
 
     def _commit(self) -> None:
+        if self._reports.has_committed:
+            # the JobMaster that it was told to is gone
+            self._reports.committed()
+            return
         # what a user's close() raises must fail the job before anything becomes visible
         for step in (OperatorChain.close_finished, OperatorChain.commit_finished):
             for task in self._tasks:
@@ -453,9 +427,9 @@ class Slot:
                     step(task.chain)
                 except Exception as error:
                     info = describe_failure(error, task=task.task_id, task_name=task.name, slot=self.slot_id)
-                    self._control.send(SlotFailed(self.slot_id, self.attempt, info))
+                    self._reports.slot_failed(info)
                     return
-        self._control.send(SlotCommitted(self.slot_id, self.attempt))
+        self._reports.committed()
 
     def _finish_job(self) -> None:
         for task in self._tasks:
@@ -477,13 +451,13 @@ class Slot:
             operator_id = event.operator_id
 
             def reply(subtask: int, answer: object) -> None:
-                self._control.send(OperatorEvent(self.attempt, operator_id, subtask, None, pickle.dumps(answer)))
+                self._reports.operator_event(operator_id, subtask, None, pickle.dumps(answer))
 
             try:
                 coordinator.handle_event(event.source_subtask, payload, reply)
                 self._spread_news(operator_id, coordinator)
             except Exception as error:
-                self._control.send(SlotFailed(self.slot_id, self.attempt, describe_failure(error, slot=self.slot_id)))
+                self._reports.slot_failed(describe_failure(error, slot=self.slot_id))
             return
         for task in self._tasks:
             if task.task_id.subtask_index == event.target_subtask and task.hosts(event.operator_id):
@@ -500,14 +474,19 @@ class Slot:
             payload = pickle.dumps(news)
             for other in self._sources:
                 if other != operator_id:
-                    self._control.send(OperatorEvent(self.attempt, other, None, None, payload))
+                    self._reports.operator_event(other, None, None, payload)
 
     def send_to_coordinator(self, operator_id: OperatorId, subtask_index: int, payload: bytes) -> None:
         """Send an operator's event to its coordinator, wherever that is."""
-        self._control.send(OperatorEvent(self.attempt, operator_id, None, subtask_index, payload))
+        self._reports.operator_event(operator_id, None, subtask_index, payload)
 
-    def _send_client_output(self, channel: str, payload: bytes) -> None:
-        self._control.send(ClientOutput(self.slot_id, self.attempt, channel, payload))
+    def _resync_sources(self) -> None:
+        for operator_id, coordinator in self._coordinators.items():
+            coordinator.forget_news()
+            self._spread_news(operator_id, coordinator)
+        for task in self._tasks:
+            if not task.state.is_terminal:
+                task.resync_source()
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
@@ -516,9 +495,9 @@ class Slot:
             states = {operator_id: coordinator.snapshot() for operator_id, coordinator in self._coordinators.items()}
         except Exception as error:
             info = describe_failure(error, slot=self.slot_id)
-            self._control.send(DeclineCheckpoint(self.slot_id, self.attempt, None, checkpoint_id, info))
+            self._reports.decline(None, checkpoint_id, info)
             return
-        self._control.send(CoordinatorsSnapshotted(self.slot_id, self.attempt, checkpoint_id, states))
+        self._reports.coordinators_snapshotted(checkpoint_id, states)
 
     def _trigger(self, barrier: CheckpointBarrier) -> None:
         for task in self._tasks:
@@ -544,7 +523,7 @@ class Slot:
             except Exception as error:
                 if task.state is TaskState.FINISHED:
                     info = describe_failure(error, task=task.task_id, task_name=task.name, slot=self.slot_id)
-                    self._control.send(SlotFailed(self.slot_id, self.attempt, info))
+                    self._reports.slot_failed(info)
                 else:
                     self.task_failed(task, error)
 
@@ -552,7 +531,7 @@ class Slot:
         self, task: TaskId, checkpoint_id: CheckpointId, state: TaskStateHandle, metrics: CheckpointMetrics
     ) -> None:
         """Tell the JobMaster that a task's part of a checkpoint is stored."""
-        self._control.send(AcknowledgeCheckpoint(self.slot_id, self.attempt, task, checkpoint_id, state, metrics))
+        self._reports.acknowledge(task, checkpoint_id, state, metrics)
 
     def decline(
         self, task: TaskId, checkpoint_id: CheckpointId, error: Exception, counts_as_failure: bool = True
@@ -560,7 +539,7 @@ class Slot:
         """Tell the JobMaster that a task takes no part in a checkpoint."""
         name = next((known.name for known in self._tasks if known.task_id == task), "")
         info = describe_failure(error, task=task, task_name=name, slot=self.slot_id)
-        self._control.send(DeclineCheckpoint(self.slot_id, self.attempt, task, checkpoint_id, info, counts_as_failure))
+        self._reports.decline(task, checkpoint_id, info, counts_as_failure)
 
     def post(self, action: Callable[[], None]) -> None:
         """Have the loop's thread run `action` in its next turn; any thread."""
@@ -600,11 +579,11 @@ class Slot:
             task.close(after_failure)
         except Exception as error:
             info = describe_failure(error, task=task.task_id, task_name=task.name, slot=self.slot_id)
-            self._control.send(SlotFailed(self.slot_id, self.attempt, info))
+            self._reports.slot_failed(info)
 
     def _report(self, task: Task, failure: FailureInfo | None = None) -> None:
         final = task.metrics() if task.state.is_terminal else {}
-        self._control.send(TaskStateChanged(self.slot_id, self.attempt, task.task_id, task.state, failure, final))
+        self._reports.task_state(task.task_id, task.state, failure, final)
 
     def on_release(self, action: Callable[[], None]) -> None:
         """Call `action` when the slot leaves, while it can still send."""
@@ -620,8 +599,7 @@ class Slot:
         self.network.close()
         for action in self._on_release:
             action()
-        self._control.send(SlotLeaving(self.slot_id, self.attempt))
-        self._control.close()
+        self._reports.leaving()
 
     def _close_all(self) -> None:
         self.uploads.close()
@@ -647,38 +625,3 @@ def add_to_python_path(files: Sequence[str]) -> None:
         entry = str(path.parent if path.suffix == ".py" else path)
         if entry not in sys.path:
             sys.path.insert(0, entry)
-
-
-def describe_failure(
-    error: BaseException, task: TaskId | None = None, task_name: str = "", slot: SlotId | None = None
-) -> FailureInfo:
-    """Describe an error for the JobMaster: its message in one line, and the traceback."""
-    text = " ".join(str(error).split())
-    name = type(error).__name__
-    message = text if getattr(error, "is_self_explanatory", False) else f"{name}: {text}" if text else name
-    where = f"task {task_name}: " if task_name and not getattr(error, "is_self_explanatory", False) else ""
-    causes = list(_causes(error))
-    return FailureInfo(
-        where + message,
-        "".join(traceback.format_exception(error)).rstrip(),
-        task,
-        task_name,
-        slot,
-        is_damaged_snapshot=any(getattr(cause, "is_damaged_snapshot", False) for cause in causes),
-        # state that does not fit the program will not fit it the next time either
-        is_fatal=any(
-            isinstance(cause, RedistributionError | StateMigrationError) or getattr(cause, "is_fatal", False)
-            for cause in causes
-        ),
-    )
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-__all__ = ["ControlLink", "ControlLostError", "Slot", "describe_failure"]

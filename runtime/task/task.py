@@ -504,6 +504,11 @@ class Task:
         self._source.handle_event(event)
         self.wake_source()
 
+    def resync_source(self) -> None:
+        """Have the source, if this is one, find out what was lost between it and its coordinator."""
+        if self._source is not None:
+            self._source.resync()
+
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
     def trigger_checkpoint(self, barrier: CheckpointBarrier) -> None:

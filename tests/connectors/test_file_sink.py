@@ -36,7 +36,7 @@ from runtime.operators.sink import SinkError
 from runtime.operators.sink_operator import HISTORY_STATE, ORIGIN_STATE, WRITER_STATE
 from runtime.state.redistribution import redistribute
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redistribution
-from runtime.task.slot import describe_failure
+from runtime.task.failures import describe_failure
 from runtime.testing.clock import ManualClock
 from tests.connectors.crash_model import STEPS, SinkJob
 from tests.connectors.crash_model import TYPE as ROW_TYPE

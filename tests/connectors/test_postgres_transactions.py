@@ -17,7 +17,7 @@ from runtime.datastream.connectors.base import DeliveryGuarantee
 from runtime.operators.sink import SinkError
 from runtime.operators.sink_operator import COMMITTABLES_STATE
 from runtime.state.snapshot import OperatorSnapshot
-from runtime.task.slot import describe_failure
+from runtime.task.failures import describe_failure
 from tests.connectors.crash_model import TYPE, SinkJob, random_steps
 from tests.connectors.postgres_fixture import running_postgres
 from tests.connectors.rigs import SinkRig

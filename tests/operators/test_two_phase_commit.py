@@ -17,7 +17,7 @@ from runtime.core.ids import operator_id_of
 from runtime.operators.sink import SinkError, SinkSetupError, WriterContext
 from runtime.operators.sink_operator import COMMITTABLES_STATE
 from runtime.operators.two_phase_commit import TransactionId, TwoPhaseCommitFunction, TwoPhaseCommitSink
-from runtime.task.slot import describe_failure
+from runtime.task.failures import describe_failure
 from tests.connectors.crash_model import STEPS, TYPE, SinkJob
 from tests.connectors.rigs import SinkRig
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from runtime.core.ids import Attempt, SlotId
 from runtime.jobmaster.events import SlotLost, SlotMessageReceived
 from runtime.network.control_stream import decode_messages, encode_messages
+from runtime.task.control_link import ControlLostError
 from runtime.task.messages import (
     AcknowledgeCheckpoint,
     CommitFinished,
@@ -27,7 +28,6 @@ from runtime.task.messages import (
     StalledCall,
     TriggerCheckpoint,
 )
-from runtime.task.slot import ControlLostError
 from tests.simulation.faults import Point
 
 if TYPE_CHECKING:

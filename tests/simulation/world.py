@@ -36,8 +36,9 @@ from runtime.jobmaster.execution_graph import ExecutionGraph, Region
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.rescaling import rescaled
 from runtime.jobmaster.storage_worker import CheckpointHome, StorageWorker
+from runtime.task.control_link import ControlLostError
 from runtime.task.messages import DeclineCheckpoint, FailureInfo, JobMasterMessage
-from runtime.task.slot import ControlLostError, Slot
+from runtime.task.slot import Slot
 from runtime.testing.clock import ManualClock
 from runtime.testing.jobs import START_MS
 from runtime.testing.memory_file_system import MemoryFileSystem

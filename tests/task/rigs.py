@@ -14,6 +14,7 @@ from runtime.datastream import StreamExecutionEnvironment
 from runtime.jobmaster.execution_graph import ExecutionGraph
 from runtime.network.channel import NetworkEnvironment
 from runtime.network.local import LocalNetwork
+from runtime.task.control_link import ControlLostError, LeaderChanged
 from runtime.task.messages import (
     DeliverOperatorEvent,
     Deploy,
@@ -26,7 +27,7 @@ from runtime.task.messages import (
     TaskState,
     TaskStateChanged,
 )
-from runtime.task.slot import ControlLostError, Slot
+from runtime.task.slot import Slot
 from runtime.task.task import Task
 from runtime.task.uploads import InlineUploads
 from runtime.testing.clock import ManualClock
@@ -39,15 +40,17 @@ M = TypeVar("M")
 class FakeControlLink:
     """The slot's end of a control stream whose other end is the test."""
 
-    inbox: deque[JobMasterMessage] = field(default_factory=deque)
+    inbox: deque[JobMasterMessage | LeaderChanged] = field(default_factory=deque)
     sent: list[SlotMessage] = field(default_factory=list)
     heartbeat: Heartbeat | None = None
     lost: bool = False
+    lost_for_good: bool = False
     closed: bool = False
+    dropped: bool = False
 
-    def poll(self) -> JobMasterMessage | None:
+    def poll(self) -> JobMasterMessage | LeaderChanged | None:
         if self.lost:
-            raise ControlLostError("the JobMaster is gone")
+            raise ControlLostError("the JobMaster is gone", self.lost_for_good)
         return self.inbox.popleft() if self.inbox else None
 
     def send(self, message: SlotMessage) -> None:
@@ -65,6 +68,9 @@ class FakeControlLink:
 
     def close(self) -> None:
         self.closed = True
+
+    def drop(self) -> None:
+        self.dropped = True
 
     def all(self, kind: type[M]) -> list[M]:
         """What the slot has sent of one kind."""
@@ -119,7 +125,7 @@ class SlotRig:
         """A task of a slot, in topological order."""
         return self.slots[SlotId(slot)]._tasks[index]
 
-    def tell(self, message: JobMasterMessage) -> None:
+    def tell(self, message: JobMasterMessage | LeaderChanged) -> None:
         """Send a message to every slot and let them take it."""
         for link in self.links.values():
             link.inbox.append(message)

@@ -18,6 +18,7 @@ from runtime.operators.sink import Committer, Sink, SinkError, SinkWriter, Write
 from runtime.operators.sink_operator import SinkOperator
 from runtime.operators.source_coordinator import AssignSplit, NoMoreSplits, RequestSplit
 from runtime.task.client_output import CLIENT_WINDOW_BYTES
+from runtime.task.control_link import ControlLostError
 from runtime.task.messages import (
     CancelTasks,
     ClientAck,
@@ -35,7 +36,7 @@ from runtime.task.messages import (
     TaskState,
     TaskStateChanged,
 )
-from runtime.task.slot import METRICS_INTERVAL_MS, ControlLostError
+from runtime.task.slot import METRICS_INTERVAL_MS
 from tests.task.rigs import ATTEMPT, SlotRig, environment
 
 STORY: list[str] = []
