@@ -34,6 +34,10 @@ EPOCH_KEY = "tidemark:epoch"
 #: stream of events for the leader, each JSON in one field
 EVENTS_KEY = "tidemark:events"
 EVENT_FIELD = "event"
+#: sorted set of the jobmanagers' names by the time at which they were last seen, Redis's clock, ms
+JOBMANAGERS_KEY = "tidemark:jobmanagers"
+#: a jobmanager shows itself every second
+JOBMANAGER_EXPIRY_MS = 5_000
 #: live documents of ended jobs, and of a cluster without a leader, are dropped after this; SQL has the durable facts
 EXPIRY_S = 3600
 #: metrics of running jobs are written every two seconds; older ones are from a job that no jobmanager runs
@@ -169,3 +173,26 @@ def wake_jobmanager(event: Document) -> None:
 def _post(connection: redis.Redis, event: Document) -> None:
     # trimmed to whole nodes of the stream, which costs the server nothing
     connection.xadd(EVENTS_KEY, {EVENT_FIELD: json.dumps(event)}, maxlen=MAX_EVENTS, approximate=True)
+
+
+_NOW_MS = "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000) "
+
+
+def show_jobmanager(name: str) -> None:
+    """Note that a jobmanager lives."""
+    client().eval(_NOW_MS + "redis.call('ZADD', KEYS[1], now, ARGV[1])", 1, JOBMANAGERS_KEY, name)
+
+
+def hide_jobmanager(name: str) -> None:
+    """Forget a jobmanager that ends."""
+    client().zrem(JOBMANAGERS_KEY, name)
+
+
+def jobmanagers() -> list[str]:
+    """Return the names of the jobmanagers seen lately, sorted; forget the others."""
+    script = _NOW_MS + (
+        "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1]) return redis.call('ZRANGE', KEYS[1], 0, -1)"
+    )
+    with reader().connected() as connection:
+        names: Any = connection.eval(script, 1, JOBMANAGERS_KEY, JOBMANAGER_EXPIRY_MS)
+    return sorted(names)

@@ -15,7 +15,12 @@ import enum
 import logging
 import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+from django.db import DatabaseError
+from kombu.exceptions import OperationalError
 
 from backend.cluster import commands
 from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
@@ -29,7 +34,7 @@ from backend.cluster.job_runner import JobRunner
 from backend.cluster.job_store import JobStore
 from backend.cluster.leader_bus import BusError, LeaderBus
 from backend.cluster.leader_machine import LeaderMachine
-from backend.cluster.leadership import Leadership
+from backend.cluster.leadership import Leadership, LeadershipLostError
 from backend.cluster.led_jobs import LedJobs
 from backend.cluster.led_operations import LedOperations
 from backend.cluster.led_taskmanagers import LedTaskManagers
@@ -72,6 +77,7 @@ class JobManager:
         leader_bus: its bus, closed by this class.
         home: TIDEMARK_HOME, for the slots' logs.
         host: address of this process that slots can reach; a loopback address if all slots are on this machine.
+        stop: ends the loop once it is set.
         clock: for all deadlines.
         send: sends a command to a TaskManager's worker.
     """
@@ -82,13 +88,14 @@ class JobManager:
         leader_bus: LeaderBus,
         home: Path,
         host: str,
+        stop: threading.Event,
         clock: Clock = SYSTEM_CLOCK,
         send: SendCommand = commands.send,
     ) -> None:
         self._home = home
         self._host = host
         self._clock = clock
-        self._stop = threading.Event()
+        self._stop = stop
         self.leadership = leadership
         self._bus = leader_bus
         epoch = leadership.epoch
@@ -98,21 +105,18 @@ class JobManager:
         self._writer = SlotLogWriter()
         self._disposal = SnapshotDisposal(cluster_storage().files())
         self.publisher = Publisher(leader_bus, clock)
-        self.resources = ResourceManager(epoch, clock, send)
+        self.resources = ResourceManager(epoch, clock, partial(self._command, send))
         machine = LeaderMachine(epoch, clock.now_ms())
         self.jobs = LedJobs(machine, self._store, self._create_runner, self.publisher, clock, self._containment)
         self._operations = LedOperations(machine, self._store, self.jobs, self._disposal, clock, self._containment)
         self._taskmanagers = LedTaskManagers(machine, self._store, self.resources, clock, self._containment)
+        self._is_acting = True
         #: duty → when it is due next, monotonic ms
         self._due_ms = dict.fromkeys(Duty, 0.0)
         self._recovered = False
 
-    def stop(self) -> None:
-        """End the loop; callable from any thread and from a signal handler."""
-        self._stop.set()
-
     def run(self) -> None:
-        """Lead until `stop`, or until another jobmanager leads.
+        """Lead until told to stop, or until another jobmanager leads.
 
         Raises:
             LeadershipLostError: another jobmanager leads.
@@ -132,10 +136,15 @@ class JobManager:
     def step(self, wait_s: float) -> None:
         """Run one turn of the loop; wait up to `wait_s` for an event. Failures are contained, and repeated work.
 
+        Without a valid lease nothing is done; what TaskManagers report waits in the stream.
+
         Raises:
             LeadershipLostError: another jobmanager leads.
         """
         self._containment.database_failed = False
+        if not self._may_act():
+            self._stop.wait(wait_s)
+            return
         if not self._recovered:
             with self._containment.of("the take-over"):
                 self._recover()
@@ -158,6 +167,23 @@ class JobManager:
             self.jobs.publish_metrics()
 
     # --- work ---------------------------------------------------------------------------------------------------------
+
+    def _may_act(self) -> bool:
+        may_act = self.leadership.may_act()
+        if may_act is not self._is_acting:
+            logger.warning("the lease is valid again" if may_act else "the lease has lapsed: nothing is done meanwhile")
+            self._is_acting = may_act
+        return may_act
+
+    def _command(self, send: SendCommand, worker_name: str, task: str, expires_s: float, **arguments: Any) -> None:
+        """Send a command unless the lease has lapsed; any thread."""
+        try:
+            may_act = self.leadership.may_act()
+        except LeadershipLostError as error:
+            raise OperationalError(str(error)) from error
+        if not may_act:
+            raise OperationalError("the leader's lease could not be renewed")
+        send(worker_name, task, expires_s, **arguments)
 
     def _is_due(self, duty: Duty) -> bool:
         now_ms = self._clock.monotonic_ms()
@@ -241,6 +267,10 @@ class JobManager:
         runners = self.jobs.runners.values()
         for runner in runners:
             runner.abandon()
+        try:
+            self.leadership.release()
+        except DatabaseError as error:
+            logger.warning("the lease could not be released: %s", error)
         for runner in runners:
             runner.wait_abandoned(max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000.0)
         self._disposal.close()

@@ -20,11 +20,19 @@ def new_id() -> str:
 
 
 class LeaderEpoch(models.Model):
-    """The current leader: one row per role. The epoch only grows; it fences every write of the leader."""
+    """The current leader: one row per role. The epoch only grows; it fences every write of the leader.
+
+    Epoch and beat change as `backend.cluster.lease` describes.
+    """
 
     name = models.CharField(max_length=32, primary_key=True)
     epoch = models.BigIntegerField(default=0)
+    beat = models.BigIntegerField(default=0)
+    """Grows with every renewal of the lease."""
     holder = models.CharField(max_length=255, default="")
+    """host:pid; "": nobody leads."""
+    address = models.CharField(max_length=255, default="")
+    """host:port at which the holder listens while it lives."""
     since = models.BigIntegerField(default=0)
     """Epoch ms."""
 

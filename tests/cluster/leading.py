@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from pathlib import Path
 
 from backend.cluster.commands import SendCommand
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.leader_bus import RedisLeaderBus
-from backend.cluster.leadership import take_leadership
+from backend.cluster.leadership import Leadership, read_lease, take_over
+from backend.cluster.lease import HeldLease
+from runtime.core.clock import SYSTEM_CLOCK
+
+
+def take_leadership(holder: str) -> Leadership:
+    """Take the leadership from whoever has it; its lease never lapses."""
+    taken = take_over(read_lease(), holder, "", SYSTEM_CLOCK)
+    assert taken is not None
+    return Leadership(taken.epoch, HeldLease(math.inf), SYSTEM_CLOCK)
 
 
 def new_leader(home: Path, send: SendCommand) -> JobManager:
     """Take the leadership, over the Redis of the settings."""
-    leadership = take_leadership("leader", 1)
-    return JobManager(leadership, RedisLeaderBus(leadership.epoch), home, "127.0.0.1", send=send)
+    leadership = take_leadership("leader")
+    return JobManager(leadership, RedisLeaderBus(leadership.epoch), home, "127.0.0.1", threading.Event(), send=send)

@@ -10,12 +10,12 @@ from django.db import connections
 
 from backend.cluster import services
 from backend.cluster.checkpoint_store import JobGivenUpError, SqlCompletedStore, completed_checkpoints
-from backend.cluster.leadership import take_leadership
 from backend.cluster.models import Checkpoint, Job
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import CheckpointId
 from tests.cluster.graphs import graph_json
+from tests.cluster.leading import take_leadership
 from tests.cluster.snapshots import completed
 from tests.support.waiting import wait_until
 
@@ -28,7 +28,7 @@ def job(home: Path) -> Job:
 
 
 def store_of(job: Job, epoch_holder: str = "me") -> SqlCompletedStore:
-    return SqlCompletedStore(take_leadership(epoch_holder, 1), job.id, completed_checkpoints(job.id), SYSTEM_CLOCK)
+    return SqlCompletedStore(take_leadership(epoch_holder), job.id, completed_checkpoints(job.id), SYSTEM_CLOCK)
 
 
 def test_a_checkpoint_is_complete_when_its_row_is_there(job: Job, tmp_path: Path) -> None:

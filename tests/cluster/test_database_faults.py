@@ -13,11 +13,10 @@ from django.db import DatabaseError
 
 from backend.cluster import services
 from backend.cluster.jobmanager import JobManager
-from backend.cluster.leadership import take_leadership
 from backend.cluster.models import Job, Operation
 from tests.cluster.failing_database import FailingDatabase, Loss
 from tests.cluster.graphs import RESTARTING, graph_json
-from tests.cluster.leading import new_leader
+from tests.cluster.leading import new_leader, take_leadership
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
@@ -79,7 +78,7 @@ def left_behind() -> dict[str, Job]:
     for name, job in jobs.items():
         job.state = "RUNNING" if name in HAD_RUN else "CREATED"
         job.state_times = {job.state: 5}
-        job.leader_epoch = take_leadership("earlier", 1).epoch
+        job.leader_epoch = take_leadership("earlier").epoch
         job.save()
     services.request_cancel(jobs["cancelled"], None)
     return jobs

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kombu.exceptions import OperationalError
 from pytest_django import Settings
 
 from backend.cluster import bus, services
 from backend.cluster.commands import DEPLOY_TASK, END_TASK
 from backend.cluster.jobmanager import JobManager
-from backend.cluster.leadership import LeadershipLostError, take_leadership
+from backend.cluster.leadership import LeadershipLostError
+from backend.cluster.lease import HeldLease
 from backend.cluster.live_document import LiveDocument
 from backend.cluster.models import Job, Operation, TaskManager
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS
@@ -20,7 +23,7 @@ from runtime.jobmaster.actions import RequestSlots
 from runtime.jobmaster.driver import JobMasterDriver
 from tests.cluster.failing_database import FailingDatabase, Loss
 from tests.cluster.graphs import RESTARTING, graph_json
-from tests.cluster.leading import new_leader
+from tests.cluster.leading import new_leader, take_leadership
 from tests.cluster.test_events import random_events
 from tests.support.waiting import wait_until
 
@@ -282,10 +285,45 @@ def test_a_new_leader_carries_out_a_cancellation_that_an_older_one_began(lead: A
 def test_a_replaced_jobmanager_finds_out_and_ends(lead: Any) -> None:
     manager, job = lead(), submit(2)
     turn(manager, job)
-    take_leadership("another", 1)
+    take_leadership("another")
     submit(1)
     with pytest.raises(LeadershipLostError):
         turn(manager, job)
+
+
+def test_a_leader_whose_lease_has_lapsed_does_nothing_until_it_is_valid_again(
+    lead: Any, sent: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager, job = lead(), submit(2)
+    turn(manager, job)
+    published = services.job_document(job.id)["version"]
+    beat = bus.client().pttl(bus.BEAT_KEY)
+    monkeypatch.setattr(manager.leadership, "_lease", HeldLease(-math.inf))
+    heartbeat(2)
+    services.request_cancel(submit(1), None)
+    turn(manager, job)
+    assert not sent and not manager.resources.taskmanagers()
+    assert bus.client().pttl(bus.BEAT_KEY) <= beat
+    assert services.job_document(job.id)["version"] == published
+    with pytest.raises(OperationalError, match="lease"):
+        manager.resources._send("w", DEPLOY_TASK, 1.0)
+    monkeypatch.setattr(manager.leadership, "_lease", HeldLease(math.inf))
+    turn(manager, job)
+    assert deployed(sent) == [(job.id, 0)]
+
+
+def test_an_old_leader_that_thaws_takes_no_heartbeat_from_the_new_one(lead: Any) -> None:
+    old, job = lead(), submit(4)
+    turn(old, job)
+    new = lead()
+    heartbeat(2)
+    old._take_events(0.01)
+    turn(new, job)
+    assert [known.id for known, _ in new.resources.taskmanagers()] == ["host:1-abc"]
+    version = services.job_document(job.id)["version"]
+    old.publisher.bus_is_back()
+    old.jobs.publish()
+    assert services.job_document(job.id)["version"] == version
 
 
 def test_a_job_with_an_option_that_cannot_be_read_fails_and_says_which(lead: Any) -> None:

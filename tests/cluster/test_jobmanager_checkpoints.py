@@ -15,13 +15,12 @@ from backend.cluster.checkpoint_store import SqlCompletedStore
 from backend.cluster.job_store import JobStore
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.leader_machine import OPERATION_PATIENCE_MS
-from backend.cluster.leadership import take_leadership
 from backend.cluster.models import Checkpoint, Job, Operation
 from runtime.common.config_options import ConfigurationError
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import Attempt
 from tests.cluster.graphs import graph_json
-from tests.cluster.leading import new_leader
+from tests.cluster.leading import new_leader, take_leadership
 from tests.cluster.snapshots import completed
 from tests.support.waiting import wait_until
 
@@ -60,13 +59,13 @@ def turn(manager: JobManager) -> None:
 def ran_before(job: Job, attempt: int = 3) -> None:
     """As if an earlier leader had run it."""
     Job.objects.filter(id=job.id).update(
-        state="RUNNING", state_times={"RUNNING": 5}, attempt=attempt, leader_epoch=take_leadership("earlier", 1).epoch
+        state="RUNNING", state_times={"RUNNING": 5}, attempt=attempt, leader_epoch=take_leadership("earlier").epoch
     )
 
 
 def checkpoint_row(job: Job, number: int, root: Path) -> str:
     """A completed checkpoint of the job; its directory."""
-    store = SqlCompletedStore(take_leadership("earlier", 1), job.id, [], SYSTEM_CLOCK)
+    store = SqlCompletedStore(take_leadership("earlier"), job.id, [], SYSTEM_CLOCK)
     checkpoint = completed(root, job.id, number)
     assert store.complete(checkpoint)
     return checkpoint.location
@@ -84,7 +83,7 @@ def test_an_attempts_number_is_saved_before_it_begins_and_never_used_again(lead:
     job = submit(**CHECKPOINTING)
     ran_before(job)
     turn(lead())
-    runner_epoch = take_leadership("same test", 1)
+    runner_epoch = take_leadership("same test")
     store = JobStore(runner_epoch)
     Job.objects.filter(id=job.id).update(leader_epoch=runner_epoch.epoch)
     assert store.record_attempt(job.id, Attempt(6))

@@ -6,9 +6,19 @@ import pytest
 
 from backend.cluster import services
 from backend.cluster.job_store import JobStore
-from backend.cluster.leadership import LeadershipLostError, take_leadership
+from backend.cluster.leadership import (
+    LeadershipLostError,
+    LeaseLapsedError,
+    SlowDatabaseError,
+    read_lease,
+    take_over,
+)
+from backend.cluster.lease import LEASE_MS, LeaseRow
 from backend.cluster.models import Job, LeaderEpoch
+from runtime.core.clock import SYSTEM_CLOCK
+from runtime.testing import ManualClock
 from tests.cluster.graphs import graph_json
+from tests.cluster.leading import take_leadership
 
 pytestmark = pytest.mark.django_db
 
@@ -24,16 +34,16 @@ def taken(store: JobStore) -> list[str]:
 
 
 def test_every_leader_gets_a_higher_epoch() -> None:
-    assert [take_leadership(name, 1).epoch for name in ("a", "b", "c")] == [1, 2, 3]
+    assert [take_leadership(name).epoch for name in ("a", "b", "c")] == [1, 2, 3]
     assert LeaderEpoch.objects.get().holder == "c"
 
 
 def test_a_replaced_leader_can_neither_claim_nor_save(live_redis: str) -> None:
-    old = JobStore(take_leadership("old", 1))
+    old = JobStore(take_leadership("old"))
     job = submitted()
     assert taken(old) == [job.id]
     other = submitted()
-    new = JobStore(take_leadership("new", 2))
+    new = JobStore(take_leadership("new"))
     job.state = "RUNNING"
     with pytest.raises(LeadershipLostError, match="new leads with epoch 2"):
         old.save(job, [])
@@ -44,8 +54,78 @@ def test_a_replaced_leader_can_neither_claim_nor_save(live_redis: str) -> None:
     assert old.without_runner(()) == []
 
 
+def test_a_take_over_fails_if_the_lease_was_renewed_since_it_was_seen() -> None:
+    leader = take_leadership("a")
+    seen = read_lease()
+    leader.renew()
+    assert read_lease().beat == seen.beat + 1
+    assert take_over(seen, "b", "", SYSTEM_CLOCK) is None
+    assert take_over(read_lease(), "b", "host:1", SYSTEM_CLOCK) is not None
+    assert read_lease() == LeaseRow(2, seen.beat + 2, "b", "host:1")
+
+
+class SlowClock:
+    """A clock by which every call to the database takes two seconds."""
+
+    def __init__(self) -> None:
+        self._now_ms = 0.0
+
+    def now_ms(self) -> int:
+        return round(self._now_ms)
+
+    def monotonic_ms(self) -> float:
+        self._now_ms += 2_000
+        return self._now_ms
+
+
+def test_a_take_over_that_had_to_wait_for_the_database_is_rolled_back() -> None:
+    take_leadership("a")
+    seen = read_lease()
+    with pytest.raises(SlowDatabaseError):
+        take_over(seen, "b", "", SlowClock())
+    assert read_lease() == seen
+
+
+def test_a_leader_with_nothing_to_write_learns_that_it_was_replaced_when_it_renews() -> None:
+    old = take_leadership("old")
+    take_leadership("new")
+    assert old.may_act()
+    with pytest.raises(LeadershipLostError, match="new leads with epoch 2"):
+        old.renew()
+    with pytest.raises(LeadershipLostError):
+        old.may_act()
+
+
+def test_a_leader_whose_lease_has_lapsed_writes_nothing_until_it_is_renewed(live_redis: str) -> None:
+    clock = ManualClock(1_700_000_000_000)
+    job = submitted()
+    leader = take_over(read_lease(), "a", "", clock)
+    assert leader is not None
+    store = JobStore(leader)
+    clock.advance(LEASE_MS)
+    assert not leader.may_act()
+    job.state = "RUNNING"
+    with pytest.raises(LeaseLapsedError):
+        store.save(job, [])
+    assert Job.objects.get(id=job.id).state == "INITIALIZING"
+    leader.renew()
+    assert store.save(job, [])
+
+
+def test_a_released_lease_is_free_and_its_holder_acts_no_more() -> None:
+    leader = take_leadership("a")
+    leader.release()
+    assert not leader.may_act()
+    row = read_lease()
+    assert (row.epoch, row.holder, row.address) == (1, "", "")
+    assert take_leadership("b").epoch == 2
+    # too late, and of another epoch
+    leader.release()
+    assert read_lease().holder == "b"
+
+
 def test_a_job_that_nobody_runs_is_found_until_somebody_does(live_redis: str) -> None:
-    store = JobStore(take_leadership("a", 1))
+    store = JobStore(take_leadership("a"))
     job = submitted()
     for _ in range(2):
         assert taken(store) == [job.id]
@@ -56,7 +136,7 @@ def test_a_job_that_nobody_runs_is_found_until_somebody_does(live_redis: str) ->
 
 
 def test_a_failure_is_written_once_per_attempt(live_redis: str) -> None:
-    store = JobStore(take_leadership("a", 1))
+    store = JobStore(take_leadership("a"))
     job = submitted()
     entry = {
         "timestamp": 5,

@@ -1,31 +1,47 @@
-"""`manage.py jobmanager`: lead the cluster until SIGTERM."""
+"""`manage.py jobmanager`: stand by, lead the cluster once no other jobmanager does, until SIGTERM.
+
+A jobmanager that was replaced ends; its supervisor starts it again as a standby.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import socket
+import threading
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from backend.cluster.candidate import Candidate
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.leader_bus import RedisLeaderBus
-from backend.cluster.leadership import LeadershipLostError, take_leadership
+from backend.cluster.leader_line import LeaderListener
+from backend.cluster.leadership import LeadershipLostError, LeaseKeeper
+from backend.cluster.presence import Presence
 from runtime.core.clock import SYSTEM_CLOCK
 
 
 class Command(BaseCommand):
-    help = "Run the jobmanager: it takes jobs, gives them slots and runs their JobMasters."
+    help = "Run a jobmanager: the leading one takes jobs, gives them slots and runs their JobMasters; others stand by."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        leadership = take_leadership(f"{socket.gethostname()}:{os.getpid()}", SYSTEM_CLOCK.now_ms())
-        host = os.environ.get("TIDEMARK_JOBMANAGER_HOST") or "127.0.0.1"
-        manager = JobManager(leadership, RedisLeaderBus(leadership.epoch), settings.TIDEMARK_HOME, host)
+        stopped = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: manager.stop())
+            signal.signal(number, lambda *_: stopped.set())
+        name = f"{socket.gethostname()}:{os.getpid()}"
+        host = os.environ.get("TIDEMARK_JOBMANAGER_HOST") or "127.0.0.1"
+        listener = LeaderListener(host)
+        presence = Presence(name, listener)
+        presence.start()
         try:
-            manager.run()
+            leadership = Candidate(name, listener.address, SYSTEM_CLOCK).wait_to_lead(stopped)
+            if leadership is not None:
+                LeaseKeeper(leadership, SYSTEM_CLOCK).start()
+                leader_bus = RedisLeaderBus(leadership.epoch)
+                JobManager(leadership, leader_bus, settings.TIDEMARK_HOME, host, stopped).run()
         except LeadershipLostError as error:
             raise CommandError(str(error)) from error
+        finally:
+            presence.stop()

@@ -1,0 +1,76 @@
+"""Candidate: a jobmanager that does not lead, and waits for the lease. `lease` decides when it takes over."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from django.db import DatabaseError, connection
+
+from backend.cluster.leader_line import LeaderProbe
+from backend.cluster.leadership import Leadership, read_lease, take_over
+from backend.cluster.lease import LOOK_MS, StandbyWatch
+from runtime.core.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+
+class Candidate:
+    """A standby. Used by one thread.
+
+    Args:
+        holder: host and process, shown to users.
+        address: host:port at which this process listens while it lives.
+        clock: of this process.
+    """
+
+    def __init__(self, holder: str, address: str, clock: Clock) -> None:
+        self._holder = holder
+        self._address = address
+        self._clock = clock
+        self._watch = StandbyWatch()
+        self._probe = LeaderProbe()
+        self._leader = ""
+        self._database_away = False
+
+    def wait_to_lead(self, stop: threading.Event) -> Leadership | None:
+        """Wait for the leadership; return None once `stop` is set."""
+        try:
+            while not stop.is_set():
+                leadership = self._turn()
+                if leadership is not None:
+                    return leadership
+                stop.wait(LOOK_MS / 1000)
+        finally:
+            self._probe.close()
+        return None
+
+    def _turn(self) -> Leadership | None:
+        try:
+            leadership = self._look()
+        except DatabaseError as error:
+            self._watch.interrupted()
+            if not self._database_away:
+                logger.warning("the lease cannot be read or taken: %s", error)
+            self._database_away = True
+            connection.close()
+            return None
+        self._database_away = False
+        return leadership
+
+    def _look(self) -> Leadership | None:
+        begun_ms = self._clock.monotonic_ms()
+        row = read_lease()
+        ended_ms = self._clock.monotonic_ms()
+        if self._probe.has_ended(row.address):
+            self._watch.holder_ended(row.epoch)
+        if not self._watch.looked(row, begun_ms, ended_ms):
+            if row.holder != self._leader:
+                self._leader = row.holder
+                logger.info("standing by: %s leads with epoch %d", row.holder, row.epoch)
+            return None
+        logger.info("taking over from epoch %d", row.epoch)
+        leadership = take_over(row, self._holder, self._address, self._clock)
+        if leadership is None:
+            self._watch.interrupted()
+        return leadership
