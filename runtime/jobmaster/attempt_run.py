@@ -7,21 +7,15 @@ decided by JobMasterMachine and RegionRestarts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from runtime.checkpoint.assignment import Assignment
 from runtime.core.ids import Attempt, OperatorId, SlotId, TaskId
 from runtime.graph.job_graph import JobGraph
-from runtime.jobmaster.actions import (
-    JobMasterAction,
-    KillSlots,
-    ReleaseAttempt,
-    RequestSlots,
-    SendToSlot,
-    SlotProcess,
-)
+from runtime.jobmaster.actions import KillSlots, ReleaseAttempt, RequestSlots, SendToSlot, SlotProcess
 from runtime.jobmaster.execution_graph import ExecutionGraph, ExecutionTask, Region
-from runtime.jobmaster.phases import DEPLOYED
+from runtime.jobmaster.journal import Journal
+from runtime.jobmaster.phases import DEPLOYED, TEARDOWN, Phase
 from runtime.jobmaster.slot_registry import SlotEntry, SlotRegistry
 from runtime.jobmaster.status import SlotSnapshot, Stall, TaskSnapshot
 from runtime.task.messages import CancelTasks, Deploy, Heartbeat, JobMasterMessage, ReleaseSlot, Start, TaskState
@@ -38,24 +32,19 @@ class AttemptRun:
     Args:
         graph: the job.
         attempt: its number.
-        act: has the driver do something.
-        tell: adds to the machine's story.
+        journal: of the machine.
     """
 
-    def __init__(
-        self,
-        graph: JobGraph,
-        attempt: Attempt,
-        act: Callable[[JobMasterAction], None],
-        tell: Callable[[str], None],
-    ) -> None:
+    def __init__(self, graph: JobGraph, attempt: Attempt, journal: Journal) -> None:
+        self.phase = Phase.IDLE
+        #: when the phase, or the wait for a restart, is over at the latest
+        self.deadline_ms: float | None = None
         self.execution = ExecutionGraph(graph, attempt)
         self.slots = SlotRegistry(self.execution.slots)
         #: slots that have committed, at the end of the job
         self.committed: set[SlotId] = set()
         self._graph = graph
-        self._act = act
-        self._tell = tell
+        self._journal = journal
         self._first = attempt
         #: by region
         self._attempts = {region.index: attempt for region in self.regions}
@@ -63,10 +52,6 @@ class AttemptRun:
         self._released: set[int] = set()
         self._killed: set[SlotId] = set()
         self._stalls: dict[SlotId, Stall] = {}
-
-    def at(self, now_ms: float) -> None:
-        """Set the time, before each event of the machine."""
-        self.execution.now_ms = now_ms
 
     @property
     def regions(self) -> Sequence[Region]:
@@ -85,15 +70,26 @@ class AttemptRun:
         """Return the oldest of the regions' attempts."""
         return min(self._attempts.values(), default=self._first)
 
+    @property
+    def is_torn_down(self) -> bool:
+        """Return whether all of it goes down."""
+        return self.phase in TEARDOWN
+
     def attempt_of(self, slot: SlotId) -> Attempt:
         """Return the attempt that a slot belongs to."""
         return self._attempts[self.execution.region_of(slot).index]
 
     def is_current(self, attempt: Attempt, slot: SlotId | None) -> bool:
         """Return whether a slot's message with that attempt is current; for an unknown slot: whether any could be."""
+        if self.phase is Phase.IDLE:
+            return False
         if slot is None or slot not in self.slots:
             return attempt in self._attempts.values()
         return attempt == self.attempt_of(slot)
+
+    def transition(self, task: TaskId, state: TaskState) -> bool:
+        """Move a task forward; returns whether that was legal."""
+        return self.execution.transition(task, state, self._journal.now_ms)
 
     def task_snapshots(self) -> tuple[TaskSnapshot, ...]:
         return tuple(
@@ -101,9 +97,9 @@ class AttemptRun:
             for t in self.tasks.values()
         )
 
-    def heartbeat(self, message: Heartbeat, now_ms: float) -> None:
+    def heartbeat(self, message: Heartbeat) -> None:
         """Note that a slot lives, and what it reports of its tasks."""
-        slot, call = message.slot, message.stalled_in
+        now_ms, slot, call = self._journal.now_ms, message.slot, message.stalled_in
         self.slots.heartbeat(slot, now_ms)
         for task in self.execution.tasks_in(slot):
             if task.task in message.metrics and not task.state.is_terminal:
@@ -138,13 +134,13 @@ class AttemptRun:
             for slot in region.slots:
                 self._stalls.pop(slot, None)
             for task in region.tasks:
-                self.execution.transition(task, TaskState.SCHEDULED)
-        self._act(RequestSlots(attempt, regions))
+                self.transition(task, TaskState.SCHEDULED)
+        self._journal.act(RequestSlots(attempt, regions))
 
     def deploy(self, slots: Iterable[SlotId], assignment: Assignment | None) -> None:
         """Have the slots make their tasks, with the state that these restore."""
         for task in list(self.execution.tasks_of(slots)):
-            self.execution.transition(task.task, TaskState.DEPLOYING)
+            self.transition(task.task, TaskState.DEPLOYING)
         for slot in slots:
             deploy = Deploy(
                 job_id=self._graph.job_id,
@@ -158,9 +154,9 @@ class AttemptRun:
             )
             self.send((slot,), deploy)
 
-    def start(self, slots: Iterable[SlotId], now_ms: float) -> None:
+    def start(self, slots: Iterable[SlotId]) -> None:
         """Have the slots run their tasks, which are made."""
-        self.slots.renew(slots, now_ms)
+        self.slots.renew(slots, self._journal.now_ms)
         self.send(self.slots.live(slots), Start(self.slots.peers()))
 
     # --- down ---------------------------------------------------------------------------------------------------------
@@ -174,7 +170,7 @@ class AttemptRun:
         ]
         for task in self.execution.tasks_of(slots):
             is_nowhere = task.state in _NOT_DEPLOYED
-            self.execution.transition(task.task, TaskState.CANCELED if is_nowhere else TaskState.CANCELING)
+            self.transition(task.task, TaskState.CANCELED if is_nowhere else TaskState.CANCELING)
         self.send(deployed, CancelTasks())
 
     def have_stopped(self, slots: Sequence[SlotId]) -> bool:
@@ -186,10 +182,10 @@ class AttemptRun:
         if left:
             self.slots.mark_left(slot)
         else:
-            self._tell(f"slot {slot} is lost")
+            self._journal.tell(f"slot {slot} is lost")
             self.slots.mark_lost(slot)
         for task in self.execution.tasks_in(slot):
-            self.execution.transition(task.task, end)
+            self.transition(task.task, end)
 
     def give_up_hanging(self, slots: Sequence[SlotId]) -> None:
         """Expect nothing more from slots whose tasks have not stopped, and kill them."""
@@ -212,12 +208,12 @@ class AttemptRun:
         slots = None if regions is None else [slot for region in regions for slot in region.slots]
         self._kill(self.slots.may_live(slots))
         if regions is None and not self._released and self.oldest == max(self._attempts.values(), default=self._first):
-            self._act(ReleaseAttempt(self.oldest))
+            self._journal.act(ReleaseAttempt(self.oldest))
             return
         for region in self.regions if regions is None else regions:
             if region.index not in self._released:
                 self._released.add(region.index)
-                self._act(ReleaseAttempt(self._attempts[region.index], (region,)))
+                self._journal.act(ReleaseAttempt(self._attempts[region.index], (region,)))
             for slot in self.slots.missing(region.slots):
                 # a process that comes now has no stage to live in
                 self.slots.mark_lost(slot)
@@ -226,7 +222,7 @@ class AttemptRun:
 
     def send(self, slots: Iterable[SlotId], message: JobMasterMessage) -> None:
         for slot in slots:
-            self._act(SendToSlot(slot, self.attempt_of(slot), message))
+            self._journal.act(SendToSlot(slot, self.attempt_of(slot), message))
 
     def describe_missing(self, slots: Sequence[SlotId], timeout_ms: float) -> str:
         """Describe why the requested slots count as unavailable."""
@@ -248,4 +244,4 @@ class AttemptRun:
                 self._killed.add(e.slot)
                 by_attempt.setdefault(self.attempt_of(e.slot), []).append(SlotProcess(e.slot, e.pid, e.host))
         for attempt, processes in by_attempt.items():
-            self._act(KillSlots(attempt, tuple(processes)))
+            self._journal.act(KillSlots(attempt, tuple(processes)))

@@ -73,7 +73,6 @@ class ExecutionGraph:
         self.graph = graph
         self.attempt = attempt
         #: monotonic; the time of transitions
-        self.now_ms = 0.0
         self._vertices = {v.vertex_id: v for v in graph.vertices}
         self._in_edges = {v.vertex_id: graph.in_edges(v.vertex_id) for v in graph.vertices}
         self._out_edges = {v.vertex_id: graph.out_edges(v.vertex_id) for v in graph.vertices}
@@ -117,16 +116,16 @@ class ExecutionGraph:
             return None
         return self.slot_of(vertex_id, subtask)
 
-    def transition(self, task: TaskId, state: TaskState) -> bool:
+    def transition(self, task: TaskId, state: TaskState, now_ms: float) -> bool:
         """Move a task forward; returns whether that was legal. States may be skipped but never gone back to."""
         current = self.tasks[task]
         if current.state.is_terminal or (not state.is_terminal and _ORDER[state] <= _ORDER[current.state]):
             return False
         current.state = state
         if state is TaskState.DEPLOYING:
-            current.started_ms = self.now_ms
+            current.started_ms = now_ms
         elif state.is_terminal:
-            current.ended_ms = self.now_ms
+            current.ended_ms = now_ms
         return True
 
     def all_in(self, states: Collection[TaskState], slots: Iterable[SlotId] | None = None) -> bool:

@@ -1,15 +1,23 @@
-"""Decisions about a job's failure: whether there is another attempt, when, and with which graph. Pure.
+"""Failover: decides how a job reacts to a failure. Pure.
 
-Source: Flink, ExecutionFailureHandler, FailureHandlingResult.
+The answer says whether the job goes on, when, with which graph, and whether only a region of it restarts.
+
+Source: Flink, ExecutionFailureHandler, FailureHandlingResult, RestartPipelinedRegionFailoverStrategy.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from runtime.core.ids import SlotId
 from runtime.graph.job_graph import JobGraph
+from runtime.jobmaster.attempt_run import AttemptRun
+from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.job_checkpoints import JobCheckpoints
+from runtime.jobmaster.journal import Journal
+from runtime.jobmaster.operations import JobOperations
 from runtime.jobmaster.phases import Phase
+from runtime.jobmaster.regions import RegionRestarts
 from runtime.jobmaster.restart_strategy import RestartStrategy
 from runtime.task.messages import FailureInfo
 
@@ -26,38 +34,83 @@ class RestartDecision:
     """Whether the next attempt does not result from the job's own failure."""
     graph: JobGraph | None = None
     """The graph to go back to; None = the same."""
+    region: Region | None = None
+    """What restarts alone while the other regions go on; None = the whole job does."""
 
 
-def decide_restart(
-    cause: FailureInfo, phase: Phase, now_ms: float, checkpoints: JobCheckpoints, strategy: RestartStrategy
-) -> RestartDecision:
-    """Decide about a failure; once for each, since the restart strategy counts them.
+class Failover:
+    """Decides about the failures of one job.
 
     Args:
-        cause: what broke.
-        phase: of the attempt.
-        now_ms: monotonic.
-        checkpoints: of the job; told of a damaged one, and of a rescaling that did not come about.
         strategy: asked if nothing else decides.
+        restarts_regions: whether a region that fails restarts alone, where it can.
+        checkpoints: of the job; told of a damaged one.
+        operations: of the job; told of a rescaling that did not come about.
+        journal: of the machine.
     """
-    damage = checkpoints.take_damage(cause)
-    if damage:
-        # not the job's own failure: the older checkpoint is tried at once, and the restart strategy is not asked
-        return RestartDecision(cause, now_ms, is_planned=True)
-    if damage is False:
-        return RestartDecision(_noting(cause, "there is no older checkpoint to restore"), None)
-    if cause.is_fatal:
-        return RestartDecision(cause, None)
-    # the slots for a new parallelism did not come, and the job runs with the old one instead
-    previous = checkpoints.give_up_rescale(cause.message) if phase is Phase.REQUESTING else None
-    if previous is not None:
-        return RestartDecision(cause, now_ms, is_planned=True, graph=previous)
-    if phase is Phase.COMMITTING and not checkpoints.may_commit_again:
-        # what is committed is visible: running again would write it twice
-        note = "while output was being committed, some of which may be visible; the job is not restarted"
-        return RestartDecision(_noting(cause, note), None)
-    delay_ms = strategy.on_failure(now_ms)
-    return RestartDecision(cause, None if delay_ms is None else now_ms + delay_ms)
+
+    def __init__(
+        self,
+        strategy: RestartStrategy,
+        restarts_regions: bool,
+        checkpoints: JobCheckpoints,
+        operations: JobOperations,
+        journal: Journal,
+    ) -> None:
+        self._strategy = strategy
+        self._restarts_regions = restarts_regions
+        self._checkpoints = checkpoints
+        self._operations = operations
+        self._journal = journal
+
+    def decide(
+        self, cause: FailureInfo, slot: SlotId | None, run: AttemptRun, regions: RegionRestarts, is_working: bool
+    ) -> RestartDecision:
+        """Decide about a failure; once for each, since the restart strategy counts them.
+
+        Args:
+            cause: what broke.
+            slot: where; None = not in one slot.
+            run: the attempt.
+            regions: of the attempt.
+            is_working: whether the job runs, in part at least.
+        """
+        if cause.is_damaged_snapshot and not regions.is_restoring(slot):
+            # a slot that has restored has read all of it: the broken file is a copy on that machine
+            cause = replace(cause, is_damaged_snapshot=False)
+        goes_alone = is_working and self._may_fail_alone(cause, run)
+        decision = self._decide(cause, run.phase)
+        if slot is None or not goes_alone or decision.restart_at_ms is None:
+            return decision
+        return replace(decision, region=run.execution.region_of(slot))
+
+    def _may_fail_alone(self, cause: FailureInfo, run: AttemptRun) -> bool:
+        """Return whether a part of the job can be restarted while the others go on."""
+        # what later checkpoints build on would be missing in the one before the damaged one
+        is_of_job = cause.is_fatal or cause.is_damaged_snapshot
+        can_restart = self._restarts_regions and len(run.regions) > 1 and run.phase is Phase.STARTED
+        return can_restart and not is_of_job and self._operations.may_be_interrupted
+
+    def _decide(self, cause: FailureInfo, phase: Phase) -> RestartDecision:
+        now_ms = self._journal.now_ms
+        damage = self._checkpoints.take_damage(cause)
+        if damage:
+            # not the job's own failure: the older checkpoint is tried at once, and the restart strategy is not asked
+            return RestartDecision(cause, now_ms, is_planned=True)
+        if damage is False:
+            return RestartDecision(_noting(cause, "there is no older checkpoint to restore"), None)
+        if cause.is_fatal:
+            return RestartDecision(cause, None)
+        # the slots for a new parallelism did not come, and the job runs with the old one instead
+        previous = self._operations.give_up_rescale(cause.message) if phase is Phase.REQUESTING else None
+        if previous is not None:
+            return RestartDecision(cause, now_ms, is_planned=True, graph=previous)
+        if phase is Phase.COMMITTING and not self._operations.may_commit_again:
+            # what is committed is visible: running again would write it twice
+            note = "while output was being committed, some of which may be visible; the job is not restarted"
+            return RestartDecision(_noting(cause, note), None)
+        delay_ms = self._strategy.on_failure(now_ms)
+        return RestartDecision(cause, None if delay_ms is None else now_ms + delay_ms)
 
 
 def _noting(cause: FailureInfo, note: str) -> FailureInfo:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from runtime.core.ids import Attempt, SlotId
 from runtime.jobmaster.attempt_run import AttemptRun
 from runtime.jobmaster.execution_graph import Region
+from runtime.jobmaster.journal import Journal
 from runtime.jobmaster.options import JobMasterOptions
 from runtime.jobmaster.phases import DEPLOYED, RUNNING, TEARDOWN, Phase
 from runtime.jobmaster.status import Failure
@@ -50,18 +51,15 @@ class RegionRestarts:
         run: the attempt.
         options: timeouts.
         owner: the machine.
-        tell: adds to its story.
+        journal: of the machine.
     """
 
-    def __init__(
-        self, run: AttemptRun, options: JobMasterOptions, owner: RegionOwner, tell: Callable[[str], None]
-    ) -> None:
+    def __init__(self, run: AttemptRun, options: JobMasterOptions, owner: RegionOwner, journal: Journal) -> None:
         self._run = run
         self._options = options
         self._owner = owner
-        self._tell = tell
+        self._journal = journal
         self._restarts: dict[int, _Restart] = {}
-        self._now_ms = 0.0
 
     def __len__(self) -> int:
         return len(self._restarts)
@@ -71,12 +69,16 @@ class RegionRestarts:
         return self._run.execution.region_of(slot).index not in self._restarts
 
     def is_going_down(self, slot: SlotId) -> bool:
-        """Return whether the slot is expected to leave, or to have left."""
+        """Return whether the slot is expected to leave, or to have left, with the whole job or with its region."""
+        if self._run.is_torn_down:
+            return True
         restart = self._restarts.get(self._run.execution.region_of(slot).index)
         return restart is not None and restart.phase in (*TEARDOWN, Phase.IDLE)
 
-    def is_deploying(self, slot: SlotId) -> bool:
-        """Return whether the tasks of the slot's region are being made and restored."""
+    def is_restoring(self, slot: SlotId | None) -> bool:
+        """Return whether tasks are being made and restored: those of the whole job, or of the slot's region."""
+        if self._run.phase is Phase.DEPLOYING or slot is None:
+            return self._run.phase is Phase.DEPLOYING
         restart = self._restarts.get(self._run.execution.region_of(slot).index)
         return restart is not None and restart.phase is Phase.DEPLOYING
 
@@ -113,30 +115,27 @@ class RegionRestarts:
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
-    def begin(self, region: Region, failure: Failure, restart_at_ms: float, now_ms: float) -> None:
+    def begin(self, region: Region, failure: Failure, restart_at_ms: float) -> None:
         """Take a region down; `advance` is to be called next."""
-        self._now_ms = now_ms
         restart = self._restarts[region.index] = _Restart(region, failure, restart_at_ms)
         self._enter(restart, Phase.CANCELLING_TASKS, self._options.teardown_timeout_ms)
         self._run.cancel(region.slots)
 
-    def advance(self, now_ms: float) -> None:
+    def advance(self) -> None:
         """Take every step that tasks and slots allow."""
-        self._now_ms = now_ms
         for index, restart in list(self._restarts.items()):
             # a step may fail the region again, or the whole job
             while self._restarts.get(index) is restart and self._step(restart):
                 pass
 
-    def expire(self, now_ms: float) -> None:
+    def expire(self) -> None:
         """Deal with deadlines that have come."""
-        self._now_ms = now_ms
         for index, restart in list(self._restarts.items()):
-            is_due = restart.deadline_ms is not None and now_ms >= restart.deadline_ms
+            is_due = restart.deadline_ms is not None and self._journal.now_ms >= restart.deadline_ms
             if is_due and self._restarts.get(index) is restart:
-                self._tell(f"deadline of region {index} in {restart.phase.name}")
+                self._journal.tell(f"deadline of region {index} in {restart.phase.name}")
                 self._on_deadline(restart)
-        self.advance(now_ms)
+        self.advance()
 
     def _step(self, restart: _Restart) -> bool:
         run, slots = self._run, restart.region.slots
@@ -148,7 +147,7 @@ class RegionRestarts:
                 run.end((restart.region,))
                 self._enter(restart, Phase.IDLE, None)
                 restart.deadline_ms = restart.restart_at_ms
-            case Phase.IDLE if self._now_ms >= restart.restart_at_ms:
+            case Phase.IDLE if self._journal.now_ms >= restart.restart_at_ms:
                 attempt = self._owner.begin()
                 if attempt is None:
                     return False
@@ -162,9 +161,9 @@ class RegionRestarts:
                 self._enter(restart, Phase.DEPLOYING, self._options.slot_request_timeout_ms)
             case Phase.DEPLOYING if run.execution.all_in(DEPLOYED, slots):
                 self._enter(restart, Phase.STARTED, None)
-                run.start(slots, self._now_ms)
+                run.start(slots)
             case Phase.STARTED if run.execution.all_in(RUNNING, slots):
-                self._tell(f"region {restart.region.index} runs again")
+                self._journal.tell(f"region {restart.region.index} runs again")
                 del self._restarts[restart.region.index]
             case _:
                 return False
@@ -188,6 +187,6 @@ class RegionRestarts:
                     run.give_up(slot, TaskState.CANCELED)
 
     def _enter(self, restart: _Restart, phase: Phase, timeout_ms: float | None) -> None:
-        self._tell(f"region {restart.region.index}: {restart.phase.name} → {phase.name}")
+        self._journal.tell(f"region {restart.region.index}: {restart.phase.name} → {phase.name}")
         restart.phase = phase
-        restart.deadline_ms = None if timeout_ms is None else self._now_ms + timeout_ms
+        restart.deadline_ms = None if timeout_ms is None else self._journal.now_ms + timeout_ms

@@ -27,7 +27,7 @@ from runtime.jobmaster.events import JobMasterEvent, SlotMessageReceived, Storag
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.life_cycle import JobMasterMachine
 from runtime.jobmaster.options import JobMasterOptions
-from runtime.jobmaster.restart_strategy import NoRestart, RestartStrategy
+from runtime.jobmaster.restart_strategy import FixedDelay, NoRestart, RestartStrategy
 from runtime.state.handles import FileHandle, KeyedStateHandle
 from runtime.state.key_groups import KeyGroupRange
 from runtime.task.messages import (
@@ -145,6 +145,9 @@ class SimulatedSlot:
         )
 
 
+EVERY_SECOND = CheckpointSettings(interval_ms=1_000, savepoint_directory="file:///saved", rescale_cooldown_ms=10_000)
+
+
 class Simulation:
     """A machine, its slots, a storage and a clock.
 
@@ -157,6 +160,7 @@ class Simulation:
         strategy: RestartStrategy | None = None,
         settings: CheckpointSettings | None = None,
         max_slots: int | None = None,
+        options: JobMasterOptions | None = None,
     ) -> None:
         self.graph = graph or keyed_job()
         names = iter(f"{i:012x}" for i in range(10**6))
@@ -164,7 +168,11 @@ class Simulation:
             settings or CheckpointSettings(), self.graph.job_id, "file:///checkpoints", 0, lambda: next(names)
         )
         self.machine = JobMasterMachine(
-            self.graph, JobMasterOptions(), strategy or NoRestart(), coordinator=coordinator, max_slots=max_slots
+            self.graph,
+            options or JobMasterOptions(),
+            strategy or NoRestart(),
+            coordinator=coordinator,
+            max_slots=max_slots,
         )
         #: checkpoints that recovery would find
         self.completed: list[CheckpointId] = []
@@ -267,3 +275,27 @@ class Simulation:
 
     def killed(self) -> Sequence[int]:
         return [p.slot for a in self.actions if isinstance(a, KillSlots) for p in a.slots]
+
+    def sent_to(self, slot: int, *kinds: type[JobMasterMessage]) -> list[JobMasterMessage]:
+        """Messages of these kinds that a slot was sent, in order."""
+        sent = [a for a in self.actions if isinstance(a, SendToSlot) and a.slot == slot]
+        return [a.message for a in sent if isinstance(a.message, kinds)]
+
+    def restored_from(self, slot: int = 0) -> list[int | None]:
+        """What each task of a slot was told to go on from; empty: from nothing."""
+        deploy = self.current(slot).deploy
+        assert deploy is not None
+        return [t.restore.checkpoint_id for t in deploy.tasks if t.restore is not None]
+
+    def error_of(self, request: str = "r") -> str:
+        """How a request has failed; empty: it has not."""
+        return self.answers[request].error or ""
+
+
+def saving_job(
+    settings: CheckpointSettings = EVERY_SECOND, restarts: int = 5, max_slots: int | None = None
+) -> Simulation:
+    """A job with checkpoints that runs."""
+    simulation = Simulation(strategy=FixedDelay(restarts, 1_000), settings=settings, max_slots=max_slots)
+    simulation.run_to_running()
+    return simulation

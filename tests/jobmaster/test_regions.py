@@ -146,8 +146,7 @@ def test_a_stage_that_ends_under_a_region_that_runs_fails_that_region(plain: Sim
 
 
 def test_the_failover_strategy_full_restarts_the_whole_job() -> None:
-    s = Simulation(two_pipelines(), FixedDelay(1, 500))
-    s.machine.options = JobMasterOptions(restarts_regions=False)
+    s = Simulation(two_pipelines(), FixedDelay(1, 500), options=JobMasterOptions(restarts_regions=False))
     s.run_to_running()
     s.fail_task(RIGHT)
     s.settle()

@@ -23,7 +23,8 @@ from runtime.checkpoint.state_files import TaskStateReader
 from runtime.connectors.files.file_sink import _FileSinkWriter
 from runtime.connectors.files.part_file import PartFile
 from runtime.jobmaster.job_checkpoints import JobCheckpoints
-from runtime.jobmaster.life_cycle import JobMasterMachine
+from runtime.jobmaster.operations import JobOperations
+from runtime.jobmaster.slot_watch import SlotWatch
 from runtime.jobmaster.storage_worker import StorageWorker
 from runtime.network.remote import RemoteOutputChannel
 from runtime.operators.sink_operator import SinkOperator
@@ -241,7 +242,7 @@ MUTATIONS = (
     ),
     Mutation(
         "an attempt commits its output before its last checkpoint",
-        JobCheckpoints,
+        JobOperations,
         "all_finished",
         "self._take_final()\n    return False",
         "self._take_final()\n    return True",
@@ -308,8 +309,8 @@ MUTATIONS = (
     ),
     Mutation(
         "slots of a later attempt are not let in",
-        JobMasterMachine,
-        "_on_message",
+        SlotWatch,
+        "on_message",
         "self._on_register(message)",
         "self._on_register(message) if message.attempt == 0 else None",
         seeds=(1,),

@@ -1,0 +1,342 @@
+"""JobOperations: what a job was asked to do while it runs, and what it does once its tasks have finished. Pure.
+
+An operation is a savepoint, a checkpoint, a stop or a cancellation with a savepoint, a rescaling, or the checkpoint at
+the end of the job, which nobody asks for. Each needs one snapshot. This module holds what is pending, and answers every
+request exactly once, however the attempt or the job ends meanwhile. JobCheckpoints takes the snapshots; what becomes of
+the job is left to its machine as decisions.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from runtime.checkpoint.messages import RequestDone, TriggerRequested
+from runtime.checkpoint.settings import CheckpointSettings
+from runtime.core.checkpoint_options import AfterSnapshot
+from runtime.core.ids import CheckpointId
+from runtime.graph.job_graph import JobGraph
+from runtime.jobmaster.actions import RequestAnswered
+from runtime.jobmaster.decisions import CancelJob, CommitJob, Decision, FailAttempt, RedeployJob
+from runtime.jobmaster.events import AfterSavepoint, CheckpointRequested, RescaleRequested, SavepointRequested
+from runtime.jobmaster.job_state import JobState
+from runtime.jobmaster.journal import Journal
+from runtime.jobmaster.rescaling import RescaleError, rescaled
+from runtime.task.messages import FailureInfo
+
+FINAL_RETRY_MS = 1_000
+"""Wait before a final checkpoint that failed is tried again. It holds up the end of the job; much shorter, and a
+storage that is away for a moment uses up the failures that are tolerated."""
+
+#: request id of the checkpoint at the end of the job
+_FINAL = "final"
+
+
+class _Purpose(enum.Enum):
+    """Why a snapshot is taken."""
+
+    SNAPSHOT = "savepoint or checkpoint"
+    CANCEL = "cancel with a savepoint"
+    STOP = "stop with a savepoint"
+    FINAL = "checkpoint at the end of the job"
+    RESCALE = "checkpoint to rescale from"
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """A stop whose savepoint is complete."""
+
+    request_id: str
+    location: str
+    checkpoint_id: CheckpointId
+
+
+@dataclass(slots=True)
+class _Rescale:
+    request_id: str
+    graph: JobGraph
+    previous: JobGraph
+    not_before_ms: float
+    is_triggered: bool = False
+
+
+class Snapshots(Protocol):
+    """What operations need of JobCheckpoints."""
+
+    @property
+    def settings(self) -> CheckpointSettings: ...
+
+    @property
+    def can_restore(self) -> bool:
+        """Return whether there is a checkpoint to go on from."""
+        ...
+
+    def trigger(self, request: TriggerRequested) -> None:
+        """Take a snapshot; JobOperations.done follows, perhaps at once."""
+        ...
+
+
+class JobOperations:
+    """The operations of one job.
+
+    Args:
+        snapshots: takes the snapshots that operations need.
+        max_slots: how many slots there can be at most, where that is known.
+        decide: leaves a decision to the machine.
+        journal: of the machine.
+    """
+
+    def __init__(
+        self,
+        snapshots: Snapshots,
+        max_slots: int | None,
+        decide: Callable[[Decision], None],
+        journal: Journal,
+    ) -> None:
+        self._snapshots = snapshots
+        self._settings = snapshots.settings
+        self._max_slots = max_slots
+        self._decide = decide
+        self._journal = journal
+        #: snapshots that were requested and are not done, by request id
+        self._purposes: dict[str, _Purpose] = {}
+        self._stop: _Stop | None = None
+        self._rescale: _Rescale | None = None
+        self._last_rescale_ms = float("-inf")
+        #: why the attempt is over; None while all its tasks run or have finished
+        self._over: str | None = "the job did not run"
+        self._all_finished = False
+        self._final_is_complete = False
+        self._retry_final_at_ms: float | None = None
+
+    def next_deadline_ms(self) -> float | None:
+        """Return when `tick` has something to do."""
+        deadlines = [self._retry_final_at_ms]
+        if self._rescale is not None and not self._rescale.is_triggered:
+            deadlines.append(self._rescale.not_before_ms)
+        return min((d for d in deadlines if d is not None), default=None)
+
+    def tick(self) -> None:
+        """Act on the time that has passed."""
+        if self._retry_final_at_ms is not None and self._journal.now_ms >= self._retry_final_at_ms:
+            self._retry_final_at_ms = None
+            self._take_final()
+        self._begin_rescale()
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if something contradicts itself."""
+        assert self._stop is None or self._stop.request_id not in self._purposes, "a savepoint is complete and pending"
+        assert self._stop is None or self._over is None, "a stop goes on although the attempt is over"
+        rescales = [r for r, purpose in self._purposes.items() if purpose is _Purpose.RESCALE]
+        triggered = self._rescale.request_id if self._rescale is not None and self._rescale.is_triggered else None
+        assert rescales in ([], [triggered]), "a snapshot is taken for no rescaling"
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def request_savepoint(self, request: SavepointRequested) -> None:
+        """Begin a savepoint; answered by RequestAnswered."""
+        purpose, after = _Purpose.STOP, AfterSnapshot.GO_ON
+        match request.after:
+            case AfterSavepoint.GO_ON:
+                purpose = _Purpose.SNAPSHOT
+            case AfterSavepoint.CANCEL:
+                purpose = _Purpose.CANCEL
+            case AfterSavepoint.SUSPEND:
+                after = AfterSnapshot.SUSPEND
+            case AfterSavepoint.DRAIN:
+                after = AfterSnapshot.DRAIN
+        if purpose is not _Purpose.SNAPSHOT and self._all_finished:
+            self._answer(request.request_id, "all tasks of the job have finished")
+            return
+        trigger = TriggerRequested(
+            request.request_id,
+            request.kind,
+            is_savepoint=True,
+            target_directory=request.target_directory,
+            after=after,
+            is_last=purpose is not _Purpose.SNAPSHOT,
+        )
+        self._take(trigger, purpose)
+
+    def request_checkpoint(self, request: CheckpointRequested) -> None:
+        """Begin a checkpoint; answered by RequestAnswered."""
+        self._take(TriggerRequested(request.request_id, request.kind), _Purpose.SNAPSHOT)
+
+    def request_rescale(self, request: RescaleRequested, graph: JobGraph, state: JobState) -> None:
+        """Take a checkpoint, once the last rescaling is long enough ago, then RedeployJob; answered when it runs.
+
+        Args:
+            request: says which parallelisms are wanted.
+            graph: of the job, with its parallelisms.
+            state: of the job.
+        """
+        try:
+            if self._over is not None:
+                raise RescaleError(f"the job is {state.value}; only a running one can be rescaled")
+            wanted = rescaled(graph, request.parallelism, self._max_slots)
+            if wanted == graph:
+                self._answer(request.request_id)
+                return
+            if self._rescale is not None:
+                raise RescaleError("the job is being rescaled already")
+            if self._all_finished:
+                raise RescaleError("all tasks of the job have finished")
+        except RescaleError as refusal:
+            self._answer(request.request_id, str(refusal))
+            return
+        not_before_ms = max(self._journal.now_ms, self._last_rescale_ms + self._settings.rescale_cooldown_ms)
+        self._rescale = _Rescale(request.request_id, wanted, graph, not_before_ms)
+        self._begin_rescale()
+
+    def give_up_rescale(self, cause: str) -> JobGraph | None:
+        """Return the graph to go back to if the attempt with the new parallelism did not come up, else None."""
+        rescale = self._rescale
+        if rescale is None or not rescale.is_triggered:
+            return None
+        self._fail_rescale(f"the job could not be started with the new parallelism and goes back: {cause}")
+        return rescale.previous
+
+    # --- the attempt --------------------------------------------------------------------------------------------------
+
+    def attempt_running(self) -> None:
+        """Note that all tasks run, or have finished: a rescaling has come about."""
+        self._over = None
+        if self._rescale is not None and self._rescale.is_triggered:
+            self._last_rescale_ms = self._journal.now_ms
+            self._answer(self._rescale.request_id)
+            self._rescale = None
+
+    def all_finished(self) -> bool:
+        """Note that every task has finished. Return whether the job can commit at once; else CommitJob follows."""
+        self._all_finished = True
+        if _Purpose.STOP in self._purposes.values():
+            return False
+        if self._stop is not None or not self._takes_final:
+            return True
+        self._take_final()
+        return False
+
+    @property
+    def may_commit_again(self) -> bool:
+        """Return whether an attempt that fails while it commits can be repeated: what it commits is in a checkpoint."""
+        return self._final_is_complete or self._stop is not None
+
+    @property
+    def may_be_interrupted(self) -> bool:
+        """Return whether the job is not about to stop, end or change its parallelism, which need the whole job."""
+        is_rescaling = self._rescale is not None and self._rescale.is_triggered
+        is_ending = self._all_finished or self._stop is not None
+        plain = all(purpose is _Purpose.SNAPSHOT for purpose in self._purposes.values())
+        return plain and not is_rescaling and not is_ending
+
+    def interrupted(self, cause: str) -> None:
+        """Note that some regions are being restarted while the others continue; `attempt_running` follows."""
+        self._over = cause
+        if self._rescale is not None:
+            self._fail_rescale(cause)
+
+    def attempt_ended(self, cause: str) -> None:
+        """Note that the attempt is being torn down, after the snapshots that can still be given up have been."""
+        self._over = cause
+        self._all_finished = self._final_is_complete = False
+        self._retry_final_at_ms = None
+        if self._stop is not None:
+            stop, self._stop = self._stop, None
+            self._answer(stop.request_id, _in_vain(stop.location, "did not stop", cause))
+        if self._rescale is not None and not self._rescale.is_triggered:
+            self._fail_rescale(cause)
+
+    def job_ended(self, state: JobState) -> None:
+        """Note that nothing of the job runs any more, after the snapshots that can still be given up have been."""
+        if self._stop is not None and state is JobState.FINISHED:
+            stop, self._stop = self._stop, None
+            self._journal.act(RequestAnswered(stop.request_id, stop.location, stop.checkpoint_id))
+        cause = f"the job is {state.value}"
+        self.attempt_ended(cause)
+        if self._rescale is not None:
+            self._fail_rescale(cause)
+
+    # --- snapshots ----------------------------------------------------------------------------------------------------
+
+    def done(self, done: RequestDone) -> None:
+        """Go on after a snapshot that was requested."""
+        purpose = self._purposes.pop(done.request_id, None)
+        match purpose:
+            case None:
+                pass  # it was answered when the job gave up waiting for it
+            case _Purpose.FINAL:
+                self._on_final_done(done)
+            case _Purpose.RESCALE:
+                self._on_rescale_done(done)
+            case _Purpose.STOP | _Purpose.CANCEL if done.location is not None and self._over is not None:
+                # another attempt may have gone on from it, or past it
+                what = "did not stop" if purpose is _Purpose.STOP else "was not cancelled"
+                self._answer(done.request_id, _in_vain(done.location, what, self._over))
+            case _Purpose.STOP if done.location is not None and done.checkpoint_id is not None:
+                self._stop = _Stop(done.request_id, done.location, done.checkpoint_id)
+                if self._all_finished:
+                    self._decide(CommitJob())
+            case _:
+                self._journal.act(RequestAnswered(done.request_id, done.location, done.checkpoint_id, done.error))
+                if purpose is _Purpose.CANCEL and done.error is None:
+                    self._decide(CancelJob())
+                elif purpose is _Purpose.STOP:
+                    self._on_stop_failed(done)
+
+    def _on_final_done(self, done: RequestDone) -> None:
+        if done.error is None and self._over is None:
+            self._final_is_complete = True
+            self._decide(CommitJob())
+        elif self._all_finished:
+            self._retry_final_at_ms = self._journal.now_ms + FINAL_RETRY_MS
+
+    def _on_rescale_done(self, done: RequestDone) -> None:
+        assert self._rescale is not None
+        if done.error is None and self._over is not None:
+            self._fail_rescale(f"the job ended its attempt before it could be rescaled: {self._over}")
+        elif done.error is None:
+            self._decide(RedeployJob(self._rescale.graph, "the job is rescaled"))
+        else:
+            self._fail_rescale(f"no checkpoint could be taken to rescale from: {done.error}")
+
+    def _on_stop_failed(self, done: RequestDone) -> None:
+        if done.has_drained:
+            # sources have ended their input, and only another attempt brings them back
+            cause = f"the savepoint to stop with failed: {done.error}"
+            self._decide(RedeployJob(None, cause) if self._snapshots.can_restore else FailAttempt(FailureInfo(cause)))
+        elif self._all_finished and self._takes_final:
+            self._retry_final_at_ms = self._journal.now_ms
+        elif self._all_finished:
+            self._decide(CommitJob())
+
+    def _begin_rescale(self) -> None:
+        rescale = self._rescale
+        if rescale is not None and not rescale.is_triggered and self._journal.now_ms >= rescale.not_before_ms:
+            rescale.is_triggered = True
+            self._take(TriggerRequested(rescale.request_id, is_last=True), _Purpose.RESCALE)
+
+    def _fail_rescale(self, error: str) -> None:
+        rescale, self._rescale = self._rescale, None
+        assert rescale is not None
+        self._purposes.pop(rescale.request_id, None)
+        self._answer(rescale.request_id, error)
+
+    @property
+    def _takes_final(self) -> bool:
+        return self._settings.is_enabled and self._settings.after_tasks_finish
+
+    def _take_final(self) -> None:
+        self._take(TriggerRequested(_FINAL, is_last=True, counts_as_failure=True), _Purpose.FINAL)
+
+    def _take(self, trigger: TriggerRequested, purpose: _Purpose) -> None:
+        self._purposes[trigger.request_id] = purpose
+        self._snapshots.trigger(trigger)
+
+    def _answer(self, request_id: str, error: str | None = None) -> None:
+        self._journal.act(RequestAnswered(request_id, error=error))
+
+
+def _in_vain(location: str, what: str, cause: str) -> str:
+    return f"the savepoint {location} is complete, but the job {what} after it: {cause}"

@@ -1,0 +1,502 @@
+"""The operations of a job by example: what is pending, what follows from it, and that each is answered once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.checkpoint.messages import RequestDone, TriggerRequested
+from runtime.checkpoint.settings import CheckpointSettings
+from runtime.core.checkpoint_options import AfterSnapshot
+from runtime.core.ids import CheckpointId
+from runtime.jobmaster.actions import RequestAnswered
+from runtime.jobmaster.decisions import Decision, FailAttempt, RedeployJob
+from runtime.jobmaster.events import (
+    AfterSavepoint,
+    CancelRequested,
+    CheckpointRequested,
+    RescaleRequested,
+    SavepointRequested,
+    SlotLost,
+)
+from runtime.jobmaster.job_state import JobState
+from runtime.jobmaster.journal import Journal
+from runtime.jobmaster.operations import JobOperations
+from runtime.jobmaster.phases import Phase
+from runtime.task.messages import (
+    CommitFinished,
+    Deploy,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    ReleaseSlot,
+    TriggerCheckpoint,
+)
+from tests.jobmaster.simulation import EVERY_SECOND, Simulation, keyed_job, saving_job
+
+S = JobState
+
+
+# --- the end of a bounded job -----------------------------------------------------------------------------------------
+
+
+def test_a_job_commits_and_ends_behind_a_last_checkpoint() -> None:
+    s = saving_job()
+    s.advance(1_000)
+    s.storage_is_slow = True
+    s.finish_tasks()
+    s.settle()
+    assert s.sent(CommitFinished) == [], "what sinks hold could still be lost"
+    s.answer_storage()
+    s.settle()
+    assert s.states[-1] is S.FINISHED
+    messages = s.sent_to(0, NotifyCheckpointComplete, CommitFinished, ReleaseSlot)
+    assert [type(m) for m in messages] == [
+        NotifyCheckpointComplete,
+        NotifyCheckpointComplete,
+        CommitFinished,
+        ReleaseSlot,
+    ]
+    assert s.completed == []
+    assert len(s.deleted) == 2
+
+
+def test_without_checkpoints_it_commits_at_once() -> None:
+    s = saving_job(CheckpointSettings())
+    s.finish_tasks()
+    s.settle()
+    assert s.machine.state is S.FINISHED
+    assert s.sent(TriggerCheckpoint) == []
+
+
+def test_a_crash_while_it_commits_is_followed_by_another_attempt_that_commits_again() -> None:
+    s = saving_job()
+    s.finish_tasks()
+    while s.machine.phase is not Phase.COMMITTING:
+        s.deliver(s.queue.pop(0))
+    s.queue.clear()
+    s.current(1).gone = True
+    s.deliver(SlotLost(s.current(1).slot, s.machine.attempt, "killed"))
+    s.settle()
+    s.advance(4_000)
+    assert s.machine.state is S.RUNNING
+    assert s.restored_from() == [1, 1]
+
+
+def test_a_last_checkpoint_that_fails_is_tried_again() -> None:
+    s = saving_job(replace(EVERY_SECOND, tolerable_failures=1))
+    s.storage_is_slow = True
+    s.finish_tasks()
+    s.settle()
+    s.answer_storage("away")
+    s.settle()
+    assert s.storing == []
+    s.storage_is_slow = False
+    s.advance(1_000)
+    assert s.machine.state is S.FINISHED
+
+
+# --- savepoints -------------------------------------------------------------------------------------------------------
+
+
+def test_a_savepoint_is_answered_and_the_job_goes_on() -> None:
+    s = saving_job()
+    s.deliver(SavepointRequested("r"))
+    s.settle()
+    assert s.answers["r"].location == "file:///saved/savepoint-ffffff-000000000000"
+    assert s.machine.state is S.RUNNING
+    assert s.sent(NotifyCheckpointComplete) == []
+    s.fail_task()
+    s.settle()
+    s.advance(1_000)
+    assert s.restored_from() == [], "recovery does not start from a savepoint"
+
+
+def test_a_savepoint_of_a_job_that_does_not_run_yet_is_refused() -> None:
+    s = Simulation(settings=EVERY_SECOND)
+    s.deliver(SavepointRequested("r"))
+    assert s.error_of() == "not all tasks of the job are running"
+
+
+@pytest.mark.parametrize("after", [AfterSavepoint.SUSPEND, AfterSavepoint.DRAIN])
+@pytest.mark.parametrize("settings", [EVERY_SECOND, CheckpointSettings(savepoint_directory="file:///saved")])
+def test_a_stopped_job_is_finished_behind_its_savepoint(after: AfterSavepoint, settings: CheckpointSettings) -> None:
+    s = saving_job(settings)
+    s.deliver(SavepointRequested("r", after=after))
+    s.settle()
+    assert s.machine.state is S.FINISHED
+    assert s.answers["r"].location is not None
+    (trigger,) = s.sent_to(0, TriggerCheckpoint)
+    assert isinstance(trigger, TriggerCheckpoint)
+    assert trigger.options.after is AfterSnapshot[after.name]
+    # no other checkpoint is needed: every task has told its last state
+    assert [type(m) for m in s.sent_to(0, NotifyCheckpointComplete, CommitFinished)] == [
+        NotifyCheckpointComplete,
+        CommitFinished,
+    ]
+    assert s.deleted == []
+
+
+def test_a_job_is_cancelled_behind_its_savepoint() -> None:
+    s = saving_job()
+    s.deliver(SavepointRequested("r", after=AfterSavepoint.CANCEL))
+    s.settle()
+    assert s.machine.state is S.CANCELED
+    assert s.answers["r"].error is None
+    assert s.sent(NotifyCheckpointComplete) == []
+
+
+def test_a_stop_that_cannot_be_stored_leaves_the_job_running() -> None:
+    s = saving_job()
+    s.storage_is_slow = True
+    s.deliver(SavepointRequested("r", after=AfterSavepoint.SUSPEND))
+    s.settle()
+    s.answer_storage("disk full")
+    s.settle()
+    assert s.error_of() == "disk full"
+    assert s.machine.state is S.RUNNING
+    assert s.machine.attempt == 0
+    assert s.sent(NotifyCheckpointAborted) == [0, 1]
+
+
+def test_a_drain_that_fails_is_followed_by_another_attempt() -> None:
+    s = saving_job()
+    s.advance(1_000)
+    s.storage_is_slow = True
+    s.deliver(SavepointRequested("r", after=AfterSavepoint.DRAIN))
+    s.settle()
+    s.storage_is_slow = False
+    s.answer_storage("disk full")
+    s.settle()
+    assert s.error_of() == "disk full"
+    assert (s.machine.state, s.machine.attempt, s.machine.restarts) == (S.RUNNING, 1, 0)
+    assert s.restored_from() == [1, 1]
+
+
+def test_a_job_that_fails_behind_the_savepoint_it_stops_with_goes_on_from_it() -> None:
+    s = saving_job()
+    s.current(0).suspended_by = None
+    s.deliver(SavepointRequested("r", after=AfterSavepoint.SUSPEND))
+    while not s.completed:
+        s.deliver(s.queue.pop(0))
+    s.deliver(s.queue.pop(0))
+    s.queue.clear()
+    s.fail_task()
+    s.settle()
+    s.advance(1_000)
+    assert "is complete, but the job did not stop after it: ValueError: bad record" in s.error_of()
+    assert s.machine.state is S.RUNNING
+    deploy = s.current(0).deploy
+    assert deploy is not None
+    assert all(t.restore is not None for t in deploy.tasks)
+
+
+def test_requests_that_a_cancellation_overtakes_are_answered() -> None:
+    s = saving_job()
+    s.storage_is_slow = True
+    s.deliver(SavepointRequested("stop", after=AfterSavepoint.DRAIN))
+    s.deliver(CheckpointRequested("checkpoint"))
+    s.deliver(CancelRequested())
+    s.settle()
+    assert s.machine.state is S.CANCELED
+    assert s.error_of("stop") == "the job was cancelled"
+    assert s.error_of("checkpoint") != ""
+
+
+# --- rescaling --------------------------------------------------------------------------------------------------------
+
+
+def parallelism(s: Simulation, number: int) -> RescaleRequested:
+    return RescaleRequested("r", {v.vertex_id: number for v in s.graph.vertices})
+
+
+def test_a_job_goes_on_with_another_parallelism_from_a_checkpoint() -> None:
+    s = saving_job()
+    s.advance(500)
+    s.deliver(parallelism(s, 4))
+    s.settle()
+    assert s.machine.state is S.RUNNING
+    assert s.answers["r"].error is None
+    assert (s.machine.attempt, s.machine.restarts, len(s.sent(Deploy))) == (1, 0, 2 + 4)
+    assert set(s.machine.status().parallelism.values()) == {4}
+    assert [s.restored_from(slot) for slot in range(4)] == [[1, 1]] * 4
+    assert S.FAILING not in s.states
+    s.advance(1_000)
+    assert s.machine.status().checkpoints.history[0].num_subtasks == 8
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"0" * 32: 3}, "no vertex"),
+        ({None: 0}, r"parallelism 0 is not in 1..128"),
+        ({None: 129}, r"parallelism 129 is not in 1..128"),
+        ({None: 9}, "would need 9 slots, and there are 8"),
+    ],
+)
+def test_parallelisms_that_cannot_be_are_refused(asked: dict[str | None, int], why: str) -> None:
+    s = saving_job(max_slots=8)
+    vertex = s.graph.vertices[1].vertex_id
+    s.deliver(RescaleRequested("r", {vertex if k is None else k: n for k, n in asked.items()}))  # type: ignore[misc]
+    assert why.replace(r"\.", ".") in s.error_of()
+    assert s.machine.state is S.RUNNING
+
+
+def test_the_same_parallelism_is_answered_at_once() -> None:
+    s = saving_job()
+    s.deliver(parallelism(s, 2))
+    assert s.answers["r"].error is None
+    assert s.machine.attempt == 0
+
+
+def test_a_checkpoint_that_fails_leaves_the_job_as_it_is() -> None:
+    s = saving_job()
+    s.storage_is_slow = True
+    s.deliver(parallelism(s, 4))
+    s.settle()
+    s.answer_storage("disk full")
+    s.settle()
+    assert "no checkpoint could be taken to rescale from: disk full" in s.error_of()
+    assert (s.machine.state, s.machine.attempt) == (S.RUNNING, 0)
+
+
+def test_one_rescaling_follows_another_after_the_cool_down() -> None:
+    s = saving_job()
+    s.deliver(parallelism(s, 4))
+    s.settle()
+    first = s.now_ms
+    s.answers.clear()
+    s.deliver(parallelism(s, 3))
+    s.deliver(RescaleRequested("impatient", {v.vertex_id: 1 for v in s.graph.vertices}))
+    assert "being rescaled already" in s.error_of("impatient")
+    s.advance(9_999)
+    assert s.machine.attempt == 1
+    s.advance(1)
+    assert s.now_ms == first + 10_000
+    assert set(s.machine.status().parallelism.values()) == {3}
+
+
+def test_a_job_goes_back_if_the_slots_for_more_do_not_come() -> None:
+    s = saving_job(restarts=0)
+    s.advance(1_000)
+    s.deliver(parallelism(s, 4))
+    while s.machine.phase is not Phase.REQUESTING:
+        s.deliver(s.queue.pop(0))
+    # two of the four register
+    s.queue = s.queue[:2]
+    s.settle()
+    s.advance(310_000)
+    s.settle()
+    assert s.machine.state is S.RUNNING
+    assert set(s.machine.status().parallelism.values()) == {2}
+    assert "goes back: 2 of 4 slots did not register" in s.error_of()
+
+
+# --- what is stored when its attempt is over already ------------------------------------------------------------------
+
+
+def stored_too_late(event: SavepointRequested | RescaleRequested, settings: CheckpointSettings) -> Simulation:
+    """A job that has failed, and run again, while what was asked for was being stored."""
+    s = saving_job(settings)
+    s.advance(1_000)
+    s.storage_is_slow = True
+    s.deliver(event)
+    s.settle()
+    s.fail_task()
+    s.settle()
+    s.storage_is_slow = False
+    s.answer_storage()
+    s.settle()
+    s.advance(1_000)
+    s.settle()
+    assert (s.machine.state, s.machine.attempt) == (S.RUNNING, 1)
+    return s
+
+
+def test_a_stop_is_answered_and_the_next_attempt_takes_its_last_checkpoint_before_it_commits() -> None:
+    s = stored_too_late(SavepointRequested("r", after=AfterSavepoint.SUSPEND), EVERY_SECOND)
+    assert "is complete, but the job did not stop after it: ValueError: bad record" in s.error_of()
+    assert s.restored_from() == [None, None], "from the savepoint"
+    s.actions.clear()
+    s.finish_tasks()
+    s.settle()
+    assert s.machine.state is S.FINISHED
+    told = s.sent_to(0, TriggerCheckpoint, NotifyCheckpointComplete, CommitFinished)
+    assert [type(m) for m in told] == [TriggerCheckpoint, NotifyCheckpointComplete, CommitFinished]
+
+
+def test_a_job_that_was_to_be_cancelled_behind_its_savepoint_is_said_to_go_on() -> None:
+    s = stored_too_late(SavepointRequested("r", after=AfterSavepoint.CANCEL), EVERY_SECOND)
+    assert "is complete, but the job was not cancelled after it" in s.error_of()
+
+
+def test_a_rescaling_that_did_not_happen_is_not_said_to_have_happened() -> None:
+    graph = keyed_job()
+    asked = RescaleRequested("r", {v.vertex_id: 4 for v in graph.vertices})
+    s = stored_too_late(asked, EVERY_SECOND)
+    assert set(s.machine.status().parallelism.values()) == {2}
+    assert "ValueError: bad record" in s.error_of()
+
+
+def test_a_job_that_ends_while_its_stop_fails_takes_its_last_checkpoint_before_it_commits() -> None:
+    s = saving_job()
+    s.storage_is_slow = True
+    s.deliver(SavepointRequested("r", after=AfterSavepoint.SUSPEND))
+    s.settle()
+    s.finish_tasks()
+    s.settle()
+    s.storage_is_slow = False
+    s.actions.clear()
+    s.answer_storage("disk full")
+    s.settle()
+    s.advance(0)
+    assert s.error_of() == "disk full"
+    assert s.machine.state is S.FINISHED
+    told = s.sent_to(0, TriggerCheckpoint, NotifyCheckpointComplete, CommitFinished)
+    assert [type(m) for m in told] == [TriggerCheckpoint, NotifyCheckpointComplete, CommitFinished]
+
+
+# --- exactly once -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Snapshots:
+    """Takes snapshots when the test says so; none after one that is the last of its attempt, as the coordinator."""
+
+    settings: CheckpointSettings = EVERY_SECOND
+    can_restore: bool = True
+    #: whether each is being stored: then it outlives its attempt
+    pending: dict[str, tuple[TriggerRequested, bool]] = field(default_factory=dict)
+    is_sealed: bool = False
+    refused: list[TriggerRequested] = field(default_factory=list)
+
+    def trigger(self, request: TriggerRequested) -> None:
+        if self.is_sealed:
+            self.refused.append(request)
+            return
+        self.is_sealed = request.is_last
+        self.pending[request.request_id] = request, False
+
+
+class Operations:
+    """JobOperations without a job: the snapshots that they ask for are taken, one step after the other."""
+
+    def __init__(self) -> None:
+        self.graph = keyed_job()
+        self.snapshots = Snapshots()
+        self.decisions: list[Decision] = []
+        self.journal = Journal()
+        self.operations = JobOperations(self.snapshots, None, self.decisions.append, self.journal)
+        self.actions = self.journal.begin(0)
+        self.asked = 0
+
+    def answers(self) -> list[str]:
+        return [action.request_id for action in self.actions if isinstance(action, RequestAnswered)]
+
+    def ask(self, kind: str) -> None:
+        self.asked += 1
+        request_id = f"r{self.asked}"
+        match kind:
+            case "checkpoint":
+                self.operations.request_checkpoint(CheckpointRequested(request_id))
+            case "rescale":
+                wanted = {v.vertex_id: 3 + self.asked for v in self.graph.vertices}
+                rescale = RescaleRequested(request_id, wanted)
+                self.operations.request_rescale(rescale, self.graph, JobState.RUNNING)
+            case _:
+                self.operations.request_savepoint(SavepointRequested(request_id, after=AfterSavepoint[kind]))
+
+    def store(self) -> None:
+        for request_id, (request, _) in self.snapshots.pending.items():
+            self.snapshots.pending[request_id] = request, True
+
+    def end_next(self, error: str | None = None) -> None:
+        if self.snapshots.pending:
+            self.end(next(iter(self.snapshots.pending)), error)
+
+    def end(self, request_id: str, error: str | None) -> None:
+        request, _ = self.snapshots.pending.pop(request_id)
+        drained = error is not None and request.after is AfterSnapshot.DRAIN
+        if request.is_last and error is not None and not drained:
+            self.snapshots.is_sealed = False
+        number, location = (CheckpointId(1), "file:///saved/1") if error is None else (None, None)
+        self.operations.done(RequestDone(request.request_id, number, location, error, drained))
+
+    def end_attempt(self) -> None:
+        self.snapshots.is_sealed = False
+        for request_id, (_, is_stored) in list(self.snapshots.pending.items()):
+            if not is_stored:
+                self.end(request_id, "a task failed")
+        self.operations.attempt_ended("a task failed")
+        self.decisions.clear()
+
+    def run_again(self) -> None:
+        self.end_attempt()
+        # what an attempt may be restored from is decided before it runs
+        for request_id, (request, _) in list(self.snapshots.pending.items()):
+            if not request.is_savepoint:
+                self.end(request_id, None)
+        self.operations.attempt_running()
+
+    def refuse(self) -> None:
+        """Answer what was asked for behind the last snapshot of an attempt."""
+        while self.snapshots.refused:
+            self.operations.done(RequestDone(self.snapshots.refused.pop().request_id, None, None, "being stopped"))
+
+
+REQUESTS = ("checkpoint", "rescale", "GO_ON", "CANCEL", "SUSPEND", "DRAIN")
+STEPS = st.sampled_from([*REQUESTS, "store", "done", "fail", "end attempt", "run again", "finish", "wait"])
+
+
+@given(steps=st.lists(STEPS, max_size=30), outcome=st.sampled_from([S.FINISHED, S.CANCELED, S.FAILED]))
+def test_whatever_happens_every_request_is_answered_once(steps: list[str], outcome: JobState) -> None:
+    o = Operations()
+    for step in steps:
+        match step:
+            case "store":
+                o.store()
+            case "done":
+                o.end_next()
+            case "fail":
+                o.end_next("disk full")
+            case "end attempt":
+                o.end_attempt()
+            case "run again":
+                o.run_again()
+            case "finish":
+                o.operations.all_finished()
+            case "wait":
+                o.journal.now_ms += 5_000
+                o.operations.tick()
+            case _:
+                o.ask(step)
+        o.refuse()
+        o.operations.check_invariants()
+        assert len(set(o.answers())) == len(o.answers())
+    o.operations.job_ended(outcome)
+    while o.snapshots.pending:
+        o.end_next("the job has ended")
+    assert sorted(o.answers()) == sorted(f"r{i + 1}" for i in range(o.asked))
+
+
+def test_a_savepoint_that_is_complete_before_its_attempt_ends_says_that_the_job_went_on() -> None:
+    o = Operations()
+    o.operations.attempt_running()
+    o.ask("SUSPEND")
+    o.end_next()
+    assert (o.answers(), o.decisions) == ([], []), "the job has not stopped yet"
+    o.end_attempt()
+    why = "the savepoint file:///saved/1 is complete, but the job did not stop after it: a task failed"
+    assert o.actions == [RequestAnswered("r1", error=why)]
+
+
+@pytest.mark.parametrize("can_restore", [True, False])
+def test_a_drain_that_fails_needs_another_attempt(can_restore: bool) -> None:
+    o = Operations()
+    o.snapshots.can_restore = can_restore
+    o.operations.attempt_running()
+    o.ask("DRAIN")
+    o.end_next("disk full")
+    assert [type(decision) for decision in o.decisions] == [RedeployJob if can_restore else FailAttempt]
