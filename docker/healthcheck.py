@@ -23,33 +23,45 @@ def check_web() -> None:
         pass
 
 
-def check_cluster(role: str) -> None:
-    """Check that the jobmanager keeps the cluster's document and, if asked, that a TaskManager of this host is in it.
+def check_jobmanager() -> None:
+    """Check that a jobmanager of this host shows itself, whether it leads or stands by.
+
+    Raises:
+        LookupError: none does.
+    """
+    # reads the settings on import
+    from backend.cluster import bus
+
+    if not any(name.startswith(f"{socket.gethostname()}:") for name in bus.jobmanagers()):
+        raise LookupError("no jobmanager of this host has reported lately")
+
+
+def check_taskmanager() -> None:
+    """Check that a leader keeps the cluster's document, and that a TaskManager of this host is in it.
 
     Raises:
         LookupError: one of these is not the case.
     """
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.config.settings")
-    django.setup()
-    # reads the settings on import
     from backend.cluster import bus
 
     document, age_ms = bus.read_document(bus.CLUSTER_KEY)
     if document is None or age_ms is None or age_ms > STALE_MS:
-        raise LookupError("no jobmanager has reported lately")
-    if role == "taskmanager":
-        here = [t for t in document["taskmanagers"] if t["host"] == socket.gethostname()]
-        # both times are the jobmanager's
-        if not any(t["state"] == "REGISTERED" and document["now"] - t["last_heartbeat"] < STALE_MS for t in here):
-            raise LookupError("no TaskManager of this host is registered")
+        raise LookupError("no leader has reported lately")
+    here = [t for t in document["taskmanagers"] if t["host"] == socket.gethostname()]
+    # both times are the leader's
+    if not any(t["state"] == "REGISTERED" and document["now"] - t["last_heartbeat"] < STALE_MS for t in here):
+        raise LookupError("no TaskManager of this host is registered")
 
 
 def main() -> None:
+    checks = {"web": check_web, "jobmanager": check_jobmanager, "taskmanager": check_taskmanager}
     role = sys.argv[1] if len(sys.argv) == 2 else ""
-    if role not in ("web", "jobmanager", "taskmanager"):
+    if role not in checks:
         sys.exit("usage: healthcheck.py web | jobmanager | taskmanager")
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.config.settings")
+    django.setup()
     try:
-        check_web() if role == "web" else check_cluster(role)
+        checks[role]()
     except Exception as error:
         sys.exit(f"{role}: {error}")
 

@@ -21,6 +21,9 @@ class LeaderListener:
 
     Args:
         host: interface to listen on, by which other jobmanagers reach this one.
+
+    Raises:
+        OSError: this machine cannot listen there.
     """
 
     def __init__(self, host: str) -> None:

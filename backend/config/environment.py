@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 DEFAULT_PORT = 8000
 DEFAULT_SLOTS = 4
+DEFAULT_JOBMANAGERS = 1
 REDIS_URL_FILE = "redis-url"
 SECRET_KEY_FILE = "secret-key"
 ADMIN_TOKEN_FILE = "admin-token"
@@ -66,6 +67,11 @@ def port() -> int:
 def slots() -> int:
     """Return TIDEMARK_SLOTS: the number of task slots that a TaskManager offers."""
     return integer("TIDEMARK_SLOTS", DEFAULT_SLOTS, 1, 10_000)
+
+
+def jobmanagers() -> int:
+    """Return TIDEMARK_JOBMANAGERS: how many of them `make run` starts; one leads, the others stand by."""
+    return integer("TIDEMARK_JOBMANAGERS", DEFAULT_JOBMANAGERS, 1, 10)
 
 
 def spark_master() -> str:

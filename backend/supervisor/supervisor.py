@@ -58,6 +58,7 @@ class Supervisor:
         self._host = os.environ.get("TIDEMARK_HOST") or "127.0.0.1"
         self._port = environment.port()
         environment.slots()
+        environment.jobmanagers()
         self._url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
         self._processes: list[ManagedProcess] = []
         self._stopped = False
@@ -102,7 +103,9 @@ class Supervisor:
             self._finish(self._manage("prepare"), settings | {"TIDEMARK_ADMIN_TOKEN": token}, "the preparation")
         )
         self._launch("web", self._web(), settings, self._url)
-        self._launch("jobmanager", self._manage("jobmanager"), settings, "")
+        for number in range(1, environment.jobmanagers() + 1):
+            name = "jobmanager" if number == 1 else f"jobmanager-{number}"
+            self._launch(name, self._manage("jobmanager"), settings, "")
         self._launch("taskmanager", self._manage("taskmanager"), settings, environment.spark_master())
         self._wait_until("the web process answers", lambda: self._get("/readyz", token) is not None)
         environment.write_secret(environment.URL_FILE, self._url)

@@ -15,12 +15,22 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 COMPOSE = read_compose(ROOT / "docker" / "compose.yaml")
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OWN = sorted(name for name, service in SERVICES.items() if service["image"] == "tidemark")
+JOBMANAGERS = ("jobmanager", "jobmanager-2", "jobmanager-3")
 SECRETS = ("POSTGRES_PASSWORD", "REDIS_PASSWORD", "TIDEMARK_SECRET_KEY", "TIDEMARK_ADMIN_TOKEN")
 
 
 def test_every_process_of_the_cluster_is_a_service() -> None:
-    expected = {"postgres", "redis", "prepare", "web", "jobmanager", "taskmanager", "spark-master"}
+    expected = {"postgres", "redis", "prepare", "web", *JOBMANAGERS, "taskmanager", "spark-master"}
     assert expected | {"spark-worker-1", "spark-worker-2"} == set(SERVICES)
+
+
+@pytest.mark.parametrize("name", JOBMANAGERS)
+def test_every_jobmanager_is_reached_by_a_name_of_its_own(name: str) -> None:
+    service = SERVICES[name]
+    assert service["hostname"] == service["environment"]["TIDEMARK_JOBMANAGER_HOST"] == name
+    others = {k: v for k, v in service["environment"].items() if k != "TIDEMARK_JOBMANAGER_HOST"}
+    assert others == SERVICES["web"]["environment"]
+    assert service["command"] == SERVICES["jobmanager"]["command"]
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -70,7 +80,7 @@ def test_where_jobs_run_there_is_no_secret(name: str) -> None:
 
 
 def test_everybody_who_reads_or_writes_checkpoints_sees_them_at_the_same_place() -> None:
-    for name in ("web", "jobmanager", "taskmanager", "spark-worker-1", "spark-worker-2"):
+    for name in ("web", *JOBMANAGERS, "taskmanager", "spark-worker-1", "spark-worker-2"):
         assert "state:/var/lib/tidemark/state" in SERVICES[name]["volumes"]
     for variable in ("TIDEMARK_CHECKPOINT_DIR", "TIDEMARK_SAVEPOINT_DIR"):
         assert SERVICES["jobmanager"]["environment"][variable].startswith("/var/lib/tidemark/state/")

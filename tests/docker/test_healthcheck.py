@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import redis
 
+from backend.cluster import bus
 from tests.cluster.redis_fixture import running_redis
 
 ROOT = Path(__file__).resolve().parents[2]
-EXPIRY_MS = 3_600_000
 NOW = 1_000_000
 
 
@@ -40,11 +40,21 @@ def tell(redis_url: str, age_ms: int, heartbeat_age_ms: int) -> None:
     """Write the cluster's document as a jobmanager did `age_ms` ago."""
     line = {"host": socket.gethostname(), "state": "REGISTERED", "last_heartbeat": NOW - heartbeat_age_ms}
     with redis.Redis.from_url(redis_url) as client:
-        client.set("tidemark:cluster", json.dumps({"now": NOW, "taskmanagers": [line]}), px=EXPIRY_MS - age_ms)
+        client.set(bus.CLUSTER_KEY, json.dumps({"now": NOW, "taskmanagers": [line]}))
+        client.set(bus.BEAT_KEY, "", px=bus.EXPIRY_S * 1000 - age_ms)
 
 
-def test_processes_are_healthy_while_the_jobmanager_reports(redis_url: str, tmp_path: Path) -> None:
+def show_jobmanager(redis_url: str, host: str, age_ms: int) -> None:
+    """Show a jobmanager of that host as it did `age_ms` ago."""
+    with redis.Redis.from_url(redis_url) as client:
+        client.delete(bus.JOBMANAGERS_KEY)
+        seconds, _ = client.time()
+        client.zadd(bus.JOBMANAGERS_KEY, {f"{host}:7": seconds * 1000 - age_ms})
+
+
+def test_processes_are_healthy_while_they_report(redis_url: str, tmp_path: Path) -> None:
     tell(redis_url, 0, 1_000)
+    show_jobmanager(redis_url, socket.gethostname(), 1_000)
     assert checked("jobmanager", redis_url, tmp_path) == ""
     assert checked("taskmanager", redis_url, tmp_path) == ""
 
@@ -54,6 +64,13 @@ def test_a_taskmanager_without_heartbeats_is_unhealthy(redis_url: str, tmp_path:
     assert checked("taskmanager", redis_url, tmp_path) == "taskmanager: no TaskManager of this host is registered"
 
 
-def test_a_silent_jobmanager_is_unhealthy(redis_url: str, tmp_path: Path) -> None:
+def test_without_a_leader_no_taskmanager_is_healthy(redis_url: str, tmp_path: Path) -> None:
     tell(redis_url, 20_000, 0)
-    assert checked("jobmanager", redis_url, tmp_path) == "jobmanager: no jobmanager has reported lately"
+    assert checked("taskmanager", redis_url, tmp_path) == "taskmanager: no leader has reported lately"
+
+
+@pytest.mark.parametrize(("host", "age_ms"), [(socket.gethostname(), 20_000), ("another", 0)])
+def test_a_silent_jobmanager_is_unhealthy(host: str, age_ms: int, redis_url: str, tmp_path: Path) -> None:
+    show_jobmanager(redis_url, host, age_ms)
+    expected = "jobmanager: no jobmanager of this host has reported lately"
+    assert checked("jobmanager", redis_url, tmp_path) == expected

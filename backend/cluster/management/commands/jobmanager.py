@@ -32,7 +32,10 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: stopped.set())
         name = f"{socket.gethostname()}:{os.getpid()}"
         host = os.environ.get("TIDEMARK_JOBMANAGER_HOST") or "127.0.0.1"
-        listener = LeaderListener(host)
+        try:
+            listener = LeaderListener(host)
+        except OSError as error:
+            raise CommandError(f"the jobmanager cannot listen on TIDEMARK_JOBMANAGER_HOST={host}: {error}") from error
         presence = Presence(name, listener)
         presence.start()
         try:
