@@ -58,6 +58,6 @@ class HasRole(IsAuthenticated):
         roles: Mapping[str, Role] = getattr(view, "roles", {})
         needed = roles.get(request.method or "", Role.VIEWER)
         # the framework answers with the permission's message
-        self.message = f"Needs the role {needed.group_name}."
+        self.message = f"Requires the role {needed.group_name}."
         # every user is a viewer, so reads need no query
         return needed is Role.VIEWER or role_of(request.user) >= needed

@@ -1,6 +1,6 @@
 """Errors of stored checkpoints, one class for each reaction that a caller has.
 
-A file that is not what was written raises `runtime.state.handles.DamagedSnapshotError`; what the storage itself refuses
+A file that is corrupt raises `runtime.state.handles.DamagedSnapshotError`; what the storage itself refuses
 is an OSError.
 """
 
@@ -30,7 +30,7 @@ class NotASnapshotError(CheckpointStorageError):
     """A path is neither a checkpoint nor a savepoint."""
 
     def __init__(self, location: str, why: str) -> None:
-        super().__init__(location, f"{location} is no checkpoint or savepoint: {why}")
+        super().__init__(location, f"{location} is not a checkpoint or savepoint: {why}")
 
 
 class NewerSnapshotError(CheckpointStorageError):
@@ -90,7 +90,7 @@ class StorageAwayError(OSError):
     is_self_explanatory = True
 
     def __init__(self, location: str) -> None:
-        super().__init__(f"nothing of {location} can be found: its storage is away, or all of it was deleted")
+        super().__init__(f"nothing of {location} can be found: its storage is unavailable, or all of it was deleted")
         self.location = location
 
 

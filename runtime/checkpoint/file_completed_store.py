@@ -100,7 +100,7 @@ class FileCompletedStore:
         Raises:
             FencedError: a JobMaster of a newer epoch has taken over already.
             JobOverError: the job has ended.
-            DamagedSnapshotError: the log's last entry is not what was written.
+            DamagedSnapshotError: the log's last entry is corrupt.
             OSError: the storage cannot be reached.
         """
         store = cls(root, job_id, leader_epoch, files, owner or uuid.uuid4().hex, retries)
@@ -155,7 +155,7 @@ class FileCompletedStore:
         """Return the completed checkpoints that have not been removed, oldest first.
 
         Raises:
-            DamagedSnapshotError: the log's last entry is not what was written.
+            DamagedSnapshotError: the log's last entry is corrupt.
             OSError: the storage cannot be reached.
         """
         return list(self._last_of_some().retained)
@@ -196,7 +196,7 @@ class FileCompletedStore:
         """Return the newest entry of the log; one with the number -1 if there is none.
 
         Raises:
-            DamagedSnapshotError: it is not what was written. What is restored then is for a person to choose.
+            DamagedSnapshotError: it is corrupt. What is restored then is for a person to choose.
             OSError: the storage cannot be reached.
         """
         while True:

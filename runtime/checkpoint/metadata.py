@@ -57,7 +57,7 @@ def decode_metadata(data: bytes, directory: str) -> CheckpointMetadata:
 
     Raises:
         NotASnapshotError: it is no metadata.
-        DamagedSnapshotError: it is not what was written.
+        DamagedSnapshotError: it is corrupt.
         NewerSnapshotError: it was written by a newer program.
     """
     location = join(directory, METADATA)

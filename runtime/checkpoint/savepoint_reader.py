@@ -125,7 +125,7 @@ class SavepointReader:
 
         Raises:
             NoSuchStateError: there is no such operator.
-            DamagedSnapshotError: a file is not what was written.
+            DamagedSnapshotError: a file is corrupt.
         """
         found = self._operator(operator)
         keyed: dict[tuple[str, str], list[Any]] = {}
@@ -158,7 +158,7 @@ class SavepointReader:
         Raises:
             NoSuchStateError: there is no such operator or state.
             PickledStateError: its values are pickled, and that is not allowed.
-            DamagedSnapshotError: a file is not what was written.
+            DamagedSnapshotError: a file is corrupt.
         """
         found = self._operator(operator)
         meta: StateMeta | None = None
@@ -209,7 +209,7 @@ class SavepointReader:
 
         Raises:
             NoSuchStateError: there is no such operator.
-            DamagedSnapshotError: a file is not what was written.
+            DamagedSnapshotError: a file is corrupt.
         """
         rows: list[tuple[str, bool, int]] = []
         keys: list[Any] = []

@@ -34,7 +34,7 @@ def unseal(kind: str, readable: int, data: bytes, location: str) -> dict[str, An
 
     Raises:
         NotASnapshotError: it was never a document of this kind.
-        DamagedSnapshotError: it is not what was written.
+        DamagedSnapshotError: it is corrupt.
         NewerSnapshotError: it was written by a newer program.
     """
     header, newline, body = data[:_MAX_HEADER].partition(b"\n")

@@ -147,7 +147,7 @@ class SnapshotFiles:
             data = self._retries.call(lambda: self.file_system.read(uri))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             is_there = self.file_system.exists(directory)
-            why = f"it has no {METADATA} file" if is_there else "there is nothing at that place"
+            why = f"it has no {METADATA} file" if is_there else "nothing exists at this location"
             raise NotASnapshotError(directory, why) from None
         metadata = decode_metadata(data, directory)
         writer = writer_of_directory(directory)

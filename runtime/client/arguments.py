@@ -15,7 +15,7 @@ Command = Callable[[RestClient, argparse.Namespace, Terminal], int]
 LocalCommand = Callable[[argparse.Namespace, Terminal], int]
 """Function of a command that needs no cluster."""
 
-JOB_HELP = "id of the job, the beginning of one, or the job's name"
+JOB_HELP = "id of the job, a prefix of one, or the job's name"
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):

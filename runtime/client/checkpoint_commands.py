@@ -63,8 +63,8 @@ def add_checkpoints(actions: Actions) -> None:
     one = with_job(
         actions.add_parser(
             "checkpoint",
-            help="let a job take a checkpoint now",
-            description="Let a job take a checkpoint now, whatever its interval is.",
+            help="trigger a checkpoint of a job now",
+            description="Trigger a checkpoint now, regardless of the job's interval.",
             example='tidemark checkpoint --full "flights live"',
         )
     )
@@ -100,7 +100,7 @@ def add_rescale(actions: Actions) -> None:
         "--vertex",
         action="append",
         metavar="NAME",
-        help="only of this vertex: its name, the beginning of it, or its id; may be given several times "
+        help="only this vertex: its name, a prefix of it, or its id; may be given several times "
         "(default: all vertices that have the job's parallelism)",
     )
     with_json(parser)
@@ -120,8 +120,8 @@ def add_savepoint(actions: Actions) -> None:
     take = with_job(
         on_savepoint.add_parser(
             "take",
-            help="take a savepoint of a job, which goes on",
-            description="Take a savepoint of a job; the job goes on.",
+            help="take a savepoint of a job, which continues",
+            description="Take a savepoint of a job; the job continues.",
             example='tidemark savepoint take "flights live" /data/savepoints',
         )
     )
@@ -135,7 +135,7 @@ def add_savepoint(actions: Actions) -> None:
     listing = on_savepoint.add_parser(
         "list",
         help="list the savepoints that the cluster has taken",
-        description="List the savepoints that the cluster has taken and nobody has deleted, the newest first.",
+        description="List the savepoints that the cluster has taken and nobody has deleted, newest first.",
         example='tidemark savepoint list "flights live"',
     )
     listing.add_argument("job", nargs="?", metavar="JOB", help=f"only those of this job: {JOB_HELP}")
@@ -145,7 +145,7 @@ def add_savepoint(actions: Actions) -> None:
     listing.set_defaults(command=list_savepoints)
     inspect = on_savepoint.add_parser(
         "inspect",
-        help="verify a savepoint and show what state it holds",
+        help="verify a savepoint and show its state",
         description="Read every file of a savepoint or checkpoint, verify it, and show its operators and states.",
         example="tidemark savepoint inspect /data/savepoints/savepoint-1a2b3c-0123456789ab",
     )

@@ -92,10 +92,10 @@ def _ask(question: str) -> bool:
 def _parser() -> CommandParser:
     parser = CommandParser(
         prog="tidemark",
-        description="Submit programs to a Tidemark cluster and look after their jobs.\n"
-        "`tidemark COMMAND --help` tells more about a command.\n\n"
-        "The cluster is the one that `make run` has started in this directory or one above, the one whose home is\n"
-        "TIDEMARK_HOME, or the one at TIDEMARK_URL with the token TIDEMARK_TOKEN.",
+        description="Submit programs to a Tidemark cluster and manage their jobs.\n"
+        "`tidemark COMMAND --help` describes a command.\n\n"
+        "The cluster is the one that `make run` has started in this directory or a directory above, the one\n"
+        "whose home is TIDEMARK_HOME, or the one at TIDEMARK_URL with the token TIDEMARK_TOKEN.",
         example="tidemark run examples/hello_events.py -- --count 1000",
     )
     parser.set_defaults(local=None)

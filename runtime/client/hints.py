@@ -37,7 +37,7 @@ def _of_missing_module(module: str, name: str, is_archive: bool) -> str:
     return (
         f"only {name} was uploaded: tidemark run {name} --py-files {top}.py brings your own module along, "
         "tidemark run with a directory or a zip all of them; "
-        "packages are to be installed for the server and its TaskManagers"
+        "packages must be installed for the server and its TaskManagers"
     )
 
 
@@ -45,6 +45,6 @@ def _of_missing_file(path: str) -> str:
     if PurePath(path).is_absolute():
         return "programs run on the server: the file has to be there, and where the TaskManagers run"
     return (
-        "programs run on the server, in an empty directory: name an absolute path that the server and the TaskManagers "
+        "programs run on the server, in an empty directory: use an absolute path that the server and the TaskManagers "
         "can read, or read the data with a FileSource in the job"
     )

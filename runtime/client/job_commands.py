@@ -35,7 +35,7 @@ def add_list(actions: Actions) -> None:
     parser = actions.add_parser(
         "list",
         help="list jobs",
-        description="List the jobs that have not ended, the newest first. TASKS are those that run or have finished.",
+        description="List the jobs that have not ended, newest first. TASKS counts running and finished tasks.",
         example="tidemark list --all",
     )
     which = parser.add_mutually_exclusive_group()
@@ -52,8 +52,8 @@ def add_info(actions: Actions) -> None:
     parser = with_job(
         actions.add_parser(
             "info",
-            help="show one job: its tasks, their rates, and what limits it",
-            description="Show a job: its vertices with records, rates and load, what limits the job, its slots.",
+            help="show one job: its tasks, their rates, and its bottleneck",
+            description="Show a job's vertices with records, rates and load, its bottleneck, and its slots.",
             example='tidemark info "flights live"',
         )
     )
@@ -66,8 +66,8 @@ def add_cancel(actions: Actions) -> None:
     """Add `cancel`."""
     parser = actions.add_parser(
         "cancel",
-        help="end a job at once, after a savepoint if asked for",
-        description="End a job at once and wait until it has ended. Without -s, what it has not written is lost.",
+        help="end a job at once, optionally after a savepoint",
+        description="End a job at once and wait until it has ended. With -s it can be resumed from a savepoint.",
         usage="tidemark cancel [-d] [-s [DIRECTORY] [--type FORMAT]] [--json] JOB",
         example='tidemark cancel "flights live"',
     )
@@ -119,7 +119,7 @@ def list_jobs(client: RestClient, options: argparse.Namespace, terminal: Termina
 def _warn_if_stale(document: dict[str, Any], terminal: Terminal) -> None:
     stale = stale_text(document)
     if stale:
-        terminal.complain(f"{stale} What is shown may be out of date.")
+        terminal.complain(f"{stale} The data shown may be out of date.")
 
 
 def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:

@@ -22,9 +22,9 @@ def add_logs(actions: Actions) -> None:
             example='tidemark logs -f --tail 20 "flights live"',
         )
     )
-    parser.add_argument("-f", "--follow", action="store_true", help="go on as the logs grow, until the job ends")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow the logs until the job ends")
     parser.add_argument(
-        "-n", "--tail", type=non_negative, metavar="N", help="begin with the last N lines of each slot (default: all)"
+        "-n", "--tail", type=non_negative, metavar="N", help="start with the last N lines of each slot (default: all)"
     )
     parser.add_argument("--attempt", type=non_negative, metavar="N", help="logs of this attempt (default: the latest)")
     parser.add_argument("--slot", type=non_negative, metavar="N", help="logs of this slot (default: all)")

@@ -103,8 +103,8 @@ def add_new(actions: Actions) -> None:
     """Add `new`."""
     parser = actions.add_parser(
         "new",
-        help="make a directory with a job and its test",
-        description="Make a directory with a job to start from, and its test.",
+        help="create a directory with a job and its test",
+        description="Create a directory with a job to start from, and its test.",
         example="tidemark new my-job",
     )
     parser.add_argument("name", metavar="NAME", help="letters, digits, - and _")
@@ -128,7 +128,7 @@ def create_job(name: str, directory: Path) -> str:
     if keyword.iskeyword(module) or _is_importable(module):
         raise ClientError(
             f"{name!r} cannot be the name of a job, because Python has a keyword or a module of that name; "
-            f"`tidemark new {name}-job`?"
+            f"try `tidemark new {name}-job`"
         )
     target = directory / name
     words = {"module": module, "title": name.replace("-", " ").replace("_", " ")}
@@ -141,7 +141,7 @@ def create_job(name: str, directory: Path) -> str:
         raise ClientError(f"{target} already exists") from None
     except OSError as error:
         raise ClientError(f"{target}: {error.strerror}") from None
-    return f"Made {name}/{module}.py and its test.\nRun it: tidemark run {name}/{module}.py"
+    return f"Created {name}/{module}.py and its test.\nRun it: tidemark run {name}/{module}.py"
 
 
 def _is_importable(module: str) -> bool:

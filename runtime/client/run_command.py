@@ -55,7 +55,7 @@ def add_run(actions: Actions) -> None:
         action="append",
         default=[],
         metavar="FILES",
-        help="modules that the program imports: .py, .zip or .whl files or directories, with commas between them",
+        help="modules that the program imports: .py, .zip or .whl files or directories, separated by commas",
     )
     parser.add_argument(
         "-s", "--from-savepoint", metavar="PATH", help="savepoint or checkpoint from which the job starts"
@@ -153,10 +153,10 @@ def _interrupted(client: RestClient, job_id: str, terminal: Terminal) -> int:
     terminal.close_line()
     try:
         if terminal.ask is not None and not terminal.ask(f"Cancel job {job_id[:8]}?"):
-            terminal.line(f"The job goes on: tidemark info {job_id[:8]}")
+            terminal.line(f"The job continues: tidemark info {job_id[:8]}")
             return SUCCESS
         cancel_quietly(client, job_id)
         watch_job(client, job_id, terminal)
     except KeyboardInterrupt:
-        terminal.complain(f"job {job_id} may go on: `tidemark cancel {job_id[:8]}` ends it")
+        terminal.complain(f"job {job_id} may still be running: `tidemark cancel {job_id[:8]}` ends it")
     return INTERRUPTED

@@ -52,7 +52,7 @@ def _inspect(files: SnapshotFiles, options: argparse.Namespace, terminal: Termin
     if options.verify_only:
         terminal.result(
             {"location": metadata.options.directory, "files": num_files, "bytes": verified_bytes},
-            f"{num_files} files and the metadata are as they were written ({bytes_text(verified_bytes)})",
+            f"{num_files} files and the metadata are intact ({bytes_text(verified_bytes)})",
         )
         return SUCCESS
     reader = SavepointReader(metadata, files.file_system)
@@ -64,7 +64,7 @@ def _inspect(files: SnapshotFiles, options: argparse.Namespace, terminal: Termin
     terminal.line(f"{what}  {metadata.options.kind.value}  {metadata.options.directory}")
     terminal.line(
         f"job {metadata.job_name!r} {metadata.job_id}, taken {time_text(metadata.timestamp_ms)}, "
-        f"{num_files} files, {bytes_text(verified_bytes)}, all as they were written"
+        f"{num_files} files, {bytes_text(verified_bytes)}, all intact"
     )
     if metadata.channels:
         in_flight = sum(channel.length for channel in metadata.channels)
@@ -119,7 +119,9 @@ def _dispose(files: SnapshotFiles, options: argparse.Namespace, terminal: Termin
     directory = files.directory_of(options.path)
     if not options.yes:
         if terminal.ask is None:
-            raise ClientError(f"{directory} was not deleted: there is no terminal to confirm it on; -y deletes it")
+            raise ClientError(
+                f"{directory} was not deleted: there is no terminal to ask for confirmation; -y deletes without asking"
+            )
         if not terminal.ask(f"Delete {directory}?"):
             terminal.line("Nothing was deleted")
             return FAILURE

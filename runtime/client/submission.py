@@ -54,7 +54,7 @@ class Submission:
             ClientError: the server refuses it, or does not say what came of it.
         """
         if not self._is_over.wait(QUIET_S):
-            self._terminal.line("The server runs the program up to its execute(), after those that came before it …")
+            self._terminal.line("The server runs the program up to its execute(), after those submitted earlier …")
             self._is_over.wait()
         if self._failure is not None:
             raise self._failure
@@ -86,7 +86,7 @@ class Submission:
             watch.watch_job(self._client, self.job_id, self._terminal)
 
     def _may_appear(self) -> str:
-        return f"job {self.job_id} may still appear or go on: `tidemark cancel {self.job_id[:8]}` ends it"
+        return f"job {self.job_id} may still start or be running: `tidemark cancel {self.job_id[:8]}` ends it"
 
     def _submit(self) -> None:
         try:

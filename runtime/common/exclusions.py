@@ -124,7 +124,10 @@ EXCLUSIONS: tuple[tuple[str, str], ...] = (
         "pyflink.datastream.connectors.file_system.FileSourceBuilder.set_file_enumerator",
         "the file source cuts files itself; set_splits() says how finely",
     ),
-    ("pyflink.datastream.connectors.file_system.FileSourceBuilder.set_split_assigner", "splits go to whoever asks"),
+    (
+        "pyflink.datastream.connectors.file_system.FileSourceBuilder.set_split_assigner",
+        "splits go to any reader that asks",
+    ),
     ("pyflink.datastream.formats.avro.AvroInputFormat*", _LEGACY),
     ("pyflink.datastream.formats.parquet.AvroParquet*", "take the columns as a row type: ParquetBulkWriters"),
     ("pyflink.datastream.formats.orc*", "there is no ORC format; write Parquet"),

@@ -236,7 +236,7 @@ class JobMasterDriver:
             return
         logger.error("the JobMaster of job %s failed", self._machine.graph.job_id, exc_info=error)
         self.broken = error
-        message = f"the JobMaster broke: {error!r}"
+        message = f"the JobMaster failed: {error!r}"
         cause = FailureInfo(message, "".join(traceback.format_exception(error)), is_fatal=True)
         with self._lock:
             self._machine.break_off(cause, self._clock.monotonic_ms())

@@ -275,7 +275,7 @@ class JobCheckpoints:
                 self._journal.tell(f"checkpoint {checkpoint_id} is complete")
                 self._send(None, NotifyCheckpointComplete(checkpoint_id))
             case NotifyAborted(checkpoint_id):
-                self._journal.tell(f"checkpoint {checkpoint_id} was given up")
+                self._journal.tell(f"checkpoint {checkpoint_id} was aborted")
                 self._send(None, NotifyCheckpointAborted(checkpoint_id))
             case StoreCheckpoint() | RecordEnd() | ForgetCheckpoints() | DeleteFiles() | SweepOrphans():
                 self._journal.act(action)

@@ -195,7 +195,7 @@ class JobOperations:
         rescale = self._rescale
         if rescale is None or not rescale.is_triggered:
             return None
-        self._fail_rescale(f"the job could not be started with the new parallelism and goes back: {cause}")
+        self._fail_rescale(f"the job could not be started with the new parallelism and keeps the old one: {cause}")
         return rescale.previous
 
     # --- the attempt --------------------------------------------------------------------------------------------------

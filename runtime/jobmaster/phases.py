@@ -14,11 +14,11 @@ class Phase(enum.Enum):
 
     IDLE = "no attempt"
     REQUESTING = "waiting for slots to register"
-    DEPLOYING = "waiting for tasks to be made"
+    DEPLOYING = "waiting for tasks to be deployed"
     STARTED = "tasks run"
     COMMITTING = "waiting for sinks to commit"
     CANCELLING_TASKS = "waiting for tasks to stop"
-    LEAVING = "waiting for slots to leave"
+    LEAVING = "waiting for slots to end"
 
 
 #: job states that go with each phase

@@ -54,11 +54,11 @@ def waiting_for(at: Standing) -> str:
         return at.recovery
     match at.phase:
         case Phase.IDLE:
-            return "its restart strategy's delay" if at.state is JobState.RESTARTING else ""
+            return "the delay of its restart strategy" if at.state is JobState.RESTARTING else ""
         case Phase.REQUESTING:
             return _registrations(at.slots) or at.storage or _undecided(at)
         case Phase.DEPLOYING:
-            return _tasks(at.tasks, DEPLOYED, "to be made and restored")
+            return _tasks(at.tasks, DEPLOYED, "to be deployed and restored")
         case Phase.STARTED if at.state is JobState.RUNNING:
             return _running(at)
         case Phase.STARTED:
@@ -69,7 +69,7 @@ def waiting_for(at: Standing) -> str:
             ended = tuple(state for state in TaskState if state.is_terminal)
             return _tasks(at.tasks, ended, "to stop")
         case Phase.LEAVING:
-            return f"{_count(_of(at.slots, SlotStatus.LIVE), 'slot')} to leave"
+            return f"{_count(_of(at.slots, SlotStatus.LIVE), 'slot')} to end"
 
 
 def _running(at: Standing) -> str:
@@ -78,7 +78,7 @@ def _running(at: Standing) -> str:
 
 
 def _undecided(at: Standing) -> str:
-    return "the storage to say which checkpoint is the newest" if at.is_undecided else ""
+    return "the storage to report the latest checkpoint" if at.is_undecided else ""
 
 
 def _stalled(at: Standing) -> str:
@@ -104,7 +104,7 @@ def _checkpoint(checkpoint: CheckpointStats, tasks: Sequence[TaskSnapshot]) -> s
         if (vertex := checkpoint.vertices.get(task.task.vertex_id)) is not None
         and task.task.subtask_index not in vertex.subtasks
     ]
-    return f"{_names(missing)} to acknowledge {what}" if missing else f"the storage to take {what}"
+    return f"{_names(missing)} to acknowledge {what}" if missing else f"the storage to complete {what}"
 
 
 def _moves(tasks: Iterable[TaskSnapshot]) -> bool:
@@ -119,9 +119,9 @@ def _still(at: Standing) -> str:
     tasks = [task for task in at.tasks if task.state is TaskState.RUNNING]
     held = [t for t in tasks if _number(t.metrics.get("backPressuredTimeMsPerSecond")) >= HELD_MS]
     if held:
-        return f"what takes the records of {_names(_vertex_name(task) for task in held)}"
+        return f"the consumers of {_names(_vertex_name(task) for task in held)}"
     sources = [task for task in tasks if task.task.vertex_id in at.sources]
-    return f"data: none comes from {_names(_vertex_name(task) for task in sources)}" if sources else ""
+    return f"data from {_names(_vertex_name(task) for task in sources)}" if sources else ""
 
 
 def _registrations(slots: Sequence[SlotSnapshot]) -> str:

@@ -87,7 +87,7 @@ class BlockFile:
         name: for error messages.
 
     Raises:
-        DamagedSnapshotError: it is not such a file, or its index is not what was written.
+        DamagedSnapshotError: it is not such a file, or its index is corrupt.
     """
 
     def __init__(self, read: ReadRange, size: int, name: str) -> None:
@@ -100,17 +100,17 @@ class BlockFile:
         end = self._range(at, size - at)
         *footer, footer_crc, magic = _FOOTER.unpack(end[-_FOOTER.size :])
         if magic != _MAGIC or footer_crc != zlib.crc32(end[-_FOOTER.size :][:_FOOTER_CHECKED]):
-            raise self._damaged("its end is not what was written")
+            raise self._damaged("its end is corrupt")
         offset, length, crc, version, compression = footer
         if version != _VERSION:
             raise self._damaged(f"it has version {version}; this program reads version {_VERSION}")
         if offset + length + _FOOTER.size != size:
-            raise self._damaged("its end is not what was written")
+            raise self._damaged("its end is corrupt")
         tail = end[offset - at : offset - at + length] if offset >= at else self._range(offset, length)
         if zlib.crc32(tail) != crc:
-            raise self._damaged("its index is not what was written")
+            raise self._damaged("its index is corrupt")
         if self._range(0, len(_MAGIC)) != _MAGIC:
-            raise self._damaged("its begin is not what was written")
+            raise self._damaged("its beginning is corrupt")
         self.compression = COMPRESSIONS[compression]
         (header_size,) = _COUNT.unpack_from(tail)
         self.header: dict[str, Any] = json.loads(tail[_COUNT.size : _COUNT.size + header_size])
@@ -146,7 +146,7 @@ class BlockFile:
         """Yield the contents of the blocks of a number, in order, verified.
 
         Raises:
-            DamagedSnapshotError: a block is not what was written.
+            DamagedSnapshotError: a block is corrupt.
         """
         for row in self._rows.get(number, ()):
             yield self._block(row)
@@ -160,7 +160,7 @@ class BlockFile:
         number, offset, size, raw_size, crc = self._index[row].tolist()
         stored = self._range(offset, size)
         if zlib.crc32(stored) != crc:
-            raise self._damaged(f"block {number} is not what was written")
+            raise self._damaged(f"block {number} is corrupt")
         if self.compression == "none":
             return stored
         raw: bytes = pa.decompress(stored, raw_size, self.compression, asbytes=True)

@@ -68,7 +68,7 @@ class CanonicalFile:
         name: for error messages.
 
     Raises:
-        DamagedSnapshotError: it is not such a file, or its index is not what was written.
+        DamagedSnapshotError: it is not such a file, or its index is corrupt.
     """
 
     def __init__(self, read: ReadRange, size: int, name: str = "of canonical state") -> None:
@@ -109,7 +109,7 @@ class CanonicalFile:
 
         Raises:
             KeyError: it has none.
-            DamagedSnapshotError: it is not what was written.
+            DamagedSnapshotError: it is corrupt.
         """
         parts = [self._decoded(block) for block in self._file.blocks(key_group)]
         if not parts:
@@ -128,7 +128,7 @@ class CanonicalFile:
         """Read everything once.
 
         Raises:
-            DamagedSnapshotError: something is not what was written.
+            DamagedSnapshotError: something is corrupt.
         """
         for _, block in self._file.all_blocks():
             self._decoded(block)

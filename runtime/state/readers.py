@@ -44,7 +44,7 @@ def load_keyed_state(
         One with no metas and groups if there are no handles. Its groups may load when they are asked for.
 
     Raises:
-        DamagedSnapshotError: a file is missing or is not what was written.
+        DamagedSnapshotError: a file is missing or is corrupt.
         RedistributionError: the handles contradict each other, or have another max parallelism.
         StateError: a format that this program does not read.
     """

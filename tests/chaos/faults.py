@@ -323,7 +323,7 @@ def _block_checkpoints_and_kill(run: ChaosRun) -> Injected:
     try:
         _signal(workers[0], signal.SIGKILL)
         run.wait(
-            lambda s: s.attempt > attempt + 1 and any("its storage is away" in error for error in s.errors),
+            lambda s: s.attempt > attempt + 1 and any("its storage is unavailable" in error for error in s.errors),
             AWAY_TIMEOUT_S,
             "an attempt that finds nothing to restore",
         )

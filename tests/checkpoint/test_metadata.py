@@ -154,7 +154,7 @@ def test_metadata_are_written_once(snapshots: SnapshotFiles, tmp_path: Path) -> 
 
 
 def test_a_path_that_is_no_savepoint_says_what_it_lacks(snapshots: SnapshotFiles, tmp_path: Path) -> None:
-    with pytest.raises(NotASnapshotError, match="there is nothing at that place"):
+    with pytest.raises(NotASnapshotError, match="nothing exists at this location"):
         snapshots.load(str(tmp_path / "nowhere"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotASnapshotError, match="it has no _metadata file"):
@@ -173,7 +173,7 @@ def test_metadata_that_are_gone_with_their_directory_may_be_away(
     metadata = a_savepoint(snapshots, tmp_path / "sp")
     directory, aside = tmp_path / "sp", tmp_path / "aside"
     directory.rename(aside)
-    with pytest.raises(StorageAwayError, match="its storage is away"):
+    with pytest.raises(StorageAwayError, match="its storage is unavailable"):
         snapshots.read_metadata(to_uri(directory))
 
     def come_back(operation: str, uri: str) -> None:

@@ -256,7 +256,7 @@ def test_a_second_ctrl_c_says_which_job_may_still_appear(cluster: FakeCluster, p
         held.released.set()
     job_id = cluster.calls[1][2]["jobId"]
     assert process.returncode == 130
-    assert errors == f"tidemark: job {job_id} may still appear or go on: `tidemark cancel {job_id[:8]}` ends it\n"
+    assert errors == f"tidemark: job {job_id} may still start or be running: `tidemark cancel {job_id[:8]}` ends it\n"
 
 
 @pytest.mark.usefixtures("keyboard")
@@ -499,7 +499,7 @@ def test_what_is_out_of_date_is_said_to_be(
     cluster.documents = [document(freshness=freshness(SILENT))]
     assert tidemark(*arguments) == 0
     shown = capsys.readouterr()
-    assert shown.err == f"tidemark: {SILENT} What is shown may be out of date.\n"
+    assert shown.err == f"tidemark: {SILENT} The data shown may be out of date.\n"
     assert JOB_ID in shown.out
 
 

@@ -85,7 +85,7 @@ def test_an_error_names_the_users_line_and_shows_the_users_frames(tmp_path: Path
             "from pyflink.datastream import StreamExecutionEnvironment",
             "write runtime instead of pyflink in the program's imports",
         ),
-        ("open('data.csv')", "in an empty directory: name an absolute path"),
+        ("open('data.csv')", "in an empty directory: use an absolute path"),
         ("from pathlib import Path\nPath('/nowhere/data.csv').read_text()", "the file has to be there"),
     ],
 )

@@ -64,8 +64,8 @@ def test_a_restarting_job_says_why_how_often_and_when_it_goes_on() -> None:
     waits = document("RESTARTING", failure=FAILURE, restarts=1, next_attempt_at=9_000, now=1_000)
     assert cause_text(waits) == "attempt 1 failed: map (1/2): bad record; 1 restart, next attempt in 8 s"
     assert progress_text(waits).endswith("1 restart   next attempt in 8 s")
-    delayed = waits | {"waiting_for": "its restart strategy's delay"}
-    assert progress_text(delayed) == "RESTARTING: its restart strategy's delay, 1 restart, next attempt in 8 s"
+    delayed = waits | {"waiting_for": "the delay of its restart strategy"}
+    assert progress_text(delayed) == "RESTARTING: the delay of its restart strategy, 1 restart, next attempt in 8 s"
     lacks_slots = document("RESTARTING", failure=FAILURE, restarts=1, next_attempt_at=-1, waiting_for="needs 2 slots")
     assert progress_text(lacks_slots) == "RESTARTING: needs 2 slots, 1 restart"
     assert cause_text(document()) == ""

@@ -63,7 +63,7 @@ def test_inspect_gives_json(savepoint: Path, capsys: Captured) -> None:
 
 def test_inspect_can_verify_only(savepoint: Path, capsys: Captured) -> None:
     assert cli.main(["savepoint", "inspect", "--verify-only", str(savepoint)]) == 0
-    assert capsys.readouterr().out.startswith("4 files and the metadata are as they were written (")
+    assert capsys.readouterr().out.startswith("4 files and the metadata are intact (")
     damaged = next(path for path in savepoint.iterdir() if "channels" in path.name)
     damaged.write_bytes(b"frame one, frame 2wo")
     for more in ([], ["--verify-only"]):
@@ -78,7 +78,7 @@ def test_what_is_no_savepoint_is_refused_in_one_line(action: str, tmp_path: Path
     (tmp_path / "photo").write_bytes(b"x")
     assert cli.main(["savepoint", action, *(["-y"] if action == "dispose" else []), str(tmp_path)]) == 1
     uri = to_uri(tmp_path)
-    assert capsys.readouterr().err == f"tidemark: {uri} is no checkpoint or savepoint: it has no _metadata file\n"
+    assert capsys.readouterr().err == f"tidemark: {uri} is not a checkpoint or savepoint: it has no _metadata file\n"
     assert (tmp_path / "photo").exists()
 
 
@@ -138,7 +138,7 @@ def test_dispose_deletes_nothing_where_nobody_can_be_asked(savepoint: Path, opti
     environment = {**os.environ, "TIDEMARK_HOME": str(tmp_path / "no-cluster")}
     done = subprocess.run(command, input="n\n", capture_output=True, text=True, env=environment, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "was not deleted: there is no terminal to confirm it on; -y deletes it" in done.stderr
+    assert "was not deleted: there is no terminal to ask for confirmation; -y deletes without asking" in done.stderr
     assert (savepoint / "_metadata").exists()
 
 

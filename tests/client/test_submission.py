@@ -34,4 +34,4 @@ def test_whoever_waits_long_for_the_server_is_told_for_what(monkeypatch: pytest.
     waited = Submission(client, lambda job_id: out.event.wait(20), Terminal(out, io.StringIO()))
     waited.start()
     waited.wait()
-    assert out.getvalue() == "The server runs the program up to its execute(), after those that came before it …\n"
+    assert out.getvalue() == "The server runs the program up to its execute(), after those submitted earlier …\n"

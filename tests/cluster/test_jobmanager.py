@@ -392,7 +392,7 @@ def test_a_jobmaster_that_breaks_fails_its_job_and_answers_what_was_asked(
     wait_until(lambda: turn(manager, job).is_terminal, 20, "the job's end")
     row = Job.objects.get(id=job.id)
     assert row.state == "FAILED"
-    assert "the JobMaster broke: BrokenError('no slots')" in (row.failure or {})["message"]
+    assert "the JobMaster failed: BrokenError('no slots')" in (row.failure or {})["message"]
     operation.refresh_from_db()
     assert operation.state == Operation.State.COMPLETED
     assert "error" in (operation.result or {})

@@ -305,7 +305,7 @@ def test_a_job_waits_for_its_storage_says_so_and_can_be_cancelled_without_a_loss
 
     def waits() -> bool:
         turn(manager)
-        return "its storage is away" in Job.objects.get(id=job.id).waiting_for
+        return "its storage is unavailable" in Job.objects.get(id=job.id).waiting_for
 
     wait_until(waits, 10, "the reason why it waits")
     assert services.job_document(job.id)["state"] == "RESTARTING"

@@ -96,7 +96,7 @@ def test_a_job_keeps_its_place_between_its_attempts() -> None:
     [(_, [stage])] = slots.grant()
     slots.request(request("b", 1, since=2))
     slots.release(stage.key)
-    assert slots.grant() == [], "the job waits for its restart strategy's delay"
+    assert slots.grant() == [], "the job waits for the delay of its restart strategy"
     assert slots.shortage("b") == "needs 1 slot, 2 are free, 2 of them kept for jobs that restart"
     slots.request(again("a", 1, 2, since=1))
     assert [r.job_id for r, _ in slots.grant()] == ["a"]

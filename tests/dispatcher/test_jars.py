@@ -157,7 +157,7 @@ def test_who_may_not_submit_can_neither_upload_nor_plan_nor_run(api: APIClient, 
     name = jar_id(upload(api, "job.py", PROGRAM))
     operator = client_of(oscar)
     refused = upload(operator, "other.py", PROGRAM)
-    assert (refused.status_code, refused.json()) == (403, {"errors": ["Needs the role developer."]})
+    assert (refused.status_code, refused.json()) == (403, {"errors": ["Requires the role developer."]})
     assert operator.get(f"/v1/jars/{name}/plan").status_code == 403
     assert operator.post(f"/v1/jars/{name}/plan").status_code == 403
     assert operator.post(f"/v1/jars/{name}/run").status_code == 403
@@ -242,7 +242,7 @@ def test_a_program_starts_from_a_savepoint(api: APIClient, home: Path) -> None:
     missing = (home / "savepoints" / "none").as_uri()
     answer = api.post(f"/v1/jars/{name}/run", {"savepointPath": missing}, format="json")
     assert answer.status_code == 400
-    assert "there is nothing at that place" in answer.json()["errors"][0]
+    assert "nothing exists at this location" in answer.json()["errors"][0]
 
 
 def test_a_program_that_fails_says_where(api: APIClient) -> None:

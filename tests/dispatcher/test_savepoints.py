@@ -135,5 +135,5 @@ def test_who_may_ask(job: Job, victor: User, oscar: User) -> None:
     viewer, operator = client_of(victor), client_of(oscar)
     for route in (f"/jobs/{job.id}/savepoints", f"/jobs/{job.id}/stop", "/savepoint-disposal"):
         refused = viewer.post(route)
-        assert (refused.status_code, refused.json()) == (403, {"errors": ["Needs the role operator."]})
+        assert (refused.status_code, refused.json()) == (403, {"errors": ["Requires the role operator."]})
         assert operator.post(route).status_code != 403

@@ -274,7 +274,7 @@ def test_a_storage_that_is_away_while_a_job_is_restored_is_no_damage(
     seen = record_values()
     step_until(cluster, lambda: cluster.driver.status().restarts > before + 1, 200_000)
     assert seen == []
-    assert "its storage is away" in cluster.driver.status().exceptions[-1].cause.message
+    assert "its storage is unavailable" in cluster.driver.status().exceptions[-1].cause.message
     assert not job.exists()
     aside.rename(job)
     assert run(cluster) is JobState.FINISHED
@@ -403,7 +403,7 @@ def test_what_is_no_savepoint_fails_the_job_and_says_so(tmp_path: Path) -> None:
     options = {"execution.state-recovery.path": str(tmp_path / "nothing")}
     cluster = cluster_of(running_sums(tmp_path / "out", options=options))
     assert run(cluster) is JobState.FAILED
-    assert "nothing is no checkpoint or savepoint" in cluster.driver.status().exceptions[0].cause.message
+    assert "nothing is not a checkpoint or savepoint" in cluster.driver.status().exceptions[0].cause.message
 
 
 def test_a_retained_checkpoint_is_started_from_like_a_savepoint(tmp_path: Path) -> None:

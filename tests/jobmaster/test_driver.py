@@ -97,7 +97,7 @@ def test_an_action_that_breaks_the_jobmaster_ends_the_job_and_answers_everybody(
     handle = started(tmp_path / "checkpoints")
     lead_through_every_action(handle)
 
-    cause = f"the JobMaster broke: BrokenError('{action.__name__}')"
+    cause = f"the JobMaster failed: BrokenError('{action.__name__}')"
     with pytest.raises(JobExecutionError) as raised:
         handle.wait(WAIT_S)
     assert isinstance(raised.value.__cause__, BrokenError)

@@ -291,7 +291,7 @@ def test_a_job_goes_back_if_the_slots_for_more_do_not_come() -> None:
     s.settle()
     assert s.machine.state is S.RUNNING
     assert set(s.machine.status().parallelism.values()) == {2}
-    assert "goes back: 2 of 4 slots did not register" in s.error_of()
+    assert "keeps the old one: 2 of 4 slots did not register" in s.error_of()
 
 
 # --- what is stored when its attempt is over already ------------------------------------------------------------------

@@ -306,7 +306,7 @@ def test_a_path_that_is_none_is_a_refusal(tmp_path: Path) -> None:
     settings = replace(SETTINGS, restore=RestoreSettings(str(tmp_path / "nothing")))
     refusal = Rig(tmp_path / "own", settings=settings).recover().refusal
     assert refusal is not None
-    assert "is no checkpoint or savepoint" in refusal
+    assert "is not a checkpoint or savepoint" in refusal
 
 
 def test_a_job_without_checkpoints_leaves_no_log_of_them(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_what_is_away_is_waited_for(tmp_path: Path) -> None:
     assert waits == [RETRY_MS, 2 * RETRY_MS, 4 * RETRY_MS, 8 * RETRY_MS]
     assert max(waits) <= MAX_RETRY_MS
     assert submitted.retained == tuple(CompletedCheckpoint(m) for m in stored)
-    assert "its storage is away" in again.posted[0].cause
+    assert "its storage is unavailable" in again.posted[0].cause
     # it goes on as any other
     again.store(3)
     assert [a.checkpoint_id for a in again.answers] == [3]
@@ -383,7 +383,7 @@ def test_a_savepoint_that_is_not_there_is_waited_for_by_who_has_taken_the_job_ov
     (tmp_path / "saved").rename(tmp_path / "aside")
     rig = Rig(tmp_path / "own", settings=settings, is_taken_over=is_taken_over)
     if not is_taken_over:
-        assert "there is nothing at that place" in (rig.recover().refusal or "")
+        assert "nothing exists at this location" in (rig.recover().refusal or "")
         return
     _, submitted = rig.recover_when_it_is_back(lambda tries: move(tmp_path / "aside", tmp_path / "saved"))
     assert submitted.initial == CompletedCheckpoint(saved, is_owned=False)

@@ -66,11 +66,11 @@ def under_way(acknowledged: set[int]) -> CheckpointsSnapshot:
     ("at", "text"),
     [
         (standing(JobState.CREATED, Phase.IDLE, recovery="cannot read yet: away"), "cannot read yet: away"),
-        (standing(JobState.RESTARTING, Phase.IDLE), "its restart strategy's delay"),
+        (standing(JobState.RESTARTING, Phase.IDLE), "the delay of its restart strategy"),
         (standing(JobState.CREATED, Phase.REQUESTING, slots=SlotStatus.EXPECTED), "2 of 2 slots to start"),
         (
             standing(JobState.CREATED, Phase.REQUESTING, is_undecided=True),
-            "the storage to say which checkpoint is the newest",
+            "the storage to report the latest checkpoint",
         ),
         (
             standing(
@@ -80,7 +80,7 @@ def under_way(acknowledged: set[int]) -> CheckpointsSnapshot:
         ),
         (
             standing(JobState.CREATED, Phase.DEPLOYING, TaskState.DEPLOYING),
-            "source (1/2), source (2/2), map (1/2) and 1 more to be made and restored",
+            "source (1/2), source (2/2), map (1/2) and 1 more to be deployed and restored",
         ),
         (
             standing(JobState.RESTARTING, Phase.STARTED, TaskState.INITIALIZING),
@@ -90,14 +90,14 @@ def under_way(acknowledged: set[int]) -> CheckpointsSnapshot:
             standing(JobState.FAILING, Phase.CANCELLING_TASKS, TaskState.CANCELING),
             "source (1/2), source (2/2), map (1/2) and 1 more to stop",
         ),
-        (standing(JobState.CANCELLING, Phase.LEAVING, TaskState.CANCELED), "2 slots to leave"),
+        (standing(JobState.CANCELLING, Phase.LEAVING, TaskState.CANCELED), "2 slots to end"),
         (standing(JobState.RUNNING, Phase.COMMITTING, TaskState.FINISHED), "sinks to commit"),
         (standing(JobState.RUNNING, Phase.STARTED), ""),
         (standing(JobState.RUNNING, Phase.STARTED, metrics={}), ""),
-        (standing(JobState.RUNNING, Phase.STARTED, metrics=STILL), "data: none comes from source"),
+        (standing(JobState.RUNNING, Phase.STARTED, metrics=STILL), "data from source"),
         (
             standing(JobState.RUNNING, Phase.STARTED, metrics=STILL | {"backPressuredTimeMsPerSecond": 900}),
-            "what takes the records of source, map",
+            "the consumers of source, map",
         ),
         (
             standing(JobState.RUNNING, Phase.STARTED, stalls=[stall("map (2/2)")]),
@@ -116,7 +116,10 @@ def under_way(acknowledged: set[int]) -> CheckpointsSnapshot:
             standing(JobState.RUNNING, Phase.STARTED, checkpoints=under_way({0})),
             "map (2/2) to acknowledge checkpoint 7",
         ),
-        (standing(JobState.RUNNING, Phase.STARTED, checkpoints=under_way({0, 1})), "the storage to take checkpoint 7"),
+        (
+            standing(JobState.RUNNING, Phase.STARTED, checkpoints=under_way({0, 1})),
+            "the storage to complete checkpoint 7",
+        ),
         (standing(JobState.FAILED, Phase.IDLE, recovery="cannot read yet"), ""),
     ],
 )

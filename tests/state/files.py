@@ -37,7 +37,7 @@ class DirectoryFiles:
             raise DamagedSnapshotError(file.uri, "it is missing")
         content = path.read_bytes()
         if (len(content), hashlib.sha256(content).hexdigest()) != (file.size, file.sha256):
-            raise DamagedSnapshotError(file.uri, "it is not what was written")
+            raise DamagedSnapshotError(file.uri, "it is corrupt")
         return content
 
     def download(self, file: FileHandle, path: Path) -> None:

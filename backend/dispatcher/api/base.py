@@ -149,7 +149,7 @@ def aggregations(request: Request, allowed: Collection[str] = AGGREGATIONS[:-1])
     wanted = names(request, "agg")
     for name in wanted:
         if name not in allowed:
-            raise BadRequest(f"Query parameter agg: {name} is none of {', '.join(allowed)}.")
+            raise BadRequest(f"Query parameter agg: {name} is not one of {', '.join(allowed)}.")
     return wanted or allowed
 
 

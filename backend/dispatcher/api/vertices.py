@@ -127,6 +127,6 @@ def _ranges(texts: list[str]) -> set[int] | None:
     for text in texts:
         low, dash, high = text.partition("-")
         if not low.isdecimal() or (dash and not high.isdecimal()) or int(high or low) >= MAX_SUBTASKS:
-            raise BadRequest(f"Query parameter subtasks: {text[:40]!r} is no index or range of indexes.")
+            raise BadRequest(f"Query parameter subtasks: {text[:40]!r} is not an index or a range of indexes.")
         chosen.update(range(int(low), int(high or low) + 1))
     return chosen

@@ -220,7 +220,7 @@ def read_hashmap_state(handle: KeyedStateHandle, key_groups: range, files: State
     """Return the content of a handle of the hashmap format for some key groups, in memory.
 
     Raises:
-        DamagedSnapshotError: a file is missing or is not what was written.
+        DamagedSnapshotError: a file is missing or is corrupt.
     """
     groups: dict[int, _Group] = {}
     metas: dict[str, StateMeta] = {}

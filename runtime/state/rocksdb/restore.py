@@ -25,7 +25,7 @@ def download_rocksdb_state(handle: KeyedStateHandle, files: StateFileReader, pat
     """Download the database of a handle into a new directory.
 
     Raises:
-        DamagedSnapshotError: a file is missing or is not what was written.
+        DamagedSnapshotError: a file is missing or is corrupt.
         OSError: the directory cannot be written.
     """
     path.mkdir()
