@@ -1,10 +1,11 @@
 """AlignedWindowOperator: tumbling and sliding event-time windows with the default trigger, many elements at a time.
 
-The elements of a batch are first sorted into cells, one for each key and window. What a window keeps of its cells is
-held in a pane, a plain dict from keys, until the window fires: most keys and windows thus never see the state backend.
-Panes are written to state and timers before a snapshot, and when they have grown large; a window of which something is
-in the state goes on there. State and timers are those of the general operator, so snapshots fit both. With an allowed
-lateness, and for keys that a dict cannot tell apart, cells go to the state at once. Used by the task's thread.
+The elements of a batch are first sorted into cells, one for each key and window. Each window collects the contents of
+its cells in a pane, a plain dict by key, until the window fires: most keys and windows thus never reach the state
+backend. Panes are written to state and timers before a snapshot, and when they have grown large; a window with
+something in the state continues there. State and timers are those of the general operator, so snapshots fit both. With
+an allowed lateness, and for keys that a dict cannot distinguish, cells go to the state at once. Used by the task's
+thread.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ Pane = dict[Any, Any]
 _PLAIN_TYPES = frozenset({str, bytes, type(None)})
 _NUMBER_TYPES = frozenset({int, float, bool})
 _MAX_PANE_ENTRIES = 200_000
-"""Keys and windows that panes may hold. More would hold up a checkpoint for seconds (5 µs each) and take the memory
-that a state backend on disk is there to save; fewer, and jobs with many keys pay for the state of every window."""
+"""Maximum number of keys and windows in panes. More would delay a checkpoint for seconds (5 µs each) and take the
+memory that a state backend on disk is meant to save; with fewer, jobs with many keys access the state of every
+window."""
 
 
 def is_aligned(spec: WindowSpec) -> bool:
@@ -56,15 +58,15 @@ class AlignedWindowOperator(WindowOperator):
         self._slide_ms = assigner.slide_ms
         self._offset_ms = assigner.offset_ms
         self._lateness_ms = spec.allowed_lateness_ms
-        #: window start → what the key is told apart by → elements of the batch under way
+        #: window start → distinguishing form of the key → elements of the current batch
         self._cells: dict[int, Cells] = {}
-        #: window start → key → what is kept of the window; nothing of these windows is in the state
+        #: window start → key → contents of the window; nothing of these windows is in the state
         self._panes: dict[int, Pane] = {}
-        #: starts of the windows of which something is in the state; not kept with an allowed lateness
+        #: starts of the windows with something in the state; not tracked with an allowed lateness
         self._written: set[int] = set()
         #: the end of the first window that has cells or a pane, inclusive, ms
         self._next_end: float = math.inf
-        #: what keys are told apart by → key; None if keys are told apart by themselves
+        #: distinguishing form of a key → key; None if keys distinguish themselves
         self._key_by_id: dict[Any, Any] | None = None
         #: the type of the numbers in the panes' keys
         self._number_type: type | None = None
@@ -74,7 +76,8 @@ class AlignedWindowOperator(WindowOperator):
         self._written = {namespace[0] for namespace in self.timers.event_time_namespaces()}
 
     def prepare_keys(self, keys: list[Any]) -> list[Any]:
-        """Return the keys of a batch in a form that tells them apart: a dict would take 1, 1.0 and True for one key."""
+        """Return the keys of a batch in a form that distinguishes them: a dict would take 1, 1.0 and True for one
+        key."""
         number_types = _number_types(keys)
         if number_types is not None:
             self._key_by_id = None
@@ -90,7 +93,7 @@ class AlignedWindowOperator(WindowOperator):
             key = keys[failing_index(rows, len(keys))]
             raise user_function_error(self.context, error, key, self._key_selector, during="encoding a key") from error
         self._key_by_id = dict(zip(ids, keys, strict=True))
-        # the same keys may be in panes, where they are told apart otherwise
+        # the same keys may be in panes, where they are distinguished otherwise
         self._write_panes()
         return ids
 
@@ -104,7 +107,7 @@ class AlignedWindowOperator(WindowOperator):
 
     def _sort_into_cells(self, rows: Iterator[Any], timestamps: list[int], keys: list[Any]) -> None:
         slide, offset = self._slide_ms, self._offset_ms
-        #: by window start, as far as they have one window and that has not fired
+        #: by window start; only those that have one window, which has not fired
         simple: dict[int, Cells] = {}
         others: dict[int, tuple[list[Cells], list[int]]] = {}
         for value, timestamp, key in zip(rows, timestamps, keys, strict=True):
@@ -163,8 +166,8 @@ class AlignedWindowOperator(WindowOperator):
         """Return the windows of elements of which `last_start` is the last window's start.
 
         Returns:
-            The cells of the windows that have not fired, and the starts of those that have but still take elements;
-            windows that take none are left out.
+            The cells of the windows that have not fired, and the starts of those that have fired but still accept
+            elements; windows that accept none are omitted.
         """
         if last_start <= NO_TIMESTAMP:
             raise missing_timestamp(self.context)
@@ -184,7 +187,7 @@ class AlignedWindowOperator(WindowOperator):
         """Add an element to windows that have fired, each of which then fires again at once."""
         self.backend.set_current_key(key_id if self._key_by_id is None else self._key_by_id[key_id])
         for start in fired_windows:
-            # nothing of such a window is in a cell: its cells were worked in before it fired
+            # nothing of such a window is in a cell: its cells were folded in before it fired
             window = TimeWindow(start, start + self._size_ms)
             namespace = (start, window.end)
             self._add_to_state(namespace, [value])
@@ -192,7 +195,7 @@ class AlignedWindowOperator(WindowOperator):
             self.timers.register_event_time_timer(self._cleanup_time(window), namespace)
 
     def _settle(self) -> None:
-        """Work the cells in: into panes, or into the state."""
+        """Fold the cells into panes, or into the state."""
         all_cells, self._cells = self._cells, {}
         keeps_panes = self._lateness_ms == 0 and self._key_by_id is None
         for start, cells in all_cells.items():
@@ -252,7 +255,8 @@ class AlignedWindowOperator(WindowOperator):
             self._written.add(start)
 
     def _fire_panes(self, watermark: int) -> None:
-        """Fire what the watermark has passed, unless it has to wait its turn among windows that are in the state."""
+        """Fire the windows that the watermark has passed, unless they must wait for their turn among windows in the
+        state."""
         last_start = watermark - self._size_ms + 1
         due = sorted(start for start in self._panes if start <= last_start)
         if due and any(start <= last_start for start in self._written):
@@ -279,7 +283,7 @@ class AlignedWindowOperator(WindowOperator):
         namespace = (window.start, window.end)
         set_key = self.backend.set_current_key
         for key, kept in pane.items():
-            if kept is None:  # a reduction may come to nothing, as it may in the state
+            if kept is None:  # a reduction may yield None, as it may in the state
                 continue
             set_key(key)
             try:
@@ -290,7 +294,7 @@ class AlignedWindowOperator(WindowOperator):
 
 
 def _number_types(keys: list[Any]) -> set[type] | None:
-    """Return the types of numbers in keys that a dict tells apart as the key encoding does: none or one.
+    """Return the types of numbers in keys that a dict distinguishes as the key encoding does: none or one.
 
     None if it cannot: numbers of different types may be equal, a NaN differs from itself.
     """

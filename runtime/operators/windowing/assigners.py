@@ -1,8 +1,8 @@
 """Window assigners: assign elements to windows. Tumbling, sliding, global ones.
 
 `session_windows`, `cumulative_windows` and `count_windows` have the others. Sizes, slides and offsets are kept in ms.
-Windows start at the offset plus multiples of the slide, rounding down, so that times before 1970 fall into windows as
-others do.
+Windows start at the offset plus multiples of the slide, rounded down, so that times before 1970 are treated like all
+others.
 Source: Flink and PyFlink, WindowAssigner and its implementations.
 """
 
@@ -167,7 +167,7 @@ _THE_GLOBAL_WINDOW = (GlobalWindow.get(),)
 
 
 class GlobalWindows(WindowAssigner[Any, GlobalWindow]):
-    """All elements in one window, which needs a trigger to give anything."""
+    """Puts all elements into one window, which emits nothing without a trigger."""
 
     def __init__(self, fires_at_the_end: bool = False) -> None:
         self._fires_at_the_end = fires_at_the_end
@@ -198,10 +198,10 @@ class GlobalWindows(WindowAssigner[Any, GlobalWindow]):
 
 
 class MergingWindowAssigner(WindowAssigner[T, W]):
-    """An assigner whose windows may become one, as sessions do."""
+    """An assigner whose windows may merge, as sessions do."""
 
     MergeCallback: TypeAlias = _MergeCallback
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[W], callback: _MergeCallback[W]) -> None:
-        """Tell `callback` which of a key's windows become one; the others stay as they are."""
+        """Tell `callback` which of a key's windows merge; the others stay as they are."""

@@ -1,4 +1,4 @@
-"""Contents of windows: all elements, or one value that each of them is worked into.
+"""Contents of windows: all elements, or one value that each of them is folded into.
 
 Each kind is a frozen, picklable description that also does the work, on a namespaced state whose namespace is the
 window. Used by the task's thread. Source: Flink, WindowOperatorBuilder (the choice of the window state).
@@ -34,34 +34,34 @@ class WindowContents(ABC):
 
     @abstractmethod
     def fold(self, kept: Any, elements: Iterator[Any]) -> Any:
-        """Return a window's contents after at least one more element; `kept` may be changed, None = nothing.
+        """Return a window's contents after at least one more element; may change `kept`; None = nothing.
 
-        Elements are taken from the iterator one by one, so that its position tells on which of them a function failed.
+        Elements are taken from the iterator one by one, so that its position shows on which of them a function failed.
         """
 
     @abstractmethod
     def result(self, kept: Any) -> list[Any]:
-        """Return what the window's function is given for `kept`."""
+        """Return the argument of the window's function for `kept`."""
 
     def write(self, state: Any, kept: Any) -> None:
-        """Put what `fold` returned into the state's current namespace, where nothing is."""
+        """Put the result of `fold` into the state's current namespace, which is empty."""
         state.update(kept)
 
     @abstractmethod
     def add_all(self, state: Any, elements: Iterator[Any]) -> None:
-        """Work at least one element into the state's current namespace, as `fold` does."""
+        """Fold at least one element into the state's current namespace."""
 
     def add(self, state: Any, element: Any) -> None:
-        """Work one element into the state's current namespace."""
+        """Fold one element into the state's current namespace."""
         self.add_all(state, iter((element,)))
 
     @abstractmethod
     def read(self, state: Any) -> list[Any] | None:
-        """Return what the window's function is given; None if the window is empty."""
+        """Return the argument of the window's function; None if the window is empty."""
 
     @abstractmethod
     def of_elements(self, elements: list[Any]) -> list[Any] | None:
-        """Return what the window's function is given if the window holds these elements; None = it is not called."""
+        """Return the argument of the window's function for a window with these elements; None = it is not called."""
 
     @abstractmethod
     def merge(self, state: Any, target: Namespace, sources: Sequence[Namespace]) -> None:
@@ -145,7 +145,7 @@ class ReduceContents(_ValueContents):
         coercer = None if self.element_type is None else self.element_type.coercer()
         if coercer is None:
             return call
-        # what is stored must be of the type too
+        # stored values must be of the type, too
         return lambda value1, value2: coercer(call(value1, value2))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class AggregateContents(_ValueContents):
             for element in elements:
                 accumulator = add(element, accumulator)
         else:
-            # each time, not at the end: the result must not depend on how the elements came in batches
+            # each time, not at the end: the result must not depend on how the elements were batched
             for element in elements:
                 accumulator = coercer(add(element, accumulator))
         if accumulator is None:

@@ -1,4 +1,4 @@
-"""Triggers that fire windows early, again and again: every interval of event time or of processing time.
+"""Triggers that fire windows early and repeatedly: every interval of event time or of processing time.
 
 Both fire at multiples of their interval, counted from the epoch. Source: Flink and PyFlink,
 ContinuousEventTimeTrigger and ContinuousProcessingTimeTrigger.
@@ -67,7 +67,7 @@ class _ContinuousTrigger(Trigger[Any, TimeWindow]):
         if next_fire.get() != time:
             return TriggerResult.CONTINUE
         next_fire.clear()
-        # a window whose end has passed would else be due again at once, for ever
+        # otherwise a window whose end has passed would be due again at once, for ever
         if window.max_timestamp() > time:
             self.register_next_fire_timestamp(time, window, ctx, next_fire)
         return TriggerResult.FIRE

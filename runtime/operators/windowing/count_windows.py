@@ -1,6 +1,6 @@
 """Count windows: the elements of a key by number. The count of each key is keyed state.
 
-Default triggers fire a window when it is full; windows that are not full at the end of the input give nothing.
+Default triggers fire a window when it is full; windows that are not full at the end of the input emit nothing.
 Source: PyFlink, CountTumblingWindowAssigner and CountSlidingWindowAssigner.
 """
 
@@ -24,7 +24,7 @@ class CountWindowAssigner(WindowAssigner[Any, CountWindow]):
             raise ValueError(f"{type(self).__name__}: the size must be at least 1, not {window_size}")
         self._window_size = window_size
         self._count_descriptor = ValueStateDescriptor(state_name, Types.LONG())
-        #: the state, and the context that it is of
+        #: the state, and the context it belongs to
         self._state: tuple[Any, Any] = (None, None)
 
     def get_default_trigger(self, env: Any = None) -> Trigger[Any, CountWindow]:
@@ -70,7 +70,7 @@ class CountTumblingWindowAssigner(CountWindowAssigner):
 class CountSlidingWindowAssigner(CountWindowAssigner):
     """Windows of `window_size` elements that start every `window_slide` elements.
 
-    With a slide above the size the elements between two windows are left out.
+    With a slide above the size, elements between two windows are skipped.
     """
 
     def __init__(self, window_size: int, window_slide: int) -> None:

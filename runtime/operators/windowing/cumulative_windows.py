@@ -1,4 +1,4 @@
-"""Cumulative windows: windows that grow by a step until they have their full size, and then start anew.
+"""Cumulative windows: windows that grow by a step up to their full size, and then start anew.
 
 With a size of a day and a step of an hour an element at 10:20 is in the windows [0, 11), [0, 12), … [0, 24).
 Source: Flink SQL's CUMULATE, CumulativeWindowAssigner.

@@ -1,7 +1,7 @@
-"""Evictors: make a window forget elements when it fires, before its function sees them or after.
+"""Evictors: remove elements from a window when it fires, before or after its function sees them.
 
-Windows with an evictor keep all their elements, with their event times. An evictor takes elements out of the list that
-it is given: `del elements[:n]`, or `elements[:] = [...]`. Source: Flink (Java only), Evictor and its implementations.
+Windows with an evictor keep all their elements, with their event times. An evictor removes elements from the list that
+it receives: `del elements[:n]`, or `elements[:] = [...]`. Source: Flink (Java only), Evictor and its implementations.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TimestampedValue(NamedTuple):
 
 
 class Evictor(ABC, Generic[T, W]):
-    """Takes elements out of a window that fires."""
+    """Removes elements from a window that fires."""
 
     class EvictorContext(ABC):
         """Information for an evictor."""
@@ -56,7 +56,7 @@ class Evictor(ABC, Generic[T, W]):
     def evict_before(
         self, elements: list[TimestampedValue], size: int, window: W, evictor_context: EvictorContext
     ) -> None:
-        """Take elements out before the window's function is called; they are forgotten.
+        """Remove elements before the window's function is called.
 
         Args:
             elements: in order of arrival; change it in place.
@@ -69,7 +69,7 @@ class Evictor(ABC, Generic[T, W]):
     def evict_after(
         self, elements: list[TimestampedValue], size: int, window: W, evictor_context: EvictorContext
     ) -> None:
-        """Take elements out after the function has been called, like `evict_before`."""
+        """Remove elements after the function has been called, like `evict_before`."""
 
 
 EvictorContext = Evictor.EvictorContext

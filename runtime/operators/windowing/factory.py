@@ -1,6 +1,6 @@
-"""WindowOperatorFactory: describes a window operator, and picks the one that serves it best.
+"""WindowOperatorFactory: describes a window operator, and picks the best implementation.
 
-The choice changes nothing that can be seen, not even in snapshots.
+The choice has no visible effect, not even on snapshots.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class WindowOperatorFactory:
     Args:
         assigner: which windows an element belongs to.
         key_selector: a KeySelector or a callable; NullByteKeySelector() for windows over a whole stream.
-        contents: what is kept of the elements.
-        window_function: makes the results of what is kept (a WindowFunction, AllWindowFunction, ProcessWindowFunction
-            or ProcessAllWindowFunction); None: what is kept is the result.
+        contents: what windows keep of their elements.
+        window_function: computes the results from the contents (a WindowFunction, AllWindowFunction,
+            ProcessWindowFunction or ProcessAllWindowFunction); None: the contents are the result.
         trigger: when windows fire; None = the assigner's default.
-        allowed_lateness_ms: how far the watermark may have passed a window that still takes elements.
+        allowed_lateness_ms: how far the watermark may have passed a window that still accepts elements.
         late_data_tag: side output of elements that are late for all their windows; None = they are dropped.
         output_type: type of the results; None = Python objects.
         evictor: takes elements out of windows that fire; all elements are kept for it.
 
     Raises:
-        TypeError: the window function is of no known kind, or all elements are kept and there is none; or windows merge
-            and the trigger cannot.
+        TypeError: the window function is of an unknown kind, or missing although all elements are kept; or windows
+            merge and the trigger cannot.
         ValueError: the lateness is negative.
     """
 
@@ -68,13 +68,13 @@ class WindowOperatorFactory:
     def window_type(self) -> str:
         """Return the window type of its state: state of other windows cannot be taken over."""
         serializer = type(self.assigner.get_window_serializer()).__name__.removesuffix("Serializer")
-        # windows that merge are kept by a window that stands for those that became one
+        # the state of merged windows is kept under one of them
         return f"merging {serializer}" if isinstance(self.assigner, MergingWindowAssigner) else serializer
 
     def create(self) -> WindowOperator:
         trigger = self._trigger()
         if self.trigger is None and isinstance(self.assigner, CountWindowAssigner):
-            # a count window that has fired gets no more elements and has no end: nothing else would ever clear it
+            # a fired count window gets no more elements and has no end: nothing else would ever clear it
             trigger = PurgingTrigger.of(trigger)
         spec = WindowSpec(
             self.assigner,

@@ -1,8 +1,8 @@
 """MergingWindowSet: the open windows of a key, and where the contents of each are.
 
-When windows become one, their contents are merged into the state of the earliest of them; the window that they make
-keeps that state, whatever it then spans. A state's window therefore is not the window that it belongs to. Pure: it
-tells what has to be merged. Source: Flink, MergingWindowSet.
+When windows merge, their contents are merged into the state of the earliest of them; the merged window keeps that
+state, whatever it then spans. So the namespace of a window's state may be another window. Pure: it says what has to be
+merged. Source: Flink, MergingWindowSet.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from runtime.operators.windowing.session_windows import SessionWindows
 from runtime.operators.windowing.windows import Namespace, Window, WindowSerializer
 
 Merged = list[tuple[Namespace, list[Namespace]]]
-"""Windows that several others make, with these."""
+"""Pairs of a merged window and the windows that it is made of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Windows that have become one."""
+    """Result of adding a window that merges others."""
 
     result: Namespace
     merged: list[Namespace]
-    """Windows that are gone; the one just added is not among them, unless it was there before."""
+    """Windows that are gone; without the one just added, unless it existed before."""
     state: Namespace
     """Namespace of the result's contents."""
     merged_states: list[Namespace]
@@ -48,7 +48,7 @@ class MergingWindowSet:
         """Add a window.
 
         Returns:
-            The window that it has become a part of, and what has been merged.
+            The window that now contains it, and what has been merged.
         """
         windows = self.windows
         if new in windows:
@@ -71,7 +71,7 @@ class MergingWindowSet:
 
 
 def has_touching_windows(assigner: Any) -> bool:
-    """Return whether the assigner's windows are those of sessions, of which just those merge that overlap or touch."""
+    """Return whether the assigner's windows merge as sessions do: just those that overlap or touch."""
     # overriding merge_windows() makes a session something else
     return getattr(type(assigner), "merge_windows", None) is SessionWindows.merge_windows
 
@@ -81,7 +81,7 @@ def merge_finder(
 ) -> Callable[[Iterable[Namespace], Namespace], Merged]:
     """Return how the windows of `assigner` merge: a function of (open windows, new window).
 
-    What it returns lists the windows that make one in their order.
+    Its result lists the windows that merge in their order.
     """
     if has_touching_windows(assigner):
         return _touching_windows

@@ -1,4 +1,4 @@
-"""MergingWindowOperator: windows that become one, as sessions do.
+"""MergingWindowOperator: windows that merge, as sessions do.
 
 Which windows of a key are open is keyed state; contents live under the namespace of the state's window, triggers,
 timers and functions see the window itself (see `merging_window_set`). Used by the task's thread.
@@ -51,7 +51,7 @@ class MergingWindowOperator(WindowOperator):
         )
 
     def _add_to_windows(self, value: Any, timestamp: int, assigned: Iterable[Window]) -> None:
-        """Add an element to what its windows become a part of."""
+        """Add an element to the windows that its own windows merge into."""
         pairs = self._open_windows.value()
         windows: dict[Namespace, Namespace] = {} if pairs is None else dict(pairs)
         window_set = MergingWindowSet(self._find_merges, windows)
@@ -78,7 +78,7 @@ class MergingWindowOperator(WindowOperator):
         windows: dict[Namespace, Namespace] = {} if pairs is None else dict(pairs)
         state_namespace = windows.get(namespace)
         if state_namespace is None:
-            return  # a trigger has left a timer of a window that has become a part of another
+            return  # a trigger has left a timer of a window that has been merged into another
         window = self._serializer.from_namespace(namespace)
         self._trigger_on_timer(timer.timestamp, is_event_time, window, namespace, state_namespace)
         if is_event_time == self._is_event_time and timer.timestamp == self._cleanup_time(window):
@@ -87,7 +87,7 @@ class MergingWindowOperator(WindowOperator):
             self._keep_open(windows)
 
     def _merge(self, merge: Merge) -> None:
-        """Make one window of several, of which contents, trigger state and timers are there."""
+        """Merge several windows with their contents, trigger state and timers."""
         context, trigger = self._trigger_context, self._spec.trigger
         window = self._serializer.from_namespace(merge.result)
         if self._is_event_time and self._cleanup_time(window) <= self.timers.current_watermark:

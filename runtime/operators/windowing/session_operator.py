@@ -1,8 +1,8 @@
-"""SessionWindowOperator: event-time sessions with the default trigger, on the short way where there is one.
+"""SessionWindowOperator: event-time sessions with the default trigger, with a fast path for the common cases.
 
-Nearly every element opens a key's only session, lies within it or makes it longer; these three cases are spelled out
-here, without the trigger. All others, and all timers, are the merging operator's, whose state and timers these are.
-Used by the task's thread.
+Nearly every element opens a key's only session, lies within it or extends it; these three cases are implemented here,
+without the trigger. The merging operator, whose state and timers these are, handles all others and all timers. Used by
+the task's thread.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Session windows: elements of a key that follow each other within a gap.
 
-An element opens a window [t, t + gap); windows of a key that overlap or touch become one. The gap is the same for all
+An element opens a window [t, t + gap); windows of a key that overlap or touch merge. The gap is the same for all
 elements (static) or each element's own (dynamic). Source: Flink and PyFlink, EventTimeSessionWindows and its siblings.
 """
 
@@ -18,7 +18,7 @@ from runtime.operators.windowing.windows import MergeCallback, TimeWindow, TimeW
 
 
 class SessionWindowTimeGapExtractor(ABC):
-    """Tells each element's own gap."""
+    """Extracts each element's own gap."""
 
     @abstractmethod
     def extract(self, element: Any) -> int:

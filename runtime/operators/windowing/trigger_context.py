@@ -17,18 +17,18 @@ class WindowTriggerContext(OnMergeContext, EvictorContext):
     """The trigger's view of the operator; the key is the backend's current one, the window `namespace`.
 
     Args:
-        operator: of which the backend and the timers are there already.
+        operator: the operator; its backend and timers exist already.
     """
 
     namespace: Namespace
-    #: the windows that have just become the one under way
+    #: the windows that have just merged into the current one
     merged_namespaces: Sequence[Namespace] = ()
 
     def __init__(self, operator: KeyedOperator) -> None:
         self._operator = operator
         self._timers = operator.timers
         self._backend = operator.backend
-        #: by name; the descriptor tells whether it is the same state that is asked for
+        #: by name; the descriptor shows whether the same state is requested
         self._states: dict[str, tuple[StateDescriptor, Any]] = {}
 
     def get_current_processing_time(self) -> int:
@@ -66,7 +66,7 @@ class WindowTriggerContext(OnMergeContext, EvictorContext):
         merge(self.namespace, self.merged_namespaces)
 
     def _state_of(self, descriptor: StateDescriptor) -> Any:
-        # the backend compares kinds and serializers each time: too much for what is asked for each element
+        # the backend compares kinds and serializers each time: too slow for a request per element
         known = self._states.get(descriptor.name)
         if known is not None and known[0] is descriptor:
             return known[1]

@@ -1,7 +1,6 @@
-"""Triggers: decide when a window gives its results, and whether it then forgets its elements.
-
-A trigger object serves all keys and windows of a subtask; what it has to remember per window it keeps in
-`ctx.get_partitioned_state`. `continuous_triggers` and `java_triggers` have the others.
+"""Triggers: decide when a window emits its results, and whether it then purges its elements. A trigger object serves
+all keys and windows of a subtask; it keeps state per window in `ctx.get_partitioned_state`. `continuous_triggers` and
+`java_triggers` have the others.
 Source: Flink and PyFlink, Trigger and its implementations.
 """
 
@@ -29,11 +28,11 @@ class TriggerResult(enum.Enum):
     PURGE = (False, True)
 
     def is_fire(self) -> bool:
-        """Return whether the window gives its results now."""
+        """Return whether the window emits its results now."""
         return self.value[0]
 
     def is_purge(self) -> bool:
-        """Return whether the window's elements are forgotten; its trigger state stays."""
+        """Return whether the window's elements are purged; its trigger state stays."""
         return self.value[1]
 
 
@@ -41,7 +40,7 @@ class Trigger(ABC, Generic[T, W]):
     """Decides when a window fires."""
 
     class TriggerContext(ABC):
-        """Time, timers and state of the key and window under way."""
+        """Time, timers and state of the current key and window."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int: ...
@@ -66,17 +65,17 @@ class Trigger(ABC, Generic[T, W]):
 
         @abstractmethod
         def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-            """Return the state of the key and window under way."""
+            """Return the state of the current key and window."""
 
     class OnMergeContext(TriggerContext):
-        """The context while windows become one, which is then the window under way."""
+        """The context while windows merge; the merged window is the current one."""
 
         @abstractmethod
         def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-            """Move the state of the windows that are gone into the one that they have become.
+            """Move the state of the windows that are gone into the merged one.
 
             Raises:
-                TypeError: it is neither list, reducing nor aggregating state.
+                TypeError: it is not list, reducing or aggregating state.
             """
 
     @abstractmethod
@@ -100,7 +99,7 @@ class Trigger(ABC, Generic[T, W]):
         return False
 
     def on_merge(self, window: W, ctx: OnMergeContext) -> None:
-        """Merge the state of windows that have become `window`, and register its timers.
+        """Merge the state of the windows that have merged into `window`, and register its timers.
 
         Afterwards `clear` is called for each of them.
         """
@@ -171,7 +170,7 @@ class ProcessingTimeTrigger(Trigger[Any, TimeWindow]):
 
 
 class CountTrigger(Trigger[Any, Any]):
-    """Fires whenever `window_size` more elements have come."""
+    """Fires whenever `window_size` more elements have arrived."""
 
     def __init__(self, window_size: int) -> None:
         if window_size < 1:
@@ -208,7 +207,7 @@ class CountTrigger(Trigger[Any, Any]):
 
 
 class PurgingTrigger(Trigger[Any, Any]):
-    """Turns every firing of another trigger into one that also forgets the window's elements."""
+    """Turns every firing of another trigger into one that also purges the window's elements."""
 
     def __init__(self, nested_trigger: Trigger[Any, Any]) -> None:
         self.nested_trigger = nested_trigger

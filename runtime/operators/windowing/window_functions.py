@@ -1,4 +1,4 @@
-"""Calls the user's window function, whichever of the five kinds it is, with its context.
+"""Calls the user's window function, of any of the five kinds, with its context.
 
 Used by the task's thread. Source: Flink, InternalWindowFunction and its implementations.
 """
@@ -57,7 +57,7 @@ class WindowContext(ProcessWindowFunction.Context[Window], ProcessAllWindowFunct
 
 
 class _MergingStateStore(NamespacedStateStore):
-    """Stands in for the state per window if windows merge: nobody could say what becomes of it then."""
+    """Stands in for the state per window if windows merge: there is no rule for merging it."""
 
     def _get(self, descriptor: StateDescriptor) -> Any:
         raise StateAccessError(

@@ -1,6 +1,6 @@
 """WindowOperator: keyed windows with any assigner and any trigger, element by element.
 
-Windows with the default event-time trigger are served by the faster `aligned_windows`, which keeps the same state.
+The faster `aligned_windows` serves windows with the default event-time trigger and keeps the same state.
 An element is late for a window that the watermark has passed by the allowed lateness; one that is late for all its
 windows goes to the late side output, or is dropped and counted. State is removed by a timer at the window's cleanup
 time. Used by the task's thread. Source: Flink, WindowOperator.
@@ -44,7 +44,7 @@ class WindowSpec:
 
 
 class WindowOperator(KeyedOperator):
-    """Windows of a keyed stream, the general way; windows that merge are served by `merging_windows`."""
+    """Windows of a keyed stream, the general case; `merging_windows` serves windows that merge."""
 
     timers_name = "window-timers"
     is_merging = False
@@ -112,7 +112,7 @@ class WindowOperator(KeyedOperator):
     def _add(
         self, value: Any, timestamp: int, window: Window, namespace: Namespace, state_namespace: Namespace
     ) -> None:
-        """Add an element to a window, and do what the trigger decides."""
+        """Add an element to a window, and follow the trigger's decision."""
         self._state.set_current_namespace(state_namespace)
         self._contents.add(self._state, value if self._spec.evictor is None else (value, timestamp))
         self._trigger_context.namespace = namespace
@@ -121,7 +121,7 @@ class WindowOperator(KeyedOperator):
             self._act_on(result, window, namespace, state_namespace)
 
     def _skip_if_late(self, value: Any, timestamp: int) -> None:
-        """Skip an element that no window takes; it may also be that there is none for it."""
+        """Skip an element that no window accepts, or that has no window."""
         if self._is_event_time and timestamp + self._spec.allowed_lateness_ms <= self.timers.current_watermark:
             self._skip_late(value, timestamp)
 
@@ -180,7 +180,8 @@ class WindowOperator(KeyedOperator):
     def _emit_evicting(
         self, evictor: Evictor[Any, Any], window: Window, namespace: Namespace, pairs: list[Any]
     ) -> list[Any]:
-        """Emit what an evictor leaves; returns the pairs of (element, event time) that stay in the window."""
+        """Emit the results of the elements that an evictor leaves; returns the pairs (element, event time) that stay in
+        the window."""
         elements = [TimestampedValue(value, timestamp) for value, timestamp in pairs]
         evictor.evict_before(elements, len(elements), window, self._trigger_context)
         contents = self._contents.of_elements([element.value for element in elements])
@@ -237,7 +238,7 @@ class _AssignerContext(WindowAssignerContext):
 
 
 def missing_timestamp(context: OperatorContext) -> MissingTimestampError:
-    """Return the error for a record without event time in front of event-time windows."""
+    """Return the error for a record without event time in event-time windows."""
     return MissingTimestampError(
         f"operator {context.operator_name!r} has event-time windows, but a record has no event time: "
         "call assign_timestamps_and_watermarks() before key_by(), or use processing-time windows"

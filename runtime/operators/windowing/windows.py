@@ -1,6 +1,6 @@
 """Windows: finite parts of a stream. Plain values; state backends see them as namespaces.
 
-The namespace of the windows here is a tuple of ints; that of a window with a serializer of the user's own is its bytes.
+The namespace of the windows here is a tuple of ints; that of a window with a user's serializer is its bytes.
 Source: Flink and PyFlink, Window, TimeWindow, CountWindow, GlobalWindow and their serializers.
 """
 
@@ -34,7 +34,7 @@ W_contra = TypeVar("W_contra", bound=Window, contravariant=True)
 
 
 class MergeCallback(Protocol[W_contra]):
-    """Callback by which an assigner tells which windows merge."""
+    """Callback by which an assigner reports which windows merge."""
 
     def merge(self, to_be_merged: Iterable[W_contra], merge_result: W_contra) -> None:
         """Merge the windows `to_be_merged`, two at least, into `merge_result`."""
@@ -58,7 +58,7 @@ class TimeWindow(Window):
         return self.start <= other.end and self.end >= other.start
 
     def cover(self, other: TimeWindow) -> TimeWindow:
-        """Return the smallest window that holds both."""
+        """Return the smallest window that contains both."""
         return TimeWindow(min(self.start, other.start), max(self.end, other.end))
 
     @staticmethod
@@ -68,7 +68,7 @@ class TimeWindow(Window):
 
     @staticmethod
     def merge_windows(windows: Iterable[TimeWindow], callback: MergeCallback[TimeWindow]) -> None:
-        """Tell `callback` which of the windows overlap or touch, and what they make together."""
+        """Tell `callback` which of the windows overlap or touch, and what they merge into."""
         parts: set[TimeWindow] = set()
         merged: TimeWindow | None = None
         for window in sorted(windows):
@@ -97,7 +97,7 @@ class TimeWindow(Window):
 
 @total_ordering
 class CountWindow(Window):
-    """The window with a number; it has no end in event time."""
+    """A numbered window; it has no end in event time."""
 
     __slots__ = ("id",)
 
@@ -221,7 +221,7 @@ class GlobalWindowSerializer(WindowSerializer[GlobalWindow]):
 
 
 class _StreamSerializer(WindowSerializer[Any]):
-    """Serializes windows of a user's own kind, by a serializer that only knows bytes."""
+    """Serializes user-defined windows with a serializer that only knows bytes."""
 
     def __init__(self, serializer: Any) -> None:
         self._serializer = serializer
