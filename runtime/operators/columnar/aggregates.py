@@ -1,8 +1,8 @@
-"""SQL aggregates, taken apart into the partials that are kept of rows, their merging, and the results.
+"""SQL aggregates, split into the partials that are kept of rows, their merging, and the results.
 
 `sum(price) / count(*) FILTER (WHERE price > 0)` becomes three *partials* (columns that merge by a Polars aggregate) and
-one expression over them. Equal partials are kept once. Nulls are left out as SQL leaves them out, but for count(*) and
-collect; min and max leave out NaN. Pure; used while a program is built and once per operator on its slot.
+one expression over them. Equal partials are kept once. Nulls are ignored as in SQL, except by count(*) and collect; min
+and max ignore NaN. Pure; used while a program is built and once per operator on its slot.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from runtime.operators.columnar.quantile_sketch import (
 )
 
 ROWS = "__rows"
-"""Partial that is always there: the number of rows."""
+"""Name of the partial that always exists: the number of rows."""
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
 WINDOW_COLUMNS = (WINDOW_START, WINDOW_END)
@@ -63,8 +63,8 @@ class AggregateSpec:
     Args:
         input_type: of the records.
         keys: columns that the stream is keyed by.
-        columns: what each column of the result is made of, behind the keys.
-        context_columns: columns that the expressions may name beside the keys: those of the window.
+        columns: name and expression of each column of the result after the keys.
+        context_columns: further columns that the expressions may name: those of the window.
     """
 
     input_type: TypeInformation
@@ -107,7 +107,7 @@ class Whole(NamedTuple):
 
     partial: Partial
     quantile: float = 0.0
-    """The quantile that is wanted of a sketch."""
+    """The requested quantile of a sketch."""
 
 
 class AggregatePlan:
@@ -121,7 +121,7 @@ class AggregatePlan:
         needs_order: whether rows need SEQUENCE.
         empty_rows, empty_partials: frames without rows, for their schemas.
         output_type: of the results.
-        whole: columns of `results` that may be given instead of the partials that they are made of.
+        whole: columns of `results` that may be given in place of their partials.
 
     Raises:
         ColumnExpressionError, TypeError: see `aggregate_spec`.
@@ -134,9 +134,9 @@ class AggregatePlan:
         self._arguments: dict[str, Named] = {}
         self.partials = [Partial(ROWS, Merge.ROWS, "")]
         self._known = {key: self._fields[key] for key in self.keys}
-        #: columns of the single aggregates, which the result is made of
+        #: columns of the single aggregates, from which the result is computed
         self._aggregated: dict[str, pl.Expr] = {}
-        #: of these, the ones that depend on all values there were
+        #: those of them that depend on all values so far
         self.whole: dict[str, Whole] = {}
         outer = [Named(name, self._taken_apart(name, text)) for name, text in spec.columns]
         self.needs_order = any(partial.merge in BY_ORDER for partial in self.partials)
@@ -163,7 +163,7 @@ class AggregatePlan:
             *(supported(parse(text), results.schema[name]).alias(name) for name, text in outer),
         ]
         sources = [(name, column) for name, text in outer if (column := column_of(text)) is not None]
-        #: result → the single aggregate or column that it is, if all results are that: then one step makes them
+        #: result → its aggregate or column, if every result is a single one: then one step computes all
         self._single = None
         if len(sources) == len(outer) and not self.whole:
             self._single = {
@@ -177,7 +177,7 @@ class AggregatePlan:
 
     @property
     def merges_anywhere(self) -> bool:
-        """Return whether partials may be made before the exchange: order does not matter, and few bytes are kept."""
+        """Return whether partials may be computed before the exchange: order does not matter, and they are small."""
         return not self.needs_order
 
     @property
@@ -207,8 +207,8 @@ class AggregatePlan:
 
         Args:
             rows: as `rows` gives them.
-            within: columns that part rows of the same key.
-            beside: aggregates that are wanted too.
+            within: columns that further divide rows of the same key.
+            beside: further aggregates to compute.
         """
         by = [*within, *self.keys]
         made = None if self.arrays is None or beside else self.arrays.of_rows(rows, within)
@@ -222,7 +222,7 @@ class AggregatePlan:
     def merged(
         self, partials: pl.DataFrame, within: Sequence[str] = (), beside: Sequence[pl.Expr] = ()
     ) -> pl.DataFrame:
-        """Return partials made of partials, likewise."""
+        """Return partials merged from partials, likewise."""
         by = [*within, *self.keys]
         made = None if self.arrays is None or beside else self.arrays.of_partials(partials, within)
         if made is None:
@@ -232,7 +232,7 @@ class AggregatePlan:
         return made
 
     def results(self, merged: pl.DataFrame, **context: int) -> pl.DataFrame:
-        """Return the results of merged partials; `context` has the values of the context columns that are not there."""
+        """Return the results of merged partials; `context` has the values of missing context columns."""
         if self._single is not None:
             bounds = {n: pl.lit(context[c], pl.Int64).alias(n) for n, c in self._bounds.items() if c in context}
             return merged.select(*self.keys, *(self._single | bounds).values())
@@ -241,7 +241,7 @@ class AggregatePlan:
         return self._with_aggregated(merged).select(self._results)
 
     def _with_aggregated(self, merged: pl.DataFrame) -> pl.DataFrame:
-        # a running aggregate brings its own values of what depends on all values
+        # a running aggregate supplies the aggregates that depend on all values itself
         missing = {name: expression for name, expression in self._aggregated.items() if name not in merged.columns}
         return merged.with_columns([expression.alias(name) for name, expression in missing.items()])
 
@@ -356,7 +356,7 @@ class AggregatePlan:
         for partial in self.partials:
             if (partial.merge, partial.argument, partial.accuracy) == (merge, name, accuracy):
                 return pl.col(partial.name)
-        # buckets mean nothing without their accuracy: a saved state is told by its columns' names
+        # buckets mean nothing without their accuracy: the columns' names identify it in saved state
         suffix = f"_{accuracy!r}" if accuracy else ""
         partial = Partial(f"{RESERVED}p{len(self.partials)}{suffix}", merge, name, accuracy)
         self.partials.append(partial)
@@ -366,7 +366,7 @@ class AggregatePlan:
         return next(partial for partial in self.partials if partial.name == column.meta.output_name())
 
     def _note_type(self, name: str, kind: str, argument: str) -> None:
-        """Note that an aggregate that gives one of its arguments has that argument's declared type."""
+        """Note that an aggregate that returns one of its arguments has that argument's declared type."""
         declared = self._fields.get(name_of(argument))
         if declared is not None and (
             kind in ("min", "max", "first", "last") or (kind == "sum" and declared == _BIG_INT)
@@ -376,7 +376,7 @@ class AggregatePlan:
 
 @functools.lru_cache(maxsize=64)
 def _plan_of(spec: AggregateSpec) -> AggregatePlan:
-    # some 20 ms each, and a program asks for one several times while it is built; plans do not change
+    # some 20 ms each, and a program requests one several times while it is built; plans do not change
     return AggregatePlan(spec)
 
 

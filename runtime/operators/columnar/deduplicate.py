@@ -1,7 +1,7 @@
 """deduplicate: the first or the last row of each key, by order of arrival.
 
-The first row is found for a whole batch at once, and the state is asked once for each different key. "last" gives a
-changelog: every row takes back the one before it of its key. Used by the task's thread.
+The first row is found for a whole batch at once, and the state is read once for each different key. "last" emits a
+changelog: every row retracts the previous one of its key. Used by the task's thread.
 Source: Flink SQL, deduplication by processing time (ProcTimeDeduplicateKeepFirstRowFunction and its sibling).
 """
 
@@ -67,7 +67,7 @@ class KeepFirstOperator(KeyedStateOperator, OneInputOperator):
 
 
 class KeepLastOperator(KeyedOperator):
-    """Emits every row, after taking back the previous last row of its key."""
+    """Emits every row, after retracting the previous last row of its key."""
 
     def __init__(self, keys: ColumnKeys, type_info: RowTypeInfo) -> None:
         super().__init__([], keys, type_info)
@@ -128,7 +128,7 @@ class DeduplicateOperatorFactory:
 
 
 def of_kind(row: Row, kind: RowKind) -> Row:
-    """Return the same row with another kind; `row` is left as it is, for it may be in the state."""
+    """Return the same row with another kind; `row` is not changed, because it may be in the state."""
     made = row_of(row._values, row._fields)
     made._row_kind = kind
     return made

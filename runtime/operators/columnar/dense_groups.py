@@ -1,7 +1,7 @@
-"""Grouping without hashes: if keys are whole numbers that lie close together, a key is a place in an array.
+"""Grouping without hashes: if keys are integers that lie close together, a key is an index into an array.
 
-Adding up and comparing in arrays costs a fifth of Polars' `group_by`, which hashes every row. Keys that lie apart,
-nulls, and aggregates that are not of numbers are left to Polars. Pure; gives what `AggregatePlan` gives otherwise.
+Adding and comparing in arrays costs a fifth of Polars' `group_by`, which hashes every row. Polars handles sparse keys,
+nulls, and aggregates of other types. Pure; results are those that `AggregatePlan` computes otherwise.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import polars as pl
 from runtime.operators.columnar.partials import Merge, Partial
 
 MAX_CELLS_A_ROW = 4
-"""Maximum spread of keys: an array has at most as many cells for each row. More, and arrays that are mostly empty cost
-more than hashing; fewer, and keys of which a batch has few rows each are hashed.
+"""Maximum spread of keys: an array has at most this many cells per row. With more, mostly empty arrays cost more than
+hashing; with fewer, keys with few rows per batch are hashed.
 """
 _MIN_CELLS = 1 << 12
-"""Number of cells that is always worth it."""
+"""Number of cells for which arrays are always worth it."""
 
 _WHOLE = frozenset({pl.Int8, pl.Int16, pl.Int32, pl.Int64})
 _NUMBERS = _WHOLE | {pl.Float32, pl.Float64}
@@ -30,11 +30,11 @@ Cells = npt.NDArray[np.int64]
 
 
 class DenseAggregates:
-    """Makes partials in arrays.
+    """Computes partials in arrays.
 
     Args:
         keys: columns of the key.
-        partials: what is made; the first counts the rows.
+        partials: what to compute; the first one counts the rows.
         kept: dtypes of the columns of partials.
     """
 
@@ -47,7 +47,7 @@ class DenseAggregates:
         """Return partials of rows, as `AggregatePlan.aggregated` gives them, in the order of `within` and the keys.
 
         Returns:
-            None if they cannot be made in arrays.
+            None if they cannot be computed in arrays.
         """
         groups = _groups_of(rows, [*within, *self._keys])
         if groups is None:
@@ -73,7 +73,7 @@ class DenseAggregates:
         if groups is None:
             return None
         counts = groups.added(partials.get_column(self._rows.name).to_numpy())
-        # a partial stands for one row at least
+        # a partial stands for at least one row
         found = np.flatnonzero(counts)
         made = [*groups.keys_at(found), pl.Series(self._rows.name, counts[found])]
         made += [self._made(partial, groups, partials.get_column(partial.name), found) for partial in self._others]
@@ -95,7 +95,7 @@ class DenseAggregates:
                 made = groups.added(values)
         series = pl.Series(partial.name, made[found], self._dtypes[partial.name])
         if has_nulls and partial.merge in _REDUCED:
-            # the least of nothing is null, where a sum is 0
+            # the minimum of nothing is null, whereas its sum is 0
             series = series.set(pl.Series(groups.counts()[found] == 0), None)
         return series
 
@@ -103,10 +103,10 @@ class DenseAggregates:
 def dense_aggregates(
     keys: Sequence[str], partials: Sequence[Partial], rows: pl.Schema, kept: pl.Schema
 ) -> DenseAggregates | None:
-    """Return a maker of partials in arrays; None if keys are not whole numbers, or partials not numbers of few bytes.
+    """Return a maker of partials in arrays; None if keys are not integers, or partials not numbers of few bytes.
 
     Args:
-        rows: dtypes of what partials are made of.
+        rows: dtypes of the columns that partials are computed from.
         kept: dtypes of partials.
     """
     for partial in partials:
@@ -154,7 +154,7 @@ class _Groups(NamedTuple):
         return total
 
     def lowest(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the least of each cell's values."""
+        """Return the smallest of each cell's values."""
         if values.dtype.kind == "f":
             least = np.full(self.num_cells, np.nan, dtype=values.dtype)
             np.fmin.at(least, self.cells, values)
@@ -164,9 +164,9 @@ class _Groups(NamedTuple):
         return least
 
     def highest(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the greatest of each cell's values."""
+        """Return the largest of each cell's values."""
         if values.dtype.kind == "f":
-            # as Polars' max, fmax leaves NaN out
+            # fmax ignores NaN, as Polars' max does
             greatest = np.full(self.num_cells, np.nan, dtype=values.dtype)
             np.fmax.at(greatest, self.cells, values)
         else:
@@ -185,7 +185,7 @@ class _Axis(NamedTuple):
 
 
 def _groups_of(frame: pl.DataFrame, by: Sequence[str]) -> _Groups | None:
-    """Return the rows by cell; None if keys lie too far apart, or one is null."""
+    """Return the rows by cell; None if keys are too sparse, or one is null."""
     if not frame.height or any(type(frame.schema[name]) not in _WHOLE for name in by):
         return None
     if any(frame.get_column(name).null_count() for name in by):

@@ -1,8 +1,9 @@
-"""SQL expressions over the columns of one row: read, checked and typed while the program is built.
+"""SQL expressions over the columns of one row: parsed, checked and typed while the program is built.
 
-The text is what `polars.sql_expr` understands: arithmetic, CASE, CAST, LIKE, functions of strings, numbers, lists and
-times. Expressions that look at other rows (aggregates, OVER) are refused: their result would depend on where batches
-begin and end; so are those that name the present time. Pure; an expression travels as text, to be read on the slot.
+The text is in the dialect of `polars.sql_expr`: arithmetic, CASE, CAST, LIKE, functions of strings, numbers, lists and
+times. Expressions that read other rows (aggregates, OVER) are refused, because their result would depend on where
+batches begin and end; so are those that read the current time. Pure; an expression travels as text and is parsed again
+in the slot.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from runtime.operators.columnar.frames import FrameReader, fields_of, supported,
 RESERVED = "__"
 """Prefix of the operators' own columns."""
 _TOKEN = re.compile(r"\s+|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[A-Za-z_]\w*|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|.", re.DOTALL)
-#: what `polars.sql_expr` takes over several rows
+#: functions that `polars.sql_expr` computes over several rows
 AGGREGATES = frozenset(
     {"any_value", "approx_count_distinct", "approx_quantile", "array_agg", "avg", "bool_and", "bool_or", "collect"}
     | {"corr", "count", "count_distinct", "covar", "covar_pop", "covar_samp", "cume_dist", "dense_rank", "every"}
@@ -65,7 +66,7 @@ class Token(NamedTuple):
 
 
 class Named(NamedTuple):
-    """An expression and the name of the column that it makes."""
+    """An expression and the name of its column."""
 
     name: str
     text: str
@@ -82,7 +83,7 @@ def name_of(identifier: str) -> str:
 
 
 def column_of(text: str) -> str | None:
-    """Return the column that an expression names, if it is nothing but that."""
+    """Return the column that an expression names, if it consists of nothing else."""
     tokens = tokens_of(text)
     if len(tokens) != 1 or tokens[0].word in _LITERALS or not (tokens[0].word or tokens[0].text[0] == '"'):
         return None
@@ -126,10 +127,10 @@ def _named(text: str) -> Named:
 
 
 def check_row_wise(text: str) -> None:
-    """Refuse an expression whose value does not follow from its row alone.
+    """Refuse an expression whose value depends on more than its row.
 
     Raises:
-        ColumnExpressionError: it has an aggregate, a window, a query, or names the present time.
+        ColumnExpressionError: it has an aggregate, a window, a query, or reads the current time.
     """
     tokens = tokens_of(text)
     if not tokens:
@@ -148,11 +149,11 @@ def parse(text: str) -> pl.Expr:
     """Return the Polars expression of an SQL text.
 
     Raises:
-        ColumnExpressionError: it is no SQL expression that Polars knows.
+        ColumnExpressionError: Polars does not know such an SQL expression.
     """
     column = column_of(text)
     if column is not None:
-        # Polars would not take a name that is a word of SQL, such as top or end
+        # Polars would refuse a name that is a keyword of SQL, such as top or end
         return pl.col(column)
     try:
         return pl.sql_expr(text)
@@ -166,7 +167,7 @@ def columns_looked_at(expressions: Iterable[pl.Expr]) -> list[str]:
 
 
 def evaluated(frame: pl.DataFrame, expressions: Iterable[Named]) -> pl.DataFrame:
-    """Return the columns that the expressions make of an empty frame; for its schema.
+    """Return the columns that the expressions produce from an empty frame; for the schema.
 
     Raises:
         ColumnExpressionError: a column does not exist, or types do not fit.
@@ -187,11 +188,11 @@ def first_line(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Projection:
-    """Columns made of columns, row by row.
+    """Columns computed from columns, row by row.
 
     Args:
         input_type: of the records.
-        columns: what each column of the result is made of.
+        columns: name and expression of each column of the result.
 
     Raises:
         ColumnExpressionError: an expression cannot be used.
@@ -203,7 +204,7 @@ class Projection:
 
     @property
     def output_type(self) -> RowTypeInfo:
-        """Return the type of the result; a column that is only passed on keeps the type that was declared."""
+        """Return the type of the result; a column that is only passed on keeps its declared type."""
         declared = fields_of(self.input_type)
         known = {name: declared[source] for name, source in self.passed_on() if source in declared}
         empty = FrameReader(self.input_type).empty
@@ -211,14 +212,14 @@ class Projection:
         return type_of(made.select([supported(pl.col(n), d) for n, d in made.schema.items()]), known)
 
     def passed_on(self) -> Iterator[tuple[str, str]]:
-        """Yield (name, column of the input) for the columns that are passed on as they are."""
+        """Yield (name, column of the input) for the columns that are passed on unchanged."""
         for name, text in self.columns:
             column = column_of(text)
             if column is not None:
                 yield name, column
 
     def expressions(self) -> list[pl.Expr]:
-        """Return the Polars expressions, named and cast to types that Tidemark has."""
+        """Return the Polars expressions, named and cast to supported types."""
         made = evaluated(FrameReader(self.input_type).empty, self.columns)
         return [supported(parse(text), made.schema[name]).alias(name) for name, text in self.columns]
 
@@ -265,7 +266,7 @@ def checked_condition(input_type: TypeInformation | None, text: str) -> str:
     """Return `text`, if it is a condition on records of the type.
 
     Raises:
-        ColumnExpressionError: it is none.
+        ColumnExpressionError: it is not.
         TypeError: such records have no columns.
     """
     reader = FrameReader(input_type)

@@ -1,6 +1,6 @@
-"""FrameCollector: gathers the frames that an operator makes of one batch, with marks between them, and hands them on.
+"""FrameCollector: collects the frames that an operator emits for one batch, with marks between them, and forwards them.
 
-What `runtime.operators.collector` is for values. Used by the task's thread.
+The counterpart of `runtime.operators.collector`, which collects values. Used by the task's thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runtime.operators.output import Output
 
 
 class FrameCollector:
-    """Gathers the main output.
+    """Collects the main output.
 
     Args:
         output: of the operator.
@@ -33,25 +33,25 @@ class FrameCollector:
         self._rows = 0
 
     def add(self, frame: pl.DataFrame, times: int | npt.NDArray[np.int64]) -> None:
-        """Emit rows; `times` are their event times, or that of all."""
+        """Emit rows; `times` are their event times, or one for all."""
         if frame.height:
             self._frames.append(frame)
             self._times.append(np.full(frame.height, times, dtype=np.int64) if isinstance(times, int) else times)
             self._rows += frame.height
 
     def mark(self, watermark: int) -> None:
-        """Raise the watermark here, behind everything emitted so far."""
+        """Raise the watermark here, after everything emitted so far."""
         if self._marks and self._marks[-1].offset == self._rows:
             self._marks.pop()
         self._marks.append(Mark(self._rows, watermark))
 
     @property
     def num_rows(self) -> int:
-        """Return the number of rows that have been gathered."""
+        """Return the number of collected rows."""
         return self._rows
 
     def flush(self) -> None:
-        """Hand on everything gathered, in batches of the usual size; marks without rows become a plain watermark."""
+        """Forward everything collected, in batches of the usual size; marks without rows become a plain watermark."""
         frames, times, marks, rows = self._frames, self._times, self._marks, self._rows
         self._frames, self._times, self._marks, self._rows = [], [], [], 0
         if not rows:

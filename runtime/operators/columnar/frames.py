@@ -1,8 +1,8 @@
-"""Batches as Polars frames and back: no copy on the way in, none but for strings on the way out.
+"""Converts batches to Polars frames and back: without a copy on the way in, and copying only strings on the way out.
 
 A frame has the dtypes of its declared type, whatever encoding the columns came in (dictionaries, narrower numbers,
 other time units). Frames going out keep the dtypes that Polars gave them: `string_view` and `large_list`, which the
-network makes plain. Used by the task's thread.
+network converts to plain ones. Used by the task's thread.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from runtime.core.arrow import arrow_schema, from_arrow, type_from_arrow
 from runtime.core.batch import Mark, RecordBatch
 
 _NEWEST = CompatLevel.newest()
-#: dtypes that Tidemark has no type for, and what they are cast to; UInt64 is read as BIG_INT as it is
+#: dtypes without a Tidemark type → the dtypes that they are cast to; UInt64 is read as BIG_INT without a cast
 _CASTS: dict[Any, pl.DataType] = {
     pl.UInt8: pl.Int16(),
     pl.UInt16: pl.Int32(),
@@ -34,7 +34,7 @@ _CASTS: dict[Any, pl.DataType] = {
 
 
 class FrameReader:
-    """Makes frames of the batches of one stream.
+    """Converts the batches of one stream to frames.
 
     Args:
         type_info: type of the records.
@@ -49,12 +49,12 @@ class FrameReader:
         self.type_info = type_info
         self.empty = pl.DataFrame(arrow_schema(type_info).empty_table())
         self.schema = dict(self.empty.schema)
-        #: the latest Arrow schema that was seen, and what its columns are cast to
+        #: the latest Arrow schema, and the dtypes that its columns are cast to
         self._seen: pa.Schema | None = None
         self._casts: list[pl.Expr] = []
 
     def read(self, batch: RecordBatch, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Return the frame of a batch, or some of its columns; shares their memory.
+        """Return the frame of a batch, or some of its columns, sharing their memory.
 
         Raises:
             TypeError: the batch does not have the type's columns.
@@ -111,7 +111,7 @@ def _is_view(data_type: pa.DataType) -> bool:
 
 
 def supported(expression: pl.Expr, dtype: pl.DataType) -> pl.Expr:
-    """Return `expression`, which gives `dtype`, cast if Tidemark has no type for that."""
+    """Return `expression` of type `dtype`, cast if Tidemark has no type for it."""
     cast = _CASTS.get(type(dtype))
     return expression if cast is None else expression.cast(cast)
 
@@ -141,7 +141,7 @@ def fields_of(type_info: TypeInformation) -> dict[str, TypeInformation]:
 
 
 def tuples_of(frame: pl.DataFrame, types: Sequence[TypeInformation]) -> list[tuple[Any, ...]]:
-    """Return a frame's rows as tuples of Python values, in the form that the types say."""
+    """Return a frame's rows as tuples of Python values, in the form of the types."""
     return from_arrow(arrow_of(frame), Types.TUPLE(list(types)))
 
 

@@ -1,4 +1,4 @@
-"""Checks that columnar operators with state make of every batch. Used by the task's thread."""
+"""Checks of every batch by columnar operators with state. Used by the task's thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ChangelogInputError(OperatorError):
 
 
 def check_inserts(context: OperatorContext, batch: RecordBatch) -> None:
-    """Refuse rows of other kinds than INSERT.
+    """Refuse rows of kinds other than INSERT.
 
     Raises:
         ChangelogInputError: there is one.

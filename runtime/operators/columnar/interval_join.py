@@ -1,9 +1,9 @@
-"""Interval join by column: pairs of rows with equal keys whose event times are at most so far apart.
+"""Interval join by column: pairs of rows with equal keys whose event times differ within bounds.
 
-The rows of a batch meet the buffered ones of the other side all at once: these are sorted by key and time, and a binary
-search finds for each row where those begin and end that it meets; no pair is made that is not wanted. Watermarks inside
-a batch only decide which rows are late and which have expired. Gives what `runtime.operators.interval_join` gives, null
-keys included, which are equal to each other. Used by the task's thread.
+All rows of a batch are joined at once with the buffered rows of the other side. These are sorted by key and time, and a
+binary search finds the range of partners of each row, so only matching pairs are built. Watermarks inside a batch only
+decide which rows are late and which have expired. Results are those of `runtime.operators.interval_join`; null keys are
+equal to each other. Used by the task's thread.
 Source: Flink, IntervalJoinOperator.
 """
 
@@ -42,7 +42,7 @@ from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, Snapsho
 
 STATE_NAMES = ("left-rows", "right-rows")
 MAX_PAIRS = 1 << 16
-"""Pairs that are made at once. Fewer, and the fixed cost of a frame shows; more only takes memory."""
+"""Number of pairs built at once. With fewer, the fixed cost of a frame shows; more only take memory."""
 _KEY = "__key"
 _FAR = 2**62
 
@@ -52,9 +52,9 @@ class ColumnIntervalJoinSpec:
     """Describes an interval join by column.
 
     Args:
-        sides: what is joined.
-        lower_ms: least difference right - left in event time, inclusive.
-        upper_ms: greatest difference, inclusive; below `lower_ms` there are no pairs.
+        sides: both sides of the join.
+        lower_ms: smallest difference right - left in event time, inclusive.
+        upper_ms: largest difference, inclusive; below `lower_ms` there are no pairs.
         late_tags: side outputs of the late rows of either side; None = they are dropped.
     """
 
@@ -89,7 +89,7 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
         self._renamed = [sides.renamed(side) for side in (0, 1)]
         self._key_names = [sides.key_names(side) for side in (0, 1)]
         self._output_names = list(sides.output_type.field_names)
-        #: by side: what lies between a row's own time and the other side's, from and to
+        #: by side: the range of the other side's times relative to a row's own, from and to
         self._bounds = ((spec.lower_ms, spec.upper_ms), (-spec.upper_ms, -spec.lower_ms))
         bounds = [(TIME, pl.Int64()), (EXPIRES, pl.Int64())]
         self._schemas = [
@@ -163,7 +163,7 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
     # --- joining ------------------------------------------------------------------------------------------------------
 
     def _process_rows(self, side: int, batch: RecordBatch, marks: list[Mark]) -> int:
-        """Take in rows; returns how many of the marks have been put between the results."""
+        """Take in rows; returns how many of the marks have been emitted between the results."""
         times = event_times(self.context, batch)
         frame = self._readers[side].read(batch).rename(self._renamed[side])
         watermarks = watermarks_at(self._watermark, marks, batch.num_rows)
@@ -177,14 +177,14 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
         if not frame.height:
             return 0
         num_marked = self._emit(side, _Rows(frame, times, watermarks), marks)
-        # a row that is expired when it comes, by the watermark's own time, goes when the watermark rises
+        # a row that has already expired when it arrives is dropped when the watermark rises
         reach = max(self._bounds[side][1], 0)
         expires = np.maximum(_shifted(times, reach), _shifted(watermarks, 1))
         self._buffers[side].add(frame.with_columns(pl.Series(TIME, times), pl.Series(EXPIRES, expires)))
         return num_marked
 
     def _emit(self, side: int, rows: _Rows, marks: Sequence[Mark]) -> int:
-        """Emit the pairs of rows of one side with what is buffered of the other, with the marks between them."""
+        """Emit the pairs of rows of one side with buffered rows of the other, with the marks between them."""
         next_mark = 0
         for causes, frame, times in self._pairs(side, rows):
             start = 0
@@ -211,7 +211,7 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
         order = order[np.searchsorted(other_numbers[order], 0) :]
         others, other_numbers = others[order], other_numbers[order]
         other_times = others.get_column(TIME).to_numpy()
-        # key and time as one number: times count by their rank among those that are there, so nothing can overflow
+        # key and time as one number: times are replaced by their rank, so nothing can overflow
         ranks = np.unique(other_times)
         width = len(ranks) + 1
         places = other_numbers * width + np.searchsorted(ranks, other_times)
@@ -231,7 +231,8 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
                 yield causes, frame, np.maximum(rows.times[causes], other_times[met])
 
     def _numbered(self, side: int, keys: pl.DataFrame, others: pl.DataFrame) -> tuple[Times, Times]:
-        """Return the numbers of the keys of a side's rows, and of the other side's, where -1 stands for another key."""
+        """Return the numbers of the keys of a side's rows and of the other side's, with -1 for keys that the former
+        lacks."""
         own, theirs = self._key_names[side], self._key_names[1 - side]
         different = keys.unique().with_row_index(_KEY)
         number = pl.col(_KEY).cast(pl.Int64).fill_null(-1)
@@ -247,7 +248,7 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
 
 
 def _shifted(times: Times, by: int) -> Times:
-    """Return `times + by`, without an overflow at either end of time."""
+    """Return `times + by`, saturated at both ends of time."""
     shifted: Times = np.clip(times, -_FAR, _FAR) + by
     return shifted
 

@@ -1,7 +1,7 @@
 """JoinBuffer: the rows of one side of a join, found by key and time until event time has passed them.
 
-Frames sorted by the hash of their keys, merged as those of `keyed_rows`; what has expired goes when its frame is merged
-or all of it has expired. The hash is Polars' own and never leaves the process. Used by the task's thread.
+Frames sorted by the hash of their keys, merged as in `keyed_rows`; expired rows are dropped when their frame is merged
+or has expired as a whole. The hash is Polars' own and never leaves the process. Used by the task's thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runtime.operators.columnar.keyed_rows import Hashes, places_of
 TIME = "__time"
 """Event time of a row, ms."""
 EXPIRES = "__expires"
-"""Watermark at which no row can meet this one any more."""
+"""Watermark from which on no row can join with this one."""
 
 
 class _Segment(NamedTuple):
@@ -66,7 +66,7 @@ class JoinBuffer:
         return pl.concat(found, rechunk=True)
 
     def expire(self, watermark: int) -> None:
-        """Drop what has expired now that event time has reached `watermark`."""
+        """Drop rows that have expired at event time `watermark`."""
         self._watermark = watermark
         self._segments = [segment for segment in self._segments if segment.expires > watermark]
 

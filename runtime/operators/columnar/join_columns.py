@@ -19,7 +19,7 @@ class JoinSides:
     Args:
         types: of the left and the right records.
         keys: the columns by which either side is keyed; equally many, of equal types.
-        suffix: put behind the name of a right column that the left side has too.
+        suffix: appended to the name of a right column that the left side has, too.
 
     Raises:
         ColumnExpressionError: a name is reserved, or taken even with the suffix.

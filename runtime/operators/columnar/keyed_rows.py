@@ -1,7 +1,7 @@
-"""KeyedRows: rows of many keys, found by key without looking at the others, and replaced key by key.
+"""KeyedRows: rows of many keys, found by key without reading the others, and replaced key by key.
 
-A log-structured merge tree of frames in memory: what is written is a segment, sorted by the hash of its keys; a key's
-newest segment has all its rows. Segments are merged when a newer one is half as long as the one before, so there are
+A log-structured merge tree of frames in memory: each write adds a segment, sorted by the hash of its keys; a key's
+newest segment has all its rows. Segments are merged when a newer one is half as long as its predecessor, so there are
 few of them and a row is copied a logarithmic number of times. The hash is Polars' own and never leaves the process.
 Used by the task's thread.
 """
@@ -57,7 +57,7 @@ class KeyedRows:
         return pl.concat(found)
 
     def replace(self, rows: pl.DataFrame) -> None:
-        """Forget all rows of these rows' keys, and keep these instead."""
+        """Replace all rows of these rows' keys with these."""
         if not rows.height:
             return
         self._segments.append(self._segment(rows.select(self._empty.columns)))
@@ -87,7 +87,7 @@ class KeyedRows:
 
 
 def places_of(ascending: Hashes, wanted: Hashes) -> npt.NDArray[np.int64]:
-    """Return the places of an ascending array that hold one of the wanted values, each once."""
+    """Return the indexes of an ascending array that hold one of the wanted values, each once."""
     wanted = np.unique(wanted)
     return in_ranges(np.searchsorted(ascending, wanted), np.searchsorted(ascending, wanted, side="right"))
 

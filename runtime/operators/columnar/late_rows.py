@@ -35,12 +35,12 @@ class LateRows:
         self._input_type = input_type
 
     def put_aside(self, batch: RecordBatch, late: npt.NDArray[np.bool_], marks: Sequence[Mark], num_rows: int) -> None:
-        """Emit or count the late rows of a batch; the side output is told of the marks between them.
+        """Emit or count the late rows of a batch; the side output also gets the marks between them.
 
         Args:
             late: shape (batch.num_rows,), at least one of them true.
             marks: of the batch, without those that the operator ignores.
-            num_rows: how many rows these are, if each stands for several.
+            num_rows: number of rows, if each of these stands for several.
         """
         if self._tag is None:
             self._dropped.inc(num_rows)

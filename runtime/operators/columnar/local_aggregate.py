@@ -1,8 +1,8 @@
 """The first of two phases: partial aggregates before the exchange, so that few rows cross it.
 
-Partials are made of as many rows as come between two watermarks that could make a window fire, and leave before the
-second: behind the exchange everything is as if the rows themselves had come. No watermark is held back.
-Used by the task's thread. Source: Flink SQL, the local half of a two-phase window aggregate.
+Partials cover the rows between two watermarks that could make a window fire, and are sent before the second: after the
+exchange everything is as if the rows themselves had arrived. No watermark is held back. Used by the task's thread.
+Source: Flink SQL, the local half of a two-phase window aggregate.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STATE_NAME = "partials"
 
 
 class LocalOperator(OneInputOperator, ABC):
-    """The first of two phases: takes rows in, and hands partials on before it is too late.
+    """The first of two phases: takes rows in, and sends partials on before a window could fire without them.
 
     Args:
         plan: what is aggregated.
@@ -54,7 +54,7 @@ class LocalOperator(OneInputOperator, ABC):
         self._output_type = output_type
         self._schema = list(FrameReader(output_type).schema.items())
         self._reader = FrameReader(input_type)
-        #: partials of a state that was taken without a barrier, behind which they would have gone on
+        #: restored partials of a snapshot without a barrier, at which they would have been sent on
         self._kept: list[pl.DataFrame] = []
         self._watermark = MIN_WATERMARK
 
@@ -94,13 +94,13 @@ class LocalOperator(OneInputOperator, ABC):
 
     @abstractmethod
     def taken(self) -> list[pl.DataFrame]:
-        """Return the partials of all waiting rows, and forget them."""
+        """Return the partials of all waiting rows, and drop the rows."""
 
     def finish(self) -> None:
         self.flush(None)
 
     def flush(self, watermark: int | None) -> None:
-        """Hand on everything that waits, and then the watermark, if any."""
+        """Emit everything that waits, and then the watermark, if any."""
         partials, self._kept = [*self._kept, *self.taken()], []
         if partials:
             self.emit(pl.concat(partials), () if watermark is None else [watermark])
@@ -108,10 +108,10 @@ class LocalOperator(OneInputOperator, ABC):
             self.output.emit_watermark(Watermark(watermark))
 
     def emit(self, partials: pl.DataFrame, watermarks_behind: Sequence[int]) -> None:
-        """Hand on partials, of which there are some."""
+        """Emit partials, at least one."""
         marks = [Mark(partials.height, watermark) for watermark in watermarks_behind]
         batch = batch_of(partials.select(name for name, _ in self._schema), self._output_type, None, marks)
-        # rows of a few numbers: half a batch's bytes make more of them than usual
+        # rows of a few numbers: half a batch's bytes hold more of them than usual
         step = max(DEFAULT_BATCH_ROWS, DEFAULT_BATCH_BYTES // 2 * partials.height // max(batch.arrow().nbytes, 1))
         for start in range(0, partials.height, step):
             self.output.collect(batch.slice(start, min(start + step, partials.height)))
@@ -157,8 +157,8 @@ class LocalAggregateOperator(LocalOperator):
             self._buffer.add(frame, times)
 
     def _passes_panes(self, watermarks: Sequence[int]) -> list[bool]:
-        """Return which of these rising watermarks may let a window fire that those before did not."""
-        # a window fires when the watermark reaches its last millisecond; sums would overflow at both ends of time
+        """Return which of these rising watermarks may fire a window that the earlier ones did not."""
+        # a window fires when the watermark reaches its last millisecond; additions would overflow at both ends of time
         passed = np.clip(np.array([self._watermark, *watermarks], dtype=np.int64), -(2**62), 2**62) + 1
         panes = self._panes.starts(passed)
         passes: list[bool] = (panes[1:] != panes[:-1]).tolist()

@@ -1,9 +1,9 @@
 """The first of two phases for sessions: rows of a key that follow each other become one partial before the exchange.
 
-A row may be late by itself and still belong to a session, by its neighbours, so rows that could be late go on one by
-one, in order. The others wait, and leave before the first watermark that could make a session fire which they make
-longer: behind the exchange everything is as if the rows themselves had come. No watermark is held back.
-Used by the task's thread.
+A row may be late by itself and still belong to a session through its neighbours, so rows that could be late are sent on
+one by one, in order. The others wait, and are sent before the first watermark that could fire a session which they
+extend: after the exchange everything is as if the rows themselves had arrived. No watermark is held back. Used by the
+task's thread.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LocalSessionOperator(LocalOperator):
         self._frames: list[pl.DataFrame] = []
         self._times: list[Times] = []
         self._waiting = 0
-        #: event time of the earliest row that waits
+        #: event time of the earliest waiting row
         self._earliest = NEVER
         #: the latest watermark of a batch, until the batch ends or rows leave
         self._held_back: int | None = None
@@ -71,13 +71,13 @@ class LocalSessionOperator(LocalOperator):
             self._held_back = watermark
 
     def _pass_on_watermark(self) -> None:
-        """Emit the watermark that no row had to leave for: before any row that came behind it."""
+        """Emit the watermark for which no row had to be sent, before any row that arrived after it."""
         if self._held_back is not None:
             self.output.emit_watermark(Watermark(self._held_back))
             self._held_back = None
 
     def _is_due(self, watermark: int) -> bool:
-        """Return whether a watermark may make a session fire that a waiting row would make longer."""
+        """Return whether a watermark may fire a session that a waiting row would extend."""
         # a session that a row touches ends at the row's own time at the earliest, and fires a millisecond before
         return bool(self._kept) or watermark >= self._earliest - 1
 
@@ -88,7 +88,7 @@ class LocalSessionOperator(LocalOperator):
             return
         rows, times = frame.slice(start, stop - start), times[start:stop]
         if may_be_late[start:stop].any():
-            # the order is what tells which rows are late
+            # only the order decides which rows are late
             self._pass_on_watermark()
             self.flush(None)
             self.emit(self._one_by_one(rows, times), ())

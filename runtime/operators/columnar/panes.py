@@ -1,4 +1,4 @@
-"""Panes: pieces of event time that windows are made of, so that a row is kept once, not once per window.
+"""Panes: pieces of event time that make up windows, so that a row is kept once, not once per window.
 
 Tumbling windows are a pane each; sliding windows share panes as wide as the greatest common divisor of size and slide,
 cumulative ones panes of one step. Pure arithmetic in ms; window ends are exclusive.
@@ -23,7 +23,7 @@ from runtime.operators.windowing.cumulative_windows import CumulativeEventTimeWi
 
 Times = npt.NDArray[np.int64]
 NEVER = 2**63 - 1
-"""Stands for the end of a window that is not there."""
+"""Stands for the end of a window that does not exist."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Panes:
         size_ms: of the largest window.
         step_ms: between the ends of two windows.
         offset_ms: of the windows' starts.
-        is_cumulative: whether windows have their start in common until they have their full size.
+        is_cumulative: whether windows share their start until they reach their full size.
     """
 
     width_ms: int
@@ -57,7 +57,7 @@ class Panes:
             times: shape (n,); of rows, or the starts of their panes.
             watermarks: for each of them, or for all.
         """
-        # sums saturate: a watermark may be the greatest number there is
+        # additions saturate: a watermark may be the largest possible number
         after = np.maximum(times, np.minimum(watermarks, NEVER - 2 * self.size_ms) + 1) + 1
         origin = self.offset_ms if self.is_cumulative else self.offset_ms + self.size_ms
         ends = origin - (origin - after) // self.step_ms * self.step_ms
@@ -70,9 +70,7 @@ class Panes:
         return ends
 
     def windows(self, pane: int, after: int, until: int) -> list[tuple[int, int]]:
-        """Return the windows of a pane passed by a watermark that rises from `after` to `until`: (start, end), by
-        end.
-        """
+        """Return the windows of a pane that a watermark rising from `after` to `until` passes: (start, end), by end."""
         first = self.first_end(pane, after)
         if self.is_cumulative:
             start = pane - (pane - self.offset_ms) % self.size_ms
@@ -100,7 +98,7 @@ class Panes:
 
 
 def panes_of(assigner: WindowAssigner[Any, Any]) -> Panes | None:
-    """Return the panes of windows that are made of them; None for others."""
+    """Return the panes of windows that consist of panes; None for others."""
     if isinstance(assigner, CumulativeEventTimeWindows):
         return Panes(assigner.step_ms, assigner.max_size_ms, assigner.step_ms, assigner.offset_ms, True)
     if isinstance(assigner, (TumblingEventTimeWindows, SlidingEventTimeWindows)):

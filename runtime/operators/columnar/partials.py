@@ -1,4 +1,4 @@
-"""Partials: the columns that aggregates keep of rows, made of rows and of each other. Pure."""
+"""Partials: the columns that aggregates keep of rows, computed from rows and from each other. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SEQUENCE = "__sequence"
 
 
 class Merge(enum.Enum):
-    """Says how a partial is made, of rows and of other partials."""
+    """Ways to compute a partial from rows and from other partials."""
 
     ROWS = "rows"
     COUNT = "count"
@@ -34,9 +34,9 @@ class Partial:
     """A column that is kept for each key and pane.
 
     Args:
-        name: of the column; first and last have `<name>_at` beside it, the row's place in the order of arrival.
-        merge: how it is made.
-        argument: column of the rows that it is made of; "" for the number of rows.
+        name: of the column; first and last also have `<name>_at`, the row's place in the order of arrival.
+        merge: how it is computed.
+        argument: column of the rows that it is computed from; "" for the number of rows.
         accuracy: relative error of a sketch.
     """
 

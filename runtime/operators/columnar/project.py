@@ -36,7 +36,7 @@ class ProjectOperator(OneInputOperator):
         self._names = [name for name, _ in projection.columns]
         self._texts = [text for _, text in projection.columns]
         sources = dict(projection.passed_on())
-        #: columns of the input, in order, if the projection only picks and renames them: then no frame is made
+        #: columns of the input, in order, if the projection only picks and renames them: then no frame is needed
         self._picked = [sources[name] for name in self._names] if len(sources) == len(self._names) else None
         self._expressions = projection.expressions()
         #: none, if all are constants
@@ -62,7 +62,7 @@ class ProjectOperator(OneInputOperator):
     def _made(self, batch: RecordBatch) -> pl.DataFrame:
         if self._looks_at:
             return self._reader.read(batch, self._looks_at).select(self._expressions)
-        # not select(): constants alone would make one row of all
+        # not select(): constants alone would collapse all rows into one
         return self._reader.read(batch).with_columns(self._expressions).select(self._names)
 
 
@@ -74,7 +74,7 @@ class WhereOperator(OneInputOperator):
         self._type_info = type_info
         self._condition = condition
         self._keep = parse(condition).alias("keep")
-        #: only of these a frame is made
+        #: the only columns that frames contain
         self._looks_at = columns_looked_at([self._keep])
         #: the latest Arrow schema that was seen, and whether Arrow can pick rows of such columns
         self._seen: pa.Schema | None = None
@@ -105,7 +105,7 @@ class WhereOperator(OneInputOperator):
         self.output.collect(made if kinds is None else with_kinds(made, [kinds[row] for row in rows.tolist()]))
 
     def _filter(self, batch: RecordBatch) -> None:
-        """Filter rows, and their times with them, in one query: its fixed cost is most of what a condition costs."""
+        """Filter rows and their times in one query: its fixed cost is most of the cost of a condition."""
         frame = self._reader.read(batch)
         times = batch.timestamps_array()
         if times is not None:
@@ -121,18 +121,18 @@ class WhereOperator(OneInputOperator):
             self.output.collect(batch_of(frame, self._type_info, times))
 
     def _pass_on(self, batch: RecordBatch) -> None:
-        # keys belong to the exchange behind which they were computed: they must not go on
+        # keys belong to the exchange for which they were computed: they must not be passed on
         if batch.keys is not None:
             batch = batch.with_marks(batch.marks)
             batch.keys = None
         self.output.collect(batch)
 
     def _is_kept(self, batch: RecordBatch) -> pl.Series:
-        """Return whether the condition is true, for each row; neither false nor unknown is."""
+        """Return for each row whether the condition is true; neither false nor unknown counts."""
         try:
             if self._looks_at:
                 return self._reader.read(batch, self._looks_at).select(self._keep).to_series().fill_null(False)
-            # not select(): a constant makes one row
+            # not select(): a constant would return one row
             return self._reader.read(batch).with_columns(self._keep).get_column("keep").fill_null(False)
         except PolarsError as error:
             raise self._failure(error) from error
@@ -144,7 +144,7 @@ class WhereOperator(OneInputOperator):
         self, batch: RecordBatch, keep: pl.Series, timestamps: npt.NDArray[np.int64] | None, marks: Sequence[Mark]
     ) -> RecordBatch:
         if self._picks_by_arrow(batch):
-            # half the cost of a frame that is filtered, of which the strings would be made views
+            # half the cost of filtering a frame, which would turn strings into views
             picked = batch.arrow().filter(keep.to_arrow())
             return RecordBatch.of_arrow(picked, self._type_info, timestamps, marks)
         return batch_of(self._reader.read(batch).filter(keep), self._type_info, timestamps, marks)
@@ -183,7 +183,7 @@ class WhereOperatorFactory:
         type_info: of the records, in and out.
 
     Raises:
-        ColumnExpressionError: the expression is no condition on such records.
+        ColumnExpressionError: the expression is not a condition on such records.
         TypeError: such records have no columns.
     """
 

@@ -1,9 +1,9 @@
 """Quantile sketches as columns: counts of values in buckets that grow by a constant factor.
 
-With factor (1 + a) / (1 - a) any value is within the relative error a of its bucket's representative, so every quantile
-is too, however many values there are and however sketches are merged: buckets are counted together, nothing is lost.
-Zero and the infinities have buckets of their own; negative values mirror positive ones; nulls and NaN are left out.
-A sketch is a list of (bucket, count), ascending. Pure. Source: Masson et al., DDSketch (VLDB 2019).
+With factor (1 + a) / (1 - a) any value is within the relative error a of its bucket's representative, and so is every
+quantile, however many values there are and however sketches are merged: merging adds up counts and loses nothing. Zero
+and the infinities have buckets of their own; negative values mirror positive ones; nulls and NaN are ignored. A sketch
+is a list of (bucket, count), ascending. Pure. Source: Masson et al., DDSketch (VLDB 2019).
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from collections.abc import Sequence
 import polars as pl
 
 DEFAULT_ACCURACY = 0.01
-"""Relative error of a quantile. Smaller, and sketches have more buckets: 0.01 makes 115 of them a power of ten."""
+"""Relative error of a quantile. With a smaller one, sketches have more buckets: 0.01 means 115 of them per power of
+ten."""
 MIN_ACCURACY = 1e-4
-"""Buckets of all doubles must have numbers below `_INFINITE`."""
+"""Smallest accuracy: the buckets of all doubles must have numbers below `_INFINITE`."""
 MAX_ACCURACY = 0.5
 BUCKET = "bucket"
 COUNT = "count"
@@ -61,13 +62,13 @@ def quantile_of(sketch: pl.Expr, quantile: float, accuracy: float) -> pl.Expr:
 
 
 def sketch_of_rows(rows: pl.DataFrame, column: str, accuracy: float, name: str, by: Sequence[str]) -> pl.DataFrame:
-    """Return the sketches of a column's values by some other columns; groups without values are left out."""
+    """Return the sketches of a column's values, grouped by other columns; groups without values are omitted."""
     buckets = rows.select(*by, bucket_of(pl.col(column), accuracy).alias(_BUCKET)).drop_nulls(_BUCKET)
     return _listed(buckets.group_by([*by, _BUCKET]).agg(pl.len().cast(pl.Int64).alias(_COUNT)), name, by)
 
 
 def sketch_of_sketches(sketches: pl.DataFrame, name: str, by: Sequence[str]) -> pl.DataFrame:
-    """Return sketches put together by some other columns."""
+    """Return sketches merged by other columns."""
     items = sketches.select(*by, pl.col(name)).explode(name).drop_nulls(name)
     item = pl.col(name).struct
     buckets = items.select(*by, item.field(BUCKET).alias(_BUCKET), item.field(COUNT).alias(_COUNT))

@@ -1,7 +1,7 @@
-"""RowBuffer: gathers the rows of many batches and turns them into partials by pane.
+"""RowBuffer: collects the rows of many batches and turns them into partials by pane.
 
-One aggregation of 64 K rows costs a third of eight of 8 K: the buffer is emptied when it is full, when a window fires
-and before a snapshot. Used by the task's thread.
+One aggregation of 64 K rows costs a third of eight aggregations of 8 K. The buffer is emptied when it is full, when a
+window fires and before a snapshot. Used by the task's thread.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from runtime.operators.columnar.segments import PANE, runs_of, with_panes
 from runtime.operators.columnar.window_plan import WindowPlan
 
 MAX_ROWS = 1 << 18
-"""Maximum of waiting rows. Fewer, and more partials of a key are made of the rows between two watermarks; more only
-takes memory and delays a checkpoint.
+"""Maximum number of waiting rows. With fewer, the rows between two watermarks yield more partials of a key; more only
+take memory and delay a checkpoint.
 """
 MAX_BYTES = 32 << 20
 """Maximum bytes of waiting rows: limits long strings and lists."""
 _MAX_SINGLE_PANES = 16
-"""Number of panes that are aggregated one by one, which is half the cost a row of aggregating by pane and key, but has
-a fixed cost for each.
+"""Maximum number of panes that are aggregated one by one, which costs half as much per row as aggregating by pane and
+key, but has a fixed cost for each pane.
 """
 
 
@@ -33,7 +33,7 @@ class RowBuffer:
     Args:
         plan: what is aggregated.
         panes: of the windows.
-        holds_partials: whether "rows" are partials that were made before an exchange.
+        holds_partials: whether "rows" are partials from before an exchange.
     """
 
     def __init__(self, plan: WindowPlan, panes: Panes, holds_partials: bool = False) -> None:
@@ -44,7 +44,7 @@ class RowBuffer:
         self._times: list[Times] = []
         self._num_bytes = 0
         self.num_rows = 0
-        #: rows that have come so far
+        #: rows that have arrived so far
         self.sequence = 0
 
     @property
@@ -92,7 +92,7 @@ class RowBuffer:
         return frame, self._panes.starts(times)
 
     def _together(self, frame: pl.DataFrame, starts: Times) -> pl.DataFrame | None:
-        """Return the partials of all panes in the order of these, PANE first; None if they cannot be made in arrays."""
+        """Return the partials of all panes, ordered by pane, PANE first; None if they cannot be computed in arrays."""
         arrays = self._plan.arrays
         if arrays is None:
             return None

@@ -1,8 +1,8 @@
 """Running aggregates of a keyed stream, as a changelog: each row changes its key's result.
 
-The first result of a key is an INSERT; later ones take back the one before (UPDATE_BEFORE) and give the new
-(UPDATE_AFTER); a row that changes nothing gives nothing. All running values of a batch are found at once; the state is
-read and written once for each different key. Used by the task's thread. Source: Flink SQL, GroupAggFunction.
+The first result of a key is an INSERT; later ones retract the previous one (UPDATE_BEFORE) and emit the new one
+(UPDATE_AFTER); a row that changes nothing emits nothing. All running values of a batch are computed at once; the state
+is read and written once for each different key. Used by the task's thread. Source: Flink SQL, GroupAggFunction.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def running(partial: Partial, dtype: pl.DataType) -> pl.Expr:
     """Return the value of a partial after each row of its key.
 
     Args:
-        dtype: of the partial. Its value before the batch, null for a new key, is in the column with `_BASE` before it.
+        dtype: of the partial. Its value before the batch, null for a new key, is in the column prefixed with `_BASE`.
     """
     base, column = pl.col(_BASE + partial.name), pl.col(partial.argument)
     match partial.merge:
@@ -58,7 +58,7 @@ def running(partial: Partial, dtype: pl.DataType) -> pl.Expr:
         case _:
             highest = column.cum_max().forward_fill().over(KEY)
             return pl.max_horizontal(base, highest).alias(partial.name)
-    # added to the first row, not to the sum of the batch: floats must not depend on where batches end
+    # added to the first row, not to the batch's sum: results of floats must not depend on where batches end
     is_first = pl.int_range(pl.len()).over(KEY) == 0
     stepped = pl.when(is_first).then(base.fill_null(0) + steps).otherwise(steps)
     return stepped.cum_sum().over(KEY).cast(dtype).alias(partial.name)
@@ -134,7 +134,7 @@ class RunningAggregateOperator(KeyedStateOperator, OneInputOperator):
         scalars = base.select(KEY, *keys, *(_BASE + partial.name for partial in self._scalars))
         rows = rows.join(scalars, on=keys, how="left", nulls_equal=True, maintain_order="left")
         after = rows.with_columns(self._running)
-        # the result before a row is the one after the last row of its key, or what the state gives
+        # the result before a row is the one after the last row of its key, or that of the state
         restored = base.rename({_BASE + name: name for name in self._partial_names})
         newest = [after.unique(KEY, keep="last").sort(KEY).select([partial.name for partial in self._scalars])]
         for whole in self._wholes:

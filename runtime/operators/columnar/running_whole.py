@@ -1,8 +1,8 @@
 """Running values of aggregates that depend on all values of their key: count distinct, collect, quantiles.
 
 Each keeps a list per key: the different values, all values in order, or a sketch. The list of every key in a batch is
-read and written once; what comes out after each row is found for all rows together, or, for quantiles, by moving a
-pointer by a bucket or so per row. Pure; used by the task's thread.
+read and written once; the result after each row is computed for all rows together, or, for quantiles, by moving a
+pointer by about one bucket per row. Pure; used by the task's thread.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _ROW = "__row"
 
 
 class RunningWhole(ABC):
-    """The aggregates that are made of one partial.
+    """The aggregates that share one partial.
 
     Args:
         name: of the partial.
-        argument: column of the rows that it is made of.
+        argument: column of the rows that it is computed from.
     """
 
     def __init__(self, name: str, argument: str) -> None:
@@ -104,7 +104,7 @@ class RunningList(RunningWhole):
         known = known.filter(pl.col("n") > 0).drop("n").explode("value")
         added = pl.DataFrame({KEY: numbers, "value": rows.get_column(self.argument)})
         together = pl.concat([known, added]).sort(KEY, maintain_order=True)
-        # what a row gives begins where its key's values do, and ends behind the row's own
+        # the list of a row begins where its key's values do, and ends after the row's own value
         counts = np.bincount(together.get_column(KEY).to_numpy(), minlength=len(states))
         begins = np.cumsum(counts) - counts
         place = pl.DataFrame({KEY: numbers}).select(pl.int_range(1, pl.len() + 1).over(KEY)).to_series().to_numpy()
@@ -168,7 +168,7 @@ class MovingQuantiles:
 
     Attributes:
         counts: bucket → how many.
-        current: the bucket of each quantile; None as long as there is nothing.
+        current: the bucket of each quantile; None while the collection is empty.
     """
 
     __slots__ = ("_below", "_num_values", "_order", "_quantiles", "counts", "current")

@@ -1,6 +1,7 @@
-"""Segments: immutable frames of partial aggregates, gathered per pane and merged when there are many or a window fires.
+"""Segments: immutable frames of partial aggregates, collected per pane and merged when there are many or a window
+fires.
 
-This is a log-structured merge tree with columns in it: a segment is written once. In snapshots the segments of a key
+This is a log-structured merge tree of columns: a segment is written once. In snapshots the segments of a key
 group are one Arrow IPC stream, found by the canonical hash of their keys, so that key groups move without being read.
 Used by the task's thread.
 """
@@ -29,24 +30,25 @@ from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateEntry, 
 
 PANE = "__pane"
 MAX_SEGMENTS = 16
-"""Segments of a pane that wait to be merged. Fewer, and each row is merged more often; more, and memory holds more
-partials of the same key than needed.
+"""Maximum number of segments of a pane that wait to be merged. With fewer, each row is merged more often; with more,
+memory holds more partials of the same key than needed.
 """
 _MAX_SHARED = 2
-"""Segments of a pane in several windows that are merged with each of these; more are merged once before."""
+"""Maximum number of segments of a pane in several windows that are merged with each window; more are merged once
+beforehand."""
 _MERGED_ROWS = 1 << 18
-"""Partials that are merged at a time, if they are of several windows: bounds memory to some 20 MB."""
+"""Partials of several windows that are merged at a time; bounds memory to some 20 MB."""
 _HEADER = struct.Struct("<qq")
 Numbers = npt.NDArray[np.int64]
 
 
 class PaneId(NamedTuple):
-    """Identifies what segments are gathered by."""
+    """Key by which segments are collected."""
 
     start: int
     """Of the pane, ms."""
     fired_until: int = MIN_WATERMARK
-    """End of the windows that have fired already, before a restore took event time back; else a smaller number."""
+    """End of the windows that had already fired before a restore set event time back; otherwise a smaller number."""
 
 
 class Header(NamedTuple):
@@ -54,7 +56,7 @@ class Header(NamedTuple):
 
     watermark: int
     sequence: int
-    """Number of rows that had come."""
+    """Number of rows that had arrived."""
 
 
 class SegmentStore:
@@ -67,7 +69,7 @@ class SegmentStore:
     def __init__(self, plan: WindowPlan) -> None:
         self._plan = plan
         self._panes: dict[PaneId, list[pl.DataFrame]] = {}
-        #: panes with a segment that may have several partials of a key
+        #: panes with a segment that may hold several partials of a key
         self._repeating: set[PaneId] = set()
 
     def __iter__(self) -> Iterator[PaneId]:
@@ -105,7 +107,7 @@ class SegmentStore:
         """Yield one partial for each key of each window, for a plan with arrays.
 
         Args:
-            windows: the panes of each, at least one, which are all there.
+            windows: the panes of each, at least one; all must exist.
 
         Returns:
             The numbers of windows, ascending, and a partial for each of them.
@@ -151,7 +153,7 @@ class SegmentStore:
             yield np.full(one.height, number), one
 
     def drop(self, panes: Iterable[PaneId]) -> None:
-        """Forget panes."""
+        """Drop panes."""
         for pane in panes:
             del self._panes[pane]
             self._repeating.discard(pane)

@@ -1,10 +1,10 @@
 """Session aggregates: sessions of event time with one gap, a batch at a time.
 
-As long as every row is ahead of the watermark, no row can touch a session that has fired: all rows of a batch are then
-joined at once, and each session fires at the first mark that passes it. For the keys of rows that are behind, the order
-of rows and marks is followed one by one, on the bounds of the sessions only, to find which rows are late, where the
-batch has to be cut, and which rows make a session fire again that still takes rows (allowed lateness).
-Used by the task's thread. Source: Flink, WindowOperator with EventTimeSessionWindows.
+As long as every row is ahead of the watermark, no row can touch a session that has fired: all rows of a batch are
+joined at once, and each session fires at the first mark that passes it. For the keys of rows behind the watermark, rows
+and marks are processed one by one, using only the bounds of the sessions, to find which rows are late, where the batch
+has to be cut, and which rows fire a session again that still accepts rows (allowed lateness). Used by the task's
+thread. Source: Flink, WindowOperator with EventTimeSessionWindows.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ class SessionAggregateSpec(WindowSpec):
 
     @property
     def state_type(self) -> RowTypeInfo:
-        """Return the type of the state: as `partial_type`, and whether the session has fired."""
+        """Return the type of the state: `partial_type` and whether the session has fired."""
         kept = self.partial_type
         return RowTypeInfo([*kept.field_types, Types.BOOLEAN()], [*kept.field_names, FIRED])
 
 
 class Followed(NamedTuple):
-    """Result of following a batch with rows that are behind the watermark."""
+    """Result of processing a batch with rows that are behind the watermark one by one."""
 
     late: npt.NDArray[np.bool_]
     """Shape (num_rows,)."""
     cuts: list[int]
-    """Indexes of the marks at which the batch is to be cut, ascending."""
+    """Indexes of the marks at which the batch has to be cut, ascending."""
     fires: list[int]
     """Rows at which a session that the watermark has passed fires again, ascending."""
 
@@ -88,7 +88,7 @@ class SessionAggregateOperator(ColumnarWindowOperator):
         self._times: list[Times] = []
         self._ends: list[Times] = []
         self._waiting = 0
-        #: no session of a waiting row ends before
+        #: no session of a waiting row ends before this time
         self._next_end = NEVER
         self._sequence = 0
 
@@ -125,7 +125,7 @@ class SessionAggregateOperator(ColumnarWindowOperator):
                 rows = np.flatnonzero(~late)
                 frame, times, ends, marks = frame[rows], times[rows], ends[rows], moved_marks(marks, rows)
                 fires = np.searchsorted(rows, fires).tolist()
-            # a row comes before the marks behind it
+            # a row precedes the marks at its end
             steps = sorted([*((marks[cut].offset, 1, cut + 1) for cut in cuts), *((row, 2, row) for row in fires)])
         start = done = 0
         for stop, what, index in steps:
@@ -144,7 +144,7 @@ class SessionAggregateOperator(ColumnarWindowOperator):
     def _follow(
         self, frame: pl.DataFrame, times: Times, ends: Times, behind: npt.NDArray[np.bool_], marks: Sequence[Mark]
     ) -> Followed:
-        """Follow the keys of rows that are behind the watermark, row by row."""
+        """Process the keys of rows that are behind the watermark row by row."""
         self._join_waiting()
         columns, lateness_ms = self._plan.keys, self._lateness_ms
         keys = frame.select(columns).filter(pl.Series(behind)).unique().with_row_index(_KEY_NUMBER)
@@ -215,7 +215,7 @@ class SessionAggregateOperator(ColumnarWindowOperator):
             return
         last = marks[-1].watermark
         if last + 1 >= min(self._next_end, self._store.next_end):
-            # rows that wait may make sessions longer that would fire
+            # waiting rows may extend sessions that would fire
             self._join_waiting()
             if last + 1 >= self._store.next_end:
                 self._fire(self._store.take_due(last), marks)

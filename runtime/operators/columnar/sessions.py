@@ -16,10 +16,10 @@ START = "__start"
 END = "__end"
 """Exclusive end: the time of the last row plus the gap."""
 FIRED = "__fired"
-"""Whether the session has fired, and nothing has come since."""
+"""Whether the session has fired, and no row has joined since."""
 _TIME = "__time"
 _NUMBER = "__number"
-#: a session that rows have joined is to fire again
+#: a session that rows have joined fires again
 _BOUNDS = [pl.col(START).min(), pl.col(END).max(), pl.col(FIRED).all()]
 
 
@@ -45,7 +45,7 @@ class SessionStore:
 
     Args:
         plan: what is aggregated.
-        lateness_ms: how far the watermark may have passed a session that still takes rows.
+        lateness_ms: how far the watermark may have passed a session that still accepts rows.
     """
 
     def __init__(self, plan: AggregatePlan, lateness_ms: int) -> None:
@@ -54,16 +54,16 @@ class SessionStore:
         bounds = [pl.lit(None, pl.Int64).alias(START), pl.lit(None, pl.Int64).alias(END)]
         self.empty = plan.empty_partials.with_columns(*bounds, pl.lit(None, pl.Boolean).alias(FIRED))
         self._sessions = self.empty
-        #: before this watermark + 1, no session is to fire or to be forgotten
+        #: no session fires or is dropped before this watermark + 1
         self.next_end = NEVER
 
     @property
     def sessions(self) -> pl.DataFrame:
-        """Return all sessions that take rows."""
+        """Return all sessions that accept rows."""
         return self._sessions
 
     def of_keys(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """Return the sessions of some keys, with the other columns of `keys` beside them."""
+        """Return the sessions of some keys, joined with the other columns of `keys`."""
         return self._sessions.join(keys, on=self._plan.keys, how="inner", nulls_equal=True)
 
     def add_new(self, sessions: pl.DataFrame, *, may_touch: bool) -> None:
@@ -91,7 +91,8 @@ class SessionStore:
         self._keep(pl.concat([untouched, sessions]) if untouched.height else sessions)
 
     def take_due(self, watermark: int) -> pl.DataFrame:
-        """Return the sessions that fire at a watermark, by their end; those that take no more rows are forgotten."""
+        """Return the sessions that fire at a watermark, ordered by their end; those that accept no more rows are
+        dropped."""
         has_passed = pl.col(END) - 1 <= watermark
         due = self._sessions.filter(has_passed & ~pl.col(FIRED)).sort(END)
         kept = self._sessions.filter(pl.col(END) - 1 + self._lateness_ms > watermark)
@@ -101,7 +102,7 @@ class SessionStore:
         return due
 
     def fire_again(self, key: pl.DataFrame, time: int) -> pl.DataFrame:
-        """Return the session of a key that a row at `time` has joined; it has fired now.
+        """Return the session of a key that a row at `time` has joined; it counts as fired.
 
         Args:
             key: one row with the columns of the key.

@@ -1,9 +1,9 @@
-"""top_n: the best n rows of each key so far, as a changelog of who comes in and who drops out.
+"""top_n: the best n rows of each key so far, as a changelog of rows that enter and drop out.
 
-Without ranks a row that comes in is an INSERT, behind the DELETE of the one that it pushes out. With ranks every place
-from that of the new row on changes hands: UPDATE_BEFORE and UPDATE_AFTER for each, INSERT for a place that is new.
-Rows are ordered once per batch by Polars; what is followed row by row is only the order of those that may come in.
-Used by the task's thread. Source: Flink SQL, AppendOnlyTopNFunction (golden: tests/operators/columnar/goldens).
+Without ranks a row that enters is an INSERT, after the DELETE of the one that it displaces. With ranks every place from
+that of the new row on changes: UPDATE_BEFORE and UPDATE_AFTER for each, INSERT for a new place. Polars orders rows once
+per batch; only rows that may enter are processed one by one. Used by the task's thread. Source: Flink SQL,
+AppendOnlyTopNFunction (golden: tests/operators/columnar/goldens).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BEFORE, _AFTER = RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER
 
 @dataclass
 class _Changes:
-    """Changes by a batch: lists as long as there are changes."""
+    """Changes by a batch: lists with one item per change."""
 
     places: list[int] = field(default_factory=list)
     """Of the rows, in their common order."""
@@ -55,14 +55,14 @@ class _Changes:
         self.causes.append(cause)
 
     def enter(self, top: list[int], place: int, n: int, cause: int) -> None:
-        """Let a row join those of its key, if it is better than the worst or one of the first n; without ranks."""
+        """Add a row to those of its key, if it is better than the worst or one of the first n; without ranks."""
         if len(top) == n:
             self.add(top.pop(), _DELETE, 0, cause)
         top.insert(bisect(top, place), place)
         self.add(place, _INSERT, 0, cause)
 
     def enter_ranked(self, top: list[int], place: int, n: int, cause: int) -> None:
-        """Let a row join those of its key, like `enter`, with ranks."""
+        """Add a row to those of its key, like `enter`, with ranks."""
         rank = bisect(top, place)
         top.insert(rank, place)
         for moved in range(rank, min(len(top) - 1, n)):
@@ -83,7 +83,7 @@ class TopNOperator(OneInputOperator):
         self._reader = FrameReader(spec.input_type)
         self._keys = ColumnKeys(plan.keys, spec.input_type)
         self._store = KeyedRows(plan.empty_partials, plan.keys)
-        #: of each key that has all its rows, what its worst row is ordered by; follows from the store
+        #: for each key with n rows: the order columns of its worst row; derived from the store
         self._worst = KeyedRows(plan.empty_partials.select(plan.order_columns), plan.keys)
         self._sequence = 0
 
@@ -130,14 +130,15 @@ class TopNOperator(OneInputOperator):
         frame = self._plan.changes(rows, changes.ranks)
         causes, times = causes[changes.causes], batch.timestamps_array()
         offsets = np.searchsorted(causes, [mark.offset for mark in batch.marks]).tolist()
-        # of several marks at one place the last one stays: nothing lies between them
+        # of several marks at one offset only the last one is kept: nothing lies between them
         moved = dict(zip(offsets, (mark.watermark for mark in batch.marks), strict=True))
         marks = [Mark(offset, watermark) for offset, watermark in moved.items()]
         made = batch_of(frame, self._plan.output_type, None if times is None else times[causes], marks)
         return made if all(kind is _INSERT for kind in changes.kinds) else with_kinds(made, changes.kinds)
 
     def _may_enter(self, rows: pl.DataFrame) -> Numbers:
-        """Return the rows that are better than the worst of their key, or whose key has room: soon these are few."""
+        """Return the rows that are better than the worst of their key, or whose key has room; soon there are few of
+        them."""
         keys = rows.select(self._plan.keys).unique().with_row_index(_KEY)
         worst = self._worst.find(keys.select(self._plan.keys))
         if not worst.height:
@@ -150,7 +151,7 @@ class TopNOperator(OneInputOperator):
         return np.flatnonzero(place_of[worst.height :] < worst_of[numbers[worst.height :]])
 
     def _entered(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, _Changes]:
-        """Let rows join those of their keys, one by one; returns the row of each change, and the changes."""
+        """Add rows to those of their keys, one by one; returns the row of each change, and the changes."""
         plan = self._plan
         keys = rows.select(plan.keys).unique().with_row_index(_KEY)
         kept = self._store.find(keys.select(plan.keys))

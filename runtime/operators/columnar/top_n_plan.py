@@ -1,7 +1,7 @@
 """Plan of top_n: the rows that are kept of each key, and their order.
 
 Rows are ordered by SQL expressions, each ascending or descending; null is less than everything, NaN greater, and of
-equals the one that came first is better. Pure. Source: Flink SQL, Top-N (ROW_NUMBER() … WHERE rownum <= n).
+equal rows the first one is better. Pure. Source: Flink SQL, Top-N (ROW_NUMBER() … WHERE rownum <= n).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TopNSpec:
     Args:
         input_type: of the records.
         keys: columns that the stream is keyed by.
-        n: how many rows are kept of a key.
+        n: number of rows kept per key.
         by: SQL expressions of one row.
         descending: for each of them, whether the greatest come first.
         rank: name of a column with each row's place, 1 for the best; "" for none.
@@ -92,14 +92,14 @@ class TopNPlan:
 
     Attributes:
         keys, input_columns, needs_order, merges_anywhere, empty_partials, partial_type, output_type: see WindowPlan.
-        n: how many rows are kept.
+        n: number of rows kept per key.
 
     Raises:
         ColumnExpressionError: see `top_n_spec`.
     """
 
     needs_order = True
-    #: of equals the first one wins, and partials of several subtasks have no common order of arrival
+    #: of equal rows the first one wins, and partials of several subtasks have no common order of arrival
     merges_anywhere = False
     arrays = None
 
@@ -136,7 +136,7 @@ class TopNPlan:
         self.output_type = RowTypeInfo(types, self._output)
 
     def rows(self, frame: pl.DataFrame, sequence: int) -> pl.DataFrame:
-        """Return the rows, with what they are ordered by."""
+        """Return the rows with their order columns."""
         order = pl.int_range(sequence, sequence + pl.len(), dtype=pl.Int64).alias(SEQUENCE)
         return frame.with_columns(*self._computed, order).select(self._kept)
 
@@ -158,11 +158,11 @@ class TopNPlan:
 
     @property
     def order_columns(self) -> list[str]:
-        """Return the keys, and what rows are ordered by."""
+        """Return the keys and the order columns."""
         return [*self.keys, *self._by]
 
     def in_order(self, rows: pl.DataFrame) -> npt.NDArray[np.int64]:
-        """Return the rows in their order, the best first; shape (rows.height,)."""
+        """Return the indexes of the rows in order, the best first; shape (rows.height,)."""
         in_order = self._sorted(rows.select(self._by).with_row_index("__row")).get_column("__row")
         places: npt.NDArray[np.int64] = in_order.to_numpy().astype(np.int64)
         return places
@@ -173,13 +173,13 @@ class TopNPlan:
         return keyed.agg(pl.col(self._by).last(), pl.len().alias("__n")).filter(pl.col("__n") == self.n).drop("__n")
 
     def changes(self, rows: pl.DataFrame, ranks: Sequence[int]) -> pl.DataFrame:
-        """Return rows as they come out, each with its rank if that is wanted."""
+        """Return rows as they are emitted, with their ranks if requested."""
         if self._rank:
             rows = rows.with_columns(pl.Series(self._rank, ranks, pl.Int64))
         return rows.select(self._output)
 
     def _sorted(self, frame: pl.DataFrame) -> pl.DataFrame:
-        # null is the least: last where the greatest come first
+        # null is the smallest: last in descending order
         return frame.sort(self._by, descending=self._descending, nulls_last=self._descending)
 
 

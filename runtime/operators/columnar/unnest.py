@@ -16,7 +16,7 @@ from runtime.operators.operator import OneInputOperator
 
 
 class UnnestOperator(OneInputOperator):
-    """Emits items in order, with event time and row kind of their row; rows with empty or null lists give nothing."""
+    """Emits items in order, with event time and row kind of their row; rows with empty or null lists emit nothing."""
 
     def __init__(self, input_type: TypeInformation, column: str, alias: str, output_type: RowTypeInfo) -> None:
         self._reader = FrameReader(input_type)
@@ -28,7 +28,7 @@ class UnnestOperator(OneInputOperator):
         frame = self._reader.read(batch)
         counts = frame.get_column(self._column).list.len().fill_null(0).to_numpy().astype(np.int64)
         ends = np.concatenate(([0], np.cumsum(counts)))
-        # of several marks at one place the last one stays: nothing lies between them
+        # of several marks at one offset only the last one is kept: nothing lies between them
         moved = {int(ends[offset]): watermark for offset, watermark in batch.marks}
         marks = [Mark(offset, watermark) for offset, watermark in moved.items()]
         if not ends[-1]:
@@ -50,7 +50,7 @@ class UnnestOperatorFactory:
     Args:
         input_type: of the records.
         column: of a list type.
-        alias: name of the column that the items are in, which takes the list's place.
+        alias: name of the column of items, which replaces the list's column.
 
     Raises:
         ColumnExpressionError: there is no such column, it holds no lists, or the name is taken.

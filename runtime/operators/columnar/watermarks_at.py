@@ -1,4 +1,4 @@
-"""The watermark at each row of a batch, so that the meaning of marks for rows is found for all of them at once."""
+"""The watermark at each row of a batch, so that the effect of marks is computed for all rows at once."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def watermarks_at(watermark: int, marks: Sequence[Mark], num_rows: int) -> Times
 
 
 def moved_marks(marks: Sequence[Mark], rows: npt.NDArray[np.int64]) -> list[Mark]:
-    """Return as many marks, with their offsets counted in `rows` (ascending) only."""
+    """Return the marks with their offsets counted in `rows` (ascending) only."""
     offsets = np.searchsorted(rows, [mark.offset for mark in marks]).tolist()
     return [Mark(offset, mark.watermark) for offset, mark in zip(offsets, marks, strict=True)]

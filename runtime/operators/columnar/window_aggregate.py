@@ -1,9 +1,9 @@
 """Window aggregates over tumbling, sliding and cumulative event-time windows, a batch at a time.
 
 Rows are aggregated by key and pane, and kept as segments until the windows of the pane fire. A batch is cut only at the
-marks that make a window fire; which rows are late is found for all rows at once from the watermark at each. Rows for
-windows that have fired but still take rows (allowed lateness) go one by one: each gives a result of its own.
-Used by the task's thread. Source: Flink, WindowOperator (what comes out) and Flink SQL's slicing window aggregate.
+marks that make a window fire; late rows are found for all rows at once from the watermark at each. Rows for windows
+that have fired but still accept rows (allowed lateness) are processed one by one: each emits a result of its own. Used
+by the task's thread. Source: Flink, WindowOperator (the results) and Flink SQL's slicing window aggregate.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from runtime.state.snapshot import OperatorSnapshot
 
 STATE_NAME = "window-segments"
 _LONG_RUN = 512
-"""Partials of a pane that are worth a segment of their own."""
+"""Minimum number of partials of a pane for a segment of their own."""
 Mask = npt.NDArray[np.bool_]
 
 
@@ -58,7 +58,7 @@ class WindowAggregateSpec(WindowSpec):
 
 
 class WindowAggregateOperator(ColumnarWindowOperator):
-    """Windows that are made of panes."""
+    """Windows that consist of panes."""
 
     def __init__(self, spec: WindowAggregateSpec) -> None:
         super().__init__(spec, STATE_NAME)
@@ -100,7 +100,7 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         highest = marks[-1].watermark if marks else self._watermark
         lowest = int(times.min())
         if lowest > highest and self._panes.step_ms <= self._panes.size_ms:
-            # nothing is behind any watermark: nothing is late
+            # no row is behind any watermark: none is late
             fires = highest + 1 >= min(self._next_end, self._panes.first_end(lowest, MIN_WATERMARK))
             self._add_sections(frame, times, self._panes.first_open_ends(times, watermarks) if fires else None, marks)
             return
@@ -125,7 +125,7 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         return event_times(self.context, batch)
 
     def _find_late(self, times: Times, watermarks: Times | int) -> tuple[Mask, Mask]:
-        """Return which rows are in a window at all, and which come too late for all of theirs."""
+        """Return which rows are in a window at all, and which are too late for all of theirs."""
         last_ends = self._panes.last_ends(times)
         in_window = last_ends > times
         # a row that is in no window is late once the watermark has passed the row itself
@@ -133,7 +133,7 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         return in_window, deadlines + self._lateness_ms <= watermarks
 
     def _add_sections(self, frame: pl.DataFrame, times: Times, ends: Times | None, marks: Sequence[Mark]) -> None:
-        """Add rows of which none is late, and let event time advance between them.
+        """Add rows, none of them late, and let event time advance between them.
 
         Args:
             ends: of the first window of each row that has not fired before it; None = no mark makes a window fire.
@@ -155,7 +155,7 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         self._add(frame.slice(start), times[start:], ends[start:])
 
     def _cuts(self, ends: Times, marks: Sequence[Mark]) -> Iterator[tuple[int, int, int]]:
-        """Yield the marks at which a window may fire, which the caller does before it asks for the next.
+        """Yield the marks at which a window may fire; the caller fires it before it requests the next mark.
 
         Returns:
             (row, watermark of the mark before, watermark).
@@ -179,10 +179,10 @@ class WindowAggregateOperator(ColumnarWindowOperator):
             return
         if not self._takes_partials or not self._keep_as_they_are(frame, times):
             self._buffer.add(frame, times)
-        # without a look at each row: no row's window ends before the first window of the earliest one
+        # without reading each row: no row's window ends before the first window of the earliest one
         first = self._panes.first_end(int(times.min()), self._watermark) if ends is None else int(ends.min())
         if first == NEVER:
-            # only windows that have fired: the pane is due to be forgotten
+            # only windows that have fired: the pane is due to be dropped
             first = int(self._panes.last_ends(times).min()) + self._lateness_ms
         self._next_end = min(self._next_end, first)
         if self._buffer.is_full:
@@ -208,7 +208,7 @@ class WindowAggregateOperator(ColumnarWindowOperator):
     def _add_with_lateness(
         self, frame: pl.DataFrame, times: Times, watermarks: Times | int, marks: Sequence[Mark]
     ) -> None:
-        """Add rows of which some may belong to windows that have fired: each of these fires them again."""
+        """Add rows, some of which may belong to windows that have fired: each of these fires them again."""
         behind = np.flatnonzero(times <= watermarks)
         start, next_mark = 0, 0
         for row in [*behind.tolist(), len(times)]:
@@ -228,14 +228,14 @@ class WindowAggregateOperator(ColumnarWindowOperator):
                 start = row + 1
 
     def _fire_again(self, row: pl.DataFrame, pane: int) -> None:
-        """Fire the windows of a row's key that have fired before and still take rows."""
+        """Fire the windows of a row's key that have fired before and still accept rows."""
         alive = self._watermark - self._lateness_ms
         windows = self._panes.windows(pane, max(alive, MIN_WATERMARK), self._watermark)
         if not windows:
             return
         self._empty_buffer()
         key = row.select(self._plan.keys)
-        # in the order in which their assigners name them
+        # in the order in which their assigners return them
         for start, end in windows if self._panes.is_cumulative else reversed(windows):
             panes = set(self._panes.of_window(start, end))
             merged = self._store.merged(pane for pane in self._store if pane.start in panes)
@@ -250,7 +250,7 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         self._collector.mark(watermark)
 
     def _advance(self, watermark: int) -> None:
-        """Advance event time: fire windows, and forget panes of which all windows are over."""
+        """Advance event time: fire windows, and drop panes whose windows are all over."""
         if watermark + 1 >= self._next_end:
             self._empty_buffer()
             before, self._watermark = self._watermark, watermark
@@ -301,7 +301,7 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         ahead = NEVER
         for pane in self._store:
             if pane.start > max(self._watermark, pane.fired_until):
-                # no window of theirs has fired: the first pane's is the first
+                # none of their windows has fired: the first window is the first pane's
                 ahead = min(ahead, pane.start)
             else:
                 self._next_end = min(self._next_end, self._next_end_of(pane))
@@ -325,7 +325,7 @@ class WindowAggregateOperatorFactory:
 
     @property
     def window_type(self) -> str:
-        """Return the window type of its state: partials of panes of another width cannot be taken over."""
+        """Return the window type of its state: partials of panes of another width cannot be restored."""
         panes = self.spec.panes
         return f"panes of {panes.width_ms} ms" + (f" from {panes.offset_ms} ms" if panes.offset_ms else "")
 

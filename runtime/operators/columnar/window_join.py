@@ -1,9 +1,9 @@
-"""Window joins by column: pairs of rows with equal keys in a window, and rows without a partner if wanted.
+"""Window joins by column: pairs of rows with equal keys in a window, and rows without a partner if requested.
 
-As in Flink's JoinedStreams, both streams are made alike (a side's columns are null in the other's rows), united, keyed
-and cut into windows; a window keeps the rows of both sides and joins them when it fires. Null keys are equal to each
-other, as they are to every operator that is keyed. Pure, but for the operator that makes the streams alike, which is
-used by the task's thread.
+As in Flink's JoinedStreams, both streams get the same type (a side's columns are null in the other's rows), and are
+united, keyed and windowed; a window keeps the rows of both sides and joins them when it fires. Null keys are equal to
+each other, as for every keyed operator. Pure, except for the operator that converts the streams, which is used by the
+task's thread.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class WindowJoinSpec:
     """Describes a window join; a PlanSpec.
 
     Args:
-        sides: what is joined.
-        how: "inner" gives pairs; "left", "right" and "full" also rows of that side, or of both, without a partner.
+        sides: both sides of the join.
+        how: "inner" returns pairs; "left", "right" and "full" also rows of that side, or of both, without a partner.
         with_window: whether the results have window_start and window_end.
 
     Raises:
-        ColumnExpressionError: a column of these names is there already.
+        ColumnExpressionError: a column of one of these names exists already.
         ValueError: `how` is something else.
     """
 
@@ -101,7 +101,7 @@ class WindowJoinPlan:
         types = [*output_type.field_types, *[LONG] * len(self._context)]
         self.output_type = RowTypeInfo(types, self._output)
         self._sides = [[*self.keys, *spec.values(side).values(), pl.lit(True).alias(_THERE[side])] for side in (0, 1)]
-        #: what the key's columns are called on either side; null where that side is not there
+        #: names of the key's columns on either side; null where that side has no row
         self._key_columns = [
             pl.when(_THERE[side]).then(key).alias(name)
             for side in (0, 1)
@@ -156,7 +156,7 @@ class AlikeOperator(OneInputOperator):
 
 @dataclass(frozen=True)
 class AlikeOperatorFactory:
-    """Makes the rows of one side like the other's.
+    """Converts the rows of one side to the common type.
 
     Args:
         spec: of the join.

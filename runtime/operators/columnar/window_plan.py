@@ -1,4 +1,5 @@
-"""WindowPlan: says what a columnar window keeps of its rows, how that merges, and what comes out when the window fires.
+"""WindowPlan: defines what a columnar window keeps of its rows, how that merges, and what the window emits when it
+fires.
 
 Aggregates keep partials, top-N its best rows, a join all rows of both sides; panes, segments, sessions, lateness and
 snapshots are the same for all of them. Pure.
@@ -16,7 +17,7 @@ from runtime.operators.columnar.dense_groups import DenseAggregates
 
 
 class WindowPlan(Protocol):
-    """Frames in, frames out; a *partial* is a row of what is kept, of which a key may have several."""
+    """Frames in, frames out; a *partial* is a kept row, of which a key may have several."""
 
     @property
     def keys(self) -> list[str]:
@@ -32,7 +33,7 @@ class WindowPlan(Protocol):
 
     @property
     def merges_anywhere(self) -> bool:
-        """Return whether partials may be made before the exchange."""
+        """Return whether partials may be computed before the exchange."""
 
     @property
     def empty_partials(self) -> pl.DataFrame:
@@ -48,10 +49,10 @@ class WindowPlan(Protocol):
 
     @property
     def arrays(self) -> DenseAggregates | None:
-        """Return a maker of partials for keys that are whole numbers close together; None if there is none."""
+        """Return a maker of partials for keys that are integers close together; None if there is none."""
 
     def rows(self, frame: pl.DataFrame, sequence: int) -> pl.DataFrame:
-        """Return what is needed of rows.
+        """Return the needed columns of rows.
 
         Args:
             frame: has `input_columns`.
@@ -63,16 +64,15 @@ class WindowPlan(Protocol):
 
         Args:
             rows: as `rows` gives them.
-            within: columns that part rows of the same key.
+            within: columns that further divide rows of the same key.
         """
 
     def merged(self, partials: pl.DataFrame, within: Sequence[str] = ()) -> pl.DataFrame:
-        """Return partials made of partials, likewise."""
+        """Return partials merged from partials, likewise."""
 
     def results(self, merged: pl.DataFrame, **context: int) -> pl.DataFrame:
-        """Return the results of merged partials; `context` has what a window knows of itself.
-
-        A plan with `arrays` also takes partials of several windows, which have these things as columns.
+        """Return the results of merged partials; `context` has the window's start and end. A plan with `arrays` also
+        takes partials of several windows, which have these as columns.
         """
 
 

@@ -1,4 +1,4 @@
-"""The common part of all columnar operators with windows of event time: late rows, marks, errors and their state.
+"""The common part of all columnar operators with event-time windows: late rows, marks, errors and state.
 
 A subclass takes rows in, and lets event time advance mark by mark. Used by the task's thread.
 """
@@ -35,10 +35,10 @@ class WindowSpec(ABC):
     """Describes a columnar window operator; subclasses are frozen dataclasses.
 
     Attributes:
-        aggregates: what is made of the rows.
-        allowed_lateness_ms: how far the watermark may have passed a window that still takes rows.
+        aggregates: what the windows compute from their rows.
+        allowed_lateness_ms: how far the watermark may have passed a window that still accepts rows.
         late_data_tag: side output of rows that are late for all their windows; None = they are dropped.
-        takes_partials: whether the input is what a first phase made before the exchange.
+        takes_partials: whether the input is the output of a first phase before the exchange.
     """
 
     aggregates: PlanSpec
@@ -51,17 +51,17 @@ class WindowSpec(ABC):
         return self.aggregates.plan()
 
     def __getstate__(self) -> dict[str, object]:
-        # expressions are made anew from their texts
+        # expressions are parsed again from their texts
         return {name: value for name, value in self.__dict__.items() if name != "plan"}
 
     @property
     @abstractmethod
     def partial_type(self) -> RowTypeInfo:
-        """Return the type of what is kept, and of what a first phase makes: partials and where they belong in time."""
+        """Return the type of the kept rows, and of a first phase's output: partials with their place in time."""
 
     @property
     def state_type(self) -> RowTypeInfo:
-        """Return the type of what is saved."""
+        """Return the type of saved rows."""
         return self.partial_type
 
     @property
@@ -75,7 +75,7 @@ class ColumnarWindowOperator(OneInputOperator, ABC):
 
     Args:
         spec: what it does.
-        state_name: of what it keeps.
+        state_name: name of its state.
     """
 
     def __init__(self, spec: WindowSpec, state_name: str) -> None:
@@ -134,7 +134,7 @@ class ColumnarWindowOperator(OneInputOperator, ABC):
 
     @abstractmethod
     def kept(self) -> tuple[pl.DataFrame, int]:
-        """Return everything that is kept, and how many rows have come."""
+        """Return all kept rows, and how many rows have arrived."""
 
     @abstractmethod
     def restore(self, header: Header, frame: pl.DataFrame) -> None:
@@ -142,7 +142,7 @@ class ColumnarWindowOperator(OneInputOperator, ABC):
 
     @abstractmethod
     def process_rows(self, batch: RecordBatch, marks: list[Mark]) -> None:
-        """Take in the rows of a batch that has some, and let event time advance at `marks`."""
+        """Take in the rows of a non-empty batch, and let event time advance at `marks`."""
 
     @abstractmethod
     def advance(self, marks: Sequence[Mark]) -> None:
