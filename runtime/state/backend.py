@@ -1,4 +1,4 @@
-"""Interface of keyed state backends to operators, whichever one is configured.
+"""Interface of keyed state backends, for operators.
 
 One backend instance belongs to one operator of one subtask and is used by its task's thread only. State is scoped to
 the current key and, where the state is namespaced, to the namespace given (a window's, for example).
@@ -31,17 +31,17 @@ class Timer(Protocol):
 
 
 class NamespacedState(Protocol):
-    """Methods that state from `get_namespaced_state` has beside those of its kind."""
+    """Methods that state from `get_namespaced_state` has in addition to those of its kind."""
 
     def set_current_namespace(self, namespace: Hashable) -> None:
-        """Set the namespace that the state is scoped to from now on, whatever the key."""
+        """Set the namespace that the state is scoped to from now on, for all keys."""
 
 
 class MergingNamespacedState(NamespacedState, Protocol):
     """Methods that namespaced list, reducing and aggregating state has in addition."""
 
     def merge_namespaces(self, target: Hashable, sources: Iterable[Hashable]) -> None:
-        """Move what `sources` hold for the current key into `target`; leaves the current namespace as it is."""
+        """Move the contents of `sources` for the current key into `target`; does not change the current namespace."""
 
 
 class TimerService(Protocol):
@@ -66,8 +66,8 @@ class TimerService(Protocol):
     def advance_watermark(self, watermark: int) -> None:
         """Set `current_watermark`, then fire every event-time timer with timestamp <= `watermark`.
 
-        The backend's current key is the timer's while its callback runs. Timers that a callback registers and that are
-        due too fire in the same call.
+        While a callback runs, the backend's current key is the timer's. Timers that a callback registers fire in the
+        same call if they are due.
         """
 
     def advance_processing_time(self, now_ms: int) -> None:
@@ -77,7 +77,7 @@ class TimerService(Protocol):
         """Return the timestamp of the earliest processing-time timer, ms."""
 
     def event_time_namespaces(self) -> set[Any]:
-        """Return the namespaces that have event-time timers, of any key; looks at every timer."""
+        """Return the namespaces that have event-time timers, of any key; reads every timer."""
 
 
 class KeyedStateBackend(ABC):
@@ -100,7 +100,7 @@ class KeyedStateBackend(ABC):
         """Make `key` the one that state and timers are scoped to.
 
         Raises:
-            KeyEncodingError: the key is of a kind that has no canonical encoding, or empty where that is not allowed.
+            KeyEncodingError: the key has no canonical encoding, or is empty where that is not allowed.
             KeyGroupRangeError: the key's key group does not belong to this subtask.
         """
 
@@ -112,12 +112,12 @@ class KeyedStateBackend(ABC):
     def get_state(self, descriptor: StateDescriptor, *, fitted: bool = False) -> Any:
         """Return the state object of a descriptor (ValueState, ListState, …), scoped to the current key.
 
-        The object is made once per name, by the first call, and may be kept: it follows the current key.
+        The first call for a name creates the object. It may be kept: it follows the current key.
 
         Args:
             descriptor: its name, kind and types.
-            fitted: whether all that it will be given is in the form of the types already. Otherwise its values are
-                converted as they come, and those that do not fit raise TypeError or OverflowError.
+            fitted: whether all values given to it already have the form of the types. Otherwise they are converted when
+                they are given, and those that do not fit raise TypeError or OverflowError.
 
         Raises:
             StateTypeError: the name is taken by a state of another kind.
@@ -145,20 +145,20 @@ class KeyedStateBackend(ABC):
         """Take a snapshot of state and timers: the synchronous part of a checkpoint.
 
         Returns:
-            A KeyedSnapshot, complete and in the canonical form, for CANONICAL_SNAPSHOT, which is of no checkpoint. For
-            every other request what the backend does best: a PendingKeyedState, if it can write itself out while
-            processing goes on; its handle is of the canonical format if that was asked for.
+            A complete KeyedSnapshot in the canonical form for CANONICAL_SNAPSHOT, which belongs to no checkpoint. For
+            every other request the backend's best form: a PendingKeyedState, if it can be written while processing
+            continues; its handle is of the canonical format if that was requested.
         """
 
     def notify_checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
         """Note that a checkpoint that this backend took part in is complete: later ones may build on its files."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: CheckpointId) -> None:
-        """Note that a checkpoint was given up: nothing may build on it, and its files may be deleted at any time."""
+        """Note that a checkpoint was aborted: nothing may build on it, and its files may be deleted at any time."""
 
     @abstractmethod
     def restore(self, snapshot: KeyedSnapshot) -> None:
-        """Load what `snapshot` holds of this backend's key groups. Call before any state is asked for."""
+        """Load this backend's key groups from `snapshot`. Call before any state is requested."""
 
     @abstractmethod
     def dispose(self) -> None:

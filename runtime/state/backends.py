@@ -1,4 +1,4 @@
-"""Makes the keyed state backend that a job's configuration names. Task's thread."""
+"""Creates the keyed state backend that a job's configuration names. Task's thread."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def create_keyed_backend(
         configuration: the job's.
         key_groups: of the subtask.
         max_parallelism: number of key groups of the operator.
-        clock: what state with time to live ages by.
+        clock: by which state with time to live ages.
         working_directory: of this attempt of the task; local, removed by the caller when the task has ended.
         operator_name: for the names of local directories.
 

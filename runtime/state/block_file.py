@@ -3,9 +3,9 @@
     magic | block … block | tail: JSON header, index | footer: where the tail is | magic
 
 The index follows the blocks, so a file is written in one pass with one block in memory. Every byte is covered by a
-checksum (blocks and tail by CRC-32, which finds any flip within 32 bits) or is compared with what it has to be. Blocks
-are numbered by key group in the files of keyed state; a number may occur more than once, in order. Pure but for the
-`read` function that it is given; any thread.
+checksum (blocks and tail by CRC-32, which detects any burst of flips within 32 bits) or compared with its expected
+value. Blocks are numbered by key group in the files of keyed state; a number may occur more than once, in order. Pure
+except for the `read` function passed in; any thread.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _FOOTER_CHECKED: Final = 24
 _COUNT: Final = struct.Struct("<I")
 _INDEX: Final = np.dtype([("id", "<u4"), ("offset", "<u8"), ("size", "<u8"), ("raw_size", "<u8"), ("crc", "<u4")])
 _FIRST_READ_BYTES: Final = 64 << 10
-"""Bytes read from the end at once: tail and footer of most files. Less costs a second round trip, more is read in
-vain.
+"""Bytes read from the end at once: tail and footer of most files. Less costs a second round trip, more is read for
+nothing.
 """
 
 
 class BlockStream:
-    """The bytes of a block file, made while they are iterated; may be iterated again if `blocks` may.
+    """The bytes of a block file, produced during iteration; may be iterated again if `blocks` may.
 
     Args:
-        header: small, JSON; what the format needs to read its blocks.
+        header: small, JSON; information that the format needs to read its blocks.
         blocks: numbers (0 to 2³² - 1) and contents; one content is in memory at a time.
         compression: one of COMPRESSIONS.
 
@@ -79,15 +79,15 @@ class BlockStream:
 
 
 class BlockFile:
-    """A block file to be read, block by block.
+    """Reads a block file, block by block.
 
     Args:
-        read: gives ranges of the file.
+        read: returns ranges of the file.
         size: of the file, bytes.
         name: for error messages.
 
     Raises:
-        DamagedSnapshotError: it is not such a file, or its index is corrupt.
+        DamagedSnapshotError: it is not a block file, or its index is corrupt.
     """
 
     def __init__(self, read: ReadRange, size: int, name: str) -> None:
@@ -121,12 +121,12 @@ class BlockFile:
 
     @classmethod
     def of_bytes(cls, data: bytes, name: str) -> BlockFile:
-        """Return a file that is in memory."""
+        """Return a reader of a file in memory."""
         return cls(lambda offset, length: data[offset : offset + length], len(data), name)
 
     @classmethod
     def of_path(cls, path: Path) -> BlockFile:
-        """Return a local file; it is opened for each read, so nothing has to be closed.
+        """Return a reader of a local file; it is opened for each read, so nothing has to be closed.
 
         Raises:
             OSError: it cannot be read.
@@ -177,7 +177,7 @@ class BlockFile:
 
 
 def local_reads(path: Path) -> ReadRange:
-    """Return a function that reads ranges of a local file, which is opened each time."""
+    """Return a function that reads ranges of a local file, opening it each time."""
 
     def read(offset: int, length: int) -> bytes:
         with path.open("rb", buffering=0) as file:
@@ -225,7 +225,7 @@ def pack_columns(columns: Sequence[Sequence[bytes | None]]) -> bytes:
 
 
 def unpack_columns(data: bytes, offset: int, num_columns: int) -> tuple[list[list[bytes | None]], int]:
-    """Return the columns that `pack_columns` was given, and where they end in `data`.
+    """Return the columns passed to `pack_columns`, and where they end in `data`.
 
     Raises:
         ValueError, struct.error: `data` is not of that form.

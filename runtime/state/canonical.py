@@ -1,8 +1,8 @@
 """The canonical file: a KeyedSnapshot as one block file with a block per key group.
 
-It is what savepoints hold, whichever backend wrote them. Encoding takes one key group at a time; decoding is lazy: a
-key group is read when it is asked for, and never kept. The same pieces (`encode_group`, `pack_columns`) serve formats
-of backends that build on it. Nothing in it is pickled but what users' own serializers pickled. Any thread.
+Savepoints contain it, whichever backend wrote them. Encoding handles one key group at a time; decoding is lazy: a key
+group is read on request, and never kept. Backends' formats that build on it use the same parts (`encode_group`,
+`pack_columns`). It contains no pickles except those of users' serializers. Any thread.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _STATE, _EVENT_TIMERS, _PROCESSING_TIMERS = range(3)
 
 
 def encode_canonical(snapshot: KeyedSnapshot, compression: str = "none") -> BlockStream:
-    """Return a snapshot as the bytes of a canonical file, made while they are iterated, one key group at a time.
+    """Return a snapshot as the bytes of a canonical file, produced during iteration, one key group at a time.
 
     Args:
-        snapshot: its groups may be a mapping that loads them when asked.
+        snapshot: its groups may be a mapping that loads them on request.
         compression: of each block: none | zstd | lz4.
 
     Raises:
@@ -49,7 +49,7 @@ def encode_canonical(snapshot: KeyedSnapshot, compression: str = "none") -> Bloc
 
 
 class _Blocks:
-    """The blocks of key groups; may be iterated again, so that a failed write may be tried again."""
+    """The blocks of key groups; may be iterated again, so that a failed write can be retried."""
 
     def __init__(self, groups: Mapping[KeyGroup, KeyGroupSnapshot]) -> None:
         self._groups = groups
@@ -60,15 +60,15 @@ class _Blocks:
 
 
 class CanonicalFile:
-    """A canonical file to be read.
+    """Reads a canonical file.
 
     Args:
-        read: gives ranges of the file.
+        read: returns ranges of the file.
         size: of the file, bytes.
         name: for error messages.
 
     Raises:
-        DamagedSnapshotError: it is not such a file, or its index is corrupt.
+        DamagedSnapshotError: it is not a canonical file, or its index is corrupt.
     """
 
     def __init__(self, read: ReadRange, size: int, name: str = "of canonical state") -> None:
@@ -82,12 +82,12 @@ class CanonicalFile:
 
     @classmethod
     def of_bytes(cls, data: bytes, name: str = "of canonical state") -> CanonicalFile:
-        """Return a file that is in memory."""
+        """Return a reader of a file in memory."""
         return cls(lambda offset, length: data[offset : offset + length], len(data), name)
 
     @classmethod
     def of_path(cls, path: Path) -> CanonicalFile:
-        """Return a local file; it is opened for each read, so nothing has to be closed.
+        """Return a reader of a local file; it is opened for each read, so nothing has to be closed.
 
         Raises:
             OSError: it cannot be read.
@@ -117,7 +117,7 @@ class CanonicalFile:
         return parts[0]
 
     def snapshot(self, key_groups: Iterable[int] | None = None) -> KeyedSnapshot:
-        """Return the file's content for some key groups (any iterable or range; None = all); groups load on demand."""
+        """Return the content of some key groups (any iterable or range; None = all); groups load on demand."""
         present = self.key_groups
         if key_groups is not None:
             wanted = key_groups if isinstance(key_groups, range) else set(key_groups)
@@ -141,7 +141,7 @@ class CanonicalFile:
 
 
 class LazyGroups(Mapping[KeyGroup, KeyGroupSnapshot]):
-    """Key groups of a canonical file; each is read whenever it is asked for and not kept."""
+    """Key groups of a canonical file; each is read on every request and not kept."""
 
     def __init__(self, file: CanonicalFile, key_groups: Sequence[KeyGroup]) -> None:
         self._file = file
@@ -153,7 +153,7 @@ class LazyGroups(Mapping[KeyGroup, KeyGroupSnapshot]):
         return self._file.group(key_group)
 
     def __contains__(self, key_group: object) -> bool:
-        # the mapping's own would read the group
+        # the inherited one would read the group
         return key_group in self._key_groups
 
     def __iter__(self) -> Iterator[KeyGroup]:
@@ -179,7 +179,7 @@ def encode_group(group: KeyGroupSnapshot) -> bytes:
 
 
 def decode_group(data: bytes) -> KeyGroupSnapshot:
-    """Return the state that `encode_group` was given.
+    """Return the state passed to `encode_group`.
 
     Raises:
         ValueError, struct.error: `data` is not of that form.
@@ -213,7 +213,7 @@ def encode_timers(timers: Sequence[TimerEntry]) -> bytes:
 
 
 def decode_timers(data: bytes, offset: int) -> tuple[list[TimerEntry], int]:
-    """Return the timers that `encode_timers` was given, and where they end in `data`.
+    """Return the timers passed to `encode_timers`, and where they end in `data`.
 
     Raises:
         ValueError, struct.error: `data` is not of that form.
@@ -244,5 +244,5 @@ def meta_to_json(meta: StateMeta) -> dict[str, Any]:
 
 
 def meta_from_json(saved: Mapping[str, Any]) -> StateMeta:
-    """Return the meta that `meta_to_json` was given."""
+    """Return the meta passed to `meta_to_json`."""
     return StateMeta(saved["name"], saved["kind"], saved["serializer"], saved["namespaced"], saved["has_ttl"])

@@ -1,4 +1,4 @@
-"""Codecs of the values of each kind of keyed state in the canonical snapshot form; shared by all backends.
+"""Codecs for the values of each kind of keyed state in the canonical snapshot form; shared by all backends.
 
 Decoded forms: the value, reduced value or accumulator itself; a list's, a list; a map's, a dict (keys as
 `map_keys.dict_key` gives them); neither is ever empty. With time to live each value, item or dict value is a pair
@@ -30,7 +30,7 @@ _COUNT_AND_SIZE = struct.Struct("<IQ")
 
 
 class StateCodec(ABC):
-    """Encodes and decodes the whole value that one keyed state has for one key and namespace."""
+    """Encodes and decodes the whole value of a keyed state for one key and namespace."""
 
     __slots__ = ("name",)
 
@@ -61,7 +61,7 @@ class StateCodec(ABC):
 
     @abstractmethod
     def add_times(self, value: Any, now_ms: int) -> Any:
-        """Add times to a value without time to live: everything was touched at `now_ms`."""
+        """Add times to a value without time to live, as if everything was touched at `now_ms`."""
 
     @abstractmethod
     def drop_times(self, value: Any) -> Any:

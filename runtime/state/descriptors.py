@@ -1,4 +1,4 @@
-"""State descriptors: the name, kind and type by which an operator or a user function asks for state.
+"""State descriptors: the name, kind and type with which an operator or a user function requests state.
 
 Plain values with PyFlink's names and arguments; they travel to the slots inside user functions.
 Source: Flink, StateDescriptor and its subclasses.
@@ -20,7 +20,7 @@ class StateDescriptor:
         """Describe a state.
 
         Args:
-            name: unique in the operator; state is found by it in a snapshot.
+            name: unique in the operator; identifies the state in a snapshot.
             type_info: type of the value as a whole (a list state's is a list type).
 
         Raises:
@@ -36,7 +36,7 @@ class StateDescriptor:
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Let the state expire as `ttl_config` says."""
+        """Let the state expire according to `ttl_config`."""
         self._ttl_config = ttl_config
 
     @property

@@ -11,7 +11,7 @@ class StateError(Exception):
 
 
 class KeyGroupRangeError(StateError):
-    """A parallelism, key group or key lies outside what is allowed; the message names the bounds."""
+    """A parallelism, key group or key is out of range; the message names the bounds."""
 
 
 class NoCurrentKeyError(StateError):
@@ -26,8 +26,8 @@ class StateTypeError(StateError):
 
     Attributes:
         name: the state's name.
-        existing: what the name stands for already.
-        requested: what was asked for.
+        existing: the state that already has the name.
+        requested: the requested state.
     """
 
     def __init__(self, name: str, existing: str, requested: str) -> None:
@@ -38,12 +38,12 @@ class StateTypeError(StateError):
 
 
 class StateMigrationError(StateError):
-    """State in a snapshot was written as something else than its descriptor now says.
+    """State in a snapshot differs in kind or type from its present descriptor.
 
     Attributes:
         name: the state's name.
-        written: how the snapshot was written.
-        expected: what the descriptor asks for.
+        written: kind and type in the snapshot.
+        expected: kind and type of the descriptor.
     """
 
     def __init__(self, name: str, written: str, expected: str) -> None:

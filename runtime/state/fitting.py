@@ -1,7 +1,7 @@
-"""State objects that convert what they are given to the declared types, and refuse at once what does not fit.
+"""State objects that convert values to the declared types when they are given, and refuse values that do not fit.
 
-Made over the state classes of every backend, so that each keeps its own way of storing. State whose values are in their
-types' forms already (an operator's own) and state of pickled values do without. Task thread only.
+They wrap the state classes of every backend, so that each keeps its own way of storing. Internal state of operators,
+whose values already have the right form, and state of pickled values are not wrapped. Task thread only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SLOTS = ("_fit", "_fit_key")
 
 
 def fitting_class(state_class: type[Any], descriptor: StateDescriptor) -> type[Any]:
-    """A class of state as `state_class` that fits values to the descriptor's types; itself if these take everything.
+    """Return a subclass of `state_class` that fits values to the descriptor's types; itself if these accept everything.
 
     Args:
         state_class: of the descriptor's kind; made with (backend, index, descriptor).
@@ -100,12 +100,12 @@ def _initializer(base: type[Any]) -> Callable[..., None]:
 
 
 def _compiled(template: str, base: type[Any], **type_infos: TypeInformation | None) -> dict[str, Any]:
-    """Make methods that run for every record, with comparisons where a value needs no conversion.
+    """Generate methods that run for every record, with tests that skip the conversion of values that need none.
 
     Args:
-        template: their text. `{value}` stands for a test that the parameter of that name is in its type's form, and
-            `base` for the class made over.
-        base: that class.
+        template: their text. `{value}` stands for a test that the parameter of that name has its type's form, and
+            `base` for the wrapped class.
+        base: the wrapped class.
         type_infos: by the parameter's name.
     """
     names: dict[str, Any] = {"base": base}

@@ -1,7 +1,7 @@
 """Handles of stored keyed state: files, how backends write them, and how they are read back.
 
 Handles are small frozen values; the bytes are in files that are immutable once written, each named with its size and
-sha256, so that a damaged one is found before anything of it is used.
+sha256, so that damage is detected before any of it is used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runtime.state.key_groups import KeyGroupRange
 
 
 class DamagedSnapshotError(Exception):
-    """A file of a snapshot is missing, or not what was written."""
+    """A file of a snapshot is missing or corrupt."""
 
     #: reports show the message alone, without the task and this class
     is_self_explanatory = True
@@ -49,10 +49,10 @@ class KeyedStateHandle:
     format: str
     """canonical | hashmap | rocksdb: the format, which decides who can read it; see runtime.state.readers."""
     key_groups: KeyGroupRange
-    """The key groups whose state is in it."""
+    """The key groups whose state it contains."""
     max_parallelism: int
     files: Mapping[str, FileHandle]
-    """By the format's own names; the order matters to formats whose files build on each other."""
+    """By names that the format defines; the order matters to formats whose files build on each other."""
     metadata: bytes = b""
     """The format's own, JSON, small."""
 
@@ -63,7 +63,7 @@ class KeyedStateHandle:
 
 
 class StateFileWriter(Protocol):
-    """Writes the files of one task's part of one checkpoint; any thread. Names are made unique by the writer."""
+    """Writes the files of one task's part of one checkpoint; any thread. The writer makes names unique."""
 
     checkpoint_id: CheckpointId
 
@@ -105,13 +105,13 @@ class StateFileReader(Protocol):
 
 
 class PendingKeyedState(ABC):
-    """Keyed state as it was when `snapshot` was called, still being written out while processing goes on.
+    """Keyed state at the time of the `snapshot` call, written out while processing continues.
 
-    `advance` until it returns True, then `write` once; or `discard` at any time before.
+    Call `advance` until it returns True, then `write` once; or `discard` at any time before.
     """
 
     compression = "none"
-    """Of block files, none | zstd | lz4; to be set before `write`."""
+    """Of block files, none | zstd | lz4; set it before `write`."""
 
     @abstractmethod
     def advance(self, budget_ms: float) -> bool:
@@ -125,7 +125,7 @@ class PendingKeyedState(ABC):
 
     @abstractmethod
     def write(self, files: StateFileWriter) -> KeyedStateHandle:
-        """Write what is new to files; any thread, after `advance` has returned True.
+        """Write new state to files; any thread, after `advance` has returned True.
 
         Raises:
             StateError: a value cannot be written; the snapshot fails.
@@ -134,4 +134,4 @@ class PendingKeyedState(ABC):
 
     @abstractmethod
     def discard(self) -> None:
-        """Release what is held for a checkpoint that was given up; idempotent, any thread."""
+        """Release everything held for an aborted checkpoint; idempotent, any thread."""

@@ -1,4 +1,4 @@
-"""Key groups: the units in which keyed state is dealt out to subtasks, and moved when the parallelism changes.
+"""Key groups: the units in which keyed state is assigned to subtasks, and moved when the parallelism changes.
 
 Pure arithmetic, any thread. The number of key groups is the operator's max parallelism; a key's group comes from its
 canonical encoding, so it is the same in every process and version.
@@ -17,9 +17,9 @@ from runtime.core.keys import key_hash
 from runtime.state.errors import KeyGroupRangeError
 
 MAX_MAX_PARALLELISM = 1 << 15
-"""Most key groups a job can have: a key group fits an int16."""
+"""Maximum number of key groups of a job: a key group fits an int16."""
 DEFAULT_LOWER_BOUND_MAX_PARALLELISM = 1 << 7
-"""Fewest key groups that are chosen by default, so that a small job can still grow."""
+"""Minimum default number of key groups, so that a small job can still grow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def key_group_of(encoded_key: bytes, max_parallelism: int) -> KeyGroup:
     """Return the key group of a canonically encoded key (`runtime.core.keys.encode_key`). `max_parallelism` is
     unchecked.
     """
-    # without KeyGroup(): a NewType is a call, and this is done for every new key
+    # without KeyGroup(): a NewType is a call, and this runs for every new key
     return key_hash(encoded_key) % max_parallelism  # type: ignore[return-value]
 
 

@@ -1,6 +1,6 @@
-"""Map-state keys that Python cannot hash (rows, lists): held in a dict under their canonical encoding.
+"""Map-state keys that Python cannot hash (rows, lists): kept in a dict under their canonical encoding.
 
-Hashable keys are used as they are, with Python's own equality.
+Hashable keys are used directly, with Python's equality.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class UnhashableKey:
 
 
 def dict_key(key: Any) -> Any:
-    """Return what stands for `key` in a dict: itself, or an UnhashableKey."""
+    """Return the dict key for `key`: itself, or an UnhashableKey."""
     try:
         hash(key)
     except TypeError:
@@ -41,5 +41,5 @@ def dict_key(key: Any) -> Any:
 
 
 def user_key(key: Any) -> Any:
-    """Return the key of which `dict_key` made this."""
+    """Return the key from which `dict_key` made this one."""
     return key.key if key.__class__ is UnhashableKey else key

@@ -1,6 +1,6 @@
 """Encoding of namespaces in snapshots: the window (or other scope) of a namespaced state or timer.
 
-None, the only namespace of state that is not namespaced, is the empty string of bytes; every other namespace is encoded
+None, the only namespace of state that is not namespaced, is encoded as empty bytes; every other namespace is encoded
 like a key: ints, text and tuples of them. Window operators pass their windows as plain tuples of ints.
 """
 
@@ -16,11 +16,11 @@ def encode_namespace(namespace: Hashable) -> bytes:
     """Return the canonical bytes of a namespace.
 
     Raises:
-        KeyEncodingError: it is of a kind that has no canonical encoding.
+        KeyEncodingError: it has no canonical encoding.
     """
     return b"" if namespace is None else encode_key(namespace)
 
 
 def decode_namespace(encoded: bytes) -> Any:
-    """Return the namespace that `encode_namespace` was given."""
+    """Return the namespace passed to `encode_namespace`."""
     return decode_key(encoded) if encoded else None

@@ -1,4 +1,4 @@
-"""State of an operator that belongs to no key: lists that are dealt out or united on rescaling, and broadcast maps.
+"""State of an operator that belongs to no key: lists that are split or united on rescaling, and broadcast maps.
 
 One instance belongs to one operator of one subtask and is used by its task's thread only. In snapshots each list item,
 and each entry of a broadcast map, is one item of serializer-encoded bytes.
@@ -128,7 +128,7 @@ class OperatorStateBackend(OperatorStateStore):
 
     def __init__(self) -> None:
         self._states: dict[str, OperatorListState | OperatorBroadcastState] = {}
-        #: restored state that nobody has asked for yet; goes into the next snapshot unchanged
+        #: restored state that has not been requested yet; goes into the next snapshot unchanged
         self._restored: dict[str, OperatorStateSnapshot] = {}
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
@@ -159,7 +159,7 @@ class OperatorStateBackend(OperatorStateStore):
         return {**self._restored, **taken}
 
     def restore(self, states: Mapping[str, OperatorStateSnapshot]) -> None:
-        """Load a snapshot's operator state. Call before any state is asked for."""
+        """Load a snapshot's operator state. Call before any state is requested."""
         self._restored.update(states)
 
     def _list_state(self, descriptor: ListStateDescriptor, mode: Redistribution) -> ListState[Any]:

@@ -1,9 +1,8 @@
 """Reads keyed state back from a checkpoint or savepoint, whatever backend wrote it.
 
-Files are downloaded (and verified while they are) into the working directory of the attempt that asks, before any of
-them is used; after that nothing is read over the network. What comes out is a KeyedSnapshot, which every backend and
-every columnar operator can restore; one that the rocksdb backend wrote is opened by it in place. Task's thread, before
-the first record.
+Files are downloaded, and verified during the download, into the working directory of the requesting attempt before any
+of them is used; after that nothing is read over the network. The result is a KeyedSnapshot, which every backend and
+every columnar operator can restore; the rocksdb backend opens its own in place. Task's thread, before the first record.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ def load_keyed_state(
     """Return the keyed state of some key groups.
 
     Args:
-        handles: of the operator's subtasks when the checkpoint was taken; those that do not meet `key_groups` are
-            left out. Several after the parallelism has changed.
-        key_groups: those wanted.
+        handles: of the operator's subtasks when the checkpoint was taken; those that do not overlap `key_groups` are
+            ignored. Several after the parallelism has changed.
+        key_groups: the requested ones.
         max_parallelism: number of key groups of the operator.
-        files: where the handles' files are.
+        files: reads the handles' files.
         working_directory: the result may read files below it until the backend that restores it is disposed of.
 
     Returns:
-        One with no metas and groups if there are no handles. Its groups may load when they are asked for.
+        One without metas and groups if there are no handles. Its groups may load on request.
 
     Raises:
         DamagedSnapshotError: a file is missing or is corrupt.

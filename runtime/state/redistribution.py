@@ -1,7 +1,7 @@
-"""Deals an operator's state out to a new number of subtasks. Pure; nothing is decoded.
+"""Redistributes an operator's state to a new number of subtasks. Pure; nothing is decoded.
 
 Keyed state follows its key groups, operator state its mode, and the event-time clock is the minimum of all, so that no
-subtask closes what another still had open.
+subtask closes a window that another still had open.
 Source: Flink, StateAssignmentOperation, RoundRobinOperatorStateRepartitioner.
 """
 
@@ -25,7 +25,7 @@ from runtime.state.snapshot import (
 def redistribute(
     snapshots: Sequence[OperatorSnapshot], parallelism: int, max_parallelism: int
 ) -> list[OperatorSnapshot]:
-    """Return what each subtask of the new parallelism has to restore.
+    """Return the state that each subtask of the new parallelism restores.
 
     Args:
         snapshots: one per subtask of the old parallelism, in order; may be empty.
@@ -92,7 +92,7 @@ def _redistribute_operator_states(
 def _deal(
     items: Sequence[Sequence[bytes]], mode: Redistribution, parallelism: int, keeps_parallelism: bool
 ) -> list[Sequence[bytes]]:
-    """Return the items of each new subtask from the items of each old one."""
+    """Distribute the items of the old subtasks to the new ones."""
     if mode is Redistribution.BROADCAST:
         return [items[index % len(items)] for index in range(parallelism)]
     if mode is Redistribution.SPLIT and keeps_parallelism:

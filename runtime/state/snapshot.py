@@ -1,7 +1,7 @@
 """The canonical, backend-independent form of state, and its redistribution when the parallelism changes.
 
 Everything here is bytes, text and ints: values were encoded by the serializer that their descriptor names, keys by the
-canonical key encoding, so nothing in it has to be unpickled to be read, moved or counted.
+canonical key encoding, so nothing has to be unpickled in order to be read, moved or counted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StateMeta:
     """Whether values carry the times at which they were last touched."""
 
     def is_readable_as(self, other: StateMeta) -> bool:
-        """Return whether state that was written as `self` can be read as `other`: time to live may come and go."""
+        """Return whether state written as `self` can be read as `other`: time to live may be added or removed."""
         return (self.kind, self.serializer, self.namespaced) == (other.kind, other.serializer, other.namespaced)
 
     def describe(self) -> str:
@@ -78,7 +78,7 @@ class Redistribution(enum.Enum):
     """Modes of redistributing the items of an operator state to the subtasks of a new parallelism."""
 
     SPLIT = "split"
-    """Each item goes to one subtask, in turn."""
+    """Each item goes to one subtask, round-robin."""
     UNION = "union"
     """Each subtask gets all items of all subtasks."""
     BROADCAST = "broadcast"
@@ -92,23 +92,23 @@ class OperatorStateSnapshot:
     mode: Redistribution
     items: Sequence[bytes]
     serializer: str = ""
-    """Name of the serializer that encoded the items, for the compatibility check; "" = not said."""
+    """Name of the serializer that encoded the items, for the compatibility check; "" = unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRequest:
-    """Describes the snapshot that an operator and its backend are to take."""
+    """Describes the snapshot that an operator and its backend take."""
 
     kind: SnapshotKind
     checkpoint_id: CheckpointId
     is_last: bool = False
     """Whether the job stops after it: nothing more will be processed."""
     is_savepoint: bool = False
-    """Whether the user owns it, and may restore it whatever the job does from now on."""
+    """Whether the user owns it, and may restore it whatever the job does later."""
 
 
 CANONICAL_SNAPSHOT = SnapshotRequest(SnapshotKind.CANONICAL, CheckpointId(0))
-"""A snapshot of no checkpoint: for harnesses and tests."""
+"""A snapshot that belongs to no checkpoint: for harnesses and tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class OperatorSnapshot:
     watermark: int = -(2**63)
     """Event-time clock of the operator, ms; the minimum is taken when subtasks are merged."""
     pending: PendingKeyedState | None = None
-    """Instead of `keyed`, where the backend was asked for another kind than CANONICAL; never in what is restored."""
+    """Set instead of `keyed` if a kind other than CANONICAL was requested; never set in restored snapshots."""
 
     @classmethod
     def of(
@@ -129,7 +129,7 @@ class OperatorSnapshot:
         operator_states: Mapping[str, OperatorStateSnapshot] | None = None,
         watermark: int = -(2**63),
     ) -> OperatorSnapshot:
-        """Make a snapshot of what `KeyedStateBackend.snapshot` has given."""
+        """Make a snapshot from the result of `KeyedStateBackend.snapshot`."""
         if isinstance(keyed, PendingKeyedState):
             return cls(None, operator_states or {}, watermark, keyed)
         return cls(keyed, operator_states or {}, watermark)

@@ -44,21 +44,21 @@ class ValueState(State, Generic[T]):
 
 
 class AppendingState(State, Generic[IN, OUT]):
-    """State that takes values in and gives something made of them."""
+    """State that accumulates values and returns a result of them."""
 
     __slots__ = ()
 
     @abstractmethod
     def get(self) -> OUT:
-        """Return what has been made of the values so far."""
+        """Return the result of the values so far."""
 
     @abstractmethod
     def add(self, value: IN) -> None:
-        """Take another value in."""
+        """Add a value."""
 
 
 class MergingState(AppendingState[IN, OUT]):
-    """Appending state of which two can be made one."""
+    """Appending state that can be merged."""
 
     __slots__ = ()
 
@@ -107,7 +107,7 @@ class _ReadableMap(State, Generic[K, V]):
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
-        """Return all pairs, as they are now: the map may be changed while they are iterated over."""
+        """Return a copy of all pairs: the map may be changed while they are iterated over."""
 
     @abstractmethod
     def keys(self) -> Iterable[K]: ...
@@ -137,7 +137,7 @@ class _WritableMap(_ReadableMap[K, V], Generic[K, V]):
 
     @abstractmethod
     def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
-        """Set the values of many keys: of a mapping, or of pairs as `dict.items()` gives them."""
+        """Set the values of many keys, given as a mapping or as pairs like those of `dict.items()`."""
 
     @abstractmethod
     def remove(self, key: K) -> None:
@@ -173,11 +173,11 @@ class OperatorStateStore(ABC):
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[K, V]:
-        """Return the broadcast state of this name; made on first call."""
+        """Return the broadcast state of this name; created by the first call."""
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[T]:
-        """Return list state whose items are dealt out among the subtasks when the parallelism changes."""
+        """Return list state whose items are distributed among the subtasks when the parallelism changes."""
 
     @abstractmethod
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[T]:

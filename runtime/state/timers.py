@@ -1,8 +1,8 @@
 """Event-time and processing-time timers of one operator, kept per key with keyed state.
 
-Backend-independent: a timer holds the backend's entry object of its key, so registering costs no encoding. Each domain
-is a heap with a set beside it that tells which timers are live; deletion only takes a timer out of the set. Used by
-the task's thread only. Source: Flink, InternalTimerServiceImpl.
+Backend-independent: a timer holds the backend's entry object of its key, so registering costs no encoding. Each time
+domain has a heap, and a set of live timers; deletion only removes a timer from the set. Used by the task's thread only.
+Source: Flink, InternalTimerServiceImpl.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from runtime.core.elements import MIN_WATERMARK
 from runtime.state.backend import Timer, TimerService
 
 _COMPACTION_SLACK = 1024
-"""Number of dead timers that a heap may hold beyond twice the live ones. Below ~100 small heaps are rebuilt all the
-time; above ~100,000 the memory of deleted timers shows.
+"""Number of dead timers that a heap may hold beyond twice the live ones. Below ~100, small heaps are rebuilt all the
+time; above ~100,000, the memory of deleted timers becomes noticeable.
 """
 
 
 class TimerKey(Protocol):
-    """A backend's record of a key, as far as timers need it. Hashed by identity."""
+    """The part of a backend's key entry that timers need. Hashed by identity."""
 
     key: Any
 
@@ -34,7 +34,7 @@ class TimerKey(Protocol):
 
 
 class KeyContext(Protocol):
-    """A backend, as far as timers need it."""
+    """The part of a backend that timers need."""
 
     current_entry: Any
     """The TimerKey that state and timers are scoped to."""
@@ -62,7 +62,7 @@ class TimerQueue:
     def __init__(self) -> None:
         #: each live timer and the sequence number of its registration; read by the timer service
         self.live: dict[_LiveTimer, int] = {}
-        #: timers that have come (True) or gone (False) since this was set; None: not tracked
+        #: timers added (True) or removed (False) since this was set; None: not tracked
         self.changed: dict[_LiveTimer, bool] | None = None
         self._heap: list[tuple[int, int, _LiveTimer]] = []
         self._sequence = 0
@@ -81,7 +81,7 @@ class TimerQueue:
             self.changed[timer] = True
 
     def remove(self, timer: _LiveTimer) -> None:
-        """Take a timer out, if it is live."""
+        """Remove a timer, if it is live."""
         if self.live.pop(timer, None) is None:
             return
         if self.changed is not None:
@@ -92,7 +92,7 @@ class TimerQueue:
             heapify(self._heap)
 
     def pop_due(self, until: int) -> _LiveTimer | None:
-        """Take out and return the first live timer with timestamp <= `until`, or None."""
+        """Remove and return the first live timer with timestamp <= `until`, or None."""
         heap, live = self._heap, self.live
         while heap and heap[0][0] <= until:
             _, sequence, timer = heappop(heap)
@@ -104,7 +104,7 @@ class TimerQueue:
         return None
 
     def take_changed(self) -> dict[_LiveTimer, bool]:
-        """Return what has changed, and forget it."""
+        """Return the changes, and reset them."""
         changed, self.changed = self.changed or {}, {}
         return changed
 
@@ -119,7 +119,7 @@ class TimerQueue:
         return None
 
     def __len__(self) -> int:
-        """Return the number of timers that take memory, deleted ones among them."""
+        """Return the number of timers in memory, including deleted ones."""
         return len(self._heap)
 
     def in_order(self) -> Iterator[_LiveTimer]:
@@ -193,7 +193,7 @@ class KeyedTimerService(TimerService):
                 yield entry
 
     def _check_key(self) -> None:
-        # reading the key of "no key" raises NoCurrentKeyError; only a timer that is new gets here
+        # reading the key of "no key" raises NoCurrentKeyError; only new timers get here
         _ = self._context.current_entry.key
 
     def _fire(self, queue: TimerQueue, until: int, callback: Callable[[Timer], None]) -> None:

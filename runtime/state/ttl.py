@@ -1,7 +1,7 @@
 """StateTtlConfig: how long state lives after it was last touched. Plain values, PyFlink's names.
 
-Time to live is measured in processing time. Expired state is dropped when it is read, and in the background as the
-strategies say: hashmap visits a few keys on each access (incremental cleanup), rocksdb filters while it compacts.
+Time to live is measured in processing time. Expired state is dropped when it is read, and in the background according
+to the strategies: hashmap visits a few keys on each access (incremental cleanup), rocksdb filters while it compacts.
 Source: Flink, StateTtlConfig.
 """
 
@@ -16,7 +16,7 @@ def ttl_millis(ttl: Any) -> int:
     """Return the milliseconds of a Time, a Duration, a timedelta or an int (already ms).
 
     Raises:
-        TypeError: none of those.
+        TypeError: it is none of these.
         ValueError: not positive.
     """
     for method in ("to_milliseconds", "to_millis"):
@@ -36,7 +36,7 @@ def ttl_millis(ttl: Any) -> int:
 
 
 class TtlUpdateType(enum.Enum):
-    """Says which accesses prolong the life of state."""
+    """Accesses that prolong the life of state."""
 
     Disabled = 0
     """Nothing expires."""
@@ -45,14 +45,14 @@ class TtlUpdateType(enum.Enum):
 
 
 class TtlStateVisibility(enum.Enum):
-    """Says whether a read may return a value that has expired but is still there."""
+    """Whether a read may return a value that has expired but still exists."""
 
     ReturnExpiredIfNotCleanedUp = 0
     NeverReturnExpired = 1
 
 
 class TtlTime(enum.Enum):
-    """The clock that state ages by."""
+    """The clock by which state ages."""
 
     ProcessingTime = 0
 
@@ -104,7 +104,7 @@ class RocksdbTtlCleanup(TtlCleanup):
 
 
 class TtlCleanupStrategies:
-    """Says when expired state is removed, besides when it is read."""
+    """Strategies that remove expired state, besides removal on read."""
 
     Strategies = TtlCleanupKind
     CleanupStrategy = TtlCleanup
@@ -121,18 +121,18 @@ class TtlCleanupStrategies:
         return self._is_cleanup_in_background
 
     def in_full_snapshot(self) -> bool:
-        """Return whether a snapshot leaves out what has expired."""
+        """Return whether a snapshot omits expired state."""
         return TtlCleanupKind.FULL_STATE_SCAN_SNAPSHOT in self._strategies
 
     def get_incremental_cleanup_strategy(self) -> IncrementalTtlCleanup | None:
-        """Return the configured strategy; else 5 keys an access, or None if background cleanup is off."""
+        """Return the configured strategy; otherwise 5 keys per access, or None if background cleanup is off."""
         default = IncrementalTtlCleanup(5, False) if self._is_cleanup_in_background else None
         strategy = self._strategies.get(TtlCleanupKind.INCREMENTAL_CLEANUP, default)
         assert strategy is None or isinstance(strategy, IncrementalTtlCleanup)
         return strategy
 
     def get_rocksdb_compact_filter_cleanup_strategy(self) -> RocksdbTtlCleanup | None:
-        """Return the configured strategy; else one asking for the time every 1000 entries, or None if cleanup is
+        """Return the configured strategy; otherwise one that queries the time every 1000 entries, or None if cleanup is
         off.
         """
         default = RocksdbTtlCleanup(1000) if self._is_cleanup_in_background else None
@@ -180,7 +180,7 @@ class TtlConfigBuilder:
         return self.set_ttl_time_characteristic(TtlTime.ProcessingTime)
 
     def cleanup_full_snapshot(self) -> TtlConfigBuilder:
-        """Leave out of snapshots what has expired; what is in memory stays."""
+        """Omit expired state from snapshots; state in memory stays."""
         self._strategies[TtlCleanupKind.FULL_STATE_SCAN_SNAPSHOT] = TtlCleanupStrategies.EMPTY_STRATEGY
         return self
 
@@ -189,7 +189,7 @@ class TtlConfigBuilder:
 
         Raises:
             ValueError: cleanup_size is not positive.
-            NotImplementedError: cleanup for every record is asked for; it is done on access only.
+            NotImplementedError: cleanup for every record is requested; cleanup happens on access only.
         """
         if cleanup_size <= 0:
             raise ValueError(f"cleanup_size must be positive, not {cleanup_size}")

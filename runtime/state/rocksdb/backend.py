@@ -1,11 +1,12 @@
 """RocksDBKeyedStateBackend: keyed state as rows of RocksDB, read through a write-back cache of decoded values.
 
-As with hashmap, `set_current_key` finds an entry and every state works on it; here an entry is what is cached of a
-key. Changes go to RocksDB in batches: when many have gathered, when the cache is full, and before a snapshot. The
-database is in a fresh directory and goes with the backend. Task's thread only. Source: Flink, RocksDBKeyedStateBackend.
+As with hashmap, `set_current_key` finds an entry and every state works on it; here an entry is the cached part of a
+key. Changes go to RocksDB in batches: when many have accumulated, when the cache is full, and before a snapshot. The
+database is in a fresh directory and is deleted with the backend. Task's thread only. Source: Flink,
+RocksDBKeyedStateBackend.
 
-State with time to live is dropped when it is read; rocksdict has no compaction filters, so each batch also looks at a
-few rows and deletes those that have expired.
+Expired state is dropped when it is read; because rocksdict has no compaction filters, each batch also checks a few rows
+and deletes expired ones.
 """
 
 from __future__ import annotations
@@ -61,26 +62,26 @@ from runtime.state.snapshot import (
 )
 
 MAX_CHANGED = 16_384
-"""States of keys that wait to be written, each with all its namespaces. Fewer, and a key that is used all the time is
-written more often; more, and a snapshot holds processing up for longer (some 3 µs each)."""
+"""Maximum number of unwritten states of keys, each with all its namespaces. With fewer, a frequently used key is
+written more often; with more, a snapshot holds processing up for longer (some 3 µs each)."""
 _ENTRY_BYTES, _KEY_COPIES = 210, 3
-"""Memory of a cache entry beside its values: a number of bytes, and a multiple of its row's."""
+"""Memory of a cache entry without its values: a number of bytes, plus a multiple of its row's."""
 _ROWS_LOOKED_AT = 256
 """Number of entries from which the length of a row's key is estimated."""
 _DROPPED: Final = 0.125
-"""Share of the cache's entries that is dropped when it is full. More, and what is left has fewer of the keys that come
-next; less, and the batches of changes that are written then are smaller than they have to be.
+"""Share of the cache's entries that is evicted when it is full. With a larger share, fewer of the next keys are cached;
+with a smaller one, batches of changes are smaller than necessary.
 """
 _GOLDEN_RATIO: Final = (math.sqrt(5) - 1) / 2
-"""Multiples of it, without their integers, are spread evenly."""
+"""The fractional parts of its multiples are spread evenly."""
 _FIRST_LOOK = 4_096
-"""Number of entries at which it is first computed how many the cache may have."""
+"""Number of entries at which the cache's capacity is first computed."""
 _RESTORE_BATCH_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredState:
-    """A state that was asked for."""
+    """A requested state."""
 
     meta: StateMeta
     column: Column
@@ -88,7 +89,7 @@ class RegisteredState:
     expired: ExpiredRows | None
     codec: StateCodec
     drops_expired: bool
-    """Whether canonical snapshots leave out what has expired."""
+    """Whether canonical snapshots omit expired state."""
 
 
 class RocksDBKeyedStateBackend(KeyedStateBackend):
@@ -108,10 +109,10 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         Args:
             key_group_range: the key groups of this subtask.
             max_parallelism: number of key groups of the operator.
-            clock: what state with time to live ages by.
+            clock: by which state with time to live ages.
             settings: of the database; None = Flink's defaults.
-            working_directory: where the database's directory is made; None = the current directory.
-            operator_name: for the name of that directory.
+            working_directory: parent of the database's directory; None = the current directory.
+            operator_name: part of that directory's name.
 
         Raises:
             KeyGroupRangeError: the range lies outside of [0, max_parallelism).
@@ -122,7 +123,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             raise KeyGroupRangeError(f"key groups {key_group_range} do not fit max parallelism {max_parallelism}")
         self.key_group_range = key_group_range
         self._first_key_group, self._last_key_group = key_group_range.start, key_group_range.end
-        #: by key group, what its rows begin with
+        #: by key group: the prefix of its rows
         self._prefixes = {number: KEY_GROUP.pack(number) for number in self._group_numbers()}
         self.max_parallelism = max_parallelism
         self.clock = clock
@@ -130,11 +131,11 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self.current_entry: Any = NO_ENTRY
         #: by state number
         self.columns: list[Any] = []
-        #: what a new entry has
+        #: initial values of an entry
         self._unknown: tuple[Any, ...] = ()
         self._settings = settings or RocksDBSettings()
         name = "".join(c if c.isalnum() else "-" for c in operator_name)[:40]
-        # never used before: two processes, or two attempts, must not meet in a database
+        # never used before: two processes, or two attempts, must not share a database
         number = uuid.uuid4()
         local = self._settings.local_directories
         parent = Path(local[number.int % len(local)]) if local else working_directory or Path()
@@ -144,19 +145,19 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._tables: Any = KeyTables(self._make_entry)  # type: ignore[arg-type]
         self._num_entries = 0
         self._look_at = _FIRST_LOOK
-        #: where entries were dropped last; see `KeyTables.drop_run`
+        #: where entries were last evicted; see `KeyTables.drop_run`
         self._drop_at = 0.0
-        #: by state number: the entries of which that state has to be written
+        #: by state number: the entries whose state has to be written
         self._changed: list[list[CachedEntry]] = []
         self._num_changed = 0
         self._max_changed = MAX_CHANGED
         self._registered: dict[str, RegisteredState] = {}
-        #: every state of the database, asked for or not
+        #: every state of the database, requested or not
         self._stored: dict[str, StoredState] = {}
         self._timers: dict[str, RocksDBTimerService] = {}
-        #: snapshots whose checkpoint of the database is still to be made
+        #: snapshots whose checkpoint of the database is not made yet
         self._awaiting: list[PendingRocksDBState] = []
-        #: snapshots whose checkpoint is neither complete nor given up
+        #: snapshots whose checkpoint is neither complete nor aborted
         self._undecided: dict[CheckpointId, PendingRocksDBState] = {}
         #: files that the next incremental snapshot refers to, by their names in the database
         self._shared_files: dict[str, FileHandle] = {}
@@ -202,7 +203,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
                     yield decode_key(entry.key)
 
     def mark_changed(self, entry: CachedEntry, index: int) -> None:
-        """Remember that the state of that number, which is not marked yet, has to be written."""
+        """Mark the state of that number, which is not marked yet, as to be written."""
         # before it is marked: the caller may change the value only after this
         if self._num_changed >= self._max_changed:
             self._write_if_convenient()
@@ -211,7 +212,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         entry.changed |= 1 << index
 
     def flush(self) -> None:
-        """Write all changes to the database; a snapshot that is not taken yet is taken first.
+        """Write all changes to the database, after taking a pending snapshot.
 
         Raises:
             StateError: a value cannot be written, or the disk refuses; the changes stay in the cache.
@@ -274,7 +275,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         if pending.shared_files is not None:
             self._shared_files = dict(pending.shared_files)
         elif pending.kind is SnapshotKind.FULL:
-            # files of checkpoints before it may be deleted now
+            # files of earlier checkpoints may be deleted now
             self._shared_files = {}
 
     def notify_checkpoint_aborted(self, checkpoint_id: CheckpointId) -> None:
@@ -283,13 +284,13 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             pending.discard()
 
     def restore(self, snapshot: KeyedSnapshot) -> None:
-        """Load what `snapshot` holds of this backend's key groups. Call before any state is asked for.
+        """Load this backend's key groups from `snapshot`. Call before any state is requested.
 
         A RocksDBSnapshot's databases are taken over: it cannot be restored twice.
 
         Raises:
             KeyGroupRangeError: the snapshot was taken with another number of key groups.
-            StateError: a state was asked for already.
+            StateError: a state was requested already.
             DamagedSnapshotError: a database cannot be read.
         """
         if self._registered or self._timers:
@@ -356,7 +357,8 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         return KeyedSnapshot(self.max_parallelism, {s.meta.name: s.meta for s in self._stored.values()}, groups)
 
     def _kept(self) -> dict[str, Keep]:
-        """Return functions by state that tell what a canonical snapshot taken now keeps of states with time to live."""
+        """Return, by state, functions that drop expired values of states with time to live from a canonical snapshot
+        taken now."""
         now_ms = self.clock.now_ms()
         return {
             name: _unexpired(registered.codec, registered.state, now_ms)
@@ -365,13 +367,13 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         }
 
     def _take_awaiting(self) -> None:
-        """Take a snapshot that is still to be taken, before the database is changed."""
+        """Take a pending snapshot before the database is changed."""
         for pending in self._awaiting:
             pending.take()
         self._awaiting.clear()
 
     def _write_if_convenient(self) -> None:
-        """Write, unless a snapshot is about to be taken and there is room left for more changes."""
+        """Write the changes, unless a snapshot is pending and there is room for more changes."""
         self._awaiting = [pending for pending in self._awaiting if not pending.is_taken]
         if self._awaiting and self._max_changed < 4 * MAX_CHANGED:
             self._max_changed += MAX_CHANGED // 4
@@ -379,7 +381,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             self.flush()
 
     def _make_entry(self, key: Any, encoded_key: bytes) -> CachedEntry:
-        # key_group_of and `in`, without their calls: keys come by the million
+        # key_group_of and `in`, inlined: there are millions of keys
         key_group = key_hash(encoded_key) % self.max_parallelism
         if not self._first_key_group <= key_group <= self._last_key_group:
             raise KeyGroupRangeError(
@@ -396,17 +398,17 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         return entry
 
     def _make_room(self) -> None:
-        """Forget some entries if the cache has more than it may have."""
+        """Evict some entries if the cache exceeds its capacity."""
         num_values = sum(column.num_values for column in self.columns)
         average = sum(column.num_bytes for column in self.columns) / max(num_values, 1)
         rows = [len(entry.row) for entry in islice(self._tables.entries(), _ROWS_LOOKED_AT)]
         entry_bytes = _ENTRY_BYTES + _KEY_COPIES * sum(rows) / max(len(rows), 1)
-        # decoded values take some three times the bytes that they have in a row
+        # decoded values take some three times as many bytes as in a row
         limit = int(self._settings.cache_memory / (entry_bytes + 3 * average * max(len(self.columns), 1)))
         limit = max(limit, _FIRST_LOOK)
         if self._num_entries >= limit:
             self.flush()
-            # never the same ones: with the oldest, keys that come in turn would all be gone whenever they come again
+            # another part each time: if the oldest were evicted, keys that come in turn would never be cached
             self._drop_at = (self._drop_at + _GOLDEN_RATIO) % 1.0
             current = self.current_entry
             self._num_entries = self._tables.drop_run(_DROPPED, self._drop_at, lambda entry: entry is current)
@@ -466,7 +468,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         return registered
 
     def _convert(self, written: StoredState, wanted: StoredState, codec: StateCodec, column_codec: StateCodec) -> None:
-        """Write the rows of a state anew: one for each map entry, or with or without times."""
+        """Rewrite the rows of a state: one for each map entry, or with or without times."""
         self._take_awaiting()
         decode = codec.decode_timed if written.meta.has_ttl else codec.decode
         encode = column_codec.encode_timed if wanted.meta.has_ttl else column_codec.encode

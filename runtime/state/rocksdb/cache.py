@@ -1,8 +1,8 @@
-"""The write-back cache in front of RocksDB: an entry for each key that was used lately, with decoded values.
+"""The write-back cache in front of RocksDB: an entry for each recently used key, with decoded values.
 
-A value is read from RocksDB when it is first asked for, and written when a batch of changes goes out; in between it is
-a Python object like any other. An entry knows which of its states have changed. Columns know how their state is read
-from and written to rows. Task's thread only.
+A value is read from RocksDB on first access, and written with a batch of changes; in between it is an ordinary Python
+object. An entry records which of its states have changed. Columns read their state from rows and write it to rows.
+Task's thread only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from runtime.state.rocksdb.rows import KEY_GROUP, StoredState, prefix_end
 
 
 class _Unknown:
-    """Placeholder for a value that has not been looked for yet."""
+    """Placeholder for a value that has not been read yet."""
 
     __slots__ = ()
 
@@ -40,33 +40,33 @@ ABSENT: Final[Any] = _Unknown()
 
 
 MAX_KNOWN: Final = 16_384
-"""Entries of one map that are cached: a single key's map may be larger than memory. Fewer, and maps of that size are
-read from RocksDB time and again."""
+"""Maximum number of cached entries of one map: a single key's map may be larger than memory. With fewer, maps of that
+size are read from RocksDB repeatedly."""
 
 
 _SAVED_TOGETHER: Final = 1_024
-"""Rows between two looks at the size of a batch."""
+"""Rows between two checks of a batch's size."""
 _ORDERED_BY: Final = "S24"
-"""Bytes of a row by which a batch is sorted. Neighbours in it should be neighbours in RocksDB's list of what is not in
-files yet; nothing else depends on its order."""
+"""Bytes of a row by which a batch is sorted. Neighbours in a batch should be neighbours in RocksDB's memtable; nothing
+else depends on the order."""
 _get_row: Final = attrgetter("row")
 
 
 class CachedEntry(list[Any]):
     """Cached values of one key, by state number.
 
-    That is UNKNOWN, None = nothing, the value, a NamespaceSlot or a MapSlot. A list itself, and not an object with one:
-    there are many, and each costs a look into main memory less, and a fifth of the bytes.
+    UNKNOWN, None = nothing, the value, a NamespaceSlot or a MapSlot. It is a list itself instead of an object that has
+    one: there are many entries, and each saves a memory access and a fifth of the bytes.
     """
 
-    # set by the backend that makes them, one after the other: a million calls of __init__ are a third of a second
+    # set one by one by the backend: a million calls of __init__ take a third of a second
     __slots__ = ("changed", "key", "row")
 
     #: the key itself
     key: Any
-    #: what the rows of the key begin with
+    #: prefix of the key's rows
     row: bytes
-    #: a bit for each state number whose value has to be written
+    #: one bit for each state number whose value has to be written
     changed: int
 
     @property
@@ -81,7 +81,7 @@ class CachedEntry(list[Any]):
 
 
 class NamespaceSlot(dict[Hashable, Any]):
-    """Cached values of a namespaced state for a key: a value, None or a MapSlot by namespace; the rest is unknown."""
+    """Cached values of a namespaced state for a key: a value, None or a MapSlot by namespace; others are unknown."""
 
     __slots__ = ("changed",)
 
@@ -104,7 +104,7 @@ class MapSlot:
 
 
 def map_key(key: Any) -> Any:
-    """Return the key under which a map keeps `key`: encodings tell 1, 1.0 and True apart, a dict does not.
+    """Return the key under which a map keeps `key`: encodings distinguish 1, 1.0 and True, a dict does not.
 
     Raises:
         KeyEncodingError: the key has no canonical encoding.
@@ -117,11 +117,11 @@ def _encoded_map_key(known_by: Any) -> bytes:
 
 
 class Batches:
-    """Changes to be written, in batches of some size.
+    """Unwritten changes, in batches of limited size.
 
     Args:
         db: the database.
-        limit: bytes after which another batch is begun, and how many may be added between two looks; 0 = all in one.
+        limit: bytes after which another batch begins, and that may be added between two checks; 0 = all in one.
     """
 
     def __init__(self, db: RocksDBInstance, limit: int) -> None:
@@ -131,7 +131,7 @@ class Batches:
         self.all = [db.batch()]
 
     def fitting(self) -> WriteBatch:
-        """Return the batch that comes next."""
+        """Return the batch for the next changes."""
         if self.all[-1].size_in_bytes() >= self.limit:
             self.all.append(self._db.batch())
         return self.all[-1]
@@ -142,7 +142,7 @@ class Column(ABC):
 
     Args:
         index: number of the state.
-        stored: how its rows are to be read without this object.
+        stored: description of its rows, for reading them without this object.
         db: the database.
         timed: whether values have times.
     """
@@ -152,9 +152,9 @@ class Column(ABC):
         self.bit = 1 << index
         self.stored = stored
         self._is_empty = db.is_empty(stored.column)
-        #: whether what is not in the cache is not in the database either: reads need not look
+        #: whether everything in the database is cached: then misses need not be looked up
         self.is_known = self._is_empty
-        #: bytes and number of values that went through, from which the size of a cached value is estimated
+        #: bytes and number of values read or written, from which the size of a cached value is estimated
         self.num_bytes = 0
         self.num_values = 0
         self._db = db
@@ -162,11 +162,11 @@ class Column(ABC):
         self._handle: ColumnFamily = db.handle(stored.column)
 
     def save(self, entries: Sequence[CachedEntry], batches: Batches) -> None:
-        """Add what has changed in these entries to batches; they are not marked as changed any more.
+        """Add the changes of these entries to batches, and clear their marks.
 
         Raises:
-            StateError: a value does not fit its serializer; the message names state and key. Some of the entries may
-                be marked.
+            StateError: a value does not fit its serializer; the message names state and key. Some entries may keep
+                their marks.
         """
         for entry in sorted(entries, key=_get_row):
             batch = batches.fitting()
@@ -182,7 +182,7 @@ class Column(ABC):
             entry.changed &= ~self.bit
 
     def saved(self, entries: Sequence[CachedEntry]) -> None:
-        """Note that the batches were written: nothing is changed any more in what was saved of these entries."""
+        """Note that the batches were written: the saved parts of these entries are unchanged."""
         self._is_empty = False
         for entry in entries:
             slot = entry[self.index]
@@ -191,7 +191,7 @@ class Column(ABC):
                 continue
             for namespace in slot.changed:
                 if self._slot_saved(slot[namespace]):
-                    # fired windows must not pile up
+                    # fired windows must not accumulate
                     del slot[namespace]
             slot.changed.clear()
 
@@ -206,7 +206,7 @@ class Column(ABC):
     def _save_slot(self, row: bytes, slot: Any, batch: WriteBatch) -> None: ...
 
     def _slot_saved(self, slot: Any) -> bool:
-        """Do for one key and namespace what `saved` does; returns whether nothing is there."""
+        """Mark one key and namespace as written; returns whether it is empty."""
         return slot is None
 
 
@@ -234,8 +234,8 @@ class ValueColumn(Column):
         if self.stored.meta.namespaced:
             super().save(entries, batches)
             return
-        # as there, but everything is fetched from main memory once, which is most of what this costs: numpy sorts
-        # copies that lie together
+        # as there, but everything is fetched from main memory only once, which is most of the cost: numpy sorts
+        # contiguous copies
         index, bit = self.index, self.bit
         rows: list[bytes] = []
         slots: list[Any] = []
@@ -251,7 +251,7 @@ class ValueColumn(Column):
             num_bytes = sum(sizes)
             self.num_bytes += num_bytes
             self.num_values += len(sizes)
-            # small values are added without a look at each
+            # small values are added without checking each
             fits = num_bytes <= batches.limit
             batch = self._next(batches)
             for i, value in zip(some, values, strict=True):
@@ -263,7 +263,7 @@ class ValueColumn(Column):
                     batch.put(rows[i], value)
 
     def _next(self, batches: Batches) -> WriteBatch:
-        """Return the batch that comes next; rows without a column family are of this one."""
+        """Return the batch for the next changes; rows without a column family belong to this column."""
         batch = batches.fitting()
         batch.set_default_column_family(self._handle)
         return batch
@@ -306,7 +306,7 @@ class MapColumn(Column):
         self._decode = codec.decode_timed if has_ttl else codec.decode
 
     def new_slot(self) -> MapSlot:
-        """Make the slot of a key and namespace that has not been looked at."""
+        """Make the slot of a key and namespace that has not been read."""
         slot = MapSlot()
         slot.is_complete = self.is_known
         return slot
@@ -331,7 +331,7 @@ class MapColumn(Column):
         return value
 
     def trim(self, slot: MapSlot) -> None:
-        """Forget what need not be written."""
+        """Drop entries that need not be written."""
         slot.known = {known_by: slot.known[known_by] for known_by in slot.changed}
         slot.is_complete = False
         self.is_known = False

@@ -1,9 +1,9 @@
-"""RocksDBInstance: one open database, and the owner of every native handle of it.
+"""RocksDBInstance: one open database, and the owner of all its native handles.
 
-Handles that outlive `close` keep the database's lock, so nothing of rocksdict leaves this module but rows, batches and
-counts. A database's directory is always fresh: it is never opened twice. The write-ahead log is off: what counts is in
-checkpoints. Iteration checks the iterator's status, for rocksdict ends silently at a damaged block. Any thread, one at
-a time, but for `get` and `scan`, which may run beside writes.
+Handles that outlive `close` keep the database's lock, so only rows, batches and counts leave this module. A database's
+directory is always fresh: it is never opened twice. The write-ahead log is off, because checkpoints hold all state that
+is restored. Iteration checks the iterator's status, because rocksdict ends silently at a damaged block. Any thread, one
+at a time; only `get` and `scan` may run during writes.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ _COMPRESSIONS = {
 }
 _NUM_LEVELS = 7
 _FLUSHES_TO_COMPACT = 8
-"""Files of level 0 at which they are merged into level 1. Each checkpoint makes one, and what a merge writes has to be
-uploaded: fewer (RocksDB has 4) and checkpoints upload more, more and reads look into more files."""
+"""Number of files at level 0 at which they are merged into level 1. Each checkpoint creates one, and the output of a
+merge has to be uploaded: with fewer (RocksDB has 4) checkpoints upload more, with more reads search more files."""
 _BLOB_FILE_BYTES = 8 << 20
-"""Bytes of a file of values. Larger, and what is collected at a time is much of a small state; smaller, and there are
-very many files.
+"""Bytes of a file of values. With larger ones, one garbage collection covers much of a small state; with smaller ones,
+there are very many files.
 """
 _BLOB_COLLECTED_SHARE = 0.02
 _BLOB_GARBAGE_SHARE = 0.5
-"""Garbage collection copies what is still used of the oldest 2 % of the files of values, with each compaction and when
-half of them is garbage. More, and a checkpoint behind a compaction uploads more than 5 % of the state; less, and the
-files hold more than twice what is used."""
+"""Garbage collection copies the live values of the oldest 2 % of the files of values, with each compaction and when
+half of them is garbage. With more, a checkpoint after a compaction uploads more than 5 % of the state; with less, the
+files take more than twice the space of their live values."""
 _MANIFEST_BYTES = 4 << 20
-"""Bytes after which RocksDB begins its list of files anew: every checkpoint uploads all of it."""
+"""Bytes after which RocksDB rewrites its list of files: every checkpoint uploads all of it."""
 _STYLES = {
     "level": DBCompactionStyle.level,
     "universal": DBCompactionStyle.universal,
@@ -66,11 +66,11 @@ _DEFAULT_COLUMN = "default"
 
 
 class RocksDBReadError(StateError):
-    """A database that was written or verified on this machine cannot be read any more: its disk is to blame."""
+    """A database that was written or verified on this machine can no longer be read because of its disk."""
 
 
 class SharedMemory:
-    """The block cache and the write buffers' budget that all databases of a slot's process share."""
+    """The block cache and the budget of write buffers, shared by all databases of a slot's process."""
 
     def __init__(self, settings: RocksDBSettings) -> None:
         self.cache = Cache(settings.memory_per_slot)
@@ -84,7 +84,7 @@ _shared_lock = threading.Lock()
 
 
 def shared_memory(settings: RocksDBSettings) -> SharedMemory:
-    """Return the shared memory of this process; one for each budget, and there is one budget in a job."""
+    """Return the shared memory of this process; one for each budget, of which a job has one."""
     budget = (settings.memory_per_slot, settings.write_buffer_ratio)
     with _shared_lock:
         if budget not in _shared:
@@ -100,8 +100,8 @@ class RocksDBInstance:
 
         Args:
             path: its directory; its parent exists.
-            settings: how.
-            is_new: whether it is to be made; else it must be there.
+            settings: options of the database.
+            is_new: whether to create it; otherwise it must exist.
             is_read_only: whether nothing will be written; the directory then stays as it is.
 
         Raises:
@@ -111,7 +111,7 @@ class RocksDBInstance:
         self.path = path
         self._settings = settings
         self._write_options = WriteOptions()
-        # an attribute at run time, whatever its type information says
+        # an attribute at run time, contrary to its type information
         self._write_options.disable_wal = True  # type: ignore[assignment, method-assign]
         self._columns: dict[str, Rdict] = {}
         self._handles: dict[str, ColumnFamily] = {}
@@ -138,7 +138,7 @@ class RocksDBInstance:
         return list(self._columns)
 
     def column(self, name: str) -> Rdict:
-        """Return a column family, made if there is none; for `get`, and only as long as the instance is open."""
+        """Return a column family, creating it if needed; for `get`, and only while the instance is open."""
         if name not in self._columns:
             self._open.create_column_family(name, self._options())
             self._adopt(name)
@@ -172,14 +172,14 @@ class RocksDBInstance:
             raise StateError(f"RocksDB cannot write to {self.path}: {error}") from error
 
     def delete_range(self, name: str, begin: bytes, end: bytes) -> None:
-        """Remove the rows of a column family from `begin` up to, without, `end`."""
+        """Remove the rows of a column family from `begin` (inclusive) to `end` (exclusive)."""
         self.column(name).delete_range(begin, end, self._write_options)
 
     def scan(self, name: str, begin: bytes, end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the rows of a column family from `begin` up to, without, `end`, as they are at the first step.
+        """Yield the rows of a column family from `begin` (inclusive) to `end` (exclusive), as of the first step.
 
         Raises:
-            RocksDBReadError: a block is damaged; what came before it has been given.
+            RocksDBReadError: a block is damaged; the rows before it have been yielded.
         """
         if name not in self._columns:
             return
@@ -197,20 +197,20 @@ class RocksDBInstance:
             raise RocksDBReadError(f"RocksDB cannot read column {name!r} of {self.path}: {error}") from error
 
     def start_flush(self) -> None:
-        """Let everything that was written go to files, in the background."""
+        """Flush everything that was written to files, in the background."""
         for column in self._columns.values():
             column.flush(False)
 
     def is_flushed(self) -> bool:
-        """Return whether nothing waits to go to a file."""
+        """Return whether nothing waits to be flushed."""
         return all(
             (column.property_int_value("rocksdb.num-immutable-mem-table") or 0) == 0
-            # a copy: the task's thread may make another one meanwhile
+            # a copy: the task's thread may create another one meanwhile
             for column in list(self._columns.values())
         )
 
     def checkpoint(self, path: Path) -> None:
-        """Make a directory with everything written so far: hard links, so never change a file in it.
+        """Create a directory with everything written so far: hard links, so never change a file in it.
 
         Raises:
             OSError: it cannot be made.

@@ -1,8 +1,8 @@
-"""The rocksdb backend's options, with Flink's keys and defaults, and what the predefined sets change.
+"""Options of the rocksdb backend, with Flink's keys and defaults, and the changes of the predefined sets.
 
-A key that is set goes before what the predefined set says. Keys of Flink's that have no meaning here are known, so that
-whoever sets them can be told. Plain values. Source: Flink 2.3, RocksDBOptions, RocksDBConfigurableOptions,
-RocksDBManualCompactionOptions and PredefinedOptions; where a default differs, the text says so.
+A key that is set takes precedence over the predefined set. Flink's keys without meaning here are listed, so that users
+who set them get a warning. Plain values. Source: Flink 2.3, RocksDBOptions, RocksDBConfigurableOptions,
+RocksDBManualCompactionOptions and PredefinedOptions; descriptions state different defaults.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ PREDEFINED: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "FLASH_SSD_OPTIMIZED": {"background_threads": 4},
 }
-"""Name of a predefined set → the settings that it changes."""
+"""Settings that each predefined set changes, by name."""
 
 PREDEFINED_OPTIONS: ConfigOption[str] = (
     ConfigOptions.key(f"{_PREFIX}predefined-options").string_type().default_value(DEFAULT_SET)
 )
-"""A set of settings: DEFAULT, SPINNING_DISK_OPTIMIZED, SPINNING_DISK_OPTIMIZED_HIGH_MEM, FLASH_SSD_OPTIMIZED."""
+"""Predefined set of options: DEFAULT, SPINNING_DISK_OPTIMIZED, SPINNING_DISK_OPTIMIZED_HIGH_MEM,
+FLASH_SSD_OPTIMIZED."""
 
 MEMORY_MANAGED: ConfigOption[bool] = ConfigOptions.key(f"{_PREFIX}memory.managed").boolean_type().default_value(True)
-"""Whether all backends of a slot share one bounded block cache, which pays for write buffers too. Off: each column
+"""Whether all backends of a slot share one bounded block cache, which includes write buffers. If off, each column
 family has a cache and write buffers of its own, unless MEMORY_PER_SLOT is set."""
 
 MEMORY_PER_SLOT: ConfigOption[int] = (
@@ -51,33 +52,34 @@ MEMORY_PER_SLOT: ConfigOption[int] = (
 WRITE_BUFFER_RATIO: ConfigOption[float] = (
     ConfigOptions.key(f"{_PREFIX}memory.write-buffer-ratio").double_type().at_least(0.0).default_value(0.5)
 )
-"""The share of that memory that write buffers may take."""
+"""Share of that memory for write buffers."""
 
 CACHE_MEMORY: ConfigOption[int] = (
     ConfigOptions.key(f"{_PREFIX}cache.memory-per-operator").memory_type().at_least(1 << 20).default_value(256 << 20)
 )
-"""Bytes, as estimated, that the decoded values of one operator subtask may take. Tidemark's own: values are read and
-written through a cache of Python objects in front of RocksDB. Less, and more reads go to RocksDB (some 5 µs each)."""
+"""Estimated maximum number of bytes of one operator subtask's decoded values. Tidemark's own: values are read and
+written through a cache of Python objects in front of RocksDB. With less, more reads go to RocksDB (some 5 µs each)."""
 
 LOCAL_DIRECTORIES: ConfigOption[str | None] = ConfigOptions.key(f"{_PREFIX}localdir").string_type().no_default_value()
-"""Local directories, joined by commas, in which databases are made, in turn. Not set: the task's working directory."""
+"""Local directories for databases, separated by commas and used in turn. If not set, the task's working directory."""
 
 TRANSFER_THREADS: ConfigOption[int] = (
     ConfigOptions.key(f"{_PREFIX}checkpoint.transfer.thread.num").int_type().at_least(1).default_value(4)
 )
-"""How many files of a snapshot are uploaded at a time."""
+"""Number of files of a snapshot that are uploaded at a time."""
 
 WRITE_BATCH_SIZE: ConfigOption[int] = (
     ConfigOptions.key(f"{_PREFIX}write-batch-size").memory_type().at_least(0).default_value(2 << 20)
 )
-"""Bytes of changes after which a batch of them is written to RocksDB; 0 = all in one."""
+"""Size of a batch of changes written to RocksDB, bytes; 0 = all in one."""
 
 BLOB_MIN_SIZE: ConfigOption[int] = (
     ConfigOptions.key(f"{_PREFIX}blob.min-size").memory_type().at_least(0).default_value(256)
 )
-"""Bytes from which on a value is kept in a file of values, apart from its key; 0 = never. Tidemark's own: compactions
-then move keys only, so that incremental checkpoints upload little more than what has changed. Smaller, and what points
-to a value is no smaller than the value; larger, and values of that size are uploaded again by each compaction."""
+"""Minimum size in bytes of values that are kept in a file of values, apart from their keys; 0 = never. Tidemark's own:
+compactions then move keys only, so that incremental checkpoints upload little more than the changes. With a smaller
+size, the reference to a value is no smaller than the value; with a larger one, each compaction causes values of that
+size to be uploaded again."""
 
 
 def _int(key: str, minimum: int = 0) -> ConfigOption[int | None]:
@@ -118,12 +120,12 @@ _OPTIONS: Final[Mapping[str, ConfigOption[Any]]] = {
     .boolean_type()
     .no_default_value(),
 }
-"""Setting → its option; not set: the predefined set's value, or else the default of RocksDBSettings."""
+"""Option of each setting; if not set, the predefined set's value or the default of RocksDBSettings."""
 
 
 @dataclass(frozen=True, slots=True)
 class RocksDBSettings:
-    """Everything that a database is opened with. Sizes in bytes."""
+    """Settings of a database. Sizes in bytes."""
 
     background_threads: int = 2
     """Of flushes and compactions."""
@@ -193,7 +195,7 @@ class RocksDBSettings:
 
     @property
     def compressions(self) -> list[str]:
-        """Return the compression of the levels; the last one holds for all further levels."""
+        """Return the compression of the levels; the last one applies to all further levels."""
         return [name.strip().upper() for name in self.compression.split(";")]
 
 
@@ -226,11 +228,11 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     f"{_PREFIX}rescaling.use-delete-files-in-range": _ONE_WAY,
     f"{_PREFIX}incremental-restore-async-compact-after-rescale": _ONE_WAY,
 }
-"""Flink's key, or what several begin with → why it decides nothing here."""
+"""Flink's key, or the prefix of several → the reason why it has no effect here."""
 
 
 def without_effect(keys: Iterable[str]) -> dict[str, str]:
-    """Return those of some keys that Flink knows and nothing here looks at, each with the reason."""
+    """Return those of some keys that Flink knows but that have no effect here, each with the reason."""
     found = {}
     for key in sorted(keys):
         for known, reason in WITHOUT_EFFECT.items():

@@ -1,7 +1,7 @@
 """Downloads a checkpoint's databases to this machine, and merges databases into one.
 
-Every file is verified while it is downloaded, before anything is opened. A database whose key groups are all wanted is
-used as it is; of the others ranges are deleted, or rows are copied. Task's thread.
+Every file is verified during the download, before anything is opened. A database whose key groups are all requested is
+used directly; in others, ranges are deleted or rows are copied. Task's thread.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def download_rocksdb_state(handle: KeyedStateHandle, files: StateFileReader, pat
 def take_over(
     sources: Iterable[RocksDBSource], key_groups: KeyGroupRange, settings: RocksDBSettings, path: Path
 ) -> tuple[RocksDBInstance, RocksDBSource]:
-    """Make one database in `path` with the wanted key groups of `sources`, whose directories are gone then.
+    """Create one database in `path` with the requested key groups of `sources`, and delete the sources' directories.
 
     Returns:
-        The open database, and the source whose files it began with.
+        The open database, and the source whose files it started from.
 
     Raises:
         DamagedSnapshotError: a source cannot be opened, or a block of it is damaged.

@@ -3,9 +3,9 @@
     state:  key group (2, big-endian) | key | namespace [| map key]   →  the value, by its codec
     timer:  key group (2) | timestamp (8, sign flipped) | key | namespace   →  length of the key (4), number (8)
 
-Keys, namespaces and map keys are in the canonical encoding, which is prefix-free: a key's rows lie together, and those
-of a key group too, so that rescaling moves ranges. A map has one row per entry. State that was restored from another
-format and not asked for yet is kept with each value as one row, whatever its kind. Pure.
+Keys, namespaces and map keys are in the canonical encoding, which is prefix-free: the rows of a key are contiguous, and
+so are those of a key group, so that rescaling moves ranges. A map has one row per entry. State of any kind that was
+restored from another format and not requested yet has one row per value. Pure.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PROCESSING_COLUMN: Final = "processing timers:"
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """Information to read the rows of a state without its descriptor."""
+    """Description of a state's rows, for reading them without its descriptor."""
 
     meta: StateMeta
     map_serializers: tuple[str, str] | None = None
@@ -57,7 +57,7 @@ def states_to_json(states: Iterable[StoredState]) -> bytes:
 
 
 def states_from_json(data: bytes) -> dict[str, StoredState]:
-    """Return the states that `states_to_json` was given, by name.
+    """Return the states passed to `states_to_json`, by name.
 
     Raises:
         ValueError, KeyError: `data` is not of that form.
@@ -75,7 +75,7 @@ def group_end(key_group: int) -> bytes:
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    """Return the end of the rows that begin with `prefix`, which begins with a key group."""
+    """Return the end of the rows that start with `prefix`, which starts with a key group."""
     return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
 
 
@@ -105,7 +105,7 @@ def read_entries(db: RocksDBInstance, state: StoredState, key_group: int) -> Ite
 
 
 Keep = Callable[[bytes], bytes | None]
-"""A value in the canonical form → what a snapshot leaves of it, None if nothing."""
+"""Returns the part of a canonical value that a snapshot keeps, None if nothing."""
 
 
 def read_group(
@@ -115,9 +115,9 @@ def read_group(
 
     Args:
         db: the database.
-        states: those to be read.
-        key_group: which.
-        keep: by name, the states of which not everything is wanted.
+        states: the states to read.
+        key_group: the key group to read.
+        keep: by name of the state, filters of values.
     """
     found = {}
     for state in states:
@@ -133,7 +133,7 @@ def read_group(
             if column.startswith(prefix):
                 rows = db.scan(column, KEY_GROUP.pack(key_group), group_end(key_group))
                 timers_found = [(timer_of(row, size), seq) for row, size, seq in _timer_rows(rows)]
-                # in the order of firing, as every canonical snapshot has them
+                # in firing order, as in every canonical snapshot
                 timers_found.sort(key=lambda found: (found[0].timestamp, found[1]))
                 if timers_found:
                     target[column.removeprefix(prefix)] = [timer for timer, _ in timers_found]

@@ -1,8 +1,8 @@
-"""Snapshots of the rocksdb backend: while they are written, and when they are read back.
+"""Snapshots of the rocksdb backend: writing and reading them.
 
-The synchronous part writes the cached changes and tells RocksDB to flush. The checkpoint (hard links of files that
-never change) is made in the upload thread when the flush is through; until then the backend keeps further changes in
-its cache, or makes the checkpoint itself if it cannot wait. Files of completed checkpoints are not uploaded again.
+The synchronous part writes the cached changes and tells RocksDB to flush. The upload thread makes the checkpoint (hard
+links of files that never change) when the flush is complete; until then the backend keeps further changes in its cache,
+or makes the checkpoint itself if it cannot wait. Files of completed checkpoints are not uploaded again.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from runtime.state.rocksdb.rows import NOTHING, Keep, StoredState, read_group, s
 from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, SnapshotRequest, StateMeta
 
 ROCKSDB_FORMAT: Final = "rocksdb"
-"""`KeyedStateHandle.format` of what this backend writes in its own form."""
+"""`KeyedStateHandle.format` of this backend's own form."""
 _SHARED_SUFFIXES = (".sst", ".blob")
-"""Of files that RocksDB never changes: tables, and values that are kept apart."""
+"""Suffixes of files that RocksDB never changes: tables and separate values."""
 _POLL_S = 0.002
 _FLUSH_TIMEOUT_S = 30.0
-"""Time after which a checkpoint is made although the flush is not through, which then happens in that call."""
+"""Time after which a checkpoint is made before the flush is complete; the call then flushes."""
 
 
 class PendingRocksDBState(PendingKeyedState):
     """A snapshot of the rocksdb backend that is being written.
 
     Args:
-        request: which one.
-        db: the database; everything is written to it, and nothing more is until `is_taken`.
-        path: where the checkpoint goes; does not exist.
+        request: describes it.
+        db: the database; all changes are written, and no more will be until `is_taken`.
+        path: directory of the checkpoint; does not exist yet.
         states: the states of the database.
         settings: the database's.
         key_groups: of the backend.
         max_parallelism: number of key groups of the operator.
         shared: files of the last completed checkpoint, by their names in the database.
-        keep: what a canonical snapshot leaves of some states' values.
+        keep: by state, the filter of values in a canonical snapshot.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class PendingRocksDBState(PendingKeyedState):
         keep: Mapping[str, Keep],
     ) -> None:
         self.kind = request.kind
-        #: files that later snapshots may refer to, once this one is written
+        #: files that later snapshots may refer to after this one is written
         self.shared_files: Mapping[str, FileHandle] | None = None
         self.is_taken = False
         self._db: RocksDBInstance | None = db
@@ -84,7 +84,7 @@ class PendingRocksDBState(PendingKeyedState):
     def take(self) -> None:
         """Make the checkpoint now, unless it was made, or the snapshot was discarded; any thread.
 
-        If the disk refuses, `write` says so: whoever else needs the checkpoint to be made is not to blame.
+        If the disk refuses, `write` raises the error, not another caller that needs the checkpoint to be made.
         """
         with self._lock:
             if not self.is_taken and self._db is not None:
@@ -157,7 +157,7 @@ class PendingRocksDBState(PendingKeyedState):
 
 
 class StoredGroups(Mapping[KeyGroup, KeyGroupSnapshot]):
-    """Key groups of open databases, each read whenever it is asked for."""
+    """Key groups of open databases, each read on request."""
 
     def __init__(
         self,
@@ -187,29 +187,30 @@ class StoredGroups(Mapping[KeyGroup, KeyGroupSnapshot]):
 
 @dataclass(frozen=True, slots=True)
 class RocksDBSource:
-    """A downloaded and verified database that nobody has opened."""
+    """A downloaded and verified database that has not been opened."""
 
     path: Path
     states: Mapping[str, StoredState]
     key_groups: KeyGroupRange
-    """The key groups that have state in it."""
+    """The key groups with state in it."""
     shared_files: Mapping[str, FileHandle]
-    """Its files that later checkpoints may refer to."""
+    """Files that later checkpoints may refer to."""
 
 
 @dataclass(frozen=True, slots=True)
 class RocksDBSnapshot(KeyedSnapshot):
-    """Databases that hold the state of some key groups; a rocksdb backend takes them over, others read the groups."""
+    """Databases with the state of some key groups; a rocksdb backend takes them over, others read the groups."""
 
     sources: Sequence[RocksDBSource] = ()
     key_groups: KeyGroupRange | None = None
-    """Those wanted; the databases may have more."""
+    """The requested ones; the databases may have more."""
 
     @property
     def are_alike(self) -> bool:
-        """Return whether the databases lay out each state alike, so that one can take over the rows of the others.
+        """Return whether the databases have the same row layout for each state, so that one can take over the others'
+        rows.
 
-        A restored map that a subtask has not asked for is in one row, where the others have one for each entry.
+        A restored map that a subtask has not requested is one row, where the others have one for each entry.
         """
         layouts: dict[str, StoredState] = {}
         return all(
@@ -234,7 +235,7 @@ class RocksDBSnapshot(KeyedSnapshot):
 
 
 class _DownloadedGroups(Mapping[KeyGroup, KeyGroupSnapshot]):
-    """Key groups of downloaded databases, which are opened when the first group is asked for."""
+    """Key groups of downloaded databases, which are opened on the first request."""
 
     def __init__(self, sources: Sequence[RocksDBSource], key_groups: KeyGroupRange) -> None:
         self._sources = sources
@@ -245,7 +246,7 @@ class _DownloadedGroups(Mapping[KeyGroup, KeyGroupSnapshot]):
         if key_group not in self._key_groups:
             raise KeyError(key_group)
         if self._opened is None:
-            # read-only: the directories stay as they are, and no lock is held
+            # read-only: the directories are not changed, and no lock is held
             self._opened = StoredGroups(
                 [
                     (

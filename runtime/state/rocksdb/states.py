@@ -1,9 +1,8 @@
-"""State objects of the rocksdb backend: the logic of the hashmap backend's over slots of the write-back cache.
+"""State objects of the rocksdb backend: the logic of the hashmap backend, on slots of the write-back cache.
 
-A slot that has not been looked at yet is loaded from its row; one that is written, or about to be changed in place, is
-marked so that the next batch has it. Maps have a logic of their own: they know single entries without the others.
-Values from `ValueState.value` are the cached objects: what is changed in them without `update` may be lost. Task's
-thread only.
+A slot that has not been accessed yet is loaded from its row; one that is written, or about to be changed in place, is
+marked so that the next batch includes it. Maps have logic of their own: they load single entries without the others.
+`ValueState.value` returns the cached object: changes to it without `update` may be lost. Task's thread only.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ from runtime.state.ttl import TtlStateVisibility, TtlUpdateType
 
 
 class CacheHolder(Protocol):
-    """The backend, as far as states need it."""
+    """The part of the backend that states need."""
 
     current_entry: Any
     columns: list[Any]
     clock: Clock
 
     def mark_changed(self, entry: CachedEntry, index: int) -> None:
-        """Remember that the state of that number, which is not marked yet, has to be written."""
+        """Mark the state of that number, which is not marked yet, as to be written."""
 
     def flush(self) -> None:
         """Write all changes to the database."""
@@ -109,7 +108,7 @@ class CachedNamespaceSlot(NamespacedSlot):
         value = slot.get(namespace, UNKNOWN)
         if value is UNKNOWN:
             value = self._backend.columns[self._index].load(entry.row + encode_namespace(namespace))
-            # absence is not cached: there is no end of namespaces
+            # absence is not cached: the number of namespaces is unlimited
             if value is not None:
                 slot[namespace] = value
         return value
@@ -243,7 +242,7 @@ class TtlMapLogic(MapLogic):
         return not self.items()
 
     def unexpired(self, value: Any, now_ms: int) -> Any:
-        """Return what is left of a map of pairs at that time; None if nothing."""
+        """Return the unexpired part of a map of pairs at that time; None if nothing."""
         left = {key: pair for key, pair in value.items() if pair[1] + self._ttl_ms > now_ms}
         return value if len(left) == len(value) else left or None
 
@@ -317,7 +316,7 @@ class MapInNamespace(MapLogic):
 
 
 class NoVisits(TtlSingleLogic):
-    """Makes states look for expired values in the rows, not by visiting other keys on each access."""
+    """Disables visits of other keys on access: expired values are found in the rows."""
 
     __slots__ = ()
 

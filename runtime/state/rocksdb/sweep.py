@@ -1,6 +1,6 @@
-"""Deletes rows of state whose time to live is over, a few at a time, going round and round.
+"""Deletes rows of expired state, a few at a time, in an endless cycle over all rows.
 
-rocksdict offers no compaction filters, with which Flink does this; what they would find, this finds a little later.
+Flink uses compaction filters for this, which rocksdict does not offer; the sweep finds the same rows a little later.
 Task's thread only, right after all changes were written.
 """
 
@@ -13,7 +13,7 @@ from runtime.state.rocksdb.instance import RocksDBInstance
 from runtime.state.rocksdb.rows import StoredState
 
 _ROWS = 500
-"""Rows that are looked at after each batch (some 0.5 ms). More would be felt; fewer let expired rows pile up."""
+"""Rows checked after each batch (some 0.5 ms). More would delay processing; with fewer, expired rows accumulate."""
 _TIME = struct.Struct("<q")
 
 
@@ -28,7 +28,7 @@ class ExpiredRows:
         self._next = b""
 
     def delete_some(self, now_ms: int) -> int:
-        """Look at the next rows; returns how many were deleted."""
+        """Check the next rows; returns the number of deleted ones."""
         found, handle = self._db.batch(), self._db.handle(self._stored.column)
         start, self._next = self._next, b""
         for count, (row, value) in enumerate(self._db.scan(self._stored.column, start)):
@@ -43,7 +43,7 @@ class ExpiredRows:
         return deleted
 
     def _touched_ms(self, value: bytes) -> int:
-        """Return when the youngest part of a row was touched."""
+        """Return when the most recent part of a row was touched."""
         if self._stored.meta.kind == "list":
             return max(int(time) for _, time in self._codec.decode_timed(value))
         return int(_TIME.unpack_from(value)[0])

@@ -1,13 +1,13 @@
 """Timers in RocksDB: all of them are rows, and the first ones of each key group are in memory too.
 
-A row has the key group and the timestamp first, so the rows of a key group are in the order of firing. In memory is a
-heap of the first timers of every key group; of a key group that has more, the row is known where those begin that are
-in the database only (its *limit*). As long as each such key group has a timer in the heap, the first of all is there.
-Adding or deleting a timer behind the limit is a blind write: the row is the timer. Task's thread only.
+A row begins with the key group and the timestamp, so the rows of a key group are in firing order. A heap in memory
+holds the first timers of every key group; a key group with more has a *limit*, the row at which the timers that are
+only in the database begin. As long as each such key group has a timer in the heap, the first of all is in it. Adding or
+deleting a timer behind the limit is a blind write: the row is the timer. Task's thread only.
 
-Of each key group at least one is in memory, and else its share of MAX_TIMERS. The work for it is in proportion to the
-timers that are added and taken out, however many key groups there are: when memory is full all of it is looked at, and
-not again before half as many have come; of a key group at most twice as many are read as had been left of it.
+At least one timer of each key group is in memory, and otherwise its share of MAX_TIMERS. The work is proportional to
+the timers added and removed, however many key groups there are: a full memory is scanned, and not again before half as
+many timers have been added; at most twice as many timers of a key group are read as were left of it.
 """
 
 from __future__ import annotations
@@ -38,24 +38,25 @@ from runtime.state.rocksdb.rows import timer_row as make_row
 from runtime.state.timers import FiredTimer
 
 MAX_TIMERS = 65_536
-"""Timers of one queue in memory, some 300 bytes each; twice as many as there are key groups if that is more."""
+"""Maximum number of one queue's timers in memory, some 300 bytes each; twice the number of key groups if that is
+more."""
 _CHUNK = 1_024
-"""Timers of a key group that are read at once, at most. Fewer, and a burst of timers reads all the time; more, and the
-timers of key groups that have few others wait in memory.
+"""Maximum number of timers of a key group that are read at once. With fewer, a burst of timers reads all the time; with
+more, timers of key groups that have few others wait in memory.
 """
 _MAX_UNWRITTEN = 65_536
-"""Maximum of changes that wait to be written; a snapshot has to write them while processing waits (2 µs each)."""
+"""Maximum number of unwritten changes; a snapshot has to write them while processing waits (2 µs each)."""
 
 
 class TimerContext(Protocol):
-    """The backend, as far as timers need it."""
+    """The part of the backend that timers need."""
 
     current_entry: Any
 
     def set_current_key(self, key: Any) -> None: ...
 
     def flush(self) -> None:
-        """Write what is unwritten, of all queues."""
+        """Write all unwritten changes of all queues."""
 
 
 class RocksDBTimerQueue:
@@ -64,7 +65,7 @@ class RocksDBTimerQueue:
     Args:
         context: the backend.
         db: the database.
-        column: name of the column family; what is in it is restored.
+        column: name of the column family; its timers are restored.
         key_groups: of the backend.
     """
 
@@ -79,15 +80,15 @@ class RocksDBTimerQueue:
         self._sequence = 0
         #: by key group, timers in memory
         self._counts: dict[int, int] = {}
-        #: by key group, if it has timers that are in the database only: the first of their rows, or one before it
+        #: by key group with timers that are only in the database: the first of their rows, or one before it
         self._limits: dict[int, bytes] = {}
-        #: by key group with a limit, how many of its timers were in memory when the limit was set
+        #: by key group with a limit: number of its timers in memory when the limit was set
         self._chunks: dict[int, int] = {}
-        #: timers in memory beyond which there are too many
+        #: maximum number of timers in memory
         self._most_live = MAX_TIMERS
-        #: what the database does not have yet: row → its value, None = it is gone
+        #: unwritten changes: row → its value, None = deleted
         self._unwritten: dict[bytes, bytes | None] = {}
-        #: rows among them that the database has never had
+        #: rows among them that were never in the database
         self._unheard_of: set[bytes] = set()
         begin, end = KEY_GROUP.pack(key_groups.start), group_end(key_groups.stop - 1)
         while (first := next(db.scan(column, begin, end), None)) is not None:
@@ -113,7 +114,7 @@ class RocksDBTimerQueue:
         self._write_if_many()
 
     def remove(self, row: bytes, key_group: int) -> None:
-        """Take a timer out, if it is there."""
+        """Remove a timer, if it exists."""
         if row in self.live:
             self._forget(row)
             self._drop(row, key_group)
@@ -121,7 +122,7 @@ class RocksDBTimerQueue:
             self._forget(row)
 
     def pop_due(self, until: int) -> tuple[int, bytes, int] | None:
-        """Take out and return the first timer with timestamp <= `until`: timestamp, row, length of its key."""
+        """Remove and return the first timer with timestamp <= `until`: timestamp, row, length of its key."""
         live = self.live
         while self._heap and self._heap[0][0] <= until:
             timestamp, sequence, row, key_size = heappop(self._heap)
@@ -152,7 +153,7 @@ class RocksDBTimerQueue:
                 yield row[TIMER.size + size :]
 
     def save(self, batch: WriteBatch) -> None:
-        """Add what is unwritten to a batch."""
+        """Add the unwritten changes to a batch."""
         handle = self._handle
         for row, value in self._unwritten.items():
             if value is None:
@@ -166,7 +167,7 @@ class RocksDBTimerQueue:
         self._unheard_of = set()
 
     def _forget(self, row: bytes) -> None:
-        """Let the row be deleted, unless it was never written."""
+        """Mark the row as deleted, unless it was never written."""
         if row in self._unheard_of:
             self._unheard_of.discard(row)
             del self._unwritten[row]
@@ -196,7 +197,7 @@ class RocksDBTimerQueue:
             heapify(self._heap)
 
     def _refill(self, key_group: int) -> None:
-        """Read the next timers of a key group; everything is written."""
+        """Read the next timers of a key group; there are no unwritten changes."""
         chunk = min(2 * self._chunks.pop(key_group), _share(len(self._limits)))
         rows = self._db.scan(self._column, self._limits.pop(key_group), group_end(key_group))
         for count, (row, value) in enumerate(rows):
@@ -221,14 +222,14 @@ class RocksDBTimerQueue:
                 self._counts[key_group] = self._chunks[key_group] = kept
                 for row in rows[kept:]:
                     del self.live[row]
-        # with one each of very many key groups what is left is more than half of MAX_TIMERS
+        # with one each of very many key groups, more than half of MAX_TIMERS remains
         self._most_live = max(MAX_TIMERS, 2 * len(self.live))
         self._heap = [item for item in self._heap if self.live.get(item[2]) == item[1]]
         heapify(self._heap)
 
 
 def _share(num_groups: int) -> int:
-    """Return how many timers to read at once of each of so many key groups."""
+    """Return the number of timers to read at once for each of that many key groups."""
     return max(1, min(_CHUNK, MAX_TIMERS // (2 * num_groups)))
 
 
