@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 import pyarrow.parquet as pq
@@ -22,11 +22,12 @@ from benchmarks.measure import CPU, TIDEMARK, Options, Outcome, Run, Work, Wrong
 from benchmarks.nexmark_data import NexmarkFiles, nexmark_files
 from benchmarks.reference.nexmark_queries import QUERIES, SESSION_GAP_MS, SLIDE_MS, STATES, WINDOW_MS, query_alone
 from benchmarks.sinks import DigestSink, LastSink, ResultSink, SumSink, read_cpu_seconds, read_digest, read_results
+from benchmarks.works.counting import Count
 from runtime.common import Row, Time, Types, WatermarkStrategy
 from runtime.connectors.formats.parquet.files import ParquetFormat
 from runtime.datastream import DataStream, StreamExecutionEnvironment
 from runtime.datastream.connectors.file_system import FileSource
-from runtime.datastream.functions import AggregateFunction, KeyedCoProcessFunction, RuntimeContext
+from runtime.datastream.functions import KeyedCoProcessFunction, RuntimeContext
 from runtime.datastream.state import ListState, ListStateDescriptor, ValueState, ValueStateDescriptor
 from runtime.datastream.window import (
     EventTimeSessionWindows,
@@ -222,22 +223,6 @@ def q11(streams: Streams) -> DataStream:
     sessions = EventTimeSessionWindows.with_gap(Time.milliseconds(SESSION_GAP_MS))
     bids = streams.bids("bidder", "date_time").key_by_columns("bidder").window(sessions)
     return bids.aggregate_columns("count(*) AS bids", "window_start AS start", "window_end AS end")
-
-
-class Count(AggregateFunction):
-    """How many there are."""
-
-    def create_accumulator(self) -> int:
-        return 0
-
-    def add(self, value: Any, accumulator: int) -> int:
-        return accumulator + 1
-
-    def get_result(self, accumulator: int) -> int:
-        return accumulator
-
-    def merge(self, acc_a: int, acc_b: int) -> int:
-        return acc_a + acc_b
 
 
 def q12(streams: Streams) -> DataStream:

@@ -21,12 +21,13 @@ from benchmarks.measure import CPU, Options, Outcome, Target, Work, WrongResultE
 from benchmarks.reference.memory import BATCH_ROWS, Pool, count_by_hand
 from benchmarks.sinks import DigestSink, read_cpu_seconds, read_digest
 from benchmarks.works.bids import run_bids
+from benchmarks.works.counting import Count
 from benchmarks.works.state import run_count, run_count_auctions, whole_batches
 from runtime.common import Duration, Time, Types, WatermarkStrategy
 from runtime.common.typeinfo import TypeInformation
 from runtime.connectors.index_source import IndexSource
 from runtime.core.batch import RecordBatch
-from runtime.datastream.functions import AggregateFunction, ProcessWindowFunction
+from runtime.datastream.functions import ProcessWindowFunction
 from runtime.datastream.window import TimeWindow, TumblingEventTimeWindows
 
 NDJSON_ROWS = 5_000_000
@@ -135,22 +136,6 @@ def disordered(start: int, stop: int, windows: int) -> dict[str, pa.Array]:
     return {"key": pa.array(numbers * 7_919 % WINDOW_KEYS), "ts": pa.array(numbers // ROWS_PER_MS + ahead)}
 
 
-class CountEvents(AggregateFunction):
-    """How many there are."""
-
-    def create_accumulator(self) -> int:
-        return 0
-
-    def add(self, value: Any, accumulator: int) -> int:
-        return accumulator + 1
-
-    def get_result(self, accumulator: int) -> int:
-        return accumulator
-
-    def merge(self, acc_a: int, acc_b: int) -> int:
-        return acc_a + acc_b
-
-
 class WithStart(ProcessWindowFunction[int, tuple[int, int, int], int, TimeWindow]):
     """The key, the count and the window's start."""
 
@@ -169,7 +154,7 @@ def _run_windows(kind: str, rows: int, windows: int, options: Options) -> Outcom
         )
     else:
         keyed = events.key_by(lambda event: event[0], key_type=Types.LONG()).window(assigner)
-        counts = keyed.aggregate(CountEvents(), WithStart(), Types.LONG(), COUNTS)
+        counts = keyed.aggregate(Count(), WithStart(), Types.LONG(), COUNTS)
     with results_directory() as directory:
         counts.sink_to(DigestSink(directory))
         run = run_job(env, "windows")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from runtime.checkpoint.handles import CheckpointMetadata
 from runtime.common import Types, WatermarkStrategy
 from runtime.connectors import NumberSequenceSource
 from runtime.core.checkpoint_options import AfterSnapshot, Alignment, SnapshotKind
@@ -78,6 +79,15 @@ def final_counts() -> dict[int, int]:
     return highest
 
 
+def assert_goes_on(tmp_path: Path, metadata: CheckpointMetadata, count: int, parallelism: int = 2) -> None:
+    """A job that is restored counts every number once, up to `count`."""
+    OUT.clear()
+    again = CheckpointRig(counting(count, parallelism), tmp_path, metadata).start()
+    again.step_until(again.all_finished)
+    assert final_counts() == expected_counts(count)
+    again.release()
+
+
 def test_every_task_acknowledges_and_a_restored_job_goes_on_exactly_there(tmp_path: Path) -> None:
     rig = CheckpointRig(counting(40_000), tmp_path, window_bytes=4_096).start()
     for _ in range(8):
@@ -87,12 +97,8 @@ def test_every_task_acknowledges_and_a_restored_job_goes_on_exactly_there(tmp_pa
     assert final_counts() == expected_counts(40_000)
     rig.release()
 
-    OUT.clear()
-    again = CheckpointRig(counting(40_000), tmp_path, metadata).start()
-    again.step_until(again.all_finished)
+    assert_goes_on(tmp_path, metadata, 40_000)
     assert 0 < len(OUT) < 40_000
-    assert final_counts() == expected_counts(40_000)
-    again.release()
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2), (1, 4), (4, 1)])
@@ -103,11 +109,7 @@ def test_a_job_goes_on_at_another_parallelism(tmp_path: Path, before: int, after
         rig.step()
     metadata = rig.checkpoint(1, kind=kind)
     rig.release()
-    OUT.clear()
-    again = CheckpointRig(counting(20_000, after), tmp_path, metadata).start()
-    again.step_until(again.all_finished)
-    assert final_counts() == expected_counts(20_000)
-    again.release()
+    assert_goes_on(tmp_path, metadata, 20_000, after)
 
 
 def test_the_metrics_of_a_checkpoint_are_told(tmp_path: Path) -> None:
@@ -219,11 +221,7 @@ def test_an_aborted_checkpoint_is_forgotten_and_the_next_one_succeeds(tmp_path: 
     assert final_counts() == expected_counts(40_000)
     assert len(OUT) == 40_000
     rig.release()
-    OUT.clear()
-    again = CheckpointRig(counting(40_000), tmp_path, metadata).start()
-    again.step_until(again.all_finished)
-    assert final_counts() == expected_counts(40_000)
-    again.release()
+    assert_goes_on(tmp_path, metadata, 40_000)
 
 
 @pytest.mark.parametrize("alignment", [Alignment.ALIGNED, Alignment.AT_LEAST_ONCE])
@@ -294,11 +292,7 @@ def test_an_unaligned_barrier_overtakes_what_is_queued(tmp_path: Path) -> None:
     assert len(OUT) == 60_000
     rig.release()
 
-    OUT.clear()
-    again = CheckpointRig(counting(60_000), tmp_path, metadata).start()
-    again.step_until(again.all_finished)
-    assert final_counts() == expected_counts(60_000)
-    again.release()
+    assert_goes_on(tmp_path, metadata, 60_000)
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2), (1, 4), (4, 1)])
@@ -312,11 +306,7 @@ def test_what_was_in_flight_is_dealt_out_by_key_at_another_parallelism(tmp_path:
     # what was restored is in flight again when the next one is taken
     second = again.checkpoint(2, alignment=Alignment.UNALIGNED)
     again.release()
-    OUT.clear()
-    last = CheckpointRig(counting(60_000, before), tmp_path, second).start()
-    last.step_until(last.all_finished)
-    assert final_counts() == expected_counts(60_000)
-    last.release()
+    assert_goes_on(tmp_path, second, 60_000, before)
 
 
 def test_the_rest_of_a_batch_is_part_of_the_channel_state(tmp_path: Path) -> None:
@@ -328,11 +318,7 @@ def test_the_rest_of_a_batch_is_part_of_the_channel_state(tmp_path: Path) -> Non
         assert task.step()
     metadata = rig.checkpoint(1, alignment=Alignment.UNALIGNED)
     rig.release()
-    OUT.clear()
-    again = CheckpointRig(counting(60_000), tmp_path, metadata).start()
-    again.step_until(again.all_finished)
-    assert final_counts() == expected_counts(60_000)
-    again.release()
+    assert_goes_on(tmp_path, metadata, 60_000)
 
 
 def test_an_aligned_checkpoint_goes_on_unaligned_when_its_time_is_up(tmp_path: Path) -> None:
@@ -350,11 +336,7 @@ def test_an_aligned_checkpoint_goes_on_unaligned_when_its_time_is_up(tmp_path: P
     metadata = rig.metadata(1)
     assert metadata.channels
     rig.release()
-    OUT.clear()
-    again = CheckpointRig(counting(60_000), tmp_path, metadata).start()
-    again.step_until(again.all_finished)
-    assert final_counts() == expected_counts(60_000)
-    again.release()
+    assert_goes_on(tmp_path, metadata, 60_000)
 
 
 def test_an_aligned_checkpoint_that_is_in_time_has_no_channel_state(tmp_path: Path) -> None:
@@ -378,8 +360,4 @@ def test_an_aborted_unaligned_checkpoint_leaves_nothing_behind(tmp_path: Path) -
     rig.step_until(rig.all_finished)
     assert len(OUT) == 60_000
     rig.release()
-    OUT.clear()
-    again = CheckpointRig(counting(60_000), tmp_path, metadata).start()
-    again.step_until(again.all_finished)
-    assert final_counts() == expected_counts(60_000)
-    again.release()
+    assert_goes_on(tmp_path, metadata, 60_000)

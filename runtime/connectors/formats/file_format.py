@@ -129,12 +129,9 @@ class LineFormat(FileFormat):
         return 0
 
     def cut(self, path: str, parts: int) -> list[tuple[int, int | None]]:
-        size = Path(path).stat().st_size
         if is_compressed(path):
             return [(0, None)]
-        parts = max(1, min(parts, size))
-        bounds = [size * part // parts for part in range(parts + 1)]
-        return list(itertools.pairwise(bounds))
+        return even_ranges(Path(path).stat().st_size, parts)
 
     @property
     def tells_bad_records(self) -> bool:
@@ -149,6 +146,12 @@ class LineFormat(FileFormat):
         max_record_bytes: int | None = None,
     ) -> SplitReader:
         return LineReader(self, split, position, limiter, bad_records, max_record_bytes)
+
+
+def even_ranges(size: int, parts: int) -> list[tuple[int, int | None]]:
+    """Return at most `parts` ranges [start, end) of about one length, in order, that cover [0, size); at least one."""
+    parts = max(1, min(parts, size))
+    return [(size * part // parts, size * (part + 1) // parts) for part in range(parts)]
 
 
 def even_share(rows: int, max_rows: int) -> int:

@@ -7,7 +7,6 @@ marker. Blocks are decoded many at a time by fastavro. Source: Avro 1.12 specifi
 from __future__ import annotations
 
 import io
-import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.connectors.formats.avro.schema import AvroSchema
 from runtime.connectors.formats.avro.types import AvroTypes, avro_schema, to_avro
 from runtime.connectors.formats.bad_records import BadRecordHandler
-from runtime.connectors.formats.file_format import FileFormat, FileSplit
+from runtime.connectors.formats.file_format import FileFormat, FileSplit, even_ranges
 from runtime.connectors.formats.row_types import check_fits
 from runtime.connectors.formats.writer_format import FileWriterFormat, FormatWriter
 from runtime.connectors.rate_limiter import RateLimiter
@@ -60,9 +59,7 @@ class AvroFormat(FileFormat):
         return self._type
 
     def cut(self, path: str, parts: int) -> list[tuple[int, int | None]]:
-        size = Path(path).stat().st_size
-        parts = max(1, min(parts, size))
-        return list(itertools.pairwise([size * part // parts for part in range(parts + 1)]))
+        return even_ranges(Path(path).stat().st_size, parts)
 
     def open(
         self,

@@ -6,7 +6,6 @@ Where PyFlink takes a table row type, these take `Types.ROW_NAMED(...)`. Source:
 from __future__ import annotations
 
 import bisect
-import itertools
 from collections.abc import Sequence
 from typing import IO, Any
 
@@ -17,7 +16,7 @@ from runtime.common.configuration import Configuration
 from runtime.common.serialization import RowDataBulkWriterFactory
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.connectors.formats.bad_records import BadRecordHandler
-from runtime.connectors.formats.file_format import FileFormat, FileSplit, even_share
+from runtime.connectors.formats.file_format import FileFormat, FileSplit, even_ranges, even_share
 from runtime.connectors.formats.parquet.rows import open_rows, row_bounds
 from runtime.connectors.formats.row_types import check_fits, checked_row_type
 from runtime.connectors.formats.writer_format import ColumnWriterFormat, FormatWriter, columns_of
@@ -61,9 +60,7 @@ class ParquetFormat(FileFormat):
     def cut(self, path: str, parts: int) -> list[tuple[int, int | None]]:
         with _open(path) as file:
             groups = file.num_row_groups
-        parts = min(parts, groups)
-        bounds = [groups * part // parts for part in range(parts + 1)] if parts else [0]
-        return list(itertools.pairwise(bounds))
+        return even_ranges(groups, parts) if groups else []
 
     def open(
         self,
