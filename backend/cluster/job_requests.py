@@ -14,7 +14,7 @@ from backend.cluster.models import Operation
 from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.ids import VertexId
 from runtime.jobmaster.actions import RequestAnswered
-from runtime.jobmaster.driver import JobMasterDriver
+from runtime.jobmaster.driver import JobMasterDriver, JobNotRunningError
 from runtime.jobmaster.events import AfterSavepoint
 from runtime.jobmaster.rescaling import RescaleError
 
@@ -61,7 +61,7 @@ class JobRequests:
         self._begun[operation.trigger_id] = (operation, asked)
 
     def answers(self, *, has_ended: bool) -> dict[str, Document]:
-        """Return results by trigger id, until `forget`.
+        """Return results by trigger id, until `forget`; premature requests have none.
 
         Args:
             has_ended: whether the job has ended. A successful stop is reported only with the end of its job: if it were
@@ -70,8 +70,18 @@ class JobRequests:
         return {
             trigger_id: _result(future)
             for trigger_id, (operation, future) in self._begun.items()
-            if future.done() and (has_ended or operation.kind != Operation.Kind.STOP or future.exception() is not None)
+            if future.done()
+            and not _is_premature(future)
+            and (has_ended or operation.kind != Operation.Kind.STOP or future.exception() is not None)
         }
+
+    @property
+    def premature(self) -> Mapping[str, str]:
+        """The operations, with the reason, of which nothing was begun because the job did not run at that moment; they
+        may be handed over again.
+        """
+        begun = self._begun.items()
+        return {name: str(future.exception()) for name, (_, future) in begun if future.done() and _is_premature(future)}
 
     def forget(self, trigger_ids: Iterable[str]) -> None:
         """Drop results that have been saved."""
@@ -111,6 +121,10 @@ class JobRequests:
 
 class _Refused(Exception):
     """The operation was refused before it began."""
+
+
+def _is_premature(future: Future[RequestAnswered]) -> bool:
+    return isinstance(future.exception(), JobNotRunningError)
 
 
 def _refused(why: str) -> Future[RequestAnswered]:

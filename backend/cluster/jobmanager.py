@@ -14,6 +14,7 @@ from __future__ import annotations
 import enum
 import logging
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -262,7 +263,13 @@ class JobManager:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Abandon all jobs: they stay in SQL for the next leader to restart; slots end with this process's streams."""
+        """Abandon all jobs: they stay in SQL for the next leader; slots end with this process's streams.
+
+        If this leader ends as planned, the jobs are suspended: their next attempts are no restarts.
+        """
+        if self._stop.is_set():
+            with suppress(LeadershipLostError):
+                self.jobs.suspend()
         deadline_ms = self._clock.monotonic_ms() + STOP_TIMEOUT_MS
         runners = self.jobs.runners.values()
         for runner in runners:

@@ -18,6 +18,8 @@ Document = dict[str, Any]
 
 #: maximum wait of an operation for its job to run: after a change of leader, slots and state come first
 OPERATION_PATIENCE_MS = 120_000
+SUSPENDED = "SUSPENDED"
+"""State of a job that waits for the next leader, because the former one has ended as planned."""
 SLOTS_LOST = "the jobmanager that ran the job ended, and its slots with it"
 
 # --- observations -----------------------------------------------------------------------------------------------------
@@ -53,6 +55,8 @@ class RunnerSeen:
     """Trigger ids of the operations that its JobMaster is carrying out, or has answered."""
     answers: Mapping[str, Document] = field(default_factory=dict)
     """Results that may be recorded before the job ends, by trigger id."""
+    premature: Mapping[str, str] = field(default_factory=dict)
+    """Trigger id → reason of the operations that its JobMaster did not begin, because the job did not run just then."""
     is_saved: bool = True
     """Whether its row records its state."""
     is_over: bool = False
@@ -234,10 +238,20 @@ class LeaderMachine:
         attempt = row.attempt + 1
         if not (row.has_run or row.has_failed):
             return TakeJob(row.job_id, "CREATED", attempt)
+        state = "RESTARTING" if row.has_run else "CREATED"
+        if row.state == SUSPENDED and row.restarts:
+            # its leader has ended as planned: no failure of the job, and no restart
+            return TakeJob(row.job_id, state, attempt)
         if not row.restarts:
             why = f"{options.RESTART_STRATEGY.key} is none and it takes no checkpoints"
             return EndJob(row.job_id, "FAILED", f"{SLOTS_LOST}; {why}, so the job is not restarted")
-        return TakeJob(row.job_id, "RESTARTING" if row.has_run else "CREATED", attempt, SLOTS_LOST)
+        return TakeJob(row.job_id, state, attempt, SLOTS_LOST)
+
+    def suspended(self, seen: RunnerSeen) -> bool:
+        """Return whether a job that runs here is suspended when this leader ends as planned; the others are left as
+        they are: they have not begun, are being cancelled, or have ended.
+        """
+        return seen.state in ("RUNNING", "RESTARTING", "FAILING")
 
     def runner(self, seen: RunnerSeen) -> list[RunnerAction]:
         """Return what is to be recorded of a job that runs here; answers that end with the job are saved with it."""
@@ -278,14 +292,13 @@ class LeaderMachine:
             return None
         if row.kind == Operation.Kind.CANCEL:
             return CancelJob(row.trigger_id, runner.job_id, row.is_begun)
-        if row.trigger_id in runner.requests:
+        is_premature = row.trigger_id in runner.premature
+        if row.trigger_id in runner.requests and not is_premature:
             return None
-        if runner.state == "RUNNING":
+        is_patient = now - max(row.created_at, self._since) <= OPERATION_PATIENCE_MS
+        if runner.state == "RUNNING" and (is_patient or not is_premature):
             return CarryOut(row.trigger_id, runner.job_id, row.is_begun)
-        if now - max(row.created_at, self._since) > OPERATION_PATIENCE_MS:
-            why = f": {runner.waiting_for}" if runner.waiting_for else ""
-            return Answer(row.trigger_id, {"error": f"the job does not run, it is {runner.state}{why}"})
-        return None
+        return None if is_patient else Answer(row.trigger_id, {"error": _not_running(row, runner)})
 
     def _disposal(self, row: OperationRow, disposals: Mapping[str, Document | None]) -> OperationAction | None:
         if row.trigger_id in disposals:
@@ -308,6 +321,13 @@ class LeaderMachine:
             *(UnregisterTaskManager(name, name in seen.gone) for name in left),
             *(RegisterTaskManager(name) for name in new),
         ]
+
+
+def _not_running(row: OperationRow, runner: RunnerSeen) -> str:
+    if runner.state == "RUNNING":
+        return runner.premature[row.trigger_id]
+    why = f": {runner.waiting_for}" if runner.waiting_for else ""
+    return f"the job does not run, it is {runner.state}{why}"
 
 
 def _result_after_end(row: OperationRow) -> Document:

@@ -17,6 +17,7 @@ from backend.cluster.containment import Containment
 from backend.cluster.job_runner import JobRunner
 from backend.cluster.job_store import JobStore
 from backend.cluster.leader_machine import (
+    SUSPENDED,
     Answer,
     DropJob,
     EndJob,
@@ -181,9 +182,22 @@ class LedJobs:
             job.waiting_for,
             runner.requests.trigger_ids,
             runner.requests.answers(has_ended=False),
+            runner.requests.premature,
             is_saved=job.id not in self.unsaved,
             is_over=runner.is_over,
         )
+
+    def suspend(self) -> None:
+        """Record that the jobs go on under the next leader, as far as the database answers; to be called last."""
+        for runner in self._not_ended():
+            if not self._machine.suspended(self.seen(runner)):
+                continue
+            with self._containment.of(f"job {runner.job.id}"):
+                job = runner.job
+                job.state, job.waiting_for = SUSPENDED, "a jobmanager"
+                job.state_times = job.state_times | {SUSPENDED: self._clock.now_ms()}
+                job.document = (job.document or {}) | {"state": SUSPENDED, "waiting_for": job.waiting_for}
+                self._store.save(job, runner.exceptions())
 
     def publish(self) -> None:
         """Publish the documents of running jobs that have changed."""

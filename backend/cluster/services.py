@@ -302,6 +302,12 @@ def read_job(job_id: str) -> tuple[dict[str, Any], Freshness]:
     return document, _freshness_of_rows(read, job.is_terminal)
 
 
+def vouched_ms() -> int:
+    """Return the time as of which the jobmanager has last vouched for running jobs, epoch ms; now if nobody has."""
+    read = _read(bus.CLUSTER_KEY)
+    return now_ms() - (0 if read is None or read.beat_age_ms is None else read.beat_age_ms)
+
+
 def task_metrics(job_id: str, vertex_id: str, subtasks: Sequence[int]) -> list[Metrics]:
     """Return the subtasks' last reported metrics, by their slots' names; {} for subtasks without any (any more).
 

@@ -307,7 +307,8 @@ class CheckpointCoordinator:
     def _on_requested(self, request: TriggerRequested) -> None:
         refusal = self._refusal(request)
         if refusal is not None:
-            self._actions.append(RequestDone(request.request_id, None, None, refusal))
+            premature = self._running is None
+            self._actions.append(RequestDone(request.request_id, None, None, refusal, is_premature=premature))
             return
         self._requests.append(request)
 
@@ -607,7 +608,7 @@ class CheckpointCoordinator:
         self._finished.clear()
         self._is_sealed = False
         for request in self._requests:
-            self._actions.append(RequestDone(request.request_id, None, None, cause))
+            self._actions.append(RequestDone(request.request_id, None, None, cause, is_premature=True))
         self._requests.clear()
         for pending in list(self._pending.values()):
             if pending.stage is not Stage.STORING:

@@ -262,6 +262,8 @@ class RequestDone:
     error: str | None
     has_drained: bool = False
     """Whether sources may have ended their input for it: then only another attempt brings them back."""
+    is_premature: bool = False
+    """Whether nothing was begun because the job does not run: it may be requested again when it does."""
 
 
 CoordinatorAction = (

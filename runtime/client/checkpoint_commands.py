@@ -23,10 +23,10 @@ from runtime.client.arguments import (
 )
 from runtime.client.errors import ClientError
 from runtime.client.jobs import absolute_location, bytes_text, count_text, resolve_job, time_text
-from runtime.client.rest import RestClient, ServerUnreachableError
+from runtime.client.rest import RestClient
 from runtime.client.tables import table
 from runtime.client.terminal import SUCCESS, Terminal
-from runtime.client.watch import UNREACHABLE_S, StaleNews, wait_cancelled
+from runtime.client.watch import Patience, StaleNews, wait_cancelled
 
 SAVEPOINT_ACTIONS = ("take", "list", "inspect", "dispose")
 _PATH_HELP = "directory of the savepoint or checkpoint, or its _metadata file; a path or a URI"
@@ -340,16 +340,15 @@ def _wait(client: RestClient, job_id: str, request_id: str, terminal: Terminal, 
     terminal.line(f"{what} …")
     operation: dict[str, Any] = {"state": "PENDING"}
     news = StaleNews(terminal)
-    heard_s = terminal.monotonic()
+    patience = Patience(terminal)
     while operation["state"] != "COMPLETED":
         try:
             operation = client.operation(job_id, request_id)
             if operation["state"] != "COMPLETED":
                 news.show(client.live(job_id))
-            heard_s = terminal.monotonic()
-        except ServerUnreachableError:
-            if terminal.monotonic() - heard_s > UNREACHABLE_S:
-                raise
+            patience.heard()
+        except ClientError as error:
+            patience.bear(error)
         if operation["state"] != "COMPLETED":
             terminal.sleep(watch.POLL_S)
     result: dict[str, Any] = operation["result"] or {}

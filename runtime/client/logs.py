@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.client import watch
+from runtime.client.errors import ClientError
 from runtime.client.jobs import TERMINAL_STATES, FailureNews
-from runtime.client.rest import RestClient, ServerUnreachableError
+from runtime.client.rest import RestClient
 from runtime.client.terminal import Terminal
 
 CHUNK_BYTES = 1 << 18
@@ -157,7 +158,7 @@ def follow_logs(client: RestClient, job_id: str, follower: LogFollower, terminal
     Raises:
         ServerUnreachableError: nothing answers for 30 s.
     """
-    heard_s = terminal.monotonic()
+    patience = watch.Patience(terminal)
     news = FailureNews()
     while True:
         try:
@@ -166,11 +167,10 @@ def follow_logs(client: RestClient, job_id: str, follower: LogFollower, terminal
             ended = document["state"] in TERMINAL_STATES
             follower.print_new()
             tell_failure(document, news, terminal)
-        except ServerUnreachableError:
-            if terminal.monotonic() - heard_s > watch.UNREACHABLE_S:
-                raise
+        except ClientError as error:
+            patience.bear(error)
         else:
-            heard_s = terminal.monotonic()
+            patience.heard()
             if ended:
                 follower.finish()
                 return

@@ -6,7 +6,7 @@ from typing import Any
 
 from runtime.client.errors import ClientError
 from runtime.client.jobs import TERMINAL_STATES, FailureNews, duration_text, failure_text, progress_text, stale_text
-from runtime.client.rest import RestClient, ServerUnreachableError
+from runtime.client.rest import RequestRefusedError, RestClient, ServerUnreachableError
 from runtime.client.terminal import FAILURE, SUCCESS, Terminal
 
 POLL_S = 0.5
@@ -15,6 +15,8 @@ LINE_EVERY_S = 5.0
 #: a web process that is restarted is back within seconds; longer than that is worth an error
 UNREACHABLE_S = 30.0
 CANCEL_WAIT_S = 60.0
+#: HTTP status of a server whose database is away
+UNAVAILABLE = 503
 
 
 def watch_job(client: RestClient, job_id: str, terminal: Terminal) -> str:
@@ -23,18 +25,15 @@ def watch_job(client: RestClient, job_id: str, terminal: Terminal) -> str:
     Raises:
         ServerUnreachableError: nothing answers for 30 s.
     """
-    progress = _Progress(terminal)
-    heard_s = terminal.monotonic()
+    progress, patience = _Progress(terminal), Patience(terminal)
     while True:
         try:
             document = client.live(job_id)
-        except ServerUnreachableError as error:
-            if terminal.monotonic() - heard_s > UNREACHABLE_S:
-                raise
-            progress.lost(error)
+        except ClientError as error:
+            patience.bear(error)
             terminal.sleep(POLL_S)
             continue
-        heard_s = terminal.monotonic()
+        patience.heard()
         progress.show(document)
         state: str = document["state"]
         if state in TERMINAL_STATES:
@@ -59,11 +58,9 @@ class _Progress:
         self._news = FailureNews()
         self._told: tuple[str, bool] | None = None
         self._line_s = float("-inf")
-        self._is_lost = False
 
     def show(self, document: dict[str, Any]) -> None:
         """Show the job's progress, as far as the server knows it."""
-        self._is_lost = False
         failed = self._news.text(document)
         if failed:
             self._terminal.line(failed)
@@ -78,8 +75,35 @@ class _Progress:
             self._line_s = now_s
         self._told = told
 
-    def lost(self, error: ServerUnreachableError) -> None:
-        """Say once that the server does not answer."""
+
+class Patience:
+    """Bears with a server that is restarted, or whose database is away, while a command waits.
+
+    Args:
+        terminal: to print on.
+    """
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._heard_s = terminal.monotonic()
+        self._is_lost = False
+
+    def heard(self) -> None:
+        """Note that the server has answered."""
+        self._heard_s = self._terminal.monotonic()
+        self._is_lost = False
+
+    def bear(self, error: ClientError) -> None:
+        """Return if the request may be repeated, saying so once.
+
+        Raises:
+            ClientError: it is the server's last word, or the server has not answered for 30 s.
+        """
+        is_away = isinstance(error, ServerUnreachableError) or (
+            isinstance(error, RequestRefusedError) and error.status == UNAVAILABLE
+        )
+        if not is_away or self._terminal.monotonic() - self._heard_s > UNREACHABLE_S:
+            raise error
         if not self._is_lost:
             self._terminal.complain(f"{error}; trying again for {UNREACHABLE_S:.0f} s")
         self._is_lost = True
@@ -116,9 +140,15 @@ def wait_cancelled(client: RestClient, job_id: str, terminal: Terminal, **fields
         ClientError: it has not for a long time.
     """
     deadline_s = terminal.monotonic() + CANCEL_WAIT_S
-    news = StaleNews(terminal)
+    news, patience = StaleNews(terminal), Patience(terminal)
     while terminal.monotonic() < deadline_s:
-        document = client.live(job_id)
+        try:
+            document = client.live(job_id)
+        except ClientError as error:
+            patience.bear(error)
+            terminal.sleep(POLL_S)
+            continue
+        patience.heard()
         news.show(document)
         state = document["state"]
         if state in TERMINAL_STATES:

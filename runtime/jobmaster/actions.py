@@ -99,6 +99,8 @@ class RequestAnswered:
     checkpoint_id: CheckpointId | None = None
     error: str | None = None
     """None: it was done."""
+    is_premature: bool = False
+    """Whether nothing was begun because the job does not run: it may be requested again when it does."""
 
 
 StorageAction = StoreCheckpoint | RecordEnd | ForgetCheckpoints | DeleteFiles | SweepOrphans

@@ -65,6 +65,10 @@ class JobRequestError(Exception):
     """Raised when a requested savepoint, checkpoint or rescaling was not done; the message says why."""
 
 
+class JobNotRunningError(JobRequestError):
+    """Raised when nothing was begun because the job does not run; it may be requested again when it does."""
+
+
 class JobMasterDriver:
     """Runs one job.
 
@@ -343,7 +347,8 @@ class JobMasterDriver:
         if answer.error is None:
             future.set_result(answer)
         else:
-            future.set_exception(JobRequestError(answer.error))
+            error = JobNotRunningError if answer.is_premature else JobRequestError
+            future.set_exception(error(answer.error))
 
     def _acknowledger(self, slot: SlotId, attempt: Attempt) -> Callable[[int], None]:
         return lambda size: self._provider.send(slot, attempt, ClientAck(size))

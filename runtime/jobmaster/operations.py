@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from runtime.checkpoint.messages import RequestDone, TriggerRequested
@@ -172,9 +172,11 @@ class JobOperations:
             graph: of the job, with its parallelisms.
             state: of the job.
         """
+        if self._over is not None:
+            why = f"the job is {state.value}; only a running one can be rescaled"
+            self._answer(request.request_id, why, is_premature=True)
+            return
         try:
-            if self._over is not None:
-                raise RescaleError(f"the job is {state.value}; only a running one can be rescaled")
             wanted = rescaled(graph, request.parallelism, self._max_slots)
             if wanted == graph:
                 self._answer(request.request_id)
@@ -246,7 +248,7 @@ class JobOperations:
             stop, self._stop = self._stop, None
             self._answer(stop.request_id, _in_vain(stop.location, "did not stop", cause))
         if self._rescale is not None and not self._rescale.is_triggered:
-            self._fail_rescale(cause)
+            self._fail_rescale(cause, is_premature=True)
 
     def job_ended(self, state: JobState) -> None:
         """Note that nothing of the job runs any more, after the snapshots that can still be given up have been."""
@@ -279,7 +281,8 @@ class JobOperations:
                 if self._all_finished:
                     self._decide(CommitJob())
             case _:
-                self._journal.act(RequestAnswered(done.request_id, done.location, done.checkpoint_id, done.error))
+                answer = RequestAnswered(done.request_id, done.location, done.checkpoint_id, done.error)
+                self._journal.act(replace(answer, is_premature=done.is_premature))
                 if purpose is _Purpose.CANCEL and done.error is None:
                     self._decide(CancelJob())
                 elif purpose is _Purpose.STOP:
@@ -317,11 +320,11 @@ class JobOperations:
             rescale.is_triggered = True
             self._take(TriggerRequested(rescale.request_id, is_last=True), _Purpose.RESCALE)
 
-    def _fail_rescale(self, error: str) -> None:
+    def _fail_rescale(self, error: str, is_premature: bool = False) -> None:
         rescale, self._rescale = self._rescale, None
         assert rescale is not None
         self._purposes.pop(rescale.request_id, None)
-        self._answer(rescale.request_id, error)
+        self._answer(rescale.request_id, error, is_premature)
 
     @property
     def _takes_final(self) -> bool:
@@ -334,8 +337,8 @@ class JobOperations:
         self._purposes[trigger.request_id] = purpose
         self._snapshots.trigger(trigger)
 
-    def _answer(self, request_id: str, error: str | None = None) -> None:
-        self._journal.act(RequestAnswered(request_id, error=error))
+    def _answer(self, request_id: str, error: str | None = None, is_premature: bool = False) -> None:
+        self._journal.act(RequestAnswered(request_id, error=error, is_premature=is_premature))
 
 
 def _in_vain(location: str, what: str, cause: str) -> str:

@@ -93,6 +93,8 @@ class FakeCluster:
     """/jobs/:jobid/checkpoints."""
     busy: list[int] = field(default_factory=list)
     """Seconds to come again in; each refuses one submission."""
+    outages: list[int] = field(default_factory=list)
+    """Statuses of the next answers of /live and about operations; 0: the connection is cut."""
     before_run: Callable[[], bool] = lambda: True
     """Called by a run request before it is answered; if it says no, the answer is lost."""
     before_upload: Callable[[], object] = lambda: None
@@ -116,6 +118,8 @@ class FakeCluster:
         self.calls.append((method, parts.path, sent))
         if method == "POST" and parts.path.startswith("/v1/jars/") and self.busy:
             return 503, {"errors": [f"try again in {self.busy[0]} s"]}
+        if self.outages and ("/live" in parts.path or "/operations/" in parts.path):
+            return self.outages.pop(0), {"errors": ["The database cannot be used just now; try again."]}
         if f"{method} {parts.path}" in self.answers:
             return self.answers[f"{method} {parts.path}"]
         match method, parts.path.strip("/").split("/"):
@@ -169,6 +173,9 @@ class FakeCluster:
                 if self.path.endswith("/upload"):
                     cluster.before_upload()
                 if self.path.endswith("/run") and not cluster.before_run():
+                    self.close_connection = True
+                    return
+                if status == 0:
                     self.close_connection = True
                     return
                 content = json.dumps(answer).encode()

@@ -334,6 +334,19 @@ def test_cancel_tells_a_script_the_state(tidemark: Tidemark, cluster: FakeCluste
     assert json.loads(capsys.readouterr().out) == {"jobid": JOB_ID, "state": "CANCELED"}
 
 
+@pytest.mark.parametrize("command", [("cancel", JOB_ID), ("savepoint", JOB_ID), ("logs", "-f", JOB_ID)])
+def test_a_command_that_waits_bears_with_a_server_that_is_restarted(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured, command: tuple[str, ...]
+) -> None:
+    cluster.outages = [0, 0, 503, 503]
+    cluster.documents = [document("RUNNING"), document("CANCELED")]
+    cluster.operations = [{"state": "IN_PROGRESS"}, {"state": "COMPLETED", "result": {"location": "file:///sp"}}]
+    assert tidemark(*command) == 0
+    assert cluster.outages == []
+    told = capsys.readouterr().err
+    assert told.count("trying again for 30 s") == 1, "it is said once"
+
+
 # --- the server -------------------------------------------------------------------------------------------------------
 
 

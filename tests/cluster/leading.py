@@ -21,7 +21,8 @@ def take_leadership(holder: str) -> Leadership:
     return Leadership(taken.epoch, HeldLease(math.inf), SYSTEM_CLOCK)
 
 
-def new_leader(home: Path, send: SendCommand) -> JobManager:
-    """Take the leadership, over the Redis of the settings."""
+def new_leader(home: Path, send: SendCommand, stopped: threading.Event | None = None) -> JobManager:
+    """Take the leadership, over the Redis of the settings, until `stopped`."""
     leadership = take_leadership("leader")
-    return JobManager(leadership, RedisLeaderBus(leadership.epoch), home, "127.0.0.1", threading.Event(), send=send)
+    stopped = threading.Event() if stopped is None else stopped
+    return JobManager(leadership, RedisLeaderBus(leadership.epoch), home, "127.0.0.1", stopped, send=send)

@@ -13,7 +13,7 @@ from backend.cluster.models import Operation
 from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.ids import CheckpointId, VertexId
 from runtime.jobmaster.actions import RequestAnswered
-from runtime.jobmaster.driver import JobRequestError
+from runtime.jobmaster.driver import JobNotRunningError, JobRequestError
 from runtime.jobmaster.events import AfterSavepoint
 from runtime.jobmaster.rescaling import RescaleError
 
@@ -102,6 +102,20 @@ def test_a_stop_that_went_well_is_told_with_the_jobs_end_only(requests: JobReque
     driver.futures[1].set_exception(JobRequestError("the disk is full\0"))
     assert requests.answers(has_ended=False) == {bad.trigger_id: {"error": "the disk is full\ufffd"}}
     assert good.trigger_id in requests.answers(has_ended=True)
+
+
+def test_what_is_refused_because_the_job_does_not_run_is_no_answer_and_may_be_asked_again(
+    requests: JobRequests, driver: RecordingDriver
+) -> None:
+    asked = operation(Kind.SAVEPOINT)
+    requests.begin(asked)
+    driver.futures[0].set_exception(JobNotRunningError("not all tasks of the job are running"))
+    assert requests.premature == {asked.trigger_id: "not all tasks of the job are running"}
+    assert requests.answers(has_ended=False) == {} and not requests.is_open
+    requests.begin(asked)
+    assert requests.premature == {} and requests.is_open
+    driver.futures[1].set_result(DONE)
+    assert asked.trigger_id in requests.answers(has_ended=False)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -262,6 +263,22 @@ def test_a_new_leader_restarts_a_job_as_a_later_attempt(lead: Any) -> None:
     document = services.job_document(job.id)
     assert document["exceptions"][0]["name"] == "JobManagerLost"
     assert (document["state"], document["failure"]["name"], document["failures"]) == ("RESTARTING", "JobManagerLost", 1)
+
+
+def test_the_planned_end_of_a_leader_is_no_failure_of_its_jobs_and_no_restart(lead: Any, home: Path) -> None:
+    first, job, waits = lead(), submit(2, **RESTARTING), submit(2)
+    turn(first, job)
+    Job.objects.filter(id=job.id).update(state="RUNNING", state_times={"RUNNING": 5}, attempt=3, restarts=3)
+    stopped = threading.Event()
+    second = new_leader(home, lambda *_, **__: None, stopped)
+    assert turn(second, job).restarts == 4
+    stopped.set()
+    second.run()
+    rows = Job.objects.in_bulk()
+    assert (rows[job.id].state, rows[waits.id].state) == ("SUSPENDED", "CREATED")
+    row = turn(lead(), job)
+    assert (row.state, row.attempt, row.restarts, row.exceptions.count()) == ("RESTARTING", 5, 4, 1)
+    assert services.job_document(job.id)["failures"] == 1
 
 
 def test_a_new_leader_lets_a_job_that_never_ran_wait_on(lead: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 from backend.cluster.leader_machine import (
     OPERATION_PATIENCE_MS,
     SLOTS_LOST,
+    SUSPENDED,
     Answer,
     CancelJob,
     CarryOut,
@@ -64,6 +65,10 @@ RAN = JobRow("j", "RUNNING", 6, 2, has_run=True)
         pytest.param(replace(RAN, is_cancelled=True), EndJob("j", "CANCELED"), id="cancelled"),
         pytest.param(replace(RAN, state="CANCELLING"), EndJob("j", "CANCELED"), id="being cancelled"),
         pytest.param(replace(WAITED, is_cancelled=True), EndJob("j", "CANCELED"), id="cancelled while it waited"),
+        pytest.param(replace(RAN, state=SUSPENDED), TakeJob("j", "RESTARTING", 3), id="its leader ended as planned"),
+        pytest.param(
+            replace(RAN, state=SUSPENDED, restarts=False), EndJob("j", "FAILED", NOT_RESTARTED), id="cannot go on"
+        ),
         pytest.param(replace(RAN, state="FAILING"), TakeJob("j", "RESTARTING", 3, SLOTS_LOST), id="failing"),
     ],
 )
@@ -102,6 +107,7 @@ def test_a_running_job_is_saved_answered_and_dropped(
 CANCEL = OperationRow("o", Kind.CANCEL, "j", 2_000, job_state="RUNNING")
 ASKED = OperationRow("o", Kind.SAVEPOINT, "j", 2_000, job_state="RUNNING")
 CREATED = RunnerSeen("j", "CREATED", "needs 2 slots, 0 are free")
+PREMATURE = replace(RUNNING, requests={"o"}, premature={"o": "not all tasks of the job are running"})
 NOW = 3_000
 TOO_LATE = 2_000 + OPERATION_PATIENCE_MS + 1
 
@@ -127,6 +133,8 @@ def decided(
         pytest.param(ASKED, RUNNING, CarryOut("o", "j", False), id="a savepoint"),
         pytest.param(replace(ASKED, is_begun=True), RUNNING, CarryOut("o", "j", True), id="begun by an earlier leader"),
         pytest.param(ASKED, replace(RUNNING, requests={"o"}), None, id="in progress"),
+        pytest.param(ASKED, PREMATURE, CarryOut("o", "j", False), id="once more: the job did not run just then"),
+        pytest.param(ASKED, replace(PREMATURE, state="RESTARTING"), None, id="it waits until the job runs again"),
         pytest.param(ASKED, CREATED, None, id="a savepoint waits for its job"),
         pytest.param(ASKED, None, None, id="a savepoint of a job that is not taken yet"),
         pytest.param(ASKED, replace(RUNNING, state="FAILED"), None, id="the job has ended, and it is not saved yet"),
@@ -145,6 +153,8 @@ def test_an_operation_whose_job_does_not_run_for_long_is_refused_and_says_why(ma
     refusal = Answer("o", {"error": "the job does not run, it is CREATED: needs 2 slots, 0 are free"})
     assert decided(machine, ASKED, CREATED, TOO_LATE) == refusal
     assert decided(machine, CANCEL, CREATED, TOO_LATE) == CancelJob("o", "j", False)
+    refusal = Answer("o", {"error": "not all tasks of the job are running"})
+    assert decided(machine, ASKED, PREMATURE, TOO_LATE) == refusal
 
 
 def test_an_operation_has_its_full_time_under_each_leader() -> None:

@@ -118,6 +118,16 @@ def test_a_savepoint_of_a_job_that_does_not_run_yet_is_refused() -> None:
     s = Simulation(settings=EVERY_SECOND)
     s.deliver(SavepointRequested("r"))
     assert s.error_of() == "not all tasks of the job are running"
+    assert s.answers["r"].is_premature
+
+
+def test_a_savepoint_that_fails_once_it_was_begun_is_not_asked_for_again() -> None:
+    s = saving_job()
+    s.deliver(SavepointRequested("r"))
+    s.fail_task()
+    s.settle()
+    assert s.error_of()
+    assert not s.answers["r"].is_premature
 
 
 @pytest.mark.parametrize("after", [AfterSavepoint.SUSPEND, AfterSavepoint.DRAIN])

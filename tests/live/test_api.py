@@ -83,6 +83,7 @@ def test_the_clock_of_a_job_in_which_nothing_changes_goes_on_while_the_jobmanage
 ) -> None:
     path, written = f"/api/v1/jobs/{job.id}/live", now_ms() - 60_000
     kept = {**(job.document or {}), "state": "RESTARTING", "start_time": written - 1_000, "end_time": -1}
+    Job.objects.filter(id=job.id).update(created_at=written - 1_000)
     put_document(bus.JOB_KEY.format(job.id), {**kept, "now": written, "duration": 1_000})
     put_document(bus.CLUSTER_KEY, {"version": 1, "now": 1})
     beat()
@@ -91,6 +92,10 @@ def test_the_clock_of_a_job_in_which_nothing_changes_goes_on_while_the_jobmanage
     # what nobody vouches for any more stands still
     beat(age_ms=25_000)
     frozen_at = api.get(path).json()["now"]
+    [entry] = api.get("/v1/jobs/overview").json()["jobs"]
+    assert abs(entry["start-time"] + entry["duration"] - frozen_at) < 2_000, "lists of jobs stand still, too"
+    [entry] = api.get("/v1/applications/overview").json()["applications"]
+    assert abs(entry["start-time"] + entry["duration"] - frozen_at) < 2_000
     assert 32_000 < frozen_at - written < 45_000
     stop_beating()
     assert api.get(path).json()["duration"] == 1_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from rest_framework import exceptions
 from rest_framework.request import Request
@@ -48,15 +49,16 @@ class JobsView(FlinkView):
 
 class JobsOverviewView(FlinkView):
     def get(self, request: Request) -> Response:
-        now = services.now_ms()
         rows = services.list_jobs()[:MAX_OVERVIEW_JOBS]
-        return Response({"jobs": [shapes.job_overview(facts_of(job, now), _settled(job)) for job in rows]})
+        entries = ((job, _settled(job)) for job in rows)
+        # each as of its own document, which is as old as the jobmanager's last heartbeat
+        return Response({"jobs": [shapes.job_overview(facts_of(job, d.get("now", 0)), d) for job, d in entries]})
 
 
 class JobsMetricsView(FlinkView):
     def get(self, request: Request) -> Response:
         wanted = names(request, "jobs")
-        now = services.now_ms()
+        now = services.vouched_ms()
         rows = services.list_jobs().filter(id__in=wanted) if wanted else services.list_jobs()
         values = [job_metrics(facts_of(job, now)) for job in rows]
         return Response(aggregated(values, names(request, "get"), aggregations(request)))
@@ -142,7 +144,7 @@ class JobAccumulatorsView(JobView):
 
 class ApplicationsOverviewView(FlinkView):
     def get(self, request: Request) -> Response:
-        now = services.now_ms()
+        now = services.vouched_ms()
         rows = services.list_jobs()[:MAX_OVERVIEW_JOBS]
         return Response({"applications": [shapes.application_overview(facts_of(job, now)) for job in rows]})
 
@@ -182,7 +184,7 @@ def cancel(request: Request, job: Job) -> Response:
     return Response({}, status=202)
 
 
-def _settled(job: Job) -> dict[str, object]:
+def _settled(job: Job) -> dict[str, Any]:
     """Return a job's document for an overview: the saved one once the job has ended."""
     if job.is_terminal and job.document:
         return dict(job.document)
