@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from backend.accounts.views import ProductView, is_clean_text
 from backend.cluster import services
+from backend.cluster.jobmanager_list import list_jobmanagers
 from backend.cluster.task_metrics import Value, flink_metrics
 from backend.live.log_lines import DEFAULT_MATCHES, MAX_MATCHES, MAX_QUERY_CHARS, search
 from backend.live.logs import DEFAULT_LIMIT_BYTES, MAX_LIMIT_BYTES, LogFile, find_log, list_logs, read_page
@@ -25,6 +26,11 @@ class ClusterView(ProductView):
     def get(self, request: Request) -> Response:
         document, freshness = services.read_cluster()
         return Response(document | {"freshness": freshness.to_json()})
+
+
+class JobManagersView(ProductView):
+    def get(self, request: Request) -> Response:
+        return Response(list_jobmanagers())
 
 
 class LiveJobView(ProductView):

@@ -14,6 +14,7 @@ urlpatterns = [
     path("livez", pages.livez),
     path("readyz", pages.readyz),
     path("api/v1/cluster", api.ClusterView.as_view()),
+    path("api/v1/jobmanagers", api.JobManagersView.as_view()),
     path("api/v1/savepoints", savepoint_api.SavepointsView.as_view()),
     path("api/v1/jobs/<str:job_id>/live", api.LiveJobView.as_view()),
     path("api/v1/jobs/<str:job_id>/vertices/<str:vertex_id>/metrics", api.VertexMetricsView.as_view()),

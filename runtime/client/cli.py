@@ -15,6 +15,7 @@ from pathlib import Path
 from runtime import __version__
 from runtime.client import checkpoint_commands, job_commands
 from runtime.client.arguments import Actions, Command, CommandParser, LocalCommand
+from runtime.client.cluster_command import add_cluster
 from runtime.client.errors import ClientError
 from runtime.client.log_commands import add_logs
 from runtime.client.new_job import add_new
@@ -103,6 +104,7 @@ def _parser() -> CommandParser:
     actions: Actions = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
     add_new(actions)
     add_run(actions)
+    add_cluster(actions)
     job_commands.add_list(actions)
     job_commands.add_info(actions)
     add_logs(actions)

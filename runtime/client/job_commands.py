@@ -112,11 +112,12 @@ def list_jobs(client: RestClient, options: argparse.Namespace, terminal: Termina
     # a part of the name tells more than the second half of an id, of which the beginning will do
     lines = table(rows, right={4, 5}, columns=terminal.columns, shrink=((1, 24), (0, 9), (1, 8)))
     terminal.result(jobs, *(lines if jobs else [none]))
-    _warn_if_stale(client.cluster(), terminal)
+    warn_if_stale(client.cluster(), terminal)
     return SUCCESS
 
 
-def _warn_if_stale(document: dict[str, Any], terminal: Terminal) -> None:
+def warn_if_stale(document: dict[str, Any], terminal: Terminal) -> None:
+    """Complain if a document, of a job or of the cluster, is out of date."""
     stale = stale_text(document)
     if stale:
         terminal.complain(f"{stale} The data shown may be out of date.")
@@ -128,7 +129,7 @@ def info(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
     """
     document = client.live(resolve_job(options.job, client.jobs())["jid"])
     slots = slots_of(document)
-    _warn_if_stale(document, terminal)
+    warn_if_stale(document, terminal)
     if options.json:
         terminal.result(document | {"slots": slots})
         return SUCCESS

@@ -231,6 +231,10 @@ class RestClient:
         """Return the cluster's live document."""
         return self._call("GET", "/api/v1/cluster")
 
+    def jobmanagers(self) -> dict[str, Any]:
+        """Return the jobmanagers, the leading one first: {"jobmanagers": [...], "redis_answers": bool}."""
+        return self._call("GET", "/api/v1/jobmanagers")
+
     def savepoints(self) -> list[dict[str, Any]]:
         """Return the savepoints that the cluster has taken, newest first, with who uses them."""
         found: list[dict[str, Any]] = self._call("GET", "/api/v1/savepoints")["savepoints"]

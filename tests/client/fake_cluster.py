@@ -81,6 +81,9 @@ class FakeCluster:
     """Answers of /live one after the other; the last one stays."""
     cluster: dict[str, Any] = field(default_factory=lambda: {"freshness": freshness()})
     """The cluster's live document."""
+    jobmanagers: list[dict[str, Any]] = field(default_factory=list)
+    """Of /api/v1/jobmanagers."""
+    redis_answers: bool = True
     logs: dict[str, str] = field(default_factory=dict)
     """name (attempt-n/slot-k.kind) → text."""
     answers: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
@@ -125,6 +128,8 @@ class FakeCluster:
         match method, parts.path.strip("/").split("/"):
             case "GET", ["api", "v1", "cluster"]:
                 return 200, self.cluster
+            case "GET", ["api", "v1", "jobmanagers"]:
+                return 200, {"jobmanagers": self.jobmanagers, "redis_answers": self.redis_answers}
             case "GET", ["api", "v1", "savepoints"]:
                 return 200, {"savepoints": self.savepoints}
             case "GET", ["v1", "jobs", "overview"]:

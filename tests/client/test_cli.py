@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -497,6 +498,43 @@ def test_cancel_of_a_job_that_has_ended_is_refused(tidemark: Tidemark, cluster: 
     assert capsys.readouterr().err == "tidemark: it has ended\n"
 
 
+def jobmanager(name: str, **fields: Any) -> dict[str, Any]:
+    return {"id": name, "role": "STANDBY", "epoch": None, "leading_since": None, "is_alive": True} | fields
+
+
+def test_cluster_shows_who_leads_and_who_stands_by(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
+    leader = {"role": "LEADER", "epoch": 12, "leading_since": 1_700_000_000_000}
+    cluster.jobmanagers = [jobmanager("host:7", **leader), jobmanager("host:8")]
+    taskmanager = {"id": "host:9-ab", "state": "REGISTERED", "spark_master": "local[4]", "slots": 4, "free_slots": 1}
+    lost = taskmanager | {"id": "host:1-cd", "state": "LOST"}
+    cluster.cluster |= {"slots_total": 4, "slots_available": 1, "taskmanagers": [taskmanager, lost]}
+    assert tidemark("cluster") == 0
+    heading, first, second, empty, _, only, slots = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["JOBMANAGER", "ROLE", "EPOCH", "LEADS", "SINCE"]
+    assert first.split()[:3] == ["host:7", "leader", "12"]
+    assert second.split() == ["host:8", "standby", "-", "-"]
+    assert (empty, only.split()) == ("", ["host:9-ab", "local[4]", "1", "4"])
+    assert slots == "1 of 4 slots are free."
+    assert tidemark("cluster", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["jobmanagers"], told["slots"]) == (cluster.jobmanagers, {"total": 4, "available": 1})
+
+
+def test_cluster_says_that_nobody_leads_or_that_the_leader_is_silent(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured
+) -> None:
+    cluster.cluster = {"slots_total": 0, "slots_available": 0, "taskmanagers": [], "freshness": freshness(SILENT)}
+    cluster.redis_answers = False
+    assert tidemark("cluster") == 0
+    shown = capsys.readouterr()
+    assert "No jobmanager leads." in shown.out and "No TaskManager is registered." in shown.out
+    assert SILENT in shown.err and "Redis does not answer" in shown.err
+    silent = {"role": "LEADER", "epoch": 2, "leading_since": 1_700_000_000_000, "is_alive": False}
+    cluster.jobmanagers = [jobmanager("host:7", **silent)]
+    assert tidemark("cluster") == 0
+    assert "leader, silent" in capsys.readouterr().out
+
+
 # --- what is out of date ----------------------------------------------------------------------------------------------
 
 SILENT = "The jobmanager has sent no heartbeat for 12 s."
@@ -613,7 +651,7 @@ def test_without_a_command_there_is_help(capsys: Captured) -> None:
     assert "run examples/hello_events.py" in capsys.readouterr().err
 
 
-COMMANDS = ["new", "run", "list", "info", "logs", "cancel", "stop", "checkpoint", "checkpoints", "rescale"]
+COMMANDS = ["new", "run", "cluster", "list", "info", "logs", "cancel", "stop", "checkpoint", "checkpoints", "rescale"]
 ACTIONS = ["take", "list", "inspect", "dispose"]
 
 

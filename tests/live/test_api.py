@@ -62,6 +62,12 @@ def test_the_cluster_document(api: APIClient, job: Job) -> None:
     assert (cluster["slots_total"], cluster["jobs"][0]["id"]) == (4, job.id)
 
 
+def test_the_jobmanagers(api: APIClient, bus_redis: redis.Redis) -> None:
+    bus.show_jobmanager("host:7")
+    entry = {"id": "host:7", "role": "STANDBY", "epoch": None, "leading_since": None, "is_alive": True}
+    assert api.get("/api/v1/jobmanagers").json() == {"jobmanagers": [entry], "redis_answers": True}
+
+
 def test_documents_say_how_old_they_are(api: APIClient, job: Job, bus_redis: redis.Redis) -> None:
     path = f"/api/v1/jobs/{job.id}/live"
     assert api.get(path).json()["freshness"] == {

@@ -4,6 +4,7 @@ import type {
   ClusterDocument,
   JobConfig,
   JobDocument,
+  JobManagers,
   LogFiles,
   LogMatch,
   LogSearch,
@@ -14,6 +15,10 @@ import { FLINK, PRODUCT, request } from './client';
 
 export function fetchCluster(): Promise<ClusterDocument> {
   return request(`${PRODUCT}/cluster`);
+}
+
+export function fetchJobManagers(): Promise<JobManagers> {
+  return request(`${PRODUCT}/jobmanagers`);
 }
 
 export function fetchJob(id: string): Promise<JobDocument> {

@@ -290,6 +290,23 @@ export interface ClusterDocument {
   freshness?: Freshness;
 }
 
+export interface JobManager {
+  /** host:pid */
+  id: string;
+  role: 'LEADER' | 'STANDBY';
+  /** null: it does not lead. */
+  epoch: number | null;
+  leading_since: number | null;
+  /** false: it has not been seen for 5 s; null: unknown. */
+  is_alive: boolean | null;
+}
+
+export interface JobManagers {
+  /** The leader first. */
+  jobmanagers: JobManager[];
+  redis_answers: boolean;
+}
+
 // ---------------------------------------------------------------------------------------------------- WebSocket
 
 export type Topic = 'cluster' | `job:${string}`;

@@ -3,6 +3,7 @@
 import { createBrowserRouter } from 'react-router';
 
 import { Shell } from '../components/Shell/Shell';
+import { JobManagersPage } from './JobManagersPage';
 import { LoginPage } from './LoginPage';
 import { NotFoundPage, RouteFailure } from './NotFoundPage';
 import { OverviewPage } from './OverviewPage';
@@ -25,6 +26,7 @@ export const router = createBrowserRouter(
             { path: '/submit', lazy: async () => ({ Component: (await import('./SubmitPage')).SubmitPage }) },
             { path: '/jobs/:jobId', lazy: async () => ({ Component: (await import('./JobPage')).JobPage }) },
             { path: '/savepoints', element: <SavepointsPage /> },
+            { path: '/jobmanagers', element: <JobManagersPage /> },
             { path: '/taskmanagers', element: <TaskManagersPage /> },
             { path: '/taskmanagers/:taskmanagerId', element: <TaskManagerPage /> },
             { path: '*', element: <NotFoundPage /> },

@@ -1,7 +1,14 @@
 /** The frame of every page behind the login: navigation, header, stale banner, and the live connection's lifetime. */
 
 import { Loader, Tooltip } from '@mantine/core';
-import { type Icon, IconBookmark, IconLayoutDashboard, IconServer2, IconUpload } from '@tabler/icons-react';
+import {
+  type Icon,
+  IconBookmark,
+  IconLayoutDashboard,
+  IconServer2,
+  IconSitemap,
+  IconUpload,
+} from '@tabler/icons-react';
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { Link, NavLink, Navigate, Outlet, useLocation } from 'react-router';
@@ -66,6 +73,7 @@ function Frame({ session }: { readonly session: Session }) {
         <NavItem to="/" icon={IconLayoutDashboard} label="Overview" />
         <NavItem to="/submit" icon={IconUpload} label="Submit New Job" />
         <NavItem to="/savepoints" icon={IconBookmark} label="Savepoints" />
+        <NavItem to="/jobmanagers" icon={IconSitemap} label="Job Managers" />
         <NavItem to="/taskmanagers" icon={IconServer2} label="Task Managers" />
       </nav>
       <main id="main" className={classes.main} tabIndex={-1}>

@@ -1,0 +1,92 @@
+/** All jobmanagers: the one that leads, and those that stand by. */
+
+import { Skeleton } from '@mantine/core';
+import { IconServerOff } from '@tabler/icons-react';
+import { useQuery } from '@tanstack/react-query';
+
+import { fetchJobManagers } from '../api/jobs';
+import { EmptyState, FailureState } from '../components/EmptyState/EmptyState';
+import { Panel } from '../components/Panel/Panel';
+import { StateBadge } from '../components/StateBadge/StateBadge';
+import type { JobManager, JobManagers } from '../gen/live';
+import { usePageTitle } from '../hooks/usePageTitle';
+import { useTimes } from '../hooks/useTimes';
+import classes from './pages.module.css';
+
+const READ_MS = 2_000;
+
+export function JobManagersPage() {
+  usePageTitle('Job Managers');
+  const { data, error, refetch } = useQuery({
+    queryKey: ['jobmanagers'],
+    queryFn: fetchJobManagers,
+    refetchInterval: READ_MS,
+  });
+  return (
+    <>
+      <h1 className={classes.pageTitle}>Job Managers</h1>
+      {data === undefined && error === null && <Skeleton height={200} radius={10} />}
+      {data === undefined && error !== null && (
+        <FailureState title="The jobmanagers cannot be shown" message={error.message} onRetry={() => void refetch()} />
+      )}
+      {data !== undefined && (
+        <Panel flush label="Job Managers">
+          {data.jobmanagers.length === 0 ? (
+            <EmptyState icon={IconServerOff} title="No jobmanager is known">
+              Jobs are neither started nor changed until one leads.
+            </EmptyState>
+          ) : (
+            <Rows {...data} />
+          )}
+        </Panel>
+      )}
+    </>
+  );
+}
+
+function Rows({ jobmanagers, redis_answers: redisAnswers }: JobManagers) {
+  const times = useTimes();
+  return (
+    <div className="tm-table-scroll">
+      <table className="tm-table">
+        <caption className="tm-visually-hidden">Job Managers</caption>
+        <thead>
+          <tr>
+            <th scope="col">ID</th>
+            <th scope="col">Role</th>
+            <th scope="col" className="tm-num">
+              Epoch
+            </th>
+            <th scope="col">Leads Since</th>
+          </tr>
+        </thead>
+        <tbody>
+          {jobmanagers.map((jobmanager) => (
+            <tr key={jobmanager.id}>
+              <td className="tm-grow">
+                {jobmanager.id}
+                <div className="tm-dim">{noteOn(jobmanager)}</div>
+              </td>
+              <td>
+                <StateBadge
+                  state={jobmanager.is_alive === false ? 'FAILED' : LOOKS[jobmanager.role]}
+                  text={jobmanager.is_alive === false ? 'SILENT' : jobmanager.role}
+                />
+              </td>
+              <td className="tm-num">{jobmanager.epoch ?? '–'}</td>
+              <td>{jobmanager.leading_since === null ? '–' : times.dateTime(jobmanager.leading_since)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {!redisAnswers && <p className="tm-dim">Redis does not answer: jobmanagers that stand by are not known.</p>}
+    </div>
+  );
+}
+
+const LOOKS = { LEADER: 'RUNNING', STANDBY: 'CREATED' } as const;
+
+function noteOn({ role, is_alive: isAlive }: JobManager): string {
+  if (role === 'STANDBY') return 'takes over if the leader ends';
+  return isAlive === false ? 'has not been seen for 5 s; a standby takes over' : 'runs all jobs';
+}
