@@ -23,9 +23,14 @@ TABLE = f"CREATE TABLE out ({', '.join(f'{name} bigint' for name in OUT_FIELDS)}
 
 
 class PostgresServer:
-    """Runs as user postgres if we are root, which the server refuses to be. `close` removes everything."""
+    """Runs as user postgres if we are root, which the server refuses to be. `close` removes everything.
 
-    def __init__(self) -> None:
+    Args:
+        host: the address that it listens on; everybody who reaches it is trusted.
+    """
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self._host = host
         self._directory, self._port = Path(tempfile.mkdtemp(prefix="tidemark-chaos-postgres-")), free_port()
         self._data = self._directory / "data"
         self._data.mkdir()
@@ -34,7 +39,7 @@ class PostgresServer:
             self._directory.chmod(0o755)
             shutil.chown(self._data, self._user)
         self._server: subprocess.Popen[bytes] | None = None
-        self.url = f"postgresql://tide@127.0.0.1:{self._port}/postgres"
+        self.url = f"postgresql://tide@{host}:{self._port}/postgres"
         initdb = _program("initdb")
         assert initdb is not None
         subprocess.run(
@@ -44,6 +49,8 @@ class PostgresServer:
             user=self._user,
             cwd=self._data,
         )
+        with (self._data / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all all trust\n")
         self.start()
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(TABLE)
@@ -60,7 +67,7 @@ class PostgresServer:
         settings = ("-c", "fsync=off", "-c", "max_prepared_transactions=64", "-c", "max_connections=60")
         with (self._directory / "server.log").open("ab") as log:
             self._server = subprocess.Popen(
-                (server, "-D", self._data, "-p", str(self._port), "-h", "127.0.0.1", "-k", str(self._data), *settings),
+                (server, "-D", self._data, "-p", str(self._port), "-h", self._host, "-k", str(self._data), *settings),
                 stdout=log,
                 stderr=log,
                 user=self._user,
@@ -89,6 +96,11 @@ class PostgresServer:
             tables = sql.SQL(", ").join(sql.Identifier(name) for (name,) in found)
             connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(tables))
             yield
+
+    def clear(self) -> None:
+        """Empty the table."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("TRUNCATE out")
 
     def count(self) -> int | None:
         """Visible rows; None if the server is away."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
 from runtime.client.errors import ClientError
+from runtime.client.rest import RestClient
 from tests.chaos.job import JobConfig
 from tests.chaos.postgres import PostgresServer
 from tests.chaos.verify import FileWatch, compare, compare_state, pending_timers, positions_of
@@ -23,6 +24,15 @@ RECOVERY_S = 90.0
 MAX_SHOWN = 10
 
 
+class Cluster(Protocol):
+    """What the job needs of a running session cluster."""
+
+    home: Path
+
+    @property
+    def client(self) -> RestClient: ...
+
+
 class ProvingJob:
     """The job, on a stack, with the file sink and PostgreSQL.
 
@@ -34,7 +44,7 @@ class ProvingJob:
     """
 
     def __init__(
-        self, stack: Stack, directory: Path, postgres: PostgresServer, options: Mapping[str, str] | None = None
+        self, stack: Cluster, directory: Path, postgres: PostgresServer, options: Mapping[str, str] | None = None
     ) -> None:
         self.stack = stack
         self._postgres = postgres
