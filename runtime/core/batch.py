@@ -175,6 +175,14 @@ class RecordBatch:
             None if self.keys is None else self.keys[start:stop],
         )
 
+    def behind_mark(self, number: int) -> RecordBatch | None:
+        """Return the rows and marks behind the mark of that number, counted from 0; None if there are none."""
+        start = self.marks[number].offset
+        marks = [Mark(offset - start, watermark) for offset, watermark in self.marks[number + 1 :]]
+        if start == self.num_rows and not marks:
+            return None
+        return self.slice(start, self.num_rows).with_marks(marks)
+
     def take(self, indices: npt.NDArray[np.int64]) -> RecordBatch:
         """Return the rows at `indices`, in that order, without marks. Shape of `indices`: (m,), in [0, num_rows)."""
         pick = _picker(indices.tolist())

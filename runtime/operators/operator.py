@@ -22,6 +22,7 @@ from runtime.metrics import MetricGroup
 from runtime.operators.output import Input, Output
 from runtime.state.backend import KeyedStateBackend
 from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
+from runtime.state.timer_slice import ENDLESS, TimerSlice
 
 
 class ProcessingTimeService(Protocol):
@@ -80,6 +81,8 @@ class OperatorContext:
     create_keyed_backend: Callable[[], KeyedStateBackend]
     """Makes the configured keyed state backend for this subtask's key groups; call at most once."""
     job_parameters: dict[str, str]
+    timer_slice: TimerSlice = ENDLESS
+    """Says how long timers may fire before others have their turn; endless for all but the head of a chain."""
     mailbox: Callable[[Callable[[], None]], None] = no_mailbox
     """Runs an action on the task's thread, between slices of records, in the order of posting; any thread may post.
     Mail that is posted while the task is not running yet waits until it is; what comes after its end is dropped."""
@@ -127,6 +130,24 @@ class StreamOperator(ABC):
         A clock that otherwise jumps to the next deadline then goes at the pace of real time.
         """
         return False
+
+    def is_firing(self) -> bool:
+        """Return whether timers, or results of windows, are left of a slice that is over.
+
+        Nothing may be put in while they are, and the watermark that has made them due has not been passed on. A
+        snapshot holds what is left; a restored operator fires it before it is given anything.
+        """
+        return False
+
+    def fire_on(self) -> None:
+        """Fire another slice of what is left."""
+
+    def take_rest(self) -> RecordBatch | None:
+        """Return the part of the last batch that lies behind a mark at which a slice was over; the caller keeps it.
+
+        To be put in when the operator does not fire any more.
+        """
+        return None
 
     def num_fired_timers(self) -> int:
         """Return how many timers of user functions and windows have fired so far."""

@@ -107,7 +107,11 @@ class TwoInputBatchOperator(StreamOperator, ABC):
             self.advance_watermark(risen)
             self.end_step()
         if combined_status is not None:
-            self.output.emit_watermark_status(combined_status)
+            self.emit_status(combined_status)
+
+    def emit_status(self, status: WatermarkStatus) -> None:
+        """Pass on that the inputs together became idle or active."""
+        self.output.emit_watermark_status(status)
 
     @abstractmethod
     def advance_watermark(self, watermark: int) -> None:
@@ -130,14 +134,20 @@ class TwoInputOperator(TwoInputBatchOperator):
         if not batch.marks:
             self.process_rows(index, values, timestamps, keys)
         else:
-            for start, stop, watermark in batch.segments():
+            for number, (start, stop, watermark) in enumerate(batch.segments()):
                 if start < stop:
                     self.process_rows(index, values[start:stop], timestamps[start:stop], keys[start:stop])
                 if watermark is not None:
                     risen = self.combined.on_watermark(index, watermark)
                     if risen is not None:
                         self.advance_watermark(risen)
+                        if self.is_firing():
+                            self.keep_rest(batch, number)
+                            break
         self.end_step()
+
+    def keep_rest(self, batch: RecordBatch, mark: int) -> None:
+        """Keep what lies behind a mark of a batch, given by its number, if timers are left to fire there."""
 
     @abstractmethod
     def process_rows(self, index: int, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
@@ -194,6 +204,23 @@ class KeyedTwoInputOperator(TwoInputOperator, KeyedStateOperator):
         self._keys_of: list[Callable[[Any], Any] | None] = [
             None if selector is None else key_function(selector) for selector in key_selectors
         ]
+        #: what has to wait until the watermark before it is in the output
+        self._status_behind: WatermarkStatus | None = None
+
+    def keep_rest(self, batch: RecordBatch, mark: int) -> None:
+        KeyedStateOperator.keep_rest(self, batch, mark)
+
+    def emit_status(self, status: WatermarkStatus) -> None:
+        if self.is_firing():
+            self._status_behind = status
+        else:
+            super().emit_status(status)
+
+    def fire_on(self) -> None:
+        super().fire_on()
+        if self._status_behind is not None and not self.is_firing():
+            status, self._status_behind = self._status_behind, None
+            self.output.emit_watermark_status(status)
 
     def advance_watermark(self, watermark: int) -> None:
         KeyedStateOperator.advance_watermark(self, watermark)

@@ -21,6 +21,7 @@ from runtime.operators.checkpointed_function import (
 from runtime.operators.collector import BatchCollector
 from runtime.operators.errors import failing_index, user_function_error
 from runtime.operators.functions import Function, KeyedStateStore, RuntimeContext, key_function
+from runtime.operators.interruption import firing_state, other_states, was_firing
 from runtime.operators.operator import OneInputOperator, OperatorContext, StreamOperator
 from runtime.operators.output import Output
 from runtime.operators.runtime_context import StreamRuntimeContext
@@ -53,7 +54,7 @@ class FunctionOperator(StreamOperator):
     def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
         """Restore operator state and hand it to the functions; keyed state must be there already."""
         if snapshot is not None:
-            self.operator_state.restore(snapshot.operator_states)
+            self.operator_state.restore(other_states(snapshot))
         keyed_store: KeyedStateStore | None = None
         for function in self.functions:
             if isinstance(function, CheckpointedFunction):
@@ -113,7 +114,8 @@ class UserFunctionOperator(FunctionOperator, OneInputOperator):
 class KeyedStateOperator(FunctionOperator):
     """Keyed state, timers and the operator's event time, for any number of inputs.
 
-    Subclasses implement `on_event_time` and `on_processing_time`, and put results into `collector`.
+    Subclasses implement `on_event_time` and `on_processing_time`, and put results into `collector`. Timers fire in
+    slices; the watermark goes into the output behind the last of those that it has made due.
 
     Args:
         key_selectors: one per input; used where a batch does not bring its keys.
@@ -131,11 +133,18 @@ class KeyedStateOperator(FunctionOperator):
         self._restored_watermark = MIN_WATERMARK
         self._wakeup_ms: int | None = None
         self._cancel_wakeup: Callable[[], None] | None = None
+        #: whether event-time timers are due that have not fired
+        self._is_advancing = False
+        #: the processing time whose timers are firing, if any
+        self._firing_until_ms: int | None = None
+        #: what lies behind the mark of a batch at which a slice was over
+        self._rest: RecordBatch | None = None
 
     def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
         self.backend = self.context.create_keyed_backend()
         if snapshot is not None:
             self._restored_watermark = snapshot.watermark
+            self._is_advancing = was_firing(snapshot)
             if snapshot.keyed is not None:
                 self.backend.restore(snapshot.keyed)
         super().initialize_state(snapshot)
@@ -156,8 +165,32 @@ class KeyedStateOperator(FunctionOperator):
         while this operator has been further already.
         """
         if watermark >= self.timers.current_watermark:
-            self.timers.advance_watermark(watermark)
-            self.collector.mark(watermark)
+            self.timers.current_watermark = watermark
+            self._is_advancing = True
+            self._go_on_advancing()
+
+    def fire_due(self) -> bool:
+        """Fire what the watermark has made due; returns False if the slice was over before."""
+        return self.timers.advance_watermark(self.timers.current_watermark, self.context.timer_slice)
+
+    def is_firing(self) -> bool:
+        return self._is_advancing or self._firing_until_ms is not None
+
+    def fire_on(self) -> None:
+        if self._is_advancing:
+            self._go_on_advancing()
+        if not self._is_advancing and self._firing_until_ms is not None:
+            self._fire_until(self._firing_until_ms)
+        self.end_batch()
+        self.end_step()
+
+    def take_rest(self) -> RecordBatch | None:
+        rest, self._rest = self._rest, None
+        return rest
+
+    def keep_rest(self, batch: RecordBatch, mark: int) -> None:
+        """Keep what lies behind a mark of a batch, given by its number, for when everything due there has fired."""
+        self._rest = batch.behind_mark(mark)
 
     def end_batch(self) -> None:
         """Note that the batch's records and marks have been processed."""
@@ -175,7 +208,7 @@ class KeyedStateOperator(FunctionOperator):
 
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         # first the functions, which may put something into keyed state while they are at it
-        operator_states = self.snapshot_operator_state()
+        operator_states = {**self.snapshot_operator_state(), **firing_state(self._is_advancing)}
         return OperatorSnapshot.of(self.backend.snapshot(request), operator_states, self.timers.current_watermark)
 
     def finish(self) -> None:
@@ -193,9 +226,18 @@ class KeyedStateOperator(FunctionOperator):
     def _backend_or_none(self) -> KeyedStateBackend | None:
         return self.backend
 
+    def _go_on_advancing(self) -> None:
+        if self.fire_due():
+            self._is_advancing = False
+            self.collector.mark(self.timers.current_watermark)
+
+    def _fire_until(self, time_ms: int) -> None:
+        is_over = self.timers.advance_processing_time(time_ms, self.context.timer_slice)
+        self._firing_until_ms = None if is_over else time_ms
+
     def _schedule_wakeup(self) -> None:
         due = self.timers.next_processing_time()
-        if due is None or (self._wakeup_ms is not None and self._wakeup_ms <= due):
+        if due is None or self._firing_until_ms is not None or (self._wakeup_ms is not None and self._wakeup_ms <= due):
             return
         self._cancel()
         self._wakeup_ms = due
@@ -205,7 +247,7 @@ class KeyedStateOperator(FunctionOperator):
 
     def _wake_up(self, timestamp_ms: int) -> None:
         self._wakeup_ms = self._cancel_wakeup = None
-        self.timers.advance_processing_time(max(timestamp_ms, self.context.processing_time.now_ms()) - 1)
+        self._fire_until(max(timestamp_ms, self.context.processing_time.now_ms()) - 1)
         self.end_batch()
         self.end_step()
 
@@ -237,11 +279,14 @@ class KeyedOperator(KeyedStateOperator, OneInputOperator):
             keys = keys_of(self.context, self._key_of, values, self._key_selector)
         keys = self.prepare_keys(keys)
         if batch.marks:
-            for start, stop, watermark in batch.segments():
+            for number, (start, stop, watermark) in enumerate(batch.segments()):
                 if start < stop:
                     self.process_rows(values[start:stop], timestamps[start:stop], keys[start:stop])
                 if watermark is not None:
                     self.advance_watermark(watermark)
+                    if self._is_advancing:
+                        self.keep_rest(batch, number)
+                        break
         else:
             self.process_rows(values, timestamps, keys)
         self.end_batch()

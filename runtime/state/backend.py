@@ -15,6 +15,7 @@ from runtime.state.descriptors import StateDescriptor
 from runtime.state.handles import PendingKeyedState
 from runtime.state.key_groups import KeyGroupRange
 from runtime.state.snapshot import CANONICAL_SNAPSHOT, KeyedSnapshot, SnapshotRequest
+from runtime.state.timer_slice import ENDLESS, TimerSlice
 
 
 class Timer(Protocol):
@@ -63,15 +64,18 @@ class TimerService(Protocol):
 
     def delete_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None: ...
 
-    def advance_watermark(self, watermark: int) -> None:
+    def advance_watermark(self, watermark: int, timer_slice: TimerSlice = ENDLESS) -> bool:
         """Set `current_watermark`, then fire every event-time timer with timestamp <= `watermark`.
 
         While a callback runs, the backend's current key is the timer's. Timers that a callback registers fire in the
         same call if they are due.
+
+        Returns:
+            False if the slice was over before: the same call goes on from there.
         """
 
-    def advance_processing_time(self, now_ms: int) -> None:
-        """Fire every processing-time timer with timestamp <= `now_ms`."""
+    def advance_processing_time(self, now_ms: int, timer_slice: TimerSlice = ENDLESS) -> bool:
+        """Fire every processing-time timer with timestamp <= `now_ms`; returns as `advance_watermark`."""
 
     def next_processing_time(self) -> int | None:
         """Return the timestamp of the earliest processing-time timer, ms."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from runtime.core.elements import MIN_WATERMARK
 from runtime.state.backend import Timer, TimerService
+from runtime.state.timer_slice import ENDLESS, TimerSlice
 
 _COMPACTION_SLACK = 1024
 """Number of dead timers that a heap may hold beyond twice the live ones. Below ~100, small heaps are rebuilt all the
@@ -103,6 +104,14 @@ class TimerQueue:
                 return timer
         return None
 
+    def has_due(self, until: int) -> bool:
+        """Return whether a live timer has a timestamp <= `until`."""
+        heap = self._heap
+        if not heap or heap[0][0] > until:
+            return False
+        first = self.next_timestamp()
+        return first is not None and first <= until
+
     def take_changed(self) -> dict[_LiveTimer, bool]:
         """Return the changes, and reset them."""
         changed, self.changed = self.changed or {}, {}
@@ -173,12 +182,12 @@ class KeyedTimerService(TimerService):
     def delete_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
         self.processing.remove((timestamp, self._context.current_entry, namespace))
 
-    def advance_watermark(self, watermark: int) -> None:
+    def advance_watermark(self, watermark: int, timer_slice: TimerSlice = ENDLESS) -> bool:
         self.current_watermark = watermark
-        self._fire(self.event, watermark, self._on_event_time)
+        return self._fire(self.event, watermark, self._on_event_time, timer_slice)
 
-    def advance_processing_time(self, now_ms: int) -> None:
-        self._fire(self.processing, now_ms, self._on_processing_time)
+    def advance_processing_time(self, now_ms: int, timer_slice: TimerSlice = ENDLESS) -> bool:
+        return self._fire(self.processing, now_ms, self._on_processing_time, timer_slice)
 
     def next_processing_time(self) -> int | None:
         return self.processing.next_timestamp()
@@ -196,10 +205,15 @@ class KeyedTimerService(TimerService):
         # reading the key of "no key" raises NoCurrentKeyError; only new timers get here
         _ = self._context.current_entry.key
 
-    def _fire(self, queue: TimerQueue, until: int, callback: Callable[[Timer], None]) -> None:
+    def _fire(self, queue: TimerQueue, until: int, callback: Callable[[Timer], None], timer_slice: TimerSlice) -> bool:
         context, pop_due = self._context, queue.pop_due
-        while (timer := pop_due(until)) is not None:
-            timestamp, entry, namespace = timer
-            context.enter(entry)
-            self.num_fired += 1
-            callback(FiredTimer(timestamp, entry.key, namespace))
+        while queue.has_due(until):
+            if timer_slice.left <= 0 and not timer_slice.renew():
+                return False
+            while timer_slice.left > 0 and (timer := pop_due(until)) is not None:
+                timer_slice.left -= 1
+                timestamp, entry, namespace = timer
+                context.enter(entry)
+                self.num_fired += 1
+                callback(FiredTimer(timestamp, entry.key, namespace))
+        return True

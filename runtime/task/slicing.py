@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from runtime.common import options
 from runtime.common.configuration import Configuration
+from runtime.core.clock import Clock
+from runtime.state.timer_slice import TimerSlice
 
 #: Shorter slices cost more per record, longer ones delay timers, cancellation and barriers.
 SLICE_MS = 20.0
@@ -38,12 +40,7 @@ class SliceSize:
         """Return a SliceSize within the bounds that a job sets for its bundles; one that is not positive is the
         default, as in Flink.
         """
-        size, time_ms = options.BUNDLE_SIZE, options.BUNDLE_TIME_MS
-        max_rows, max_ms = configuration.get(size), configuration.get(time_ms)
-        return cls(
-            min(SLICE_MS, max_ms if max_ms > 0 else time_ms.default),
-            min(MAX_SLICE_ROWS, max_rows if max_rows > 0 else size.default),
-        )
+        return cls(*_bounds(configuration))
 
     def adapt(self, rows: int, took_ms: float) -> None:
         """Adapt to what a slice has cost.
@@ -63,3 +60,18 @@ class SliceSize:
     def halve(self, rows: int) -> None:
         """Make the next slice half as long as one of `rows` records, whatever that one took."""
         self.rows = max(1, rows // 2)
+
+
+def timer_slice_of(configuration: Configuration, clock: Clock) -> TimerSlice:
+    """Return the slice of a task's timers, within the same bounds."""
+    return TimerSlice(clock, *_bounds(configuration))
+
+
+def _bounds(configuration: Configuration) -> tuple[float, int]:
+    """Return what a slice may take, ms, and how many records or timers it may have."""
+    size, time_ms = options.BUNDLE_SIZE, options.BUNDLE_TIME_MS
+    max_rows, max_ms = configuration.get(size), configuration.get(time_ms)
+    return (
+        min(SLICE_MS, max_ms if max_ms > 0 else time_ms.default),
+        min(MAX_SLICE_ROWS, max_rows if max_rows > 0 else size.default),
+    )

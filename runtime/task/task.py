@@ -1,8 +1,9 @@
 """Task: one subtask of a chain, run step by step by its slot's loop.
 
-A step takes a slice of records (about 20 ms of work) from the input through the whole chain, or lets the source emit
-one. It runs only if its input has something and its output has room, so that operator code never blocks. Checkpoints
-are taken between steps (see runtime.task.task_checkpoints). Used by the loop's thread only.
+A step takes a slice of records (about 20 ms of work) from the input through the whole chain, lets the source emit one,
+or fires a slice of the timers that the last watermark has made due: nothing behind that watermark is looked at before
+all have fired. It runs only if its output has room, so that operator code never blocks. Checkpoints are taken between
+steps (see runtime.task.task_checkpoints). Used by the loop's thread only.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from runtime.operators.source_operator import EmitStatus, SourceOperator
 from runtime.state.backend import KeyedStateBackend
 from runtime.state.backends import create_keyed_backend
 from runtime.state.key_groups import key_group_range
+from runtime.state.timer_slice import ENDLESS
 from runtime.task.channel_restore import restored_elements
 from runtime.task.input_gate import GateElement, InputGate
 from runtime.task.io_metrics import io_totals, queue_metrics
@@ -48,14 +50,14 @@ from runtime.task.messages import TaskDeployment, TaskState
 from runtime.task.operator_chain import ExitOutput, OperatorChain
 from runtime.task.processing_time import TaskTimers
 from runtime.task.rates import Rates
-from runtime.task.slicing import SliceSize
+from runtime.task.slicing import SliceSize, timer_slice_of
 from runtime.task.state_writing import operator_snapshots
 from runtime.task.task_checkpoints import (
     CheckpointGivenUp,
     CheckpointServices,
     TaskCheckpoints,
     TaskOutput,
-    UnreadBatch,
+    Unread,
 )
 from runtime.task.time_accounting import Activity, TimeAccounting
 
@@ -123,6 +125,7 @@ class Task:
         self._task_group = task_group
         self._rates = Rates(services.clock)
         self._timers = TaskTimers(services.timers, self._run_timer)
+        self._timer_slice = timer_slice_of(services.configuration, services.clock)
         self._inputs: list[InputChannel] = []
         self._outputs: list[OutputChannel] = []
         self._writers: list[RecordWriter] = []
@@ -163,6 +166,8 @@ class Task:
         self._batch_gate = 0
         self._batch_input = 0
         self._batch_offset = 0
+        #: of the slice before, what lies behind a mark at which timers began to fire
+        self._rest: RecordBatch | None = None
         self._next_gate = 0
         self._source_wakeup: Callable[[], None] | None = None
         self._source_waits = False
@@ -248,6 +253,8 @@ class Task:
             events=_CoordinatorGateway(self._services, chained.operator_id, subtask),
             create_keyed_backend=create_backend,
             job_parameters=self._services.job_parameters,
+            # only a head is interrupted: what is given to an operator behind it is nowhere else
+            timer_slice=ENDLESS if index else self._timer_slice,
             mailbox=self._post_mail,
             job_id=self._services.job_id,
         )
@@ -306,6 +313,11 @@ class Task:
         if not self.chain.is_available():
             self.time.switch(Activity.BACK_PRESSURED)
             return worked
+        self._timer_slice.begin()
+        if self.chain.head.is_firing():
+            self.time.switch(Activity.BUSY)
+            self.chain.head.fire_on()
+            return True
         return self._step_input() or worked
 
     @property
@@ -330,6 +342,11 @@ class Task:
             return True
         if self._source is not None:
             return self._step_source(self._source)
+        if self._rest is not None:
+            self.time.switch(Activity.BUSY)
+            rest, self._rest = self._rest, None
+            self._process_part(rest)
+            return True
         if self._batch is None:
             element = self._poll()
             if element is None:
@@ -395,10 +412,15 @@ class Task:
             self._batch = None
         else:
             self._batch_offset = stop
+        self._process_part(batch if whole else batch.slice(start, stop))
+
+    def _process_part(self, part: RecordBatch) -> None:
         started = self._clock.monotonic_ms()
-        target = self.chain.head.inputs[self._batch_input]
-        target.process_batch(batch if whole else batch.slice(start, stop))
-        self._adapt_slice(stop - start, self._clock.monotonic_ms() - started)
+        head = self.chain.head
+        head.inputs[self._batch_input].process_batch(part)
+        self._rest = head.take_rest()
+        rows = part.num_rows - (0 if self._rest is None else self._rest.num_rows)
+        self._adapt_slice(rows, self._clock.monotonic_ms() - started)
 
     def _adapt_slice(self, rows: int, took_ms: float) -> None:
         self.slice_size.adapt(rows, took_ms)
@@ -467,7 +489,9 @@ class Task:
             return False
         if self._source is not None:
             return not self._source_waits
-        return self._batch is not None or any(gate.has_data() for gate in self._gates)
+        if self._batch is not None or self._rest is not None or self.chain.head.is_firing():
+            return True
+        return any(gate.has_data() for gate in self._gates)
 
     def flush_due(self, now_ms: float) -> None:
         """Send what has waited in the writers for the buffer timeout; `now_ms` is monotonic."""
@@ -488,6 +512,11 @@ class Task:
             return
         self.time.switch(Activity.BUSY)
         self._num_mails += 1
+        if self.chain.is_available():
+            self._timer_slice.begin()
+        else:
+            # what is due fires in a step, once the output has room
+            self._timer_slice.close()
         try:
             action()
         except Exception as error:
@@ -587,12 +616,18 @@ class Task:
             except Exception as error:
                 self._services.task_failed(self, error)
 
-    def _unread(self) -> UnreadBatch | None:
-        if self._batch is None:
+    def _unread(self) -> Unread | None:
+        elements: list[RecordBatch | Watermark] = []
+        if self._rest is not None and self._rest.num_rows:
+            elements.append(self._rest)
+        elif self._rest is not None:
+            elements += [Watermark(watermark) for _, watermark in self._rest.marks]
+        if self._batch is not None:
+            elements.append(self._batch.slice(self._batch_offset, self._batch.num_rows))
+        if not elements:
             return None
         gate = self._gates[self._batch_gate]
-        rest = self._batch.slice(self._batch_offset, self._batch.num_rows)
-        return UnreadBatch(gate.first_channel + gate.last_channel, rest)
+        return Unread(gate.first_channel + gate.last_channel, elements)
 
     # --- ending -------------------------------------------------------------------------------------------------------
 

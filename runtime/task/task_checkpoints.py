@@ -98,12 +98,13 @@ class TaskOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class UnreadBatch:
+class Unread:
     """Rest of a batch that the task is working off."""
 
     channel: int
     """Index among all channels of the task."""
-    rest: RecordBatch
+    elements: Sequence[RecordBatch | Watermark]
+    """At least one."""
 
 
 @dataclass(slots=True)
@@ -156,7 +157,7 @@ class TaskCheckpoints:
         services: CheckpointServices,
         allows_unaligned: bool,
         run: Callable[[Callable[[], None]], None],
-        unread: Callable[[], UnreadBatch | None],
+        unread: Callable[[], Unread | None],
     ) -> None:
         self._task = task
         self._name = name
@@ -486,7 +487,7 @@ class TaskCheckpoints:
             gate, in_gate, channel = self._channels[index]
             elements: list[StreamElement] = gate.restored_of(in_gate)
             if unread is not None and unread.channel == index:
-                elements.insert(0, unread.rest)
+                elements = [*unread.elements, *elements]
             channel.start_recording()
             try:
                 # at once: whoever gets the elements read next may change them
@@ -627,4 +628,4 @@ class TaskCheckpoints:
                 snapshot.pending.discard()
 
 
-__all__ = ["CheckpointGivenUp", "CheckpointServices", "TaskCheckpoints", "TaskOutput", "UnreadBatch"]
+__all__ = ["CheckpointGivenUp", "CheckpointServices", "TaskCheckpoints", "TaskOutput", "Unread"]

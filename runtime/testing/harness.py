@@ -13,6 +13,7 @@ Source: Flink, OneInputStreamOperatorTestHarness.
 
 from __future__ import annotations
 
+import math
 import pickle
 import queue
 from collections import Counter
@@ -33,7 +34,7 @@ from runtime.core.keys import encode_key
 from runtime.metrics import MetricRegistry
 from runtime.operators.functions import key_function
 from runtime.operators.operator import OneInputOperator, OperatorContext, OperatorFactory, StreamOperator
-from runtime.operators.output import Output
+from runtime.operators.output import Input, Output
 from runtime.operators.output_tag import OutputTag
 from runtime.state.backend import KeyedStateBackend
 from runtime.state.descriptors import StateDescriptor
@@ -41,6 +42,7 @@ from runtime.state.hashmap.backend import HashMapKeyedStateBackend
 from runtime.state.key_groups import key_group_of, key_group_range, operator_index_for_key_group
 from runtime.state.redistribution import redistribute
 from runtime.state.snapshot import KeyGroupSnapshot, OperatorSnapshot
+from runtime.state.timer_slice import ENDLESS, TimerSlice
 from runtime.testing.clock import ManualClock
 
 __all__ = [
@@ -187,6 +189,8 @@ class OperatorHarness(Generic[OperatorT]):
         clock: the test's clock; by default one that starts at 0.
         snapshot: to restore from.
         job_parameters: what `RuntimeContext.get_job_parameter` finds.
+        timers_per_slice: how many timers fire at once, as in a task, whose slices take some 20 ms: `fire_on` fires the
+            next ones, and all are fired before the next input. None = there is no bound.
     """
 
     def __init__(
@@ -199,6 +203,7 @@ class OperatorHarness(Generic[OperatorT]):
         clock: ManualClock | None = None,
         snapshot: OperatorSnapshot | None = None,
         job_parameters: Mapping[str, str] | None = None,
+        timers_per_slice: int | None = None,
     ) -> None:
         self.clock = ManualClock() if clock is None else clock
         self.processing_time = ManualProcessingTimeService(self.clock)
@@ -206,6 +211,11 @@ class OperatorHarness(Generic[OperatorT]):
         self.mailbox = Mailbox()
         self._output = RecordingOutput()
         self._closed = False
+        self._timer_slice = ENDLESS
+        if timers_per_slice is not None:
+            self._timer_slice = TimerSlice(self.clock, math.inf, timers_per_slice)
+        #: what lies behind a mark at which a slice was over, and the input that it is for
+        self._rest: tuple[Input, RecordBatch] | None = None
         key_groups = key_group_range(max_parallelism, parallelism, subtask)
 
         def create_keyed_backend() -> KeyedStateBackend:
@@ -230,6 +240,7 @@ class OperatorHarness(Generic[OperatorT]):
             events=_NoCoordinator(),
             create_keyed_backend=create_keyed_backend,
             job_parameters=dict(job_parameters or {}),
+            timer_slice=self._timer_slice,
             mailbox=self.mailbox.post,
         )
         operator.setup(context, self._output)
@@ -241,11 +252,50 @@ class OperatorHarness(Generic[OperatorT]):
             self.close()
             raise
 
+    @property
+    def is_firing(self) -> bool:
+        """Return whether timers, or records behind the watermark that has made them due, are left of a slice."""
+        return self._rest is not None or self.operator.is_firing()
+
+    @property
+    def unread(self) -> RecordBatch | None:
+        """Return the records that a snapshot taken now does not cover, as they lie behind timers that have not fired.
+
+        Put them into the harness that is restored from it.
+        """
+        return None if self._rest is None else self._rest[1]
+
+    def fire_on(self) -> None:
+        """Fire the next slice of timers, or process what lies behind them."""
+        self._timer_slice.begin()
+        if self.operator.is_firing():
+            self.operator.fire_on()
+        elif self._rest is not None:
+            (face, batch), self._rest = self._rest, None
+            self._process_batch(face, batch)
+
+    def fire_all(self) -> None:
+        """Fire slices until nothing is left."""
+        while self.is_firing:
+            self.fire_on()
+
+    def _begin(self) -> None:
+        """Prepare for an input."""
+        self.fire_all()
+        self._timer_slice.begin()
+
+    def _process_batch(self, face: Input, batch: RecordBatch) -> None:
+        face.process_batch(batch)
+        rest = self.operator.take_rest()
+        if rest is not None:
+            self._rest = face, rest
+
     def advance_processing_time(self, ms: int) -> None:
         """Let `ms` milliseconds of wall-clock time pass, stopping wherever a timer is due."""
         end_ms = self.clock.now_ms() + ms
         while (next_ms := self.processing_time.next_ms()) is not None and next_ms <= end_ms:
             self.clock.advance(max(next_ms - self.clock.now_ms(), 0))
+            self._begin()
             self.processing_time.run_due()
         self.clock.advance(end_ms - self.clock.now_ms())
 
@@ -264,6 +314,7 @@ class OperatorHarness(Generic[OperatorT]):
 
     def finish(self) -> None:
         """Wait for what is pending, with the clock standing still, then finish the operator."""
+        self.fire_all()
         self.run_mails_until(lambda: not self.operator.has_pending())
         self.operator.finish()
 
@@ -359,7 +410,8 @@ class OneInputHarness(OperatorHarness[OneInputOperator]):
         factory: of the operator.
         key_selector: a KeySelector or callable, if the input is keyed: keys then come with the batches, as behind an
             exchange. ColumnKeys bring none: the operator finds them in the columns.
-        parallelism, subtask, max_parallelism, configuration, clock, snapshot, job_parameters: see OperatorHarness.
+        parallelism, subtask, max_parallelism, configuration, clock, snapshot, job_parameters, timers_per_slice: see
+            OperatorHarness.
         input_type: type of the records; None = Python objects.
     """
 
@@ -375,11 +427,22 @@ class OneInputHarness(OperatorHarness[OneInputOperator]):
         snapshot: OperatorSnapshot | None = None,
         input_type: TypeInformation | None = None,
         job_parameters: Mapping[str, str] | None = None,
+        timers_per_slice: int | None = None,
     ) -> None:
         self._input_type = input_type
         brings_keys = key_selector is not None and not isinstance(key_selector, ColumnKeys)
         self._key_of = key_function(key_selector) if brings_keys else None
-        super().__init__(factory, parallelism, subtask, max_parallelism, configuration, clock, snapshot, job_parameters)
+        super().__init__(
+            factory,
+            parallelism,
+            subtask,
+            max_parallelism,
+            configuration,
+            clock,
+            snapshot,
+            job_parameters,
+            timers_per_slice,
+        )
 
     def process(
         self, values: Iterable[Any], timestamps: Sequence[int] | None = None, marks: Sequence[Mark] = ()
@@ -394,19 +457,23 @@ class OneInputHarness(OperatorHarness[OneInputOperator]):
         """Feed a batch as it is; its keys are set if the input is keyed."""
         if self._key_of is not None:
             batch.keys = list(map(self._key_of, batch.values()))
-        self.operator.process_batch(batch)
+        self._begin()
+        self._process_batch(self.operator, batch)
 
     def process_watermark(self, timestamp: int) -> None:
         """Let event time reach `timestamp`, ms."""
+        self._begin()
         self.operator.process_watermark(Watermark(timestamp))
 
     def process_watermark_status(self, status: WatermarkStatus) -> None:
         """Tell the operator that its input is idle, or active again."""
+        self._begin()
         self.operator.process_watermark_status(status)
 
     def end_input(self) -> None:
         """End the input as a bounded stream ends: last watermark, end_input, what is pending, finish."""
         self.process_watermark(MAX_WATERMARK)
+        self.fire_all()
         self.operator.end_input(0)
         self.finish()
 

@@ -57,7 +57,8 @@ class TwoInputHarness(OperatorHarness[TwoInputOperator]):
         factory: of the operator.
         key_selectors: of the inputs that are keyed: keys then come with the batches, as behind an exchange. ColumnKeys
             bring none: the operator finds them in the columns.
-        parallelism, subtask, max_parallelism, configuration, clock, snapshot, job_parameters: see OperatorHarness.
+        parallelism, subtask, max_parallelism, configuration, clock, snapshot, job_parameters, timers_per_slice: see
+            OperatorHarness.
         input_types: types of the records of both inputs; None = Python objects.
     """
 
@@ -73,13 +74,24 @@ class TwoInputHarness(OperatorHarness[TwoInputOperator]):
         snapshot: OperatorSnapshot | None = None,
         job_parameters: Mapping[str, str] | None = None,
         input_types: InputTypes = (None, None),
+        timers_per_slice: int | None = None,
     ) -> None:
         self._keys_of = [
             None if selector is None or isinstance(selector, ColumnKeys) else key_function(selector)
             for selector in key_selectors
         ]
         self._input_types = input_types
-        super().__init__(factory, parallelism, subtask, max_parallelism, configuration, clock, snapshot, job_parameters)
+        super().__init__(
+            factory,
+            parallelism,
+            subtask,
+            max_parallelism,
+            configuration,
+            clock,
+            snapshot,
+            job_parameters,
+            timers_per_slice,
+        )
 
     def process1(
         self, values: Iterable[Any], timestamps: Sequence[int] | None = None, marks: Sequence[Mark] = ()
@@ -95,10 +107,12 @@ class TwoInputHarness(OperatorHarness[TwoInputOperator]):
 
     def process_watermark1(self, timestamp: int) -> None:
         """Let event time of the first input reach `timestamp`, ms."""
+        self._begin()
         self.operator.inputs[0].process_watermark(Watermark(timestamp))
 
     def process_watermark2(self, timestamp: int) -> None:
         """Let event time of the second input reach `timestamp`, ms."""
+        self._begin()
         self.operator.inputs[1].process_watermark(Watermark(timestamp))
 
     def process_both_watermarks(self, timestamp: int) -> None:
@@ -108,16 +122,20 @@ class TwoInputHarness(OperatorHarness[TwoInputOperator]):
 
     def process_status1(self, status: WatermarkStatus) -> None:
         """Tell the operator that its first input is idle, or active again."""
+        self._begin()
         self.operator.inputs[0].process_watermark_status(status)
 
     def process_status2(self, status: WatermarkStatus) -> None:
         """Tell the operator that its second input is idle, or active again."""
+        self._begin()
         self.operator.inputs[1].process_watermark_status(status)
 
     def end_input(self) -> None:
         """End both inputs as bounded streams end: last watermark, end_input, what is pending, finish."""
         for index, face in enumerate(self.operator.inputs):
+            self._begin()
             face.process_watermark(Watermark(MAX_WATERMARK))
+            self.fire_all()
             self.operator.end_input(index)
         self.finish()
 
@@ -130,7 +148,8 @@ class TwoInputHarness(OperatorHarness[TwoInputOperator]):
         key_of = self._keys_of[index]
         if key_of is not None:
             batch.keys = list(map(key_of, rows))
-        self.operator.inputs[index].process_batch(batch)
+        self._begin()
+        self._process_batch(self.operator.inputs[index], batch)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from runtime.core.ids import Attempt, SlotId
 from runtime.jobmaster.events import SlotLost, SlotMessageReceived
 from runtime.network.control_stream import decode_messages, encode_messages
+from runtime.operators.interruption import FIRING_STATE
 from runtime.task.control_link import ControlLostError
 from runtime.task.messages import (
     AcknowledgeCheckpoint,
@@ -82,6 +83,8 @@ class SimulatedLink:
         def arrive() -> None:
             if isinstance(copy, AcknowledgeCheckpoint):
                 self._world.reach(Point.ACKNOWLEDGE, str(copy.checkpoint_id))
+                if any(FIRING_STATE in operator.operator_states for operator in copy.state.operators.values()):
+                    self._world.num_between_timers += 1
             self.master.post(SlotMessageReceived(copy, self._slot))
             if isinstance(copy, SlotLeaving):
                 self.is_over = True

@@ -219,7 +219,7 @@ MUTATIONS = (
         "the rest of a batch that is being worked off is not part of a snapshot",
         TaskCheckpoints,
         "_start_recording",
-        "elements.insert(0, unread.rest)",
+        "elements = [*unread.elements, *elements]",
         "pass",
         seeds=(15,),
     ),

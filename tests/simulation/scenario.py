@@ -58,6 +58,8 @@ class Scenario:
     heartbeat_timeout_ms: int = 2_000
     record_ms: float = 0.3
     """How long functions work on a record."""
+    per_slice: int = 0
+    """How many records, or timers, a task works off before others have their turn; 0 = as many as there is time for."""
     pace_ms: int = 12
     """How long sources wait between two batches, on average."""
     max_turns: int = 25_000
@@ -89,6 +91,7 @@ class Scenario:
         return {
             **{f"execution.checkpointing.{key}": value for key, value in checkpointing.items()},
             "state.backend.type": self.backend,
+            "python.fn-execution.bundle.size": str(self.per_slice),
             "restart-strategy.type": "exponential-delay",
             "restart-strategy.exponential-delay.initial-backoff": "50 ms",
             "restart-strategy.exponential-delay.max-backoff": "500 ms",
@@ -191,6 +194,8 @@ def scenario_of(seed: int, backend: str = "hashmap") -> Scenario:
         next_backend=draw.choice(["", "", "hashmap", "rocksdb"]),
         claims=draw.random() < 0.3,
         storage_is_local=draw.random() < 0.4,
+        # with slices of a few timers, barriers come between them
+        per_slice=1 + seed // 5 % 3 if seed % 5 == 3 else 0,
     )
     return dataclasses.replace(scenario, faults=faults + _storage_faults(draw)) if draw.random() < 0.25 else scenario
 

@@ -46,6 +46,7 @@ class Tally:
                 "checkpoints that the storage made fail": len(world.failed_checkpoints),
                 "operations refused of a restore": world.files.num_refused["restore"],
                 "operations refused of a take-over": world.files.num_refused["take-over"],
+                "acknowledged between slices of timers": world.num_between_timers,
                 "looks at what is visible": world.reader.num_reads,
                 "attempts": int(world.last_attempt) + 1,
             }

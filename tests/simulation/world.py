@@ -390,6 +390,8 @@ class World:
         self.happened: list[Fault] = []
         #: those of them that ended an attempt which was recovering from another
         self.num_second_failures = 0
+        #: tasks' parts of checkpoints that were taken while some of their timers were due and had not fired
+        self.num_between_timers = 0
         #: what each damaged checkpoint makes visible that the one before it does not
         self.damaged: list[Output] = []
         #: checkpoints that failed because of the storage: epoch, number

@@ -8,6 +8,7 @@ Used by the task's thread.
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -18,6 +19,7 @@ import polars as pl
 import pyarrow as pa
 
 from runtime.common.typeinfo import TypeInformation
+from runtime.core.batch import Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import MIN_WATERMARK
 from runtime.core.ids import KeyGroup
@@ -39,6 +41,8 @@ beforehand."""
 _MERGED_ROWS = 1 << 18
 """Partials of several windows that are merged at a time; bounds memory to some 20 MB."""
 _HEADER = struct.Struct("<qq")
+_TIME = "__time"
+_MARKS = b"marks"
 Numbers = npt.NDArray[np.int64]
 
 
@@ -270,6 +274,38 @@ def to_bytes(frame: pl.DataFrame) -> bytes:
 def from_bytes(data: bytes, schema: Sequence[tuple[str, pl.DataType]]) -> pl.DataFrame:
     """Return the frame that `to_bytes` was given."""
     return _from_ipc(data, schema)
+
+
+def results_to_bytes(batch: RecordBatch) -> bytes:
+    """Return a batch of columns as bytes, with event times and marks."""
+    columns = without_views(batch.arrow())
+    columns = columns.append_column(_TIME, pa.array(batch.timestamps_array(), pa.int64()))
+    return _to_ipc(columns.replace_schema_metadata({_MARKS: json.dumps(list(batch.marks))}))
+
+
+def results_from_bytes(items: Sequence[bytes], type_info: TypeInformation, watermark: int) -> RecordBatch:
+    """Return batches that `results_to_bytes` was given, at least one, as one batch.
+
+    Args:
+        items: of one subtask, or of several.
+        type_info: of the rows.
+        watermark: of the subtask that hands them on: marks beyond it, which are those of another one, are left out.
+    """
+    tables: list[pa.Table] = []
+    marks: list[Mark] = []
+    reached = MIN_WATERMARK
+    rows = 0
+    for item in items:
+        with pa.ipc.open_stream(item) as reader:
+            for offset, mark in json.loads(reader.schema.metadata[_MARKS]):
+                if reached < mark <= watermark:
+                    marks.append(Mark(rows + offset, mark))
+                    reached = mark
+            tables.append(reader.read_all().replace_schema_metadata(None))
+            rows += tables[-1].num_rows
+    (columns,) = pa.concat_tables(tables).combine_chunks().to_batches()
+    times = columns.column(_TIME).to_numpy().astype(np.int64)
+    return RecordBatch.of_arrow(columns.drop_columns([_TIME]), type_info, times, marks)
 
 
 def _meta(name: str, type_info: TypeInformation) -> StateMeta:

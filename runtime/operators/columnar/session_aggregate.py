@@ -9,7 +9,7 @@ thread. Source: Flink, WindowOperator with EventTimeSessionWindows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -132,14 +132,14 @@ class SessionAggregateOperator(ColumnarWindowOperator):
             self._add(frame.slice(start, stop - start), times[start:stop], ends[start:stop])
             start = stop
             passed = index if what == 1 else int(np.searchsorted([mark.offset for mark in marks], stop, side="right"))
-            self.advance(marks[done:passed])
+            self._advance(marks[done:passed])
             done = max(done, passed)
             if what == 2:
                 start = stop + 1
                 self._add(frame.slice(stop, 1), times[stop:start], ends[stop:start])
                 self._fire_again(frame.slice(stop, 1), int(times[stop]))
         self._add(frame.slice(start), times[start:], ends[start:])
-        self.advance(marks[done:])
+        self._advance(marks[done:])
 
     def _follow(
         self, frame: pl.DataFrame, times: Times, ends: Times, behind: npt.NDArray[np.bool_], marks: Sequence[Mark]
@@ -210,7 +210,12 @@ class SessionAggregateOperator(ColumnarWindowOperator):
 
     # --- time ---------------------------------------------------------------------------------------------------------
 
-    def advance(self, marks: Sequence[Mark]) -> None:
+    def firing(self, watermark: int) -> Iterator[None]:
+        self._advance([Mark(0, watermark)])
+        yield
+
+    def _advance(self, marks: Sequence[Mark]) -> None:
+        """Advance event time mark by mark, with no rows between."""
         if not marks:
             return
         last = marks[-1].watermark

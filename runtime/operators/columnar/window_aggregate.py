@@ -88,9 +88,6 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         self._store.add_all(frame, fired_until)
         self._buffer.sequence = max(self._buffer.sequence, header.sequence)
 
-    def advance(self, marks: Sequence[Mark]) -> None:
-        self._advance(marks[-1].watermark)
-
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def process_rows(self, batch: RecordBatch, marks: list[Mark]) -> None:
@@ -250,17 +247,26 @@ class WindowAggregateOperator(ColumnarWindowOperator):
         self._collector.mark(watermark)
 
     def _advance(self, watermark: int) -> None:
-        """Advance event time: fire windows, and drop panes whose windows are all over."""
+        """Advance event time, firing everything at once."""
+        for _ in self.firing(watermark):
+            pass
+
+    def firing(self, watermark: int) -> Iterator[None]:
+        """Advance event time: fire windows by their end, and drop panes whose windows are all over."""
         if watermark + 1 >= self._next_end:
             self._empty_buffer()
-            before, self._watermark = self._watermark, watermark
-            due = self._due(before, watermark)
+            due = self._due(self._watermark, watermark)
             windows = sorted(due, key=lambda window: window[::-1])
             if self._plan.arrays is None:
                 for window in windows:
                     self._fire(window, due[window])
+                    self._watermark = window[1] - 1
+                    yield
             elif windows:
-                self._fire_together(windows, [due[window] for window in windows])
+                for last in self._fire_together(windows, [due[window] for window in windows]):
+                    self._watermark = last - 1
+                    yield
+            self._watermark = watermark
             over = [
                 pane
                 for pane in self._store
@@ -286,12 +292,14 @@ class WindowAggregateOperator(ColumnarWindowOperator):
             self._num_fired += merged.height
             self._emit(merged, *window)
 
-    def _fire_together(self, windows: Sequence[tuple[int, int]], panes: Sequence[Sequence[PaneId]]) -> None:
+    def _fire_together(self, windows: Sequence[tuple[int, int]], panes: Sequence[Sequence[PaneId]]) -> Iterator[int]:
+        """Fire windows in portions of many rows; yields the end of the last one after each."""
         starts, ends = np.array(windows, dtype=np.int64).T
         for numbers, merged in self._store.merged_together(panes):
             self._num_fired += merged.height
             bounds = [pl.Series(WINDOW_START, starts[numbers]), pl.Series(WINDOW_END, ends[numbers])]
             self._collector.add(self._plan.results(merged.hstack(bounds)), ends[numbers] - 1)
+            yield int(ends[numbers[-1]])
 
     def _emit(self, merged: pl.DataFrame, start: int, end: int) -> None:
         self._collector.add(self._plan.results(merged, **{WINDOW_START: start, WINDOW_END: end}), end - 1)

@@ -1,33 +1,51 @@
 """The common part of all columnar operators with event-time windows: late rows, marks, errors and state.
 
-A subclass takes rows in, and lets event time advance mark by mark. Used by the task's thread.
+A subclass takes rows in, and lets event time advance mark by mark. A watermark at the end of a batch fires its windows
+in portions, and their results are handed on in slices; one between rows, which are of one batch, fires all at once.
+Used by the task's thread.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import polars as pl
 from polars.exceptions import PolarsError
 
 from runtime.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TypeInformation
-from runtime.core.batch import Mark, RecordBatch
+from runtime.core.batch import DEFAULT_BATCH_ROWS, Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import MIN_WATERMARK, Watermark
 from runtime.operators.columnar.frame_collector import FrameCollector
 from runtime.operators.columnar.frames import FrameReader
 from runtime.operators.columnar.input_checks import check_inserts
 from runtime.operators.columnar.late_rows import LateRows
-from runtime.operators.columnar.segments import Header, keyed_snapshot, restored_frames
+from runtime.operators.columnar.segments import (
+    Header,
+    keyed_snapshot,
+    restored_frames,
+    results_from_bytes,
+    results_to_bytes,
+)
 from runtime.operators.columnar.window_plan import PlanSpec, WindowPlan
 from runtime.operators.errors import user_function_error
+from runtime.operators.interruption import firing_state, was_firing
 from runtime.operators.operator import OneInputOperator, OperatorContext
 from runtime.operators.output import Output
 from runtime.operators.output_tag import OutputTag
-from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, SnapshotRequest
+from runtime.state.errors import StateMigrationError
+from runtime.state.snapshot import (
+    CANONICAL_SNAPSHOT,
+    OperatorSnapshot,
+    OperatorStateSnapshot,
+    Redistribution,
+    SnapshotRequest,
+)
 
+RESULTS_STATE = "__results"
+"""Name of the operator state with results of windows that have fired and that were not handed on."""
 LONG = BasicTypeInfo(BasicType.LONG)
 
 
@@ -88,6 +106,10 @@ class ColumnarWindowOperator(OneInputOperator, ABC):
         self._num_fired = 0
         self._base_spec = spec
         self._state_name = state_name
+        #: the watermark whose windows are firing, and what is left of that
+        self._target = MIN_WATERMARK
+        self._firing: Iterator[None] | None = None
+        self._has_results_left = False
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -97,18 +119,42 @@ class ColumnarWindowOperator(OneInputOperator, ABC):
     def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
         if snapshot is None:
             return
-        self._watermark = snapshot.watermark
+        self._watermark = self._target = snapshot.watermark
+        frames: list[tuple[Header, pl.DataFrame]] = []
         if snapshot.keyed is not None:
             state_type = self._base_spec.state_type
-            for header, frame in restored_frames(self._state_name, state_type, self.state_schema(), snapshot.keyed):
-                self.restore(header, frame)
+            frames += restored_frames(self._state_name, state_type, self.state_schema(), snapshot.keyed)
+        if was_firing(snapshot):
+            self._watermark = min([self._watermark, *(header.watermark for header, _ in frames)])
+            self._put_back_results(snapshot)
+        for header, frame in frames:
+            self.restore(header, frame)
+        if was_firing(snapshot):
+            self._firing = self.firing(self._target)
 
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         frame, sequence = self.kept()
         header = Header(self._watermark, sequence)
         state_type, max_parallelism = self._base_spec.state_type, self.context.max_parallelism
         keyed = keyed_snapshot(self._state_name, frame, state_type, self._keys, max_parallelism, header)
-        return OperatorSnapshot(keyed, watermark=self._watermark)
+        if not self.is_firing():
+            return OperatorSnapshot(keyed, watermark=self._watermark)
+        states = {**firing_state(True), RESULTS_STATE: self._results_left()}
+        return OperatorSnapshot(keyed, states, watermark=self._target)
+
+    def _results_left(self) -> OperatorStateSnapshot:
+        items = [results_to_bytes(batch) for batch in self._collector.left()]
+        return OperatorStateSnapshot(Redistribution.SPLIT, items, self._plan.output_type.type_string())
+
+    def _put_back_results(self, snapshot: OperatorSnapshot) -> None:
+        saved = snapshot.operator_states.get(RESULTS_STATE)
+        if saved is None or not saved.items:
+            return
+        output_type = self._plan.output_type
+        if saved.serializer != output_type.type_string():
+            raise StateMigrationError(RESULTS_STATE, saved.serializer, output_type.type_string())
+        self._collector.put_back(results_from_bytes(saved.items, output_type, self._target))
+        self._has_results_left = True
 
     def num_fired_timers(self) -> int:
         return self._num_fired
@@ -118,15 +164,42 @@ class ColumnarWindowOperator(OneInputOperator, ABC):
 
     def process_batch(self, batch: RecordBatch) -> None:
         marks = [mark for mark in batch.marks if mark.watermark >= self._watermark]
+        behind = marks[-1].watermark if marks and marks[-1].offset == batch.num_rows else None
+        between = [mark for mark in marks if mark.offset < batch.num_rows]
         try:
             if batch.num_rows:
                 check_inserts(self.context, batch)
-                self.process_rows(batch, marks)
-            elif marks:
-                self.advance(marks)
+                self.process_rows(batch, between)
         except PolarsError as error:
             raise user_function_error(self.context, error, during="aggregating columns") from error
-        self._collector.flush()
+        self._target = self._watermark
+        if behind is not None:
+            self._target = behind
+            self._firing = self.firing(behind)
+        self.fire_on()
+
+    def is_firing(self) -> bool:
+        return self._firing is not None or self._has_results_left
+
+    def fire_on(self) -> None:
+        timer_slice = self.context.timer_slice
+        enough = min(DEFAULT_BATCH_ROWS, timer_slice.max_timers)
+        while self._firing is not None:
+            # what is worth a batch leaves before more is made: results do not gather in memory
+            if (self._has_results_left or self._collector.num_rows >= enough) and not self._flush():
+                return
+            if not timer_slice.goes_on():
+                return
+            try:
+                if next(self._firing, self) is self:
+                    self._firing = None
+            except PolarsError as error:
+                raise user_function_error(self.context, error, during="aggregating columns") from error
+        self._flush()
+
+    def _flush(self) -> bool:
+        self._has_results_left = not self._collector.flush(self.context.timer_slice)
+        return not self._has_results_left
 
     @abstractmethod
     def state_schema(self) -> Sequence[tuple[str, pl.DataType]]:
@@ -145,5 +218,8 @@ class ColumnarWindowOperator(OneInputOperator, ABC):
         """Take in the rows of a non-empty batch, and let event time advance at `marks`."""
 
     @abstractmethod
-    def advance(self, marks: Sequence[Mark]) -> None:
-        """Advance event time mark by mark, at least one, with no rows between."""
+    def firing(self, watermark: int) -> Iterator[None]:
+        """Advance event time, with no rows before the watermark that are not taken in; yields after each portion.
+
+        Whenever it yields, `_watermark` is one whose windows have all fired, and no others.
+        """

@@ -11,8 +11,9 @@ thread.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from runtime.common.typeinfo import TypeInformation
@@ -62,6 +63,8 @@ class AlignedWindowOperator(WindowOperator):
         self._cells: dict[int, Cells] = {}
         #: window start → key → contents of the window; nothing of these windows is in the state
         self._panes: dict[int, Pane] = {}
+        #: panes that the watermark has passed, by window start, with the rest of them that has not fired
+        self._firing: deque[tuple[int, Iterator[tuple[Any, Any]]]] = deque()
         #: starts of the windows with something in the state; not tracked with an allowed lateness
         self._written: set[int] = set()
         #: the end of the first window that has cells or a pane, inclusive, ms
@@ -139,11 +142,12 @@ class AlignedWindowOperator(WindowOperator):
         if sum(map(len, self._panes.values())) > _MAX_PANE_ENTRIES:
             self._write_panes()
 
-    def advance_watermark(self, watermark: int) -> None:
-        if watermark >= self._next_end and watermark >= self.timers.current_watermark:
+    def fire_due(self) -> bool:
+        watermark = self.timers.current_watermark
+        if watermark >= self._next_end:
             self._settle()
-            self._fire_panes(watermark)
-        super().advance_watermark(watermark)
+            self._take_due_panes(watermark)
+        return self._fire_panes() and super().fire_due()
 
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         self._write_panes()
@@ -241,8 +245,10 @@ class AlignedWindowOperator(WindowOperator):
             self.timers.register_event_time_timer(min(last + self._lateness_ms, MAX_WATERMARK), namespace)
 
     def _write_panes(self) -> None:
-        """Put the panes into the state."""
-        panes, self._panes = self._panes, {}
+        """Put the panes into the state; timers then fire what is left of those that are firing."""
+        panes = {**{start: dict(rest) for start, rest in self._firing}, **self._panes}
+        self._panes = {}
+        self._firing.clear()
         self._number_type = None
         set_key, state, write = self.backend.set_current_key, self._state, self._contents.write
         for start, pane in panes.items():
@@ -254,35 +260,49 @@ class AlignedWindowOperator(WindowOperator):
                 write(state, kept)
             self._written.add(start)
 
-    def _fire_panes(self, watermark: int) -> None:
-        """Fire the windows that the watermark has passed, unless they must wait for their turn among windows in the
+    def _take_due_panes(self, watermark: int) -> None:
+        """Let the panes fire that the watermark has passed, unless they must wait for their turn among windows in the
         state."""
         last_start = watermark - self._size_ms + 1
         due = sorted(start for start in self._panes if start <= last_start)
         if due and any(start <= last_start for start in self._written):
             self._write_panes()
-        elif due:
-            self.timers.current_watermark = watermark
-            for start in due:
-                self._fire_pane(TimeWindow(start, start + self._size_ms), self._panes.pop(start))
+        else:
+            self._firing.extend((start, iter(self._panes.pop(start).items())) for start in due)
         self._next_end = min((*self._panes, *self._cells), default=math.inf) + self._size_ms - 1
 
-    def _fire_pane(self, window: TimeWindow, pane: Pane) -> None:
-        self.timers.num_fired += len(pane)
+    def _fire_panes(self) -> bool:
+        """Fire panes; returns False if the slice was over before the last."""
+        timer_slice = self.context.timer_slice
+        while self._firing:
+            start, rest = self._firing[0]
+            if timer_slice.left <= 0 and not timer_slice.renew():
+                return False
+            part = list(islice(rest, int(min(timer_slice.left, _MAX_PANE_ENTRIES))))
+            timer_slice.left -= len(part)
+            if part:
+                self._fire_part(TimeWindow(start, start + self._size_ms), part)
+            else:
+                self._firing.popleft()
+        return True
+
+    def _fire_part(self, window: TimeWindow, part: list[tuple[Any, Any]]) -> None:
+        """Fire a window for some keys, given with what is kept of them."""
+        self.timers.num_fired += len(part)
         result_of, timestamp = self._contents.result, window.max_timestamp()
         if self._caller.function is None:
-            rows = iter(pane.values())
+            rows = iter(part)
             try:
-                results = [result_of(kept)[0] for kept in rows if kept is not None]
+                results = [result_of(kept)[0] for _, kept in rows if kept is not None]
             except Exception as error:
-                self.backend.set_current_key(list(pane)[failing_index(rows, len(pane))])
+                self.backend.set_current_key(part[failing_index(rows, len(part))][0])
                 raise self._failure(error, self._contents.function, window) from error
             self.collector.values.extend(results)
             self.collector.timestamps.extend([timestamp] * len(results))
             return
         namespace = (window.start, window.end)
         set_key = self.backend.set_current_key
-        for key, kept in pane.items():
+        for key, kept in part:
             if kept is None:  # a reduction may yield None, as it may in the state
                 continue
             set_key(key)

@@ -35,6 +35,7 @@ from runtime.state.rocksdb.rows import (
     timer_of,
 )
 from runtime.state.rocksdb.rows import timer_row as make_row
+from runtime.state.timer_slice import ENDLESS, TimerSlice
 from runtime.state.timers import FiredTimer
 
 MAX_TIMERS = 65_536
@@ -140,6 +141,13 @@ class RocksDBTimerQueue:
                 return timestamp
             heappop(self._heap)
         return None
+
+    def has_due(self, until: int) -> bool:
+        """Return whether a timer has a timestamp <= `until`."""
+        if not self._heap or self._heap[0][0] > until:
+            return False
+        first = self.next_timestamp()
+        return first is not None and first <= until
 
     def namespaces(self) -> Iterator[bytes]:
         """Yield the encoded namespaces of all timers."""
@@ -265,12 +273,12 @@ class RocksDBTimerService(TimerService):
     def delete_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
         self._delete(self.processing, timestamp, namespace)
 
-    def advance_watermark(self, watermark: int) -> None:
+    def advance_watermark(self, watermark: int, timer_slice: TimerSlice = ENDLESS) -> bool:
         self.current_watermark = watermark
-        self._fire(self.event, watermark, self._on_event_time)
+        return self._fire(self.event, watermark, self._on_event_time, timer_slice)
 
-    def advance_processing_time(self, now_ms: int) -> None:
-        self._fire(self.processing, now_ms, self._on_processing_time)
+    def advance_processing_time(self, now_ms: int, timer_slice: TimerSlice = ENDLESS) -> bool:
+        return self._fire(self.processing, now_ms, self._on_processing_time, timer_slice)
 
     def next_processing_time(self) -> int | None:
         return self.processing.next_timestamp()
@@ -290,14 +298,21 @@ class RocksDBTimerService(TimerService):
         entry = self._context.current_entry
         queue.remove(_row_of(entry.key_group, timestamp, entry.encoded_key, namespace), entry.key_group)
 
-    def _fire(self, queue: RocksDBTimerQueue, until: int, callback: Callable[[Timer], None]) -> None:
+    def _fire(
+        self, queue: RocksDBTimerQueue, until: int, callback: Callable[[Timer], None], timer_slice: TimerSlice
+    ) -> bool:
         context, pop_due = self._context, queue.pop_due
-        while (due := pop_due(until)) is not None:
-            timestamp, row, key_size = due
-            end = TIMER.size + key_size
-            context.set_current_key(decode_key(row[TIMER.size : end]))
-            self.num_fired += 1
-            callback(FiredTimer(timestamp, context.current_entry.key, decode_namespace(row[end:])))
+        while queue.has_due(until):
+            if timer_slice.left <= 0 and not timer_slice.renew():
+                return False
+            while timer_slice.left > 0 and (due := pop_due(until)) is not None:
+                timer_slice.left -= 1
+                timestamp, row, key_size = due
+                end = TIMER.size + key_size
+                context.set_current_key(decode_key(row[TIMER.size : end]))
+                self.num_fired += 1
+                callback(FiredTimer(timestamp, context.current_entry.key, decode_namespace(row[end:])))
+        return True
 
 
 def _row_of(key_group: int, timestamp: int, key: bytes, namespace: Hashable) -> bytes:
