@@ -71,6 +71,7 @@ def harness_of(
     clock: ManualClock | None = None,
     snapshot: OperatorSnapshot | None = None,
     job_parameters: Mapping[str, str] | None = None,
+    timers_per_slice: int | None = None,
 ) -> OneInputHarness:
     """Run one subtask of a step with one input; arguments beside the first two as for OperatorHarness.
 
@@ -94,6 +95,7 @@ def harness_of(
         snapshot,
         input_type,
         job_parameters,
+        timers_per_slice,
     )
 
 
@@ -108,6 +110,7 @@ def two_input_harness_of(
     clock: ManualClock | None = None,
     snapshot: OperatorSnapshot | None = None,
     job_parameters: Mapping[str, str] | None = None,
+    timers_per_slice: int | None = None,
 ) -> TwoInputHarness:
     """Run one subtask of a step with two inputs, like `harness_of`, with a type for each input.
 
@@ -126,6 +129,7 @@ def two_input_harness_of(
         snapshot,
         job_parameters,
         input_types,
+        timers_per_slice,
     )
 
 

@@ -1,4 +1,4 @@
-"""However many timers a watermark makes due, they hold up nothing: they fire in slices, with everything else between."""
+"""However many timers a watermark makes due, they hold up nothing: they fire in slices, and everything else goes on."""
 
 from __future__ import annotations
 
