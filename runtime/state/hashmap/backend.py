@@ -1,7 +1,7 @@
 """HashMapKeyedStateBackend: keyed state as Python objects in dicts.
 
-`set_current_key` finds the key's entry once; every state and timer then works on that entry. Values are not copied:
-what a user function reads is what is stored. Serializers are used for snapshots only. Task thread only.
+`set_current_key` finds the key's entry once; every state and timer then works on that entry. Values are not copied: a
+user function reads the stored object. Serializers are used for snapshots only. Task thread only.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from runtime.state.snapshot import CANONICAL_SNAPSHOT, KeyedSnapshot, SnapshotRe
 from runtime.state.timers import KeyedTimerService
 
 _FIRST_SWEEP = 4096
-"""Number of keys at which dead entries are first looked for; then whenever the number has doubled. Smaller: small jobs
-sweep all the time. Larger: memory that a job with few live keys does not need.
+"""Number of keys at which dead entries are first removed, and again whenever the number has doubled. With a smaller
+one, small jobs sweep all the time; with a larger one, jobs with few live keys waste memory.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredState:
-    """A state that was asked for."""
+    """A requested state."""
 
     meta: StateMeta
     codec: StateCodec
@@ -47,7 +47,7 @@ class RegisteredState:
     """Returns the part of a value that a snapshot keeps; None = all of it."""
 
     def saved(self, now_ms: int) -> SavedState:
-        """Return the state as a snapshot that is taken at that time writes it."""
+        """Return the state as a snapshot taken at that time writes it."""
         keep = self.keep
         encode = self.codec.encode_timed if self.meta.has_ttl else self.codec.encode
         kept = None if keep is None else lambda value: keep(value, now_ms)
@@ -63,7 +63,7 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         Args:
             key_group_range: the key groups of this subtask.
             max_parallelism: number of key groups of the operator.
-            clock: what state with time to live ages by.
+            clock: by which state with time to live ages.
 
         Raises:
             KeyGroupRangeError: the range lies outside of [0, max_parallelism).
@@ -78,15 +78,15 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         self.clock = clock
         #: entry of the current key; read by every state on every access, set here and by the timer services
         self.current_entry: Any = NO_ENTRY
-        #: entries of earlier epochs have to be touched; set by the log
+        #: entries of earlier epochs than this must be touched; set by the log
         self._watched = 0
         self._log = ChangeLog(clock, self._watch)
         self._tables = self._new_tables()
-        #: all entries; grows at its end, and is replaced when entries are dropped
+        #: all entries; grows at its end, and is replaced when entries are removed
         self._entries: list[Entry] = []
-        #: theirs, encoded
+        #: their keys, encoded
         self._keys = KeyColumn(self._entries, max_parallelism)
-        #: what each state holds, by position of the entry; None = nothing, namespaced states hold dicts from namespaces
+        #: values of each state, by position of the entry; None = nothing; namespaced states hold dicts by namespace
         self._columns: list[list[Any]] = []
         self._sweep_at = _FIRST_SWEEP
         self._states: dict[str, RegisteredState] = {}
@@ -147,7 +147,7 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         if registered is None:
             yield from {encoded: decode_key(encoded) for encoded in self._restored.keys_of(state_name)}.values()
             return
-        # at once: keys may come and go while the caller looks at them
+        # all at once: keys may be added and removed while the caller iterates
         held = zip(self._entries, registered.state.slots, strict=True)
         yield from [entry.key for entry, slot in held if slot is not None]
 
@@ -166,7 +166,7 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
             self._restored.frozen(),
         )
         if self.current_entry is not NO_ENTRY:
-            # state objects write to it without another set_current_key
+            # state objects write to the entry without another set_current_key
             self._log.touch(self.current_entry)
         return pending
 
@@ -192,13 +192,13 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         self._log.abort(checkpoint_id)
 
     def restore(self, snapshot: KeyedSnapshot) -> None:
-        """Load what `snapshot` holds of this backend's key groups. Call before any state is asked for.
+        """Load this backend's key groups from `snapshot`. Call before any state is requested.
 
-        What no descriptor asks for later stays as it is, and goes into the next snapshot.
+        State that no descriptor requests later goes into the next snapshot unchanged.
 
         Raises:
             KeyGroupRangeError: the snapshot was taken with another number of key groups.
-            StateError: a state was asked for already.
+            StateError: a state was requested already.
         """
         if self._states or self._timers:
             raise StateError("state can only be restored before any state or timer service is asked for")
@@ -227,7 +227,7 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
 
     @property
     def num_entries(self) -> int:
-        """Return the number of keys that are held in memory, some of them perhaps with nothing."""
+        """Return the number of keys in memory, including keys without state."""
         return len(self._entries)
 
     def _state_of(self, descriptor: StateDescriptor, namespaced: bool, fitted: bool) -> Any:
@@ -286,7 +286,7 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         return self._tables[key.__class__][key]
 
     def _new_tables(self) -> KeyTables:
-        # if every key belongs here, its key group does not matter before a snapshot is taken
+        # if every key belongs here, key groups do not matter before a snapshot is taken
         has_all = len(self.key_group_range) == self.max_parallelism
         return KeyTables(self._make_entry, self._make_unencoded_entry if has_all else None)
 
@@ -305,7 +305,7 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         return entry
 
     def _make_entry(self, key: Any, encoded_key: bytes) -> Entry:
-        # key_group_of and `in`, without their calls: keys come by the million
+        # key_group_of and `in`, inlined: there are millions of keys
         key_group = key_hash(encoded_key) % self.max_parallelism
         if not self._first_key_group <= key_group <= self._last_key_group:
             raise KeyGroupRangeError(
@@ -323,15 +323,15 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
         return entry
 
     def _sweep(self) -> None:
-        """Forget keys that have neither state nor timers, so that memory does not grow with keys once seen."""
+        """Remove keys that have neither state nor timers, so that memory does not grow with every key ever seen."""
         kept = {id(entry) for service in self._timers.values() for entry in service.live_keys()}
-        # state objects write to the current entry directly: it must stay the one that the tables lead to
+        # state objects write to the current entry directly: it must stay the one in the tables
         kept.add(id(self.current_entry))
 
         columns = self._columns
 
         def is_dead(entry: Entry) -> bool:
-            # a loop, which most entries leave at once: a generator takes ten times as long, and there are many entries
+            # most entries leave this loop at once; a generator would take ten times as long, and there are many entries
             index = entry.index
             for slots in columns:
                 if slots[index] is not None:
@@ -343,7 +343,7 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
             for slots in columns:
                 slots[:] = [slots[entry.index] for entry in self._entries]
             for entry in dropped_from:
-                # the log may know it still
+                # the log may still hold it
                 entry.index = DROPPED
             for index, entry in enumerate(self._entries):
                 entry.index = index

@@ -1,13 +1,13 @@
-"""Tracks changes since a snapshot, so that the next one need not look at every key, and need not hold up processing.
+"""Tracks changes since a snapshot, so that the next one neither reads every key nor holds up processing.
 
-Time is cut into *epochs* by snapshots. The first touch of a key's entry in an epoch puts it on the epoch's list; if a
-snapshot that is still being taken needs what the entry held before, it is taken then (copy on first write), with its
-neighbours where that is cheaper than to write down which entries were taken. So the synchronous part of a snapshot is
-to take the lists away. Changes go back to the last snapshot whose checkpoint is *complete*: those of aborted ones are
-simply part of the next. Where most entries change from one snapshot to the next, everything is written and touches
-are not looked at. Task's thread, but for `PendingHashMapState.write`.
+Snapshots divide time into *epochs*. The first touch of a key's entry in an epoch puts it on the epoch's list. If a
+running snapshot still needs the entry's old values, they are captured then (copy on first write), together with its
+neighbours where that is cheaper than recording which entries were captured. So the synchronous part of a snapshot only
+takes the lists away. Changes go back to the last snapshot whose checkpoint is *complete*: those of aborted ones become
+part of the next. If most entries change from one snapshot to the next, everything is written and touches are not
+tracked. Task's thread, but for `PendingHashMapState.write`.
 
-Flink calls this a changelog; theirs logs every change, ours the keys, and keeps nothing but the latest value.
+Flink's changelog logs every change; this one logs the changed keys, and only the latest values are kept.
 """
 
 from __future__ import annotations
@@ -41,23 +41,24 @@ from runtime.state.snapshot import KeyedSnapshot, SnapshotRequest, StateMeta
 from runtime.state.timers import TimerQueue
 
 MAX_CHANGE_FILES = 16
-"""Files of changes on one base. More, and a restore reads many; fewer, and everything is written anew more often."""
+"""Maximum number of files of changes on one base. With more, a restore reads many; with fewer, everything is rewritten
+more often."""
 _SMALL_BYTES = 1 << 20
-"""Bytes of changes that are never too many, however small the base: less, and small states are written anew all the
-time.
+"""Bytes of changes that are always allowed, however small the base. With less, small states are rewritten all the time.
 """
 _SMALL_ENTRIES = 4_096
-"""Number of entries that a list may always have, however few there are."""
+"""Number of entries that a list may always have, however few entries the backend has."""
 _STEP: Final = 64
-"""Entries or timers that are encoded between two looks at the clock (some 0.2 ms)."""
+"""Entries or timers that are encoded between two readings of the clock (some 0.2 ms)."""
 _CHEAP_STEP: Final = 8_192
-"""Entries that are taken in bulk between two looks at the clock (some 0.2 ms; numbers with gaps, up to 0.8)."""
+"""Entries that are captured in bulk between two readings of the clock (some 0.2 ms; up to 0.8 for numbers with
+gaps)."""
 _PAGE_BITS: Final = 9
-"""Neighbours that are taken together, where they are taken in bulk: 512. More, and a function that touches one waits
-longer (some 20 µs); fewer, and there is more to be written down."""
+"""Log2 of the number of neighbours that are captured together in bulk: 512. With more, a function that touches one
+waits longer (some 20 µs); with fewer, there is more to record."""
 _MOST_BLIND_EPOCHS: Final = 15
-"""Epochs in a row in which touches are not looked at: that many checkpoints may write everything although little has
-changed."""
+"""Maximum number of consecutive epochs without tracking of touches: that many checkpoints may write everything although
+little has changed."""
 
 _ROW_ATTRIBUTES = (attrgetter("key"), attrgetter("namespace"), attrgetter("value"))
 
@@ -68,7 +69,7 @@ ChangedTimers = dict[LiveTimer, bool]
 
 @dataclass(frozen=True, slots=True)
 class SavedService:
-    """The queues of one timer service."""
+    """The timer queues of one timer service."""
 
     name: str
     event: TimerQueue
@@ -77,14 +78,14 @@ class SavedService:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """The complete snapshot that the next one builds on."""
+    """The complete snapshot on which the next one builds."""
 
     epoch: int
     files: Mapping[str, FileHandle]
 
     @property
     def is_worn(self) -> bool:
-        """Return whether it is time for a new one."""
+        """Return whether it is time for a new base."""
         sizes = [file.size for _, file in sorted(self.files.items())]
         return len(sizes) > MAX_CHANGE_FILES or sum(sizes[1:]) > max(sizes[0], _SMALL_BYTES)
 
@@ -107,33 +108,33 @@ class ChangeLog:
 
         Args:
             clock: for the budgets of snapshots.
-            on_watch: is told of which epoch entries have to be: `touch` has to be called for those of earlier ones.
+            on_watch: is told the epoch that entries must have: `touch` must be called for entries of earlier ones.
         """
         self.clock = clock
         #: number of the current epoch
         self.epoch = 1
         self._on_watch = on_watch
-        #: entries touched in the current epoch; None while no snapshot builds on another
+        #: entries touched in the current epoch; None as long as no snapshot builds on another
         self._touched: list[Entry] | None = None
-        #: entries of an epoch after which it costs less to write everything
+        #: number of entries of an epoch from which on it is cheaper to write everything
         self._most_touched = _SMALL_ENTRIES
-        #: whether that has happened, so that touches are not looked at
+        #: whether that has happened, so that touches are not tracked
         self._is_blind = False
-        #: snapshots until they are again, and how many that were from the beginning
+        #: snapshots until they are tracked again, and their number at the beginning
         self._blind_left = 0
         self._blind_epochs = 0
         self._base: _Base | None = None
-        #: closed epochs behind the base, or behind the first snapshot that may become one; oldest first
+        #: closed epochs since the base, or since the first snapshot that may become one; oldest first
         self._epochs: list[_Epoch] = []
-        #: what was touched up to that epoch is not known: no snapshot before it can be a base
+        #: touches up to that epoch are unknown: no snapshot before it can be a base
         self._unknown_until = 0
-        #: snapshots that still need entries as they were, oldest first
+        #: snapshots that still need old values of entries, oldest first
         self._pending: list[PendingHashMapState] = []
-        #: snapshots whose checkpoint is neither complete nor given up
+        #: snapshots whose checkpoint is neither complete nor aborted
         self._undecided: dict[CheckpointId, PendingHashMapState] = {}
 
     def touch(self, entry: Entry) -> None:
-        """Note that `entry`, which is not of the watched epoch, is about to be used and perhaps changed."""
+        """Note that `entry`, which does not have the watched epoch, is about to be used and perhaps changed."""
         for pending in self._pending:
             pending.keep(entry)
         entry.touched = self.epoch
@@ -143,7 +144,7 @@ class ChangeLog:
                 self._go_blind()
 
     def add(self, entry: Entry) -> None:
-        """Note that `entry` is new, and made as touched in this epoch; to be called while `is_tracking`."""
+        """Note that `entry` is new and counts as touched in this epoch; call while `is_tracking`."""
         if self._touched is not None:
             self._touched.append(entry)
             if len(self._touched) > self._most_touched:
@@ -163,15 +164,14 @@ class ChangeLog:
         """Close the epoch.
 
         Args:
-            request: which snapshot.
+            request: describes the snapshot.
             key_groups: of the backend.
             max_parallelism: number of key groups of the operator.
-            entries: all there are, each with its position; the list may grow at its end, and only there, while
-                `is_taking`.
-            keys: theirs.
+            entries: all entries, each with its position; the list may grow, only at its end, while `is_taking`.
+            keys: their keys.
             states: in the order of their numbers.
             services: the timer services.
-            unclaimed: what was restored and nobody has asked for; part of a snapshot that is complete in itself.
+            unclaimed: restored state that has not been requested; part of a self-contained snapshot.
         """
         self._pending = [pending for pending in self._pending if not pending.is_discarded]
         builds_up = request.kind is SnapshotKind.INCREMENTAL
@@ -205,21 +205,21 @@ class ChangeLog:
         if pending.kind is SnapshotKind.CANONICAL:
             return
         if pending.kind is SnapshotKind.FULL or pending.files is None or pending.epoch < self._unknown_until:
-            # what came before it may be deleted now, and its own files may not be shared
+            # earlier files may be deleted now, and its own files may not be shared
             self._base = None
         else:
             self._base = _Base(pending.epoch, pending.files)
         self._epochs = [epoch for epoch in self._epochs if epoch.number > pending.epoch]
 
     def abort(self, checkpoint_id: CheckpointId) -> None:
-        """Note that the checkpoint was given up."""
+        """Note that the checkpoint was aborted."""
         pending = self._undecided.pop(checkpoint_id, None)
         if pending is not None:
             pending.discard()
             self.done(pending)
 
     def done(self, pending: PendingHashMapState) -> None:
-        """Note that a snapshot needs no entry any more."""
+        """Note that a snapshot no longer needs any entry."""
         if pending in self._pending:
             self._pending.remove(pending)
             self._watch()
@@ -239,7 +239,7 @@ class ChangeLog:
             service.processing.changed = None if is_resting else {}
 
     def _go_blind(self) -> None:
-        """Stop looking at touches: so much has changed that everything will be written; next time perhaps too."""
+        """Stop tracking touches: so much has changed that everything will be written, perhaps next time, too."""
         self._touched = None
         self._is_blind = True
         self._blind_epochs = self._blind_left = min(2 * self._blind_epochs + 1, _MOST_BLIND_EPOCHS)
@@ -258,7 +258,7 @@ class ChangeLog:
             self._epochs.clear()
         self._epochs.append(_Epoch(self.epoch, self._touched, timers))
         if sum(len(epoch.entries) for epoch in self._epochs) > max(len(entries) // 2, _SMALL_ENTRIES):
-            # much has changed, or one checkpoint after the other failed: to write everything costs less
+            # much has changed, or checkpoints failed repeatedly: writing everything is cheaper
             self._forget()
         else:
             self._blind_epochs = 0
@@ -266,17 +266,17 @@ class ChangeLog:
 
     @property
     def is_taking(self) -> bool:
-        """Return whether a snapshot still needs entries to be where they are."""
+        """Return whether a snapshot still needs entries to keep their positions."""
         return any(not pending.is_discarded for pending in self._pending)
 
     @property
     def is_tracking(self) -> bool:
-        """Return whether new timer queues have to log what changes."""
+        """Return whether new timer queues have to log their changes."""
         return self._touched is not None
 
 
 class PendingHashMapState(PendingKeyedState):
-    """A snapshot of the hashmap backend that is being written."""
+    """A snapshot of the hashmap backend in progress."""
 
     def __init__(
         self,
@@ -293,7 +293,7 @@ class PendingHashMapState(PendingKeyedState):
         self.is_discarded = False
         self.kind = request.kind
         self.epoch = epoch
-        #: the files of the handle, once written, if the next snapshot may build on them
+        #: the written files of the handle, if the next snapshot may build on them
         self.files: Mapping[str, FileHandle] | None = None
         self._base_epoch = -1 if base is None else base.epoch
         self._log = log
@@ -307,15 +307,15 @@ class PendingHashMapState(PendingKeyedState):
         #: rows of namespaced states, and timers
         self._groups: dict[int, GroupDraft] = {}
         self._taken = TakenEntries(states, [], are_all=False)
-        #: of everything: how many entries, which of their pages are taken, and up to where all are
+        #: full snapshot: number of entries, captured pages, and the position up to which all are captured
         self._keys: KeyColumn | None = None
         self._count = 0
         self._pages = bytearray()
         self._page_bits = 0
         self._next_page = 0
-        #: of changes: entries, how many; the last list is worked off from its beginning
+        #: changes: lists of entries, and their number; the last list is processed from its beginning
         self._lists: list[tuple[list[Entry], int]] = []
-        #: those that were taken
+        #: captured entries
         self._saved: set[int] = set()
         self._timers: list[tuple[int, int, int, Sequence[tuple[LiveTimer, bool]]]] = []
         self._position = 0
@@ -336,7 +336,7 @@ class PendingHashMapState(PendingKeyedState):
             self._timers.append((PROCESSING_TIMER, 0, index, [(timer, True) for timer in service.processing.live]))
 
     def take_changes(self, epochs: Iterable[_Epoch]) -> None:
-        """Write what was touched in these epochs."""
+        """Write the entries touched in these epochs."""
         epochs = list(epochs)
         for epoch in epochs:
             self._lists.append((epoch.entries, len(epoch.entries)))
@@ -351,11 +351,11 @@ class PendingHashMapState(PendingKeyedState):
                     self._timers.append((kind, gone, index, list(latest.items())))
 
     def keep(self, entry: Entry) -> None:
-        """Take an entry now, unless it was taken or is not as it was when the snapshot was asked for."""
+        """Capture an entry now, unless it was captured, or has changed since the snapshot was requested."""
         if self._keys is not None:
             index = entry.index
             if index < self._count:
-                # the page of an entry that is not as it was has been taken
+                # the page of a changed entry has been captured
                 page = index >> self._page_bits
                 if not self._pages[page]:
                     self._take_pages(page, page + 1)
@@ -376,7 +376,7 @@ class PendingHashMapState(PendingKeyedState):
 
     def _take_entry(self, entry: Entry) -> None:
         if id(entry) not in self._saved:
-            # the list keeps it alive, so that the id stays its own
+            # the list keeps it alive, so that its id stays unique
             self._saved.add(id(entry))
             entries = self._taken.entries
             entries.append(entry)
@@ -389,7 +389,7 @@ class PendingHashMapState(PendingKeyedState):
                     self._add_rows(index, state, entry)
             self._taken.take(start, end)
         except StateError as error:
-            # touched by a user's function perhaps, which is not to blame
+            # perhaps touched by a user's function, which did not cause the error
             self._error = self._error or error
 
     def _add_rows(self, index: int, state: SavedState, entry: Entry) -> None:
@@ -429,7 +429,7 @@ class PendingHashMapState(PendingKeyedState):
         return not goes_on
 
     def _step(self, is_large: bool) -> bool:
-        """Do a little; returns False if there was nothing left to do."""
+        """Do a small step; returns False if nothing was left to do."""
         if not self._is_taken:
             step = (_CHEAP_STEP if self._is_cheap else _STEP) if is_large else 1
             if self._next_page < len(self._pages):
@@ -505,7 +505,7 @@ class PendingHashMapState(PendingKeyedState):
             name = f"{len(written):04d}-{'base' if self._base is None else 'changes'}"
             written[name] = files.write("keyed-state", content, shared=self.kind is SnapshotKind.INCREMENTAL)
             handle_format = HASHMAP_FORMAT
-            # what lies in the directory of one checkpoint or savepoint goes with it: nothing may build on that
+            # files in the directory of one checkpoint or savepoint are deleted with it: nothing may build on them
             self.files = written if all(file.is_shared for file in written.values()) else None
         self._groups = {}
         return KeyedStateHandle(handle_format, self._key_groups, self._max_parallelism, written)

@@ -1,10 +1,10 @@
-"""Entries that a snapshot takes, column by column, and the columns as bytes.
+"""Entries that a snapshot captures, column by column, and the columns as bytes.
 
-To encode a million values one by one takes seconds of the interpreter. So numbers become bytes a slice of a state's
-slots at a time; other values that cannot be changed in place are taken as they are, and strings among them become bytes
-in bulk later, for which other threads wait some 0.1 ms. All else is encoded when it is taken. Keys, which never change,
-are kept encoded from one snapshot to the next.
-Task's thread, but for `KeyColumn` and what becomes of taken columns.
+Encoding a million values one by one takes seconds of the interpreter. So numbers are packed into bytes by slices of a
+state's slots; of other values that cannot be changed in place references are captured, and strings among them are
+encoded in bulk later, for which other threads wait some 0.1 ms. All other values are encoded when they are captured.
+Keys never change and stay encoded from one snapshot to the next. Task's thread, except for `KeyColumn` and captured
+columns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from runtime.state.key_groups import assign_key_groups
 from runtime.state.snapshot import StateMeta
 
 _BULK: Final = 8_192
-"""Number of values that are made bytes in one call, during which the interpreter is held (some 0.2 ms)."""
+"""Number of values that are encoded in one call, which holds the interpreter (some 0.2 ms)."""
 _LONG, _DOUBLE, _STRING = (BasicTypeInfo(basic) for basic in (BasicType.LONG, BasicType.DOUBLE, BasicType.STRING))
 _NUMBER_BYTES: Final = 8
 _TEXTS: Final = frozenset((str, type(None)))
@@ -42,24 +42,24 @@ _get_key_group = attrgetter("key_group")
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """Says how a snapshot takes one state out of an entry."""
+    """Describes how a snapshot captures one state of an entry."""
 
     meta: StateMeta
     encode: Callable[[Any], bytes]
     keep: Callable[[Any], Any] | None
     """Returns the part of a value that a snapshot keeps, None if nothing; None = all of it."""
     value_type: TypeInformation | None
-    """Type of the slot, if it holds one value of a declared type, or a pair of one and a time."""
+    """Type of the slot, if it holds one value of a declared type, or a pair of value and time."""
     slots: list[Any]
-    """The state's slots, by position of the entry; the backend's own."""
+    """The state's slots, by position of the entry; the backend's own list."""
 
     def slot_of(self, entry: Entry) -> Any:
-        """Return the slot of an entry, which may have been dropped meanwhile."""
+        """Return the slot of an entry, which may have been removed meanwhile."""
         return None if entry.index == DROPPED else self.slots[entry.index]
 
     @property
     def is_shareable(self) -> bool:
-        """Return whether the content of a slot is never changed, only replaced: to keep it is to have a copy.
+        """Return whether the content of a slot is only replaced, never changed: then a reference is as good as a copy.
 
         Not tuples: their serializer takes lists as well.
         """
@@ -73,7 +73,7 @@ class SavedState:
 
     @property
     def packs(self) -> bool:
-        """Return whether values become bytes in bulk."""
+        """Return whether values are encoded in bulk."""
         return (
             self.is_shareable
             and not self.meta.has_ttl
@@ -83,11 +83,11 @@ class SavedState:
 
     @property
     def number_code(self) -> str:
-        """Return the `struct` code of the numbers that it packs to; empty if it does not pack, or not to numbers."""
+        """Return the `struct` code of the numbers that it packs to; empty if it packs to none."""
         return "" if not self.packs else "q" if self.value_type == _LONG else "d" if self.value_type == _DOUBLE else ""
 
     def encoded(self, slot: Any) -> bytes | None:
-        """Return a slot of a state without namespaces as bytes; None if nothing is left of it."""
+        """Return a slot of a state without namespaces as bytes; None if nothing of it is kept."""
         if slot is None:
             return None
         left = slot if self.keep is None else self.keep(slot)
@@ -104,8 +104,8 @@ def pack_bytes(values: Sequence[bytes | None]) -> Packed:
 
 
 def pack_keys(keys: Sequence[bytes]) -> Packed:
-    """Return encoded keys as a column, like `pack_bytes`, at half the cost; keys of one length can be put in another
-    order far faster.
+    """Return encoded keys as a column, like `pack_bytes`, at half the cost; keys of equal length can be reordered far
+    faster.
     """
     count, data = len(keys), pa.py_buffer(b"".join(keys))
     lengths = np.fromiter(map(len, keys), np.int64, count)
@@ -117,7 +117,7 @@ def pack_keys(keys: Sequence[bytes]) -> Packed:
 
 
 def pack_entry_keys(entries: Sequence[Entry], max_parallelism: int) -> tuple[Packed, npt.NDArray[np.int16]]:
-    """Return the encoded keys of entries, and their key groups; for numbers without looking at each."""
+    """Return the encoded keys of entries, and their key groups; numbers are processed in bulk."""
     keys = list(map(_get_key, entries))
     if keys and keys[0].__class__ is int and set(map(type, keys)) == {int}:
         try:
@@ -136,7 +136,7 @@ def pack_entry_keys(entries: Sequence[Entry], max_parallelism: int) -> tuple[Pac
 
 
 def pack_texts(values: Sequence[Any]) -> Packed | None:
-    """Return strings and None as the serializer of strings writes them; None if the serializer has to be asked."""
+    """Return strings and None as the serializer of strings writes them; None if the serializer has to do it."""
     try:
         if _TEXTS.issuperset(map(type, values)):
             return pa.array(values, pa.large_string()).cast(pa.large_binary())
@@ -181,10 +181,10 @@ class KeyOrder:
 
 
 class KeyColumn:
-    """The keys of a list of entries that only grows, kept encoded. Any thread.
+    """The encoded keys of a list of entries that only grows. Any thread.
 
     Args:
-        entries: the list, which is never changed but at its end.
+        entries: the list, which changes only at its end.
         max_parallelism: number of key groups.
     """
 
@@ -201,7 +201,7 @@ class KeyColumn:
         """Return the order of the first `count` entries."""
         with self._lock:
             if count < self._count:
-                # an older snapshot is written after a younger one
+                # an older snapshot is written after a newer one
                 return KeyOrder.of_entries(self._entries[:count], self._max_parallelism)
             while self._count < count:
                 some = self._entries[self._count : min(self._count + _BULK, count)]
@@ -220,18 +220,18 @@ _NO_GROUPS: Final = np.empty(0, np.int16)
 
 
 class SlotColumn:
-    """Slots of a state by row: as they were, or encoded where they may be changed in place."""
+    """Captured slots of a state by row: references, or encoded values if these may be changed in place."""
 
     def __init__(self, state: SavedState) -> None:
         self.state = state
         self.values: list[Any] = []
 
     def make_room(self, count: int) -> None:
-        """Let `take` put the first rows where they belong, in whatever order they come."""
+        """Allocate the first rows, which `take` may fill in any order."""
         self.values = [None] * count
 
     def take(self, start: int, slots: list[Any], entries: Sequence[Entry]) -> None:
-        """Take the slots of entries that are the rows from `start` on.
+        """Capture the slots of entries as the rows from `start` on.
 
         Raises:
             StateError: a value does not fit its serializer.
@@ -241,7 +241,7 @@ class SlotColumn:
         )
 
     def packed(self, entries: Sequence[Entry]) -> Packed:
-        """Return the rows as bytes; once, for the column is empty afterwards. Any thread.
+        """Return the rows as bytes and empty the column; call once. Any thread.
 
         Raises:
             StateError: a value does not fit its serializer.
@@ -261,9 +261,9 @@ class SlotColumn:
 
 
 class NumberColumn:
-    """Numbers of a state by row, bytes from the moment that they are taken.
+    """Captured numbers of a state by row, packed into bytes at once.
 
-    That costs little more than to keep them, once; and what is replaced meanwhile need not be kept alive.
+    This costs little more than keeping references, and replaced values need not be kept alive.
     """
 
     def __init__(self, state: SavedState) -> None:
@@ -273,11 +273,11 @@ class NumberColumn:
         self._absent: list[int] = []
 
     def make_room(self, count: int) -> None:
-        """Make room, like SlotColumn."""
+        """Allocate rows, like SlotColumn."""
         self._data = bytearray(_NUMBER_BYTES * count)
 
     def take(self, start: int, slots: list[Any], entries: Sequence[Entry]) -> None:
-        """Take slots, like SlotColumn."""
+        """Capture slots, like SlotColumn."""
         missing = _NUMBER_BYTES * (start + len(slots)) - len(self._data)
         if missing > 0:
             self._data += bytes(missing)
@@ -297,7 +297,7 @@ class NumberColumn:
         try:
             struct.pack_into(f"<{len(numbers)}{self._code}", self._data, _NUMBER_BYTES * start, *numbers)
         except Exception:
-            # an object may say that it is a number, and then raise anything
+            # an object may claim to be a number, and then raise anything
             return False
         return True
 
@@ -313,11 +313,11 @@ class NumberColumn:
 
 
 class TakenEntries:
-    """Values of entries at the time when they were taken.
+    """Values of entries at the time of their capture.
 
     Args:
-        states: in the order of their numbers; the namespaced ones are left to the caller.
-        entries: those that are taken; the list may grow meanwhile.
+        states: in the order of their numbers; the caller handles namespaced ones.
+        entries: the entries to capture; the list may grow meanwhile.
         are_all: whether they are all entries of the backend, in their order.
     """
 
@@ -327,7 +327,7 @@ class TakenEntries:
         self.entries = entries
         self._are_all = are_all
         self._columns = [NumberColumn(s) if s.number_code else SlotColumn(s) for _, s in self.states]
-        #: columns that hold values as they were, and have to be encoded one by one
+        #: columns of references that have to be encoded one by one
         self._unencoded = [
             column
             for column in self._columns
@@ -337,16 +337,16 @@ class TakenEntries:
 
     @property
     def is_cheap(self) -> bool:
-        """Return whether it costs less to take an entry than to write down that it was taken."""
+        """Return whether capturing an entry is cheaper than recording that it was captured."""
         return all(state.is_shareable for _, state in self.states)
 
     def make_room(self, count: int) -> None:
-        """Let `take` put the first entries where they belong, in whatever order they are taken."""
+        """Allocate room for the first entries, which `take` may fill in any order."""
         for column in self._columns:
             column.make_room(count)
 
     def take(self, start: int, end: int) -> None:
-        """Take the values of the entries from `start` to `end`.
+        """Capture the values of the entries from `start` to `end`.
 
         Raises:
             StateError: a value does not fit its serializer.
@@ -409,7 +409,8 @@ class PackedColumns:
     """By state number."""
 
     def rows(self, start: int, end: int) -> Iterator[tuple[int, Packed, Packed]]:
-        """Yield state number, keys and values of the entries from `start` to `end`, without those that have none."""
+        """Yield state number, keys and values of the entries from `start` to `end`, without those that have no
+        value."""
         keys = self.order.keys.slice(start, end - start)
         for index, column in self.values.items():
             values = column.slice(start, end - start)

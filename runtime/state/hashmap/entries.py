@@ -1,7 +1,7 @@
-"""Tables in which the hashmap backend finds a key's entry: one dict lookup for the usual kinds of keys.
+"""Tables in which the backends find a key's entry: one dict lookup for the usual kinds of keys.
 
-Keys of exact type str, int, bool, bytes and None, and tuples of these, are looked up as they are, in a dict per exact
-type, so that 1, 1.0 and True stay apart. Every other key is looked up by its canonical encoding.
+Keys of exact type str, int, bool, bytes and None, and tuples of these, are looked up directly, in a dict per exact
+type, so that 1, 1.0 and True stay distinct. Every other key is looked up by its canonical encoding.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from runtime.core.keys import encode_key, key_hash
 from runtime.state.errors import NoCurrentKeyError
 
 _DIRECT_TYPES = (str, int, bool, bytes, type(None))
-"""Types of which equal values (within one exact type) have equal encodings, so that a plain dict can tell them apart;
-not float: NaN differs from itself."""
+"""Types whose equal values (within one exact type) have equal encodings, so that a plain dict can distinguish them; not
+float, because NaN differs from itself."""
 _FIRST_TIDY = 64
-"""Number of tuple shapes at which to look first for those without entries; then whenever it has doubled."""
+"""Number of tuple shapes at which those without entries are first removed, and again whenever it has doubled."""
 _DIRECT_TYPE_SET = frozenset(_DIRECT_TYPES)
 
 
 DROPPED: Final = -1
-"""Position of an entry that the backend has dropped because no state had anything for it."""
+"""Position of an entry that the backend has removed because no state had a value for it."""
 
 
 class Entry:
     """A key of the backend.
 
     Args:
-        encoded_key: None = made when it is asked for: a snapshot makes those of numbers in bulk.
-        key_group: or, if negative, minus the number of key groups: found when it is asked for.
+        encoded_key: None = encoded on request: a snapshot encodes those of numbers in bulk.
+        key_group: if negative, minus the number of key groups: computed on request.
     """
 
     __slots__ = ("_encoded_key", "_key_group", "index", "key", "touched")
@@ -50,7 +50,7 @@ class Entry:
         """Return the key's canonical encoding. Any thread."""
         encoded = self._encoded_key
         if encoded is None:
-            # two threads may both make it: they make the same
+            # two threads may both compute it, with equal results
             self._encoded_key = encoded = encode_key(self.key)
         return encoded
 
@@ -64,7 +64,7 @@ class Entry:
 
 
 class _NoEntry:
-    """Stands in for the current entry while there is no current key; every use of it is an error."""
+    """Placeholder for the current entry while there is no current key; every use of it is an error."""
 
     __slots__ = ()
 
@@ -81,13 +81,13 @@ class _NoEntry:
 NO_ENTRY: Any = _NoEntry()
 
 EntryFactory = Callable[[Any, bytes], Entry]
-"""Makes the entry of (key, encoded key), or raises if the key does not belong here."""
+"""Creates the entry of (key, encoded key), or raises if the key does not belong here."""
 UnencodedEntryFactory = Callable[[Any], Entry]
-"""Makes the entry of a key that always has an encoding and always belongs here."""
+"""Creates the entry of a key that always has an encoding and always belongs here."""
 
 
 class KeyTable(Protocol):
-    """Finds, or makes, the entry of a key."""
+    """Finds or creates the entry of a key."""
 
     def __getitem__(self, key: Any, /) -> Entry: ...
 
@@ -107,7 +107,7 @@ class DirectTable(dict[Any, Entry]):
 
 
 class UnencodedTable(dict[Any, Entry]):
-    """A direct table of keys whose encoding is of no interest before a snapshot is taken."""
+    """A direct table of keys whose encoding is not needed before a snapshot is taken."""
 
     __slots__ = ("_make",)
 
@@ -121,7 +121,7 @@ class UnencodedTable(dict[Any, Entry]):
 
 
 class TupleTable:
-    """Entries of tuples: by the tuple itself where its items are of direct types, else by encoding."""
+    """Entries of tuples: by the tuple itself if its items are of direct types, otherwise by encoding."""
 
     __slots__ = ("_by_types", "_encoded", "_make", "_tidy_at")
 
@@ -147,9 +147,9 @@ class TupleTable:
         return iter(self._by_types.values())
 
     def _drop_empty_tables(self) -> None:
-        """Forget the shapes of tuples of which no entry is left: there can be any number of shapes.
+        """Remove the shapes of tuples without entries: the number of shapes is unlimited.
 
-        Not when entries are dropped: one of such a table may be in the making.
+        This does not happen when entries are removed, because an entry of such a table may be under construction.
         """
         self._by_types = {types: table for types, table in self._by_types.items() if table}
         self._tidy_at = max(_FIRST_TIDY, 2 * len(self._by_types))
@@ -158,7 +158,8 @@ class TupleTable:
 class EncodedTable:
     """Entries by the canonical encoding of the key.
 
-    `encode_key` refuses subclasses and the encoding names the type, so no key is in this table and a direct one.
+    `encode_key` refuses subclasses and the encoding names the type, so no key is both in this table and in a direct
+    one.
     """
 
     __slots__ = ("_make", "entries")
@@ -203,7 +204,7 @@ class KeyTables(dict[type, KeyTable]):
             yield from table.values()
 
     def drop(self, is_dead: Callable[[Entry], bool]) -> int:
-        """Forget the entries for which `is_dead`; returns how many are left."""
+        """Remove the entries for which `is_dead`; returns how many are left."""
         left = 0
         for table in self._dicts():
             for key in [key for key, entry in table.items() if is_dead(entry)]:
@@ -212,12 +213,12 @@ class KeyTables(dict[type, KeyTable]):
         return left
 
     def drop_run(self, share: float, where: float, is_kept: Callable[[Entry], bool]) -> int:
-        """Forget entries that were made one after the other, up to that share of them, but for those that are kept.
+        """Evict a run of entries in order of creation, up to that share of all, except those to keep.
 
         Args:
             share: of the entries, from 0 to 1.
-            where: from 0, those that were made first, to 1, those that were made last.
-            is_kept: which have to stay.
+            where: from 0, the oldest, to 1, the newest.
+            is_kept: whether an entry has to stay.
 
         Returns:
             How many are left.

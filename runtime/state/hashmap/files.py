@@ -1,8 +1,8 @@
-"""The files of the hashmap backend: a base and the changes since, each a block file with a block per key group.
+"""Files of the hashmap backend: a base and the changes since, each a block file with a block per key group.
 
-A block lists the keys that were touched and what they hold now (nothing, if their state is gone), and the timers that
-came and went; a base is the same with everything in it. Reading lays the files over each other in order: a touched key
-replaces what was there for the states that its file names. Any thread.
+A block lists the touched keys with their present values (none, if their state is gone), and the timers added and
+removed; a base is the same with everything in it. Reading overlays the files in order: a touched key replaces earlier
+values of the states that its file names. Any thread.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from runtime.state.hashmap.columns import Packed, PackedColumns, packed_bytes
 from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateEntry, StateMeta, TimerEntry
 
 HASHMAP_FORMAT: Final = "hashmap"
-"""`KeyedStateHandle.format` of what this backend writes in its own form."""
+"""`KeyedStateHandle.format` of this backend's own form."""
 
 TOUCHED, STATE, EVENT_TIMER, PROCESSING_TIMER, GONE_EVENT_TIMER, GONE_PROCESSING_TIMER = range(6)
 _PACKED_TOUCHED, _PACKED_STATE = 6, 7
-"""TOUCHED and STATE with a number in front of each column: the length of all its values, or that they have lengths."""
+"""Like TOUCHED and STATE, with a number in front of each column: the length of all its values, or a marker that each
+has its own."""
 _SECTIONS = struct.Struct("<H")
 _SECTION = struct.Struct("<BH")
 _COUNT = struct.Struct("<I")
 _LENGTH: Final = struct.Struct("<I")
 _MAX_LENGTH: Final = (1 << 32) - 2
-"""Largest length; the largest number of four bytes says that there is no value, or that each value has a length."""
+"""Maximum length; the largest number of four bytes marks a missing value, or values with a length each."""
 _VARIES: Final = (1 << 32) - 1
 
 Rows = tuple[list[bytes], list[bytes], list[bytes]]
@@ -41,7 +42,7 @@ TimerRows = tuple[list[int], list[bytes], list[bytes]]
 
 
 class GroupDraft:
-    """A block of one key group in the making, row by row."""
+    """Builds the block of one key group row by row."""
 
     __slots__ = ("rows", "timers")
 
@@ -52,14 +53,14 @@ class GroupDraft:
         self.timers: dict[tuple[int, int], TimerRows] = {}
 
     def rows_of(self, index: int) -> Rows:
-        """Return the rows of a state, to be added to."""
+        """Return the rows of a state, for appending."""
         rows = self.rows.get(index)
         if rows is None:
             rows = self.rows[index] = ([], [], [])
         return rows
 
     def timers_of(self, kind: int, index: int) -> TimerRows:
-        """Return the timers of one kind of a service, to be added to."""
+        """Return the timers of one kind of a service, for appending."""
         return self.timers.setdefault((kind, index), ([], [], []))
 
     def encode(self) -> bytes:
@@ -74,12 +75,12 @@ class GroupDraft:
 
 
 def encode_columns(columns: PackedColumns, start: int, end: int, is_base: bool) -> bytes:
-    """Return the block of the entries from `start` to `end`, which are of one key group.
+    """Return the block of the entries from `start` to `end`, which belong to one key group.
 
     Args:
         columns: of all entries.
         start, end: positions in the order of the columns.
-        is_base: whether there is nothing that the file builds on.
+        is_base: whether the file builds on no other.
     """
     parts, count = [], 0
     if not is_base:
@@ -87,7 +88,7 @@ def encode_columns(columns: PackedColumns, start: int, end: int, is_base: bool) 
         parts += _column_parts(columns.order.keys.slice(start, end - start))
         count = 1
     for index, keys, values in columns.rows(start, end):
-        # behind the keys: namespaces, of which there are none
+        # after the keys: namespaces, of which there are none
         parts += [_SECTION.pack(_PACKED_STATE, index), _COUNT.pack(len(keys)), *_column_parts(keys)]
         parts += [_LENGTH.pack(0), *_column_parts(values)]
         count += 1
@@ -135,14 +136,14 @@ def encode_file(
     is_base: bool,
     compression: str,
 ) -> BlockStream:
-    """Return the bytes of a file, made while they are iterated, one key group at a time.
+    """Return the bytes of a file, produced during iteration, one key group at a time.
 
     Args:
         metas: of the states, in the order of their numbers.
         services: names of the timer services, likewise.
-        columns: entries and their values, but for namespaced states.
+        columns: entries and their values, except of namespaced states.
         groups: the rest, by key group.
-        is_base: whether there is nothing that the file builds on.
+        is_base: whether the file builds on no other.
         compression: of each block: none | zstd | lz4.
     """
     header = {
@@ -155,7 +156,7 @@ def encode_file(
 
 
 class GroupDrafts(Mapping[KeyGroup, KeyGroupSnapshot]):
-    """Content of a future file in the canonical form; each key group is made when it is asked for."""
+    """Content of a future file in the canonical form; each key group is built on request."""
 
     def __init__(
         self,
@@ -177,7 +178,7 @@ class GroupDrafts(Mapping[KeyGroup, KeyGroupSnapshot]):
         group = self._groups.get(key_group) or GroupDraft()
         timers: dict[int, dict[str, list[TimerEntry]]] = {EVENT_TIMER: {}, PROCESSING_TIMER: {}}
         for (kind, index), rows in group.timers.items():
-            # in the order in which they fire, as every canonical snapshot has them
+            # in firing order, as in every canonical snapshot
             in_order = sorted(map(TimerEntry, *rows), key=lambda timer: timer.timestamp)
             timers[kind][self._services[index]] = in_order
         states = {}
@@ -200,7 +201,7 @@ class GroupDrafts(Mapping[KeyGroup, KeyGroupSnapshot]):
 
 
 class _Blocks:
-    """For each key group a block of columns and one of the rest; may be iterated again."""
+    """A block of columns and one of the rest for each key group; may be iterated again."""
 
     def __init__(self, columns: PackedColumns, groups: Mapping[int, GroupDraft], is_base: bool) -> None:
         self._columns = columns
@@ -241,7 +242,7 @@ def read_hashmap_state(handle: KeyedStateHandle, key_groups: range, files: State
 
 
 class _Group:
-    """A key group while files are laid over each other."""
+    """A key group while files are overlaid."""
 
     __slots__ = ("states", "timers")
 

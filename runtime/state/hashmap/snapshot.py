@@ -1,7 +1,7 @@
 """Converts the hashmap backend's state to the canonical snapshot form and back.
 
-SnapshotWriter encodes entries by key group. RestoredState holds what a snapshot brought, still encoded, until a
-descriptor or a timer service asks for it; what nobody asks for goes into the next snapshot unchanged. Task thread only.
+SnapshotWriter encodes entries by key group. RestoredState holds restored state, still encoded, until a descriptor or a
+timer service requests it; state that is never requested goes into the next snapshot unchanged. Task thread only.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from runtime.state.snapshot import KeyedSnapshot, KeyGroupSnapshot, StateEntry, 
 from runtime.state.timers import TimerQueue
 
 KeepUnexpired = Callable[[Any, int], Any]
-"""(slot value, now in ms) → what is left of it, or None."""
+"""(slot value, now in ms) → its unexpired part, or None."""
 
 
 class _GroupDraft:
-    """A KeyGroupSnapshot in the making."""
+    """Builds a KeyGroupSnapshot."""
 
     __slots__ = ("event_timers", "processing_timers", "states")
 
@@ -34,7 +34,7 @@ class _GroupDraft:
 
 
 class SnapshotWriter:
-    """Gathers a KeyedSnapshot."""
+    """Builds a KeyedSnapshot."""
 
     def __init__(self, max_parallelism: int, now_ms: int) -> None:
         self._max_parallelism = max_parallelism
@@ -61,9 +61,9 @@ class SnapshotWriter:
         Args:
             slots: by position of the entry.
             meta: of the state.
-            codec: its own.
+            codec: of the state.
             entries: all of them.
-            keep: what it leaves of a value; None = all of it.
+            keep: returns the part of a value to keep; None = all of it.
 
         Raises:
             StateError: a value does not fit its serializer; the message names state and key.
@@ -102,7 +102,7 @@ class SnapshotWriter:
 
 
 class RestoredState:
-    """State that snapshots brought for some key groups and nobody has asked for yet."""
+    """State restored for some key groups that has not been requested yet."""
 
     def __init__(self, key_group_range: KeyGroupRange) -> None:
         self._range = key_group_range
@@ -133,7 +133,7 @@ class RestoredState:
             yield from (entry.key for entry in group.states.get(state_name, ()))
 
     def take_state(self, meta: StateMeta, codec: StateCodec, now_ms: int) -> Iterator[tuple[StateEntry, Any]]:
-        """Take out and decode a state, in the form with or without times that `meta` asks for."""
+        """Remove and decode a state, with or without times according to `meta`."""
         written = self._metas.pop(meta.name, None)
         if written is None:
             return
@@ -148,7 +148,7 @@ class RestoredState:
                 yield entry, value
 
     def take_timers(self, service: str) -> tuple[list[TimerEntry], list[TimerEntry]]:
-        """Take out the event-time and the processing-time timers of a timer service."""
+        """Remove and return the event-time and the processing-time timers of a timer service."""
         groups = self._groups.values()
         return (
             [timer for group in groups for timer in group.event_timers.pop(service, ())],
@@ -156,7 +156,7 @@ class RestoredState:
         )
 
     def frozen(self) -> KeyedSnapshot:
-        """Return the current content, whatever is taken out later."""
+        """Return a copy of the current content, unaffected by later removals."""
         groups = {
             key_group: KeyGroupSnapshot(dict(group.states), dict(group.event_timers), dict(group.processing_timers))
             for key_group, group in self._groups.items()

@@ -1,8 +1,8 @@
 """State objects of the hashmap backend without time to live.
 
-A state has a list of slots, one for each entry; None in a slot means that there is nothing. It reads and writes that of
-the backend's current entry. The logic of each kind is written once over `_read` and `_write`; the classes for state
-without namespaces repeat what runs per record without these calls (0.04 µs each; benchmark:
+A state has a list of slots, one for each entry; None in a slot means no value. It reads and writes the slot of the
+backend's current entry. The logic of each kind is written once with `_read` and `_write`; the classes for state without
+namespaces repeat the code that runs per record without these calls (0.04 µs each; benchmark:
 tests/state/bench_hashmap.py). Task thread only.
 """
 
@@ -18,13 +18,13 @@ from runtime.state.state import AggregatingState, ListState, MapState, ReducingS
 
 
 class EntryHolder(Protocol):
-    """The backend, as far as states need it."""
+    """The part of the backend that states need."""
 
     current_entry: Any
 
 
 class SlotState(State):
-    """A state and the slots that it lives in."""
+    """A state and its slots."""
 
     __slots__ = ("_backend", "_index", "_namespace", "slots")
 
@@ -32,7 +32,7 @@ class SlotState(State):
         self._backend = backend
         self._index = index
         self._namespace: Hashable = None
-        #: what the state holds by position of the entry; the hashmap backend's, which lets it grow
+        #: values by position of the entry; owned and extended by the hashmap backend
         self.slots: list[Any] = []
 
     @abstractmethod
@@ -44,7 +44,7 @@ class SlotState(State):
         """Set the slot; None empties it."""
 
     def _read_to_change(self) -> Any:
-        """Return the slot's value, which the caller is about to change in place, or None."""
+        """Return the slot's value for a change in place, or None."""
         return self._read()
 
     def clear(self) -> None:
@@ -64,7 +64,7 @@ class PlainSlot(SlotState):
 
 
 class NamespacedSlot(SlotState):
-    """The slot of a namespaced state: a dict from namespaces, which is never empty."""
+    """The slot of a namespaced state: a dict by namespace, which is never empty."""
 
     __slots__ = ()
 
@@ -95,7 +95,7 @@ class MergingSlot(NamespacedSlot):
     __slots__ = ()
 
     def merge_namespaces(self, target: Hashable, sources: Iterable[Hashable]) -> None:
-        """Merge what the namespaces `sources` hold into `target`, in that order, and remove it from them."""
+        """Move the contents of the namespaces `sources` into `target`, in that order."""
         current = self._namespace
         try:
             merged = None
@@ -112,7 +112,7 @@ class MergingSlot(NamespacedSlot):
 
     @abstractmethod
     def _merge(self, value: Any, other: Any) -> Any:
-        """Merge two slot values into one; `value` may be changed."""
+        """Merge two slot values; may change `value`."""
 
 
 class ValueLogic(SlotState, ValueState[Any]):

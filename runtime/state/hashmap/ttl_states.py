@@ -1,7 +1,7 @@
 """State objects of the hashmap backend with time to live.
 
 A slot holds pairs (value, time of last touch in ms): one for a value, reduced value or accumulator, one per item of a
-list, one per entry of a map. What has expired is removed when it is read, and by visiting a few keys on each access.
+list, one per entry of a map. Expired parts are removed when they are read, and by visiting a few keys on each access.
 Task thread only. Source: Flink, TtlStateFactory and the Ttl*State classes.
 """
 
@@ -21,7 +21,7 @@ from runtime.state.ttl import TtlStateVisibility, TtlUpdateType
 
 
 class TtlEntryHolder(Protocol):
-    """The backend, as far as states with time to live need it."""
+    """The part of the backend that states with time to live need."""
 
     current_entry: Any
     clock: Clock
@@ -53,13 +53,13 @@ class TtlLogic(SlotState):
 
     @abstractmethod
     def unexpired(self, value: Any, now_ms: int) -> Any:
-        """Return what is left of a slot value at that time; None if nothing."""
+        """Return the unexpired part of a slot value at that time; None if nothing."""
 
     def _is_alive(self, touched_ms: int, now_ms: int) -> bool:
         return touched_ms + self._ttl_ms > now_ms
 
     def _read_unexpired(self) -> Any:
-        """Return the slot's value without what has expired, which is removed."""
+        """Remove the expired parts of the slot's value, and return the rest."""
         value = self._read()
         if value is None:
             return None
@@ -69,7 +69,7 @@ class TtlLogic(SlotState):
         return left
 
     def _visit_others(self) -> None:
-        """Remove what has expired from the next few keys, going round all of them in turn."""
+        """Remove expired parts from the next few keys, in an endless cycle over all keys."""
         if not self._cleanup_size:
             return
         now_ms, entries = self._clock.now_ms(), self._holder.entries()
