@@ -1,7 +1,8 @@
-"""Deals a checkpoint's state out to the tasks of a graph: by operator id, at any parallelism, in any chains. Pure.
+"""Assigns a checkpoint's state to the tasks of a graph: by operator id, at any parallelism, in any chains. Pure.
 
-Keyed state goes by key groups and stays where it is: only handles are dealt out. Operator state is redistributed by its
-mode, in-flight elements by their edge. Source: Flink, StateAssignmentOperation, Checkpoints.loadAndValidateCheckpoint.
+Keyed state is assigned by key groups and not moved: only handles are distributed. Operator state is redistributed by
+its mode, in-flight elements by their edge. Source: Flink, StateAssignmentOperation,
+Checkpoints.loadAndValidateCheckpoint.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot, Redi
 
 
 class StateAssignmentError(Exception):
-    """A snapshot does not fit the job; no attempt of the same job would do better."""
+    """A snapshot does not fit the job; no other attempt of the job could restore it."""
 
     #: reports show the message alone, without the task and this class
     is_self_explanatory = True
 
 
 class KeyedStateMismatchError(StateAssignmentError):
-    """Keyed state was saved for other keys, or other windows, than the operator has now.
+    """Keyed state was saved with another type of keys or windows than the operator has now.
 
     Attributes:
         uid: of the operator.
         written: type of the keys or windows in the snapshot.
-        expected: what the operator has now.
+        expected: type of the operator's present keys or windows.
     """
 
     def __init__(self, what: str, operator: OperatorState, written: str, expected: str) -> None:
@@ -66,14 +67,14 @@ class RestoredOperator:
     uid: str
     name: str
     saved_parallelism: int | None
-    """None: it is not in the snapshot."""
+    """None: the operator is not in the snapshot."""
     parallelism: int | None
-    """None: it is not in the job."""
+    """None: the operator is not in the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreReport:
-    """Operators that a snapshot's state was matched with."""
+    """Operators matched with state of the snapshot."""
 
     location: str
     checkpoint_id: int
@@ -106,20 +107,20 @@ class Assignment:
     tasks: Mapping[TaskId, TaskRestore]
     """Every task of the graph."""
     coordinators: Mapping[OperatorId, OperatorSnapshot]
-    """Source operators → what their coordinators restore."""
+    """State of the coordinators, by source operator."""
     report: RestoreReport
 
 
 def assign_state(metadata: CheckpointMetadata, graph: JobGraph, *, ignore_unclaimed_state: bool = False) -> Assignment:
-    """Deal a snapshot out.
+    """Assign a snapshot's state.
 
     Args:
         metadata: of a completed checkpoint or savepoint.
         graph: the job, at any parallelism.
-        ignore_unclaimed_state: whether state of operators that the graph does not have may be left behind.
+        ignore_unclaimed_state: whether state of operators that the graph does not have may be dropped.
 
     Raises:
-        StateAssignmentError: state would be left behind; the max parallelism differs; the parallelism is above it.
+        StateAssignmentError: state would be dropped; the max parallelism differs; the parallelism is above it.
     """
     saved = {operator.operator_id: operator for operator in metadata.operators}
     graph = _with_saved_max_parallelism(graph, saved)
@@ -222,7 +223,7 @@ def _refuse_other_keys(graph: JobGraph, saved: Mapping[OperatorId, OperatorState
             ("keys", state.key_type, operator.key_type),
             ("windows", state.window_type, operator.window_type),
         ):
-            # what an earlier version has saved does not say
+            # snapshots of earlier versions do not record it
             if written and expected and written != expected:
                 raise KeyedStateMismatchError(what, state, written, expected)
 
@@ -238,7 +239,7 @@ def _vertex_with_saved_max_parallelism(
     keyed = [state for state in states if any(s.keyed is not None for s in state.subtasks)]
     wanted = {state.max_parallelism for state in keyed}
     if not wanted:
-        # without keyed state nothing depends on it yet, but what is above may send records by key to this operator
+        # without keyed state nothing depends on it yet, but upstream operators may send records by key to this operator
         wanted = {state.max_parallelism for state in states[:1]}
         if not wanted or vertex.parallelism > min(wanted):
             return vertex
@@ -277,12 +278,12 @@ def _is_finished(state: OperatorState) -> bool:
 
 
 def _deal_operator(state: OperatorState, vertex: JobVertex) -> list[OperatorRestore]:
-    """Return what each subtask gets."""
+    """Return the state of each subtask."""
     inline = [OperatorSnapshot(None, subtask.operator_states, subtask.watermark) for subtask in state.subtasks]
     dealt = redistribute(inline, vertex.parallelism, vertex.max_parallelism)
     handles = [subtask.keyed for subtask in state.subtasks if subtask.keyed is not None]
-    # at the same parallelism nobody opens again what it has closed. Splits, though, may go to another reader, and what
-    # has ended has closed everything
+    # at the same parallelism no subtask reopens a window that it has closed. Splits, though, may go to another reader,
+    # and an ended task has closed everything
     keeps_watermarks = len(inline) == vertex.parallelism and state.coordinator is None and not state.finished
     restores = []
     for index, snapshot in enumerate(dealt):
@@ -336,11 +337,11 @@ def _deal_channels(
     edges: Mapping[int, JobEdge],
     saved: Mapping[OperatorId, OperatorState],
 ) -> tuple[dict[TaskId, list[ChannelState]], frozenset[int]]:
-    """Return the channel state for each consumer, and the edges of which one side had another parallelism."""
+    """Return the channel state for each consumer, and the edges with a side whose parallelism has changed."""
     by_id = {v.vertex_id: v for v in graph.vertices}
     dealt: dict[TaskId, list[ChannelState]] = {}
     mixed: set[int] = set()
-    # per channel in order: what the consumer had received is older than what the producer still held
+    # in order per channel: elements that the consumer had received are older than those that the producer still held
     for channel in sorted(metadata.channels, key=lambda c: (c.edge_id, c.producer, c.consumer, c.is_output)):
         edge = edges.get(channel.edge_id)
         if edge is None:
@@ -362,6 +363,6 @@ def _consumers(channel: ChannelState, edge: JobEdge, parallelism: int, is_mixed:
     if not is_mixed:
         return (channel.consumer,)
     if edge.partitioning in (Partitioning.KEY_GROUP, Partitioning.CUSTOM):
-        # each takes the rows that the partitioner would send to it now
+        # each subtask takes the rows that the partitioner would send to it now
         return range(parallelism)
     return (channel.consumer % parallelism,)

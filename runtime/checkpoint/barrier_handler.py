@@ -1,10 +1,10 @@
 """BarrierHandler: a task's reaction to barriers on its input channels. Pure: events in, frozen actions out.
 
-One handler sees all channels of a task, whichever input they lead to, by one index. Exactly-once handles checkpoints in
-order, and none overtakes an older one: aligned (channels whose barrier has come are blocked until the others' have,
-too) or unaligned (the first barrier is enough; what lies before the others becomes channel state), and the one may turn
-into the other. While an unaligned one still records, the next one aligns. At-least-once only counts, several at a time.
-A channel that has ended counts as if its barrier had come.
+One handler sees all channels of a task, of all inputs, by one index. Exactly-once handles checkpoints in order, and
+none overtakes an older one. They are aligned (channels whose barrier has arrived are blocked until the barriers of the
+others arrive) or unaligned (the first barrier is enough; elements before the others become channel state), and an
+aligned one may become unaligned. While an unaligned one still records, the next one aligns. At-least-once only counts
+barriers, of several checkpoints at a time. A channel that has ended counts as if its barrier had arrived.
 Source: Flink, SingleCheckpointBarrierHandler and its states, CheckpointBarrierTracker.
 """
 
@@ -21,7 +21,7 @@ from runtime.core.ids import CheckpointId
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Take nothing more out of the channel; its data stays queued, and no credit is given back for it."""
+    """Take nothing more out of the channel; its data stays queued, and no credit is returned for it."""
 
     channel: int
 
@@ -40,12 +40,12 @@ class TakeSnapshot:
     alignment_ms: float
     """Since the first barrier."""
     recorded: Sequence[int] = ()
-    """Channels whose barrier has not come: whatever comes out of them until it does is channel state."""
+    """Channels whose barrier has not arrived: all elements before it are channel state."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakeBarrier:
-    """Take the checkpoint's barrier out of the channel's queue; what is queued before it is channel state."""
+    """Take the checkpoint's barrier out of the channel's queue; the elements queued before it are channel state."""
 
     channel: int
     checkpoint_id: CheckpointId
@@ -53,7 +53,7 @@ class TakeBarrier:
 
 @dataclass(frozen=True, slots=True)
 class EndRecording:
-    """The channel's barrier has come, or its end: nothing more of it is channel state."""
+    """The channel's barrier or its end has arrived: no further elements of it are channel state."""
 
     channel: int
 
@@ -67,12 +67,12 @@ class ChannelStateComplete:
 
 @dataclass(frozen=True, slots=True)
 class DropChannelState:
-    """Stop recording, and forget what was recorded."""
+    """Stop recording, and discard the recorded elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """The task cannot take part in the checkpoint any more: a newer one has begun."""
+    """The task can no longer take part in the checkpoint: a newer one has begun."""
 
     checkpoint_id: CheckpointId
     newer: CheckpointId
@@ -101,13 +101,13 @@ BarrierAction = (
 
 @dataclass(slots=True)
 class _Pending:
-    """A checkpoint some of whose barriers have come."""
+    """A checkpoint some of whose barriers have arrived."""
 
     barrier: CheckpointBarrier
     began_ms: float
     arrived: set[int] = field(default_factory=set)
     is_taken: bool = False
-    """Whether the snapshot was taken before all barriers had come."""
+    """Whether the snapshot was taken before all barriers had arrived."""
     is_recording: bool = False
     is_blocking: bool = False
     has_timer: bool = False
@@ -124,7 +124,7 @@ class _Pending:
 
     @property
     def is_counted(self) -> bool:
-        """Return whether nothing waits for its barriers."""
+        """Return whether nothing waits for the checkpoint's barriers."""
         return self.barrier.options.alignment is Alignment.AT_LEAST_ONCE
 
 
@@ -133,21 +133,21 @@ class BarrierHandler:
 
     Args:
         num_channels: of all inputs together.
-        allows_unaligned: False if an input has broadcast or pointwise edges: all channels are then aligned, whatever
-            barriers say. (What one broadcast record has changed in one subtask and not yet in another could not be put
-            together again at another parallelism.)
+        allows_unaligned: False if an input has broadcast or pointwise edges: all channels are then aligned, even if
+            barriers are unaligned. (State in which a broadcast record has changed one subtask but not yet another could
+            not be restored at another parallelism.)
     """
 
     def __init__(self, num_channels: int, allows_unaligned: bool = True) -> None:
         self._allows_unaligned = allows_unaligned
         self._ended = [False] * num_channels
-        #: oldest first; exactly-once: one that records, or one that aligns, or both; at-least-once: all that have begun
+        #: oldest first; exactly-once: one that records, one that aligns, or both; at-least-once: all that have begun
         self._pending: dict[CheckpointId, _Pending] = {}
-        #: this one and older ones are over
+        #: number of the last ended checkpoint; older ones have ended, too
         self._done = CheckpointId(0)
-        #: newer ones that were given up before any of their barriers came
+        #: newer ones that were aborted before any of their barriers arrived
         self._aborted: set[CheckpointId] = set()
-        #: barriers that are queued and not yet reached, by checkpoint and channel
+        #: queued barriers that are not reached yet, by checkpoint and channel
         self._announced: dict[CheckpointId, dict[int, CheckpointBarrier]] = {}
 
     @property
@@ -177,7 +177,7 @@ class BarrierHandler:
         return actions + self._check(pending, now_ms)
 
     def on_announced(self, channel: int, barrier: CheckpointBarrier, now_ms: float) -> list[BarrierAction]:
-        """Handle that a barrier is in a channel's queue, behind elements that have not been read."""
+        """Handle that a barrier is in a channel's queue, after elements that have not been read."""
         if not self._allows_unaligned or barrier.options.alignment is Alignment.AT_LEAST_ONCE:
             return []
         if self._is_over(barrier.checkpoint_id) or self._ended[channel]:
@@ -197,7 +197,7 @@ class BarrierHandler:
         return actions + self._count(now_ms)
 
     def on_timeout(self, checkpoint_id: CheckpointId, now_ms: float) -> list[BarrierAction]:
-        """Handle that the time asked for with SetTimer has come."""
+        """Handle that the time of a SetTimer has come."""
         pending = self._pending.get(checkpoint_id)
         if pending is None or pending.is_taken:
             return []
@@ -205,7 +205,7 @@ class BarrierHandler:
         return self._go_on(now_ms)
 
     def on_aborted(self, checkpoint_id: CheckpointId, now_ms: float) -> list[BarrierAction]:
-        """Drop a checkpoint that was given up; barriers of it that are still to come mean nothing."""
+        """Drop an aborted checkpoint; later barriers of it are ignored."""
         if self._is_over(checkpoint_id):
             return []
         self._aborted.add(checkpoint_id)
@@ -218,11 +218,11 @@ class BarrierHandler:
     # --- exactly once -------------------------------------------------------------------------------------------------
 
     def _begin(self, barrier: CheckpointBarrier, now_ms: float) -> list[BarrierAction]:
-        """Make the barrier's checkpoint a pending one; an older one that aligns can no longer come about."""
+        """Make the barrier's checkpoint a pending one; an older one that aligns can no longer complete."""
         known = self._pending.get(barrier.checkpoint_id)
         if known is not None:
             if barrier.options.alignment is Alignment.UNALIGNED and not known.is_unaligned:
-                # a producer's patience has ended before ours
+                # a producer's alignment timeout has passed before ours
                 known.barrier = barrier
             return []
         actions: list[BarrierAction] = []
@@ -236,13 +236,13 @@ class BarrierHandler:
         return actions
 
     def _may_overtake(self, pending: _Pending) -> bool:
-        """Return whether to take the snapshot without the missing barriers: one checkpoint records at a time."""
+        """Return whether to take the snapshot without the missing barriers; only one checkpoint records at a time."""
         if not self._allows_unaligned or not (pending.is_unaligned or pending.is_late):
             return False
         return not any(other.is_taken for other in self._pending.values())
 
     def _go_on(self, now_ms: float) -> list[BarrierAction]:
-        """Continue with the next checkpoint after one has ended, or has waited long enough."""
+        """Continue with the next checkpoint after one has ended, or after its alignment has timed out."""
         actions: list[BarrierAction] = []
         for pending in list(self._pending.values()):
             is_waiting = pending.checkpoint_id in self._pending and not (pending.is_counted or pending.is_taken)
@@ -277,7 +277,7 @@ class BarrierHandler:
         return [TakeBarrier(channel, pending.checkpoint_id), EndRecording(channel)]
 
     def _heed_announcements(self, now_ms: float) -> list[BarrierAction]:
-        """Act on what is announced for the pending checkpoint, or begin the oldest that is announced."""
+        """Handle the announced barriers of the pending checkpoint, or begin the oldest announced one."""
         actions: list[BarrierAction] = []
         pending = next(iter(self._pending.values()), None)
         if pending is None:
@@ -287,7 +287,7 @@ class BarrierHandler:
             barriers = self._announced[oldest].values()
             barrier = next((b for b in barriers if b.options.alignment is Alignment.UNALIGNED), next(iter(barriers)))
             if barrier.options.alignment is Alignment.ALIGNED and barrier.options.aligned_timeout_ms is None:
-                # it will be reached; newer ones that could overtake it wait, so that a savepoint is not lost to them
+                # it will be reached; newer ones that could overtake it wait, so that they do not abort a savepoint
                 return []
             actions += self._begin(barrier, now_ms)
             pending = self._pending[oldest]
@@ -337,7 +337,7 @@ class BarrierHandler:
         complete = [p for p in self._pending.values() if p.is_counted and self._has_all(p)]
         if not complete:
             return []
-        # barriers come in order: of several that an end has completed, the last one would do, but each is waited for
+        # barriers arrive in order: of several that an end has completed, the last would be enough, but each is expected
         actions: list[BarrierAction] = []
         newest = max(pending.checkpoint_id for pending in complete)
         for pending in sorted(self._pending.values(), key=lambda p: p.checkpoint_id):

@@ -1,8 +1,8 @@
 """Channel state: elements that an unaligned barrier has overtaken, written to a file and read back.
 
-A file holds the frames of all channels of a task, one after the other, each behind its length; a ChannelState says
-which part of it is one channel's. Frames are those of the network, so nothing is encoded twice where they travelled as
-such, and each carries its own checksum. Any thread. Source: Flink, ChannelStateWriter and its serializer.
+A file holds the frames of all channels of a task, one after the other, each preceded by its length; a ChannelState
+names the part that belongs to one channel. Frames are those of the network, so frames that were sent over it are not
+encoded twice, and each carries its own checksum. Any thread. Source: Flink, ChannelStateWriter and its serializer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ChannelPart:
     channel_id: ChannelId
     frames: Sequence[Frame]
     is_output: bool
-    """Whether they had not left the producer."""
+    """Whether they had not left the producer yet."""
 
     @property
     def size(self) -> int:
@@ -76,7 +76,7 @@ def read_channel_states(
         files: reads and verifies.
 
     Raises:
-        DamagedSnapshotError: a file is missing or not what was written.
+        DamagedSnapshotError: a file is missing or corrupt.
     """
     contents: dict[FileHandle, bytes] = {}
     for state in states:

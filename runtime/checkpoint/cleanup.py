@@ -1,9 +1,9 @@
-"""Orphans: files that crashed attempts and abandoned checkpoints leave in a job's directory, and nothing else.
+"""Finds orphans: files that crashed attempts and abandoned checkpoints have left in a job's directory.
 
-Deleted is only what an *older* writer than the one that cleans wrote (its leader epoch and attempt are in every name)
-and that no retained checkpoint refers to. What the cleaner's own attempt wrote may still be under way and is deleted by
-the coordinator, what a newer one wrote is never touched, and names that nobody here made are left alone. So a cleaner
-that is itself outdated does no harm. Any thread but the job machine's.
+Only files of *older* writers than the cleaner (each name contains leader epoch and attempt) to which no retained
+checkpoint refers are deleted. Files of the cleaner's own attempt may belong to checkpoints in progress, and the
+coordinator deletes them; files of newer writers and foreign names are never touched. So an outdated cleaner does no
+harm. Any thread but the job machine's.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ def find_orphans(
     attempt: Attempt,
     retained: Iterable[CheckpointMetadata],
 ) -> Orphans:
-    """Return what older attempts have left behind.
+    """Return the files that older attempts have left behind.
 
     Args:
         files: the file system.
         root: the checkpoint directory.
         job_id: the job.
         leader_epoch: of the cleaner.
-        attempt: the one that runs now.
-        retained: every completed checkpoint that has not been removed, as its store gives them *after* this leader has
-            taken over; also what the job was restored from.
+        attempt: the current one.
+        retained: every completed checkpoint that has not been removed, as returned by its store *after* this leader has
+            taken over; also the snapshot that the job was restored from.
 
     Raises:
         OSError: the storage cannot be reached.

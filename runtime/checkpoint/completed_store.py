@@ -1,7 +1,7 @@
-"""Interfaces behind the coordinator's storage actions, which keep completed checkpoints and find them again.
+"""Interfaces behind the coordinator's storage actions, which store completed checkpoints and find them again.
 
 A checkpoint is complete when its store says so, not when its metadata file exists. A store belongs to one JobMaster of
-one job, and refuses to complete anything once a newer JobMaster has taken over. Called off the machine's thread, one
+one job, and refuses to complete anything once a newer JobMaster has taken over. Not called on the machine's thread; one
 call at a time.
 """
 
@@ -18,14 +18,14 @@ from runtime.core.ids import CheckpointId
 
 @dataclass(frozen=True, slots=True)
 class CompletedCheckpoint:
-    """A checkpoint that recovery may start from."""
+    """A checkpoint from which recovery may start."""
 
     metadata: CheckpointMetadata
     is_owned: bool = True
-    """Whether its files are the job's to delete."""
+    """Whether the job owns its files and deletes them."""
     is_claimed: bool = False
-    """Whether the job did not write it, but has claimed it: owned, but deleted only when newer checkpoints of the job's
-    own have taken its place, never because the job ends."""
+    """Whether the job has claimed it instead of writing it: it is owned, but deleted only when newer checkpoints of the
+    job have replaced it, never because the job ends."""
 
     @property
     def checkpoint_id(self) -> CheckpointId:
@@ -51,41 +51,39 @@ class CompletedCheckpointStore(Protocol):
     """Pointers to the completed checkpoints of one job: files in application mode, SQL rows on a session cluster."""
 
     def complete(self, checkpoint: CompletedCheckpoint) -> bool:
-        """Make a checkpoint, whose metadata has been written, the newest completed one.
+        """Make a checkpoint whose metadata has been written the latest completed one.
 
         Returns:
-            Whether it is. False: another JobMaster has taken over, and nothing was changed.
+            Whether it succeeded. False: another JobMaster has taken over, and nothing was changed.
 
         Raises:
-            NotASnapshotError: its metadata are not where they were written; nothing was changed.
-            OSError: it is not known whether it is; call again.
+            NotASnapshotError: its metadata is not where it was written; nothing was changed.
+            OSError: the outcome is unknown; call again.
         """
 
     def retained(self) -> list[CheckpointPointer]:
         """Return the completed checkpoints that have not been removed, oldest first.
 
         Raises:
-            OSError: the storage cannot be reached, or is away.
+            OSError: the storage cannot be reached.
         """
 
     def remove(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
-        """Drop these from `retained`; what is gone already is no error.
-
-        Their files may be deleted only after this has returned.
+        """Drop these from `retained`; missing ones are no error. Their files may be deleted only after this has
+        returned.
 
         Raises:
             FencedError: another JobMaster has taken over, and nothing was changed.
-            Exception: it is not known whether they are forgotten; call again.
+            Exception: the outcome is unknown; call again.
         """
 
     def end(self, outcome: JobOutcome) -> None:
-        """Record how the job ended, for JobMasters that take over later; doing so again is no error.
-
-        Checkpoints of a job that is over may be removed only after this has returned.
+        """Record how the job ended, for JobMasters that take over later; may be repeated. Checkpoints of an ended job
+        may be removed only after this has returned.
 
         Raises:
             FencedError: another JobMaster has taken over, and nothing was changed.
-            OSError: it is not known whether that is written down; call again.
+            OSError: the outcome is unknown; call again.
         """
 
 
@@ -96,28 +94,28 @@ class CheckpointFiles(Protocol):
         """Write `_metadata` into the checkpoint's directory, atomically; returns the size in bytes.
 
         Raises:
-            OSError: it could not be written, or is there already.
+            OSError: it could not be written, or exists already.
         """
 
     def read_metadata(self, location: str) -> CheckpointMetadata:
         """Read and verify the metadata in a directory.
 
         Raises:
-            DamagedSnapshotError: it is missing from its directory, or not what was written.
-            StorageAwayError: the directory is not there either.
+            DamagedSnapshotError: it is missing from its directory, or corrupt.
+            StorageAwayError: the directory is missing, too.
             OSError: the storage cannot be reached.
         """
 
     def delete(self, files: Sequence[str], directories: Sequence[str]) -> None:
-        """Delete files, and directories with all that is in them; what is gone already is no error.
+        """Delete files, and directories with their contents; missing ones are no error.
 
         Raises:
-            OSError: something is left; call again or leave it to the cleanup of orphans.
+            OSError: something is left; call again, or leave it to the cleanup of orphans.
         """
 
 
 class MemoryCompletedStore:
-    """CompletedCheckpointStore of a JobMaster whose checkpoints go away with it."""
+    """CompletedCheckpointStore of a JobMaster whose checkpoints are deleted with it."""
 
     def __init__(self) -> None:
         self._retained: dict[CheckpointId, CheckpointPointer] = {}

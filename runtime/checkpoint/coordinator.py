@@ -1,9 +1,9 @@
 """CheckpointCoordinator: decides when checkpoints begin, complete, and are dropped. Events in, actions out.
 
 A checkpoint goes SOURCES (source coordinators take their snapshots) → TASKS (every task acknowledges once) → STORING
-(the metadata is written and the pointer moved) → complete. Until STORING it can be given up at any time; from there on
-only the storage says how it ends. Times are ms: monotonic for deadlines, wall-clock for what people see. No thread,
-clock or file. Source: Flink, CheckpointCoordinator, CheckpointRequestDecider, CheckpointFailureManager.
+(the metadata is written and the pointer moved) → complete. Until STORING it can be aborted at any time; from then on
+only the storage decides how it ends. Times are ms: monotonic for deadlines, wall-clock for display. No thread, clock or
+file. Source: Flink, CheckpointCoordinator, CheckpointRequestDecider, CheckpointFailureManager.
 """
 
 from __future__ import annotations
@@ -63,19 +63,20 @@ from runtime.state.handles import FileHandle
 from runtime.state.snapshot import OperatorStateSnapshot
 
 REMEMBERED_ABORTS = 1_000
-"""Number of checkpoints that were given up and whose late acknowledgements are still recognised; the files of later
-ones are left to the cleanup of orphans.
+"""Number of aborted checkpoints whose late acknowledgements are still recognised; the files of others are left to the
+cleanup of orphans.
 """
 
 
 REMEMBERED_DISCARDS = 32
-"""Number of dropped checkpoints whose deleted files are still known. A task may build on one of them if it has not
-heard of any checkpoint since: a message that is late by as many checkpoints belongs to a slot that is given up by then.
+"""Number of dropped checkpoints whose deleted files are remembered. A task may build on one of them if it has not been
+notified of any checkpoint since; a message that is late by that many checkpoints belongs to a slot that has been given
+up by then.
 """
 
 
 class Stage(enum.Enum):
-    """Progress of a checkpoint under way."""
+    """Phase of a checkpoint in progress."""
 
     SOURCES = "source coordinators take their snapshots"
     TASKS = "tasks take theirs"
@@ -106,7 +107,7 @@ class _Pending:
     @property
     def is_recorded(self) -> bool:
         """Return whether recovery may start from it."""
-        # behind a savepoint that stops the job sinks commit, so nothing older may be gone back to
+        # after a savepoint that stops the job sinks commit, so nothing older may be restored
         return not self.options.is_savepoint or self.options.after is not AfterSnapshot.GO_ON
 
     @property
@@ -122,11 +123,11 @@ class CheckpointCoordinator:
     """The checkpoints of one job, in one JobMaster.
 
     Args:
-        settings: what the job's options say.
+        settings: from the job's options.
         job_id: names directories.
-        root: URI of the directory of all jobs' checkpoints; None: there is none, only savepoints can be taken.
-        leader_epoch: of this JobMaster; names directories, with the attempt's number.
-        new_name: makes 12 hex digits that no other savepoint of the job has.
+        root: URI of the directory of all jobs' checkpoints; None: only savepoints can be taken.
+        leader_epoch: of this JobMaster; part of the names of directories, with the attempt's number.
+        new_name: returns 12 hex digits that no other savepoint of the job has.
     """
 
     def __init__(
@@ -145,11 +146,11 @@ class CheckpointCoordinator:
         self._statistics = CheckpointStatistics(settings)
         self._registry = SharedFileRegistry()
         self._next_id = CheckpointId(1)
-        #: those that recovery may start from, oldest first
+        #: checkpoints from which recovery may start, oldest first
         self._completed: list[CompletedCheckpoint] = []
-        #: how many there were at the start
+        #: their number at the start
         self._recovered = 0
-        #: dropped ones whose files a checkpoint under way may still build on: its id is in the set
+        #: dropped ones on whose files a checkpoint in progress may still build: its id is in the set
         self._deferred: list[tuple[CompletedCheckpoint, set[CheckpointId]]] = []
         #: shared files that were deleted with the last dropped checkpoints
         self._gone: deque[frozenset[str]] = deque(maxlen=REMEMBERED_DISCARDS)
@@ -158,15 +159,15 @@ class CheckpointCoordinator:
         self._aborted: dict[CheckpointId, None] = {}
         #: None: no attempt is running
         self._running: AttemptRunning | None = None
-        #: the attempt whose slots are still there to be told how its checkpoints ended
+        #: the attempt whose slots still exist and are notified how its checkpoints ended
         self._listening: Attempt | None = None
         self._finished: set[TaskId] = set()
         self._is_sealed = False
         self._is_fenced = False
         self._outcome: JobOutcome | None = None
-        #: damaged ones that are to be forgotten once the job is over: it has nothing to go on from
+        #: damaged ones to remove when the job has ended: it has nothing to resume from
         self._last_damaged: tuple[CheckpointId, ...] = ()
-        #: until a checkpoint is complete that shares no file with what the job was restored from
+        #: until a checkpoint is complete that shares no file with the restored snapshot
         self._needs_full = False
         self._failures_in_a_row = 0
         self._due_ms = 0.0
@@ -178,10 +179,10 @@ class CheckpointCoordinator:
     # --- what the owner calls -----------------------------------------------------------------------------------------
 
     def handle(self, event: CoordinatorEvent, now_ms: float, wall_ms: int) -> list[CoordinatorAction]:
-        """Take an event; returns what is to be done, in order.
+        """Handle an event; returns the actions to perform, in order.
 
         Args:
-            event: anything, in any order.
+            event: any event, in any order.
             now_ms: monotonic.
             wall_ms: since the epoch.
         """
@@ -236,7 +237,8 @@ class CheckpointCoordinator:
 
         Args:
             retained: completed checkpoints of the same job, of an earlier JobMaster; oldest first.
-            initial: what the job was told to start from; with `retained` only if it was claimed, and is still there.
+            initial: the snapshot that the job was started from; with `retained` only if it was claimed and still
+            exists.
         """
         known = [*retained] if initial is None else [initial, *retained]
         for checkpoint in known:
@@ -258,11 +260,11 @@ class CheckpointCoordinator:
 
     @property
     def is_storing(self) -> bool:
-        """Return whether it is undecided which checkpoint is the newest completed one."""
+        """Return whether it is undecided which checkpoint is the latest completed one."""
         return any(p.stage is Stage.STORING and p.is_recorded for p in self._pending.values())
 
     def pending(self) -> Mapping[CheckpointId, Stage]:
-        """Return the checkpoints under way."""
+        """Return the checkpoints in progress."""
         return {p.checkpoint_id: p.stage for p in self._pending.values()}
 
     def statistics(self) -> CheckpointsSnapshot:
@@ -299,7 +301,7 @@ class CheckpointCoordinator:
         if self._is_fenced:
             self._actions.append(FailJob("another JobMaster has taken over", is_fatal=True))
         elif self._root is not None and (self._completed or self._aborted):
-            # what a region has written that was not restarted may be in its next checkpoint
+            # files written by a region that was not restarted may be in its next checkpoint
             oldest = event.attempt if event.oldest is None else event.oldest
             kept = (*self._completed, *(checkpoint for checkpoint, _ in self._deferred))
             self._actions.append(SweepOrphans(oldest, tuple(c.metadata for c in kept)))
@@ -337,7 +339,7 @@ class CheckpointCoordinator:
             self._begin(None)
 
     def _next_request(self) -> TriggerRequested | None:
-        """Return the first request that can begin now; those that cannot keep their places."""
+        """Return the first request that can begin now; the others keep their places."""
         if self._running is None or self._is_holding():
             return None
         saving = any(p.options.is_savepoint for p in self._pending.values())
@@ -353,7 +355,7 @@ class CheckpointCoordinator:
         return None
 
     def _is_holding(self) -> bool:
-        """Return whether events of source coordinators are being held back for a checkpoint: one at a time."""
+        """Return whether events of source coordinators are held back for a checkpoint; for one at a time."""
         return any(p.stage is Stage.SOURCES for p in self._pending.values())
 
     def _is_full(self) -> bool:
@@ -453,7 +455,7 @@ class CheckpointCoordinator:
             return
         gone = {file.uri for file in event.state.files() if any(file.uri in uris for uris in self._gone)}
         if gone:
-            # its barrier was faster than the news that another checkpoint is complete
+            # its barrier was faster than the notification that another checkpoint is complete
             self._delete_files(file for file in event.state.files() if file.uri not in gone)
             cause = f"a task builds on {len(gone)} files of a checkpoint that is no longer retained"
             self._abort(pending, cause, counts=False)
@@ -505,7 +507,7 @@ class CheckpointCoordinator:
             self._needs_full = False
             self._register(CompletedCheckpoint(pending.metadata, is_owned=not pending.options.is_savepoint))
             if self._keeps_own():
-                # else it is dropped at once, and replaces nothing
+                # otherwise it is dropped at once, and replaces nothing
                 self._subsume(pending.checkpoint_id)
             if self._listening == pending.attempt:
                 self._actions.append(NotifyComplete(pending.checkpoint_id))
@@ -518,7 +520,7 @@ class CheckpointCoordinator:
         self._registry.register(checkpoint.checkpoint_id, shared)
 
     def _subsume(self, checkpoint_id: CheckpointId) -> None:
-        """Give up what is older and under way, and drop completed ones beyond those to be retained."""
+        """Abort older checkpoints in progress, and drop completed ones beyond the number to retain."""
         for pending in list(self._pending.values()):
             is_older = pending.checkpoint_id < checkpoint_id and not pending.options.is_savepoint
             if is_older and pending.stage is not Stage.STORING:
@@ -527,7 +529,7 @@ class CheckpointCoordinator:
         self._completed = self._completed[-self.settings.num_retained :]
         self._forget([c.checkpoint_id for c in dropped])
         for checkpoint in dropped:
-            # tasks that began a checkpoint before they heard of this one may build on files of the dropped one
+            # tasks that began a checkpoint before they were notified of this one may build on files of the dropped one
             self._deferred.append((checkpoint, set(self._pending)))
 
     def _release_deferred(self, ended: CheckpointId) -> None:
@@ -545,7 +547,7 @@ class CheckpointCoordinator:
         self._deferred = still
 
     def _discard(self, checkpoint: CompletedCheckpoint) -> None:
-        """Delete what belongs to a dropped checkpoint alone."""
+        """Delete files that belong to a dropped checkpoint alone."""
         free = self._registry.unregister(checkpoint.checkpoint_id)
         if not checkpoint.is_owned:
             return
@@ -619,20 +621,18 @@ class CheckpointCoordinator:
             self._actions.append(ForgetCheckpoints(tuple(checkpoint_ids)))
 
     def _on_damage(self, checkpoint_id: CheckpointId) -> None:
-        # its files stay for whoever looks into it
+        # its files are kept for examination
         self._completed = [c for c in self._completed if c.checkpoint_id != checkpoint_id]
         self._registry.unregister(checkpoint_id)
         self._needs_full = bool(self._completed) and not self._completed[-1].is_owned
         if self._completed:
             self._forget([checkpoint_id])
         else:
-            # whoever takes over now must find that there is something, and begin nothing anew
+            # a JobMaster that takes over now must find something, so that it does not begin the job anew
             self._last_damaged = (checkpoint_id,)
 
     def _keeps_own(self) -> bool:
-        """Return whether the job's own checkpoints are currently kept: it has not ended, or its retention keeps
-        them.
-        """
+        """Return whether the job's own checkpoints are kept: it has not ended, or its retention keeps them."""
         return self._outcome is None or self.settings.retention.keeps(self._outcome)
 
     def _clean_up(self) -> None:
@@ -648,7 +648,7 @@ class CheckpointCoordinator:
     # --- files --------------------------------------------------------------------------------------------------------
 
     def _delete_files(self, files: Iterable[FileHandle], directory: str | None = None) -> None:
-        """Delete the files of a checkpoint that was given up."""
+        """Delete the files of an aborted checkpoint."""
         needed = {file.uri for p in self._pending.values() for file in p.files()}
         uris = {f.uri for f in files if f.uri not in self._registry and f.uri not in needed}
         if directory is not None:
@@ -656,7 +656,7 @@ class CheckpointCoordinator:
         self._delete(sorted(uris), [] if directory is None else [directory])
 
     def _delete(self, files: Sequence[str], directories: Sequence[str]) -> None:
-        # a JobMaster that has been replaced may no longer judge what is needed
+        # a JobMaster that has been replaced may no longer decide what is needed
         if (files or directories) and not self._is_fenced:
             self._actions.append(DeleteFiles(tuple(files), tuple(directories)))
 

@@ -44,7 +44,7 @@ class NewerSnapshotError(CheckpointStorageError):
 
 
 class LocationNotAllowedError(CheckpointStorageError):
-    """A path lies outside of the roots that are allowed."""
+    """A path lies outside the allowed roots."""
 
     def __init__(self, location: str, roots: tuple[str, ...]) -> None:
         super().__init__(
@@ -56,7 +56,7 @@ class LocationNotAllowedError(CheckpointStorageError):
 
 
 class UnknownFileSystemError(CheckpointStorageError):
-    """A URI's scheme is not one that checkpoints can be stored to."""
+    """Checkpoints cannot be stored to URIs of this scheme."""
 
     def __init__(self, location: str, why: str) -> None:
         super().__init__(location, f"{location} cannot be used for checkpoints: {why}")
@@ -80,7 +80,7 @@ class JobOverError(CheckpointStorageError):
 
 
 class StorageAwayError(OSError):
-    """Nothing of a snapshot that was complete is where it was: not damage, as long as its storage may come back.
+    """Nothing of a completed snapshot can be found: no damage as long as its storage may become available again.
 
     Attributes:
         location: URI of the snapshot's directory.
@@ -103,7 +103,7 @@ class NoSuchStateError(CheckpointStorageError):
 
 
 class PickledStateError(CheckpointStorageError):
-    """State holds pickled values, and the caller has not allowed to unpickle them."""
+    """State holds pickled values, and the caller has not allowed unpickling."""
 
     def __init__(self, location: str, what: str) -> None:
         super().__init__(

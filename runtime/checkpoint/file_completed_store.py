@@ -1,13 +1,12 @@
 """FileCompletedStore: the log of completed checkpoints of application mode, where there is no database.
 
-Each entry is one small sealed file, `completed/entry-<number>`, that says everything: who has taken over and which
-checkpoints are retained. An entry is created exclusively under the next number, so appending is a compare-and-set: of
-two JobMasters that saw the same last entry one gets the number, and the other then reads who it was. A JobMaster
-appends an entry when it takes over; from then on nobody before it can complete anything, however late its writes land.
-The last entry of an elected JobMaster says how the job ended, and stays: one that was elected meanwhile and comes late
-would find an empty directory, and begin the job anew.
-The file system has to refuse to create a file twice: local ones, HDFS and shared mounts do; object stores, through
-pyarrow, do so only where the two do not write at the same moment.
+Each entry is one small sealed file, `completed/entry-<number>`, with the complete state: the current JobMaster and the
+retained checkpoints. An entry is created exclusively under the next number, so appending is a compare-and-set: of two
+JobMasters that saw the same last entry one gets the number, and the other then reads the winner. A JobMaster appends an
+entry when it takes over; from then on its predecessors can complete nothing, however late their writes are. The last
+entry of an elected JobMaster says how the job ended, and is kept: a JobMaster that was elected meanwhile would
+otherwise find an empty directory and begin the job anew. The file system must refuse to create a file twice: local
+ones, HDFS and shared mounts do; object stores, through pyarrow, only if the two do not write at the same moment.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _KIND: Final = "tidemark-completed"
 _VERSION: Final = 1
 _ENTRY: Final = re.compile(r"entry-([0-9]{10})")
 _KEPT_BEHIND: Final = 2
-"""Number of older entries that are kept for people; decisions need the newest one only."""
+"""Number of older entries that are kept for examination; only the newest one matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +54,18 @@ class LogEntry:
     retained: tuple[CheckpointPointer, ...] = ()
     """Completed checkpoints, oldest first."""
     outcome: JobOutcome | None = None
-    """How the job has ended; None: it has not."""
+    """Outcome of the job; None: it has not ended."""
 
 
 class FileCompletedStore:
-    """CompletedCheckpointStore on a file system. `open` makes one and takes over; one call at a time.
+    """CompletedCheckpointStore on a file system. `open` creates one and takes over; one call at a time.
 
     Args:
         root: URI of the checkpoint directory.
         job_id: the job.
         leader_epoch: of the JobMaster that takes over.
         files: the file system.
-        owner: name of this JobMaster, unique among all that there ever are.
+        owner: globally unique name of this JobMaster.
         retries: of failed operations.
     """
 
@@ -108,7 +107,7 @@ class FileCompletedStore:
         return store
 
     def take_over(self) -> None:
-        """Append the entry that fences everybody before this JobMaster.
+        """Append the entry that fences all earlier JobMasters.
 
         Raises:
             FencedError, JobOverError, DamagedSnapshotError, OSError: as `open`.
@@ -121,18 +120,18 @@ class FileCompletedStore:
                 return
             if last.outcome is not None:
                 raise JobOverError(self._directory, last.outcome)
-            # and look again: to a storage that was away for a moment the log may have seemed empty
+            # and read it again: while the storage was unavailable, the log may have seemed empty
             self._append(last, last.retained)
 
     def complete(self, checkpoint: CompletedCheckpoint) -> bool:
-        """Make a checkpoint, whose metadata has been written, the newest completed one.
+        """Make a checkpoint whose metadata has been written the latest completed one.
 
         Returns:
-            Whether it is. False: another JobMaster has taken over, and nothing was changed.
+            Whether it succeeded. False: another JobMaster has taken over, and nothing was changed.
 
         Raises:
-            NotASnapshotError: its metadata are not where they were written; nothing was changed.
-            OSError: it is not known whether it is; call again.
+            NotASnapshotError: its metadata is not where it was written; nothing was changed.
+            OSError: the outcome is unknown; call again.
         """
         pointer = CheckpointPointer(checkpoint.checkpoint_id, checkpoint.location, checkpoint.is_owned)
         last = self._last_of_some()
@@ -141,13 +140,13 @@ class FileCompletedStore:
         if pointer in last.retained:
             return True
         if not self._retries.call(lambda: self._files.exists(join(checkpoint.location, METADATA))):
-            # as when they were written into the directory that a storage is mounted on, while it was not
+            # for example written into a mount point while its storage was not mounted
             raise NotASnapshotError(checkpoint.location, f"its {METADATA} file is gone")
         others = (kept for kept in last.retained if kept.checkpoint_id != pointer.checkpoint_id)
         retained = tuple(sorted((*others, pointer), key=lambda kept: kept.checkpoint_id))
         if not self._append(last, retained):
             return False
-        # a number that was in use once can be free again: then newer entries exist that do not know of this one
+        # a used number can be free again: then newer entries exist that do not take this one into account
         newest = self.last_entry()
         return newest.number == last.number + 1 or pointer in newest.retained
 
@@ -161,11 +160,11 @@ class FileCompletedStore:
         return list(self._last_of_some().retained)
 
     def remove(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
-        """Drop these from `retained`; what is gone already is no error.
+        """Drop these from `retained`; missing ones are no error.
 
         Raises:
             FencedError: another JobMaster has taken over, and nothing was changed.
-            OSError: it is not known whether they are forgotten; call again.
+            OSError: the outcome is unknown; call again (the checkpoints may or may not be dropped).
         """
         gone = set(checkpoint_ids)
         last = self._last_of_some()
@@ -176,13 +175,13 @@ class FileCompletedStore:
             raise FencedError(self._directory, self._leader_epoch, self.last_entry().leader_epoch)
 
     def end(self, outcome: JobOutcome) -> None:
-        """Append the entry that says that the job has ended, and how.
+        """Append the entry with the job's outcome.
 
-        A JobMaster of epoch 0 was not elected, can have no successor, and leaves nothing behind.
+        A JobMaster of epoch 0 was not elected, has no successor, and leaves nothing behind.
 
         Raises:
             FencedError: another JobMaster has taken over, and nothing was changed.
-            OSError: it is not known whether that is written down; call again.
+            OSError: the outcome of the call is unknown; call again.
         """
         if self._leader_epoch == 0:
             return
@@ -196,7 +195,7 @@ class FileCompletedStore:
         """Return the newest entry of the log; one with the number -1 if there is none.
 
         Raises:
-            DamagedSnapshotError: it is corrupt. What is restored then is for a person to choose.
+            DamagedSnapshotError: it is corrupt. A person must then choose what to restore.
             OSError: the storage cannot be reached.
         """
         while True:
@@ -207,12 +206,12 @@ class FileCompletedStore:
             try:
                 return self._read(newest)
             except FileNotFoundError:
-                # newer ones have been appended in the meantime, and this one was tidied away
+                # newer ones have been appended in the meantime, and this one was removed
                 if self._numbers()[-1:] == [newest]:
                     raise
 
     def _last_of_some(self) -> LogEntry:
-        """Return the newest entry, of which there is one since this JobMaster has taken over."""
+        """Return the newest entry; there is one since this JobMaster has taken over."""
         last = self.last_entry()
         if last.number < 0:
             raise StorageAwayError(self._directory)
@@ -226,7 +225,7 @@ class FileCompletedStore:
             write_once(self._files, self._uri(entry.number), _encoded(entry), self._retries)
         except FileExistsError:
             return False
-        # tidying may wait: an entry too many harms nobody
+        # removal may wait: an extra entry does no harm
         with contextlib.suppress(OSError):
             for number in self._numbers():
                 if number < entry.number - _KEPT_BEHIND:
@@ -258,7 +257,7 @@ def _encoded(entry: LogEntry) -> bytes:
     document = {"owner": entry.owner, "leader_epoch": entry.leader_epoch, "retained": retained}
     if entry.outcome is not None:
         document["outcome"] = entry.outcome.value
-    # the number is in the document too, so that no two entries are the same
+    # the number is in the document, too, so that no two entries are equal
     return seal(_KIND, _VERSION, {"number": entry.number, **document})
 
 

@@ -1,10 +1,9 @@
-"""The file system that checkpoints are stored to: a small protocol, and its implementation over pyarrow.fs.
+"""File system for checkpoints: a small protocol, and its implementation over pyarrow.fs.
 
-Files are immutable: they are written once, whole, under a name that nobody has used before, and then only read and
-deleted. Everything takes URIs (see locations.py). Objects may be shared between threads. On the local file system a new
-file appears under its name complete and on disk, or not at all, and never replaces another. Object stores show an
-object when its upload ends; those that cannot refuse to replace one are asked first whether it exists, which is why
-names are unique there in any case.
+Files are immutable: they are written once, as a whole, under a new name, and then only read and deleted. Everything
+takes URIs (see locations.py). Objects may be shared between threads. On the local file system a new file appears under
+its name complete and on disk, or not at all, and never replaces another. Object stores show an object when its upload
+ends; stores that cannot refuse to replace one are first asked whether it exists, so names must be unique in any case.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from runtime.checkpoint.errors import UnknownFileSystemError
 from runtime.checkpoint.locations import is_local, local_path, to_uri
 
 PIECE_BYTES: Final = 1 << 20
-"""Bytes read at once. Less costs calls (round trips on object stores), more costs memory for each transfer under
-way.
+"""Bytes read at once. Less costs more calls (round trips on object stores), more costs memory for each transfer in
+progress.
 """
 _NO_LINKS: Final = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
@@ -49,7 +48,7 @@ class CheckpointFileSystem(Protocol):
         """Write a file that does not exist yet; its directory exists. It is durable when this returns.
 
         Raises:
-            FileExistsError: it does exist; it is as it was.
+            FileExistsError: it exists; it was not changed.
             OSError: it cannot be written; nothing is left of it where the file system allows that.
         """
 
@@ -76,24 +75,24 @@ class CheckpointFileSystem(Protocol):
         """Make a directory and those above it, unless they exist."""
 
     def delete_file(self, uri: str) -> None:
-        """Delete a file, unless it is gone already."""
+        """Delete a file if it exists."""
 
     def delete_directory(self, uri: str) -> None:
-        """Delete a directory with all that is in it, unless it is gone already."""
+        """Delete a directory with its contents if it exists."""
 
     def local_path(self, uri: str) -> Path | None:
-        """Return the file's path, if it is an ordinary one of this machine."""
+        """Return the file's path, if it is an ordinary file of this machine."""
 
 
 class ArrowFileSystem:
     """Local files by the operating system, everything else by pyarrow.fs: s3, hdfs, gs, abfs by URI.
 
-    Credentials come from where pyarrow looks for them (environment, profiles, instance metadata), never from options.
+    pyarrow finds credentials (environment, profiles, instance metadata); they never come from options.
 
     Args:
         resolve: gives the pyarrow file system of a URI, and the path in it.
-        survives_power_loss: whether local files are synced to disk before they count; without, they outlive processes
-            only, and writing many small files is several times faster.
+        survives_power_loss: whether local files are synced to disk before they count; without it they only outlive
+            processes, and writing many small files is several times faster.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class ArrowFileSystem:
                 for piece in pieces:
                     stream.write(piece)
         except BaseException:
-            # leaving the block has completed the upload of what was written so far
+            # leaving the block has completed the upload of the data written so far
             with contextlib.suppress(OSError):
                 files.delete_file(path)
             raise
@@ -217,7 +216,7 @@ class ArrowFileSystem:
 
 
 def _write_new_local(path: Path, pieces: Iterable[bytes], syncs: bool) -> None:
-    """Write beside the file, sync, and give it its name: a link never replaces a file."""
+    """Write under a temporary name, sync, and link to the final name: a link never replaces a file."""
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
     try:
         with draft.open("xb", buffering=0) as file:

@@ -1,4 +1,4 @@
-"""Handles of state that tasks acknowledge, metadata lists, and slots are told to restore. Frozen values; pure.
+"""Handles of state that tasks acknowledge, metadata lists, and slots restore. Frozen values; pure.
 
 Source: Flink, OperatorSubtaskState, TaskStateSnapshot, InputChannelStateHandle.
 """
@@ -20,7 +20,7 @@ class OperatorSubtaskState:
 
     keyed: KeyedStateHandle | None = None
     operator_states: Mapping[str, OperatorStateSnapshot] = field(default_factory=dict)
-    """Inline: it is dealt out item by item, by whoever has the metadata; see docs/checkpoints.md for what it costs."""
+    """Inline: the JobMaster distributes it item by item; docs/checkpoints.md describes the cost."""
     watermark: int = -(2**63)
 
 
@@ -53,7 +53,7 @@ class TaskStateHandle:
     """Whether the task had ended its output before the barrier."""
 
     def files(self) -> list[FileHandle]:
-        """Return every file that it refers to."""
+        """Return every file referred to."""
         found = [c.file for c in self.channels if c.file is not None]
         for state in self.operators.values():
             if state.keyed is not None:
@@ -63,10 +63,10 @@ class TaskStateHandle:
 
 @dataclass(frozen=True, slots=True)
 class OperatorRestore:
-    """State that one subtask of one operator restores, dealt out for its parallelism."""
+    """State that one subtask of one operator restores, assigned for its parallelism."""
 
     keyed: Sequence[KeyedStateHandle] = ()
-    """Those whose key groups meet the subtask's; several after the parallelism has changed."""
+    """Handles whose key groups overlap the subtask's; several after the parallelism has changed."""
     operator_states: Mapping[str, OperatorStateSnapshot] = field(default_factory=dict)
     watermark: int = -(2**63)
 
@@ -77,14 +77,14 @@ class TaskRestore:
 
     operators: Mapping[OperatorId, OperatorRestore] = field(default_factory=dict)
     channels: Sequence[ChannelState] = ()
-    """In-flight elements that this task takes in before anything new, in this order."""
+    """In-flight elements that this task processes before anything new, in this order."""
     is_finished: bool = False
-    """Whether every subtask of the vertex had ended its output: `finish` was called, and END is all that follows."""
+    """Whether every subtask of the vertex had ended its output: `finish` was called, and only END follows."""
     mixed_edges: frozenset[int] = frozenset()
     """Edges whose channels come from another parallelism: rows of other subtasks' key groups and all watermarks in them
-    are then left out."""
+    are ignored."""
     checkpoint_id: int | None = None
-    """None: from a savepoint, or of a first start."""
+    """None: restored from a savepoint, or first start."""
     location: str | None = None
     """URI of the directory of the checkpoint or savepoint; None: it is not known."""
 
@@ -97,21 +97,21 @@ class CheckpointMetrics:
     async_ms: float = 0.0
     alignment_ms: float = 0.0
     start_delay_ms: float = 0.0
-    """From the barrier's birth to its arrival at the task."""
+    """From the barrier's creation to its arrival at the task."""
     processed_bytes: int = 0
-    """Taken in during the alignment."""
+    """Processed during the alignment."""
     persisted_bytes: int = 0
     """In-flight data in the snapshot."""
     checkpointed_bytes: int = 0
     """Newly written."""
     state_bytes: int = 0
-    """All that the subtask's part refers to."""
+    """Total size of the files to which the subtask's part refers."""
     is_unaligned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeIdentity:
-    """Identifies an edge in other graphs of the job: edge ids count whatever edges there are."""
+    """Identifies an edge in other graphs of the job; edge ids depend on all edges of a graph."""
 
     source: OperatorId
     target: OperatorId
@@ -129,25 +129,25 @@ class OperatorState:
     parallelism: int
     max_parallelism: int
     subtasks: Sequence[OperatorSubtaskState]
-    """By index, one per subtask; one that had nothing to remember is empty."""
+    """By index, one per subtask; empty for subtasks without state."""
     coordinator: OperatorStateSnapshot | None = None
     """State of a source's coordinator."""
     finished: frozenset[int] = frozenset()
     """Subtasks whose task had ended its output."""
     key_type: str = ""
-    """Type of its keyed state's keys, as `runtime.graph.key_types` names it; "" = not keyed, or not said."""
+    """Type of its keyed state's keys, as `runtime.graph.key_types` names it; "" = not keyed, or unknown."""
     window_type: str = ""
-    """Type of the windows that its keyed state is kept by; "" = there are none, or that was not said."""
+    """Type of the windows of its keyed state; "" = none, or unknown."""
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing would be lost without it."""
+        """Return whether it has no state."""
         return self.coordinator is None and not any(s.keyed is not None or s.operator_states for s in self.subtasks)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointMetadata:
-    """A checkpoint or savepoint as a whole, as `_metadata` has it."""
+    """A whole checkpoint or savepoint: the content of `_metadata`."""
 
     job_id: JobId
     checkpoint_id: CheckpointId
@@ -158,11 +158,11 @@ class CheckpointMetadata:
     channels: Sequence[ChannelState] = ()
     """In-flight elements, of every consumer."""
     edges: Mapping[int, EdgeIdentity] = field(default_factory=dict)
-    """By edge id; what `channels` refer to."""
+    """By edge id; `channels` refer to these."""
     job_name: str = ""
 
     def files(self) -> list[FileHandle]:
-        """Return every file that it refers to."""
+        """Return every file referred to."""
         found = [c.file for c in self.channels if c.file is not None]
         for operator in self.operators:
             for state in operator.subtasks:

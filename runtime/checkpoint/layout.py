@@ -5,7 +5,7 @@
     <root>/<job id>/completed/                   the log of completed checkpoints (application mode)
     <target>/savepoint-<job>-<random>/           one savepoint, complete in itself
 
-Every name says which leader epoch and attempt wrote it, so that what an older one leaves behind can be told apart.
+Every name contains the leader epoch and the attempt of its writer, so that leftovers of older ones can be recognised.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _CHECKPOINT: Final = re.compile(r"chk-([0-9]+)-([0-9]+)\.([0-9]+)")
 _FILE: Final = re.compile(r"\.?([0-9]+)-([0-9]+)\.([0-9]+)-.*")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_HINT: Final = 60
-"""Characters of a task's and a file's name in a file's name: with all the rest they stay below 255."""
+"""Maximum length of a task's and a file's name in a file's name; the whole name stays below 255 characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenBy:
-    """Checkpoint, epoch and attempt that something belongs to."""
+    """Checkpoint, epoch and attempt that a file or directory belongs to."""
 
     checkpoint_id: CheckpointId
     leader_epoch: int
@@ -37,7 +37,7 @@ class WrittenBy:
 
     @property
     def fence(self) -> tuple[int, int]:
-        """Return what orders writers: epoch, then attempt."""
+        """Return the sort key of writers: epoch, then attempt."""
         return self.leader_epoch, self.attempt
 
 
@@ -69,12 +69,12 @@ def savepoint_directory(target: str, job_id: JobId, token: str) -> str:
 
 
 def writer_of_directory(name_or_uri: str) -> WrittenBy | None:
-    """Return who writes a checkpoint's directory; None if it is not one."""
+    """Return the writer of a checkpoint's directory; None if it is not one."""
     return _written_by(_CHECKPOINT.fullmatch(name_of(name_or_uri)))
 
 
 def writer_of_file(name: str) -> WrittenBy | None:
-    """Return who wrote a file, or a draft of one, whose name `file_name` made; None if it did not."""
+    """Return the writer of a file, or of its draft, from a name made by `file_name`; None for other names."""
     return _written_by(_FILE.fullmatch(name))
 
 
@@ -83,8 +83,8 @@ def file_name(directory: str, task: str, hint: str, token: str) -> str:
 
     Args:
         directory: of the checkpoint or savepoint.
-        task: who writes it, for people.
-        hint: what it is, for people.
+        task: its writer, for readers of the name.
+        hint: its content, for readers of the name.
         token: makes it unique.
     """
     writer = writer_of_directory(directory)

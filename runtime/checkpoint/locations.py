@@ -1,7 +1,7 @@
 """URIs of checkpoint files: writes, joins and splits them, and checks which of them are allowed.
 
-A location is a URI; plain paths become `file://` ones. Pure but for links in local paths, which are followed before
-anything is compared, so that neither `..` nor a link leads out of an allowed root.
+A location is a URI; plain paths become `file://` URIs. Pure, except that links in local paths are resolved before a
+comparison, so that neither `..` nor a link leads out of an allowed root.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from urllib.parse import unquote, urlsplit
 from runtime.checkpoint.errors import LocationNotAllowedError, UnknownFileSystemError
 
 SCHEMES: Final = ("file", "s3", "s3a", "hdfs", "viewfs", "gs", "gcs", "abfs", "abfss", "mock")
-"""Schemes that checkpoints can be stored to; `mock` is pyarrow's own, in memory, for tests."""
+"""Schemes for checkpoints; `mock` is pyarrow's in-memory file system, for tests."""
 
 
 def to_uri(location: str | Path) -> str:
-    """Return a location as a URI without a slash at its end; a plain path, relative ones too, becomes a `file` URI.
+    """Return a location as a URI without a trailing slash; a plain path, also a relative one, becomes a `file` URI.
 
     Raises:
         UnknownFileSystemError: checkpoints cannot be stored to such a URI.
@@ -32,7 +32,7 @@ def to_uri(location: str | Path) -> str:
     if scheme.lower() not in SCHEMES:
         raise UnknownFileSystemError(text, f"there is no file system for {scheme}://, only for {', '.join(SCHEMES)}")
     if "?" in text or "#" in text:
-        # an object's name may have them, a URI's options may not be lost: neither is guessed at
+        # an object's name may contain them, a URI's options must not be lost: guessing would be wrong
         raise UnknownFileSystemError(text, "a URI with options or a fragment cannot be extended by file names")
     user, at, host = urlsplit(text).netloc.rpartition("@")
     if at and ":" in user:
@@ -44,7 +44,7 @@ def to_uri(location: str | Path) -> str:
 
 
 def join(directory: str, *names: str) -> str:
-    """Return the URI of what lies below a directory. Names have no characters that a URI would quote."""
+    """Return the URI of an entry below a directory. Names have no characters that a URI would quote."""
     base = directory if directory.endswith("://") else directory.rstrip("/")
     return "/".join([base, *names])
 
@@ -63,7 +63,7 @@ def local_path(uri: str) -> Path:
     """Return the path of a `file` URI or of a plain path.
 
     Raises:
-        UnknownFileSystemError: it is on another host, or not of the local file system.
+        UnknownFileSystemError: it is on another host, or not in the local file system.
     """
     if "://" not in uri:
         return Path(uri).absolute()
@@ -95,22 +95,22 @@ def resolved(location: str | Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AllowedRoots:
-    """The directories below which checkpoints and savepoints may be written, read and deleted."""
+    """Directories below which checkpoints and savepoints may be written, read and deleted."""
 
     roots: tuple[str, ...] | None = None
-    """Resolved URIs; None: everything is allowed (a program that runs under its user's own account)."""
+    """Resolved URIs; None: everything is allowed (for a program that runs under its user's account)."""
 
     @classmethod
     def of(cls, locations: Iterable[str | Path]) -> AllowedRoots:
         """Allow exactly these roots.
 
         Raises:
-            UnknownFileSystemError: one of them cannot be used at all.
+            UnknownFileSystemError: checkpoints cannot be stored to one of them.
         """
         return cls(tuple(dict.fromkeys(resolved(location) for location in locations)))
 
     def check(self, location: str | Path) -> str:
-        """Return the location as a resolved URI, to be used from here on.
+        """Return the location as a resolved URI, for all further use.
 
         Raises:
             LocationNotAllowedError: it is below none of the roots.

@@ -1,7 +1,7 @@
 """Events and actions of the CheckpointCoordinator. Frozen values; pure.
 
-Whoever owns the coordinator turns what tasks and storage say into these events, and its actions into messages to slots
-and work for the storage. Every event of a task names its attempt.
+The coordinator's owner turns reports of tasks and the storage into these events, and actions into messages to slots and
+work for the storage. Every event of a task names its attempt.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class TaskFinished:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnded:
-    """The attempt is being torn down: the checkpoints under way are given up."""
+    """The attempt is being torn down: checkpoints in progress are aborted."""
 
     cause: str
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptInterrupted:
-    """Some regions are being restarted: checkpoints under way are given up, and AttemptRunning follows."""
+    """Some regions are being restarted: checkpoints in progress are aborted, and AttemptRunning follows."""
 
     cause: str
 
@@ -59,13 +59,13 @@ class TriggerRequested:
 
     request_id: str
     kind: SnapshotKind | None = None
-    """None: as the settings say; CANONICAL for savepoints."""
+    """None: according to the settings; CANONICAL for savepoints."""
     is_savepoint: bool = False
     target_directory: str | None = None
-    """Where the savepoint goes; None: where the settings say."""
+    """Directory of the savepoint; None: that of the settings."""
     after: AfterSnapshot = AfterSnapshot.GO_ON
     is_last: bool = False
-    """Whether nothing else is to be taken once this one is under way, unless it fails."""
+    """Whether no other snapshot is taken once this one is in progress, unless it fails."""
     counts_as_failure: bool = False
     """Whether its failure counts against the tolerable number, as that of a periodic checkpoint does."""
 
@@ -103,7 +103,7 @@ class Declined:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The answer to StoreCheckpoint that it is complete, for ever."""
+    """Answer to StoreCheckpoint: the checkpoint is complete, for ever."""
 
     checkpoint_id: CheckpointId
     metadata_bytes: int = 0
@@ -111,7 +111,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class NotStored:
-    """The answer to StoreCheckpoint that it is not complete, and never will be."""
+    """Answer to StoreCheckpoint: the checkpoint is not complete, and never will be."""
 
     checkpoint_id: CheckpointId
     cause: str
@@ -160,7 +160,7 @@ CoordinatorEvent = (
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSources:
-    """Have these slots take the snapshots of their source coordinators; hold back what coordinators send to readers
+    """Let these slots take the snapshots of their source coordinators; hold back messages from coordinators to readers
     until TriggerTasks or ReleaseSources."""
 
     checkpoint_id: CheckpointId
@@ -169,7 +169,7 @@ class SnapshotSources:
 
 @dataclass(frozen=True, slots=True)
 class TriggerTasks:
-    """Tell every slot to begin; then release what was held back."""
+    """Tell every slot to begin; then release the messages held back."""
 
     checkpoint_id: CheckpointId
     timestamp_ms: int
@@ -178,20 +178,20 @@ class TriggerTasks:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseSources:
-    """Release what was held back: the checkpoint was given up before TriggerTasks."""
+    """Release the messages held back: the checkpoint was aborted before TriggerTasks."""
 
     checkpoint_id: CheckpointId
 
 
 @dataclass(frozen=True, slots=True)
 class StoreCheckpoint:
-    """Write the metadata, then make the checkpoint the newest one; answered by Stored or NotStored, always."""
+    """Write the metadata, then make the checkpoint the latest one; always answered by Stored or NotStored."""
 
     metadata: CheckpointMetadata
     is_owned: bool
-    """Whether it is deleted when newer ones take its place."""
+    """Whether it is deleted when newer ones replace it."""
     is_recorded: bool
-    """Whether recovery may start from it: not so for a savepoint after which the job continues."""
+    """Whether recovery may start from it: false for a savepoint after which the job continues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,14 +203,14 @@ class NotifyComplete:
 
 @dataclass(frozen=True, slots=True)
 class NotifyAborted:
-    """Tell every slot that the checkpoint was given up."""
+    """Tell every slot that the checkpoint was aborted."""
 
     checkpoint_id: CheckpointId
 
 
 @dataclass(frozen=True, slots=True)
 class RecordEnd:
-    """Record how the job ended, before any of its checkpoints is forgotten."""
+    """Record how the job ended, before any of its checkpoints is dropped."""
 
     outcome: JobOutcome
 
@@ -224,22 +224,22 @@ class ForgetCheckpoints:
 
 @dataclass(frozen=True, slots=True)
 class DeleteFiles:
-    """Delete what nothing refers to; what is gone already is no error."""
+    """Delete unreferenced files; missing ones are no error."""
 
     files: Sequence[str]
     """URIs."""
     directories: Sequence[str]
-    """URIs; with all that is in them."""
+    """URIs; deleted with their contents."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepOrphans:
-    """Delete what older attempts have written and nothing refers to."""
+    """Delete unreferenced files that older attempts have written."""
 
     attempt: Attempt
     """The attempt that runs now."""
     retained: Sequence[CheckpointMetadata]
-    """The checkpoints whose files are referred to."""
+    """The checkpoints that refer to files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,18 +252,18 @@ class FailJob:
 
 @dataclass(frozen=True, slots=True)
 class RequestDone:
-    """The answer to TriggerRequested."""
+    """Answer to TriggerRequested."""
 
     request_id: str
     checkpoint_id: CheckpointId | None
-    """None: none was begun."""
+    """None: no snapshot was begun."""
     location: str | None
     """URI of the completed snapshot's directory; None: it failed."""
     error: str | None
     has_drained: bool = False
-    """Whether sources may have ended their input for it: then only another attempt brings them back."""
+    """Whether sources may have ended their input for it: then only another attempt restarts them."""
     is_premature: bool = False
-    """Whether nothing was begun because the job does not run: it may be requested again when it does."""
+    """Whether no snapshot was begun because the job does not run: the request may be repeated when it does."""
 
 
 CoordinatorAction = (

@@ -1,8 +1,8 @@
 """`_metadata`: the content of a checkpoint or savepoint, as one sealed JSON document. Pure; any thread.
 
 It lists every file with its size and sha256, and refers to those in its own directory by name only, so that a savepoint
-can be moved. It holds no pickle; bytes (operator state, as users' serializers made them) are base64. Encoding and
-decoding are exact inverses of each other for the values of handles.py.
+can be moved. It holds no pickles; bytes (operator state, as users' serializers wrote it) are base64. Encoding and
+decoding are exact inverses for the values of handles.py.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def encode_metadata(metadata: CheckpointMetadata) -> bytes:
 
 
 def decode_metadata(data: bytes, directory: str) -> CheckpointMetadata:
-    """Decode what `encode_metadata` returned, with the files where they are now.
+    """Decode the result of `encode_metadata`, with the present locations of the files.
 
     Args:
         data: the content of `_metadata`.
         directory: URI of the directory that it was found in.
 
     Raises:
-        NotASnapshotError: it is no metadata.
+        NotASnapshotError: it is not metadata.
         DamagedSnapshotError: it is corrupt.
         NewerSnapshotError: it was written by a newer program.
     """
@@ -86,7 +86,7 @@ def _decoded(document: Mapping[str, Any], directory: str) -> CheckpointMetadata:
 
 
 class _FileTable:
-    """Lists files once, so that others refer to them by their place in the list."""
+    """Lists each file once, so that other parts refer to it by its index."""
 
     def __init__(self, directory: str) -> None:
         self.rows: list[list[Any]] = []
@@ -97,7 +97,7 @@ class _FileTable:
         place = self._known.get(file)
         if place is None:
             name = file.uri.removeprefix(self._prefix)
-            # only plain names are relative: what is joined to a directory must never lead out of it
+            # only plain names are relative: a name joined to a directory must never lead out of it
             where = ["name", name] if name != file.uri and _is_plain(name) else ["uri", file.uri]
             place = self._known[file] = len(self.rows)
             self.rows.append([*where, file.size, file.sha256, file.is_shared])
@@ -169,7 +169,7 @@ def _operator_from_json(saved: Mapping[str, Any], files: Sequence[FileHandle]) -
         tuple(_subtask_from_json(subtask, files) for subtask in saved["subtasks"]),
         None if coordinator is None else _state_from_json(coordinator),
         frozenset(saved["finished"]),
-        # not said by earlier versions
+        # missing in earlier versions
         saved.get("key_type", ""),
         saved.get("window_type", ""),
     )

@@ -6,7 +6,7 @@ import enum
 
 
 class JobOutcome(enum.Enum):
-    """States of a job that has ended; values are the names that Flink's `JobStatus` uses."""
+    """Terminal states of a job, with the names of Flink's `JobStatus`."""
 
     FINISHED = "FINISHED"
     CANCELED = "CANCELED"

@@ -1,11 +1,11 @@
-"""SavepointReader: reads a checkpoint or savepoint, and gives its state as Polars frames.
+"""SavepointReader: reads a checkpoint or savepoint, and returns its state as Polars frames.
 
     >>> reader = SavepointReader.read("savepoints/savepoint-1a2b3c-0123456789ab")    # doctest: +SKIP
     >>> reader.keyed_state("counter", "count")                                       # doctest: +SKIP
     shape: (3, 3)  key | namespace | value
 
-Every file is verified before anything of it is used. Values are decoded by the serializer that the state names; pickled
-ones only when the caller allows it, because unpickling runs what whoever wrote the savepoint put there. Any thread.
+Every file is verified before any of it is used. Values are decoded by the serializer that the state names; pickled ones
+only if the caller allows it, because unpickling runs code from the savepoint. Any thread.
 Source: Flink, State Processor API.
 """
 
@@ -56,7 +56,7 @@ class StateSummary:
     entries: int
     """Keys with their namespaces, timers, or items; key groups of columnar state."""
     size: int
-    """Bytes of keys, namespaces and values as they are encoded."""
+    """Bytes of encoded keys, namespaces and values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +75,15 @@ class OperatorSummary:
     key_type: str = ""
     """Type of its keyed state's keys; "any" if the program has not declared it, "" if there is none."""
     window_type: str = ""
-    """Type of the windows that its keyed state is kept by, if there are any."""
+    """Type of the windows of its keyed state, if any."""
 
 
 class SavepointReader:
-    """A checkpoint or savepoint that can be looked into.
+    """Reader of a checkpoint or savepoint.
 
     Args:
-        metadata: as `SnapshotFiles.load` gives them.
-        files: where its files are.
+        metadata: as returned by `SnapshotFiles.load`.
+        files: the file system.
         allow_pickle: whether pickled values may be unpickled; their classes must then be importable.
     """
 
@@ -105,8 +105,8 @@ class SavepointReader:
             files, allow_pickle: see the class.
 
         Raises:
-            NotASnapshotError: there is no checkpoint or savepoint.
-            DamagedSnapshotError: its metadata are not what was written.
+            NotASnapshotError: it is not a checkpoint or savepoint.
+            DamagedSnapshotError: its metadata is corrupt.
             NewerSnapshotError: it was written by a newer program.
             OSError: the storage cannot be reached.
         """
@@ -121,7 +121,7 @@ class SavepointReader:
         """Return the states of an operator, keyed ones first. Reads all of its keyed state.
 
         Args:
-            operator: uid, id or, where it is the only one of that name, name.
+            operator: uid, id or, if unique, name.
 
         Raises:
             NoSuchStateError: there is no such operator.
@@ -152,12 +152,12 @@ class SavepointReader:
             state_name: as in its descriptor.
 
         Returns:
-            Columns key, namespace (null where the state has none) and value, a row for each key and namespace, in no
-            order. Columnar state (of vectorised operators) comes with the columns that it has.
+            Columns key, namespace (null if the state has none) and value, with a row for each key and namespace, in no
+            order. Columnar state (of vectorised operators) has columns of its own.
 
         Raises:
             NoSuchStateError: there is no such operator or state.
-            PickledStateError: its values are pickled, and that is not allowed.
+            PickledStateError: its values are pickled, and unpickling is not allowed.
             DamagedSnapshotError: a file is corrupt.
         """
         found = self._operator(operator)
@@ -230,11 +230,11 @@ class SavepointReader:
 
         Args:
             operator: see `states`.
-            state_name: as in its descriptor; "coordinator" is what a source's coordinator has kept.
+            state_name: as in its descriptor; "coordinator" is the state of a source's coordinator.
 
         Returns:
-            Columns subtask and value; of broadcast state subtask, key and value. Values whose serializer is not named
-            are bytes.
+            Columns subtask and value; for broadcast state subtask, key and value. Values of an unknown serializer are
+            bytes.
 
         Raises:
             NoSuchStateError, PickledStateError: as `keyed_state`.
@@ -277,7 +277,7 @@ class SavepointReader:
         raise NoSuchStateError(self._location, f"there is no operator {operator!r}", known)
 
     def _keyed_snapshots(self, operator: OperatorState) -> Iterator[KeyedSnapshot]:
-        """Yield the keyed state of each subtask in turn; local copies are gone when the next one comes."""
+        """Yield the keyed state of each subtask in turn; its local copies are deleted before the next one."""
         for subtask in operator.subtasks:
             if subtask.keyed is not None:
                 groups = KeyGroupRange(0, operator.max_parallelism - 1)
@@ -307,10 +307,10 @@ class SavepointReader:
 
 
 def _key_column(keys: Sequence[Any], key_type: str) -> pl.Series:
-    """Return keys in the column of their type if the program has declared one."""
+    """Return keys as a column of their type if the program has declared one."""
     type_info = key_type_info(key_type)
     if type_info is not None:
-        # state that an earlier version has saved, and nobody has asked for since, may have other keys
+        # state that an earlier version saved, and that was not requested since, may have other keys
         with contextlib.suppress(TypeError, ValueError, OverflowError, pa.ArrowException):
             return column_of("key", keys, type_info)
     return keys_column("key", keys)
@@ -340,7 +340,7 @@ def _count_keyed(snapshot: KeyedSnapshot, counted: dict[tuple[str, str], list[An
 def _items(
     parts: Sequence[tuple[int, OperatorStateSnapshot]], serializer: str
 ) -> tuple[list[Any], TypeInformation | None]:
-    """Return the items of a list state, decoded where that is possible, and their type."""
+    """Return the items of a list state, decoded if possible, and their type."""
     items = [item for _, state in parts for item in state.items]
     if not serializer:
         return items, None

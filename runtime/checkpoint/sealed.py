@@ -1,8 +1,8 @@
-"""Sealed documents: small JSON files that say what they are and carry their own checksum. Pure; any thread.
+"""Sealed documents: small JSON files with their kind, version and checksum. Pure; any thread.
 
     <kind> <version> <sha256 of version and body> <bytes of body>\n<body>
 
-The checksum is compared before the version is looked at, so that a flipped digit is damage and not a newer version.
+The checksum is compared before the version is read, so that a flipped digit is damage and not a newer version.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ def seal(kind: str, version: int, document: dict[str, Any]) -> bytes:
 
 
 def unseal(kind: str, readable: int, data: bytes, location: str) -> dict[str, Any]:
-    """Return the document that `seal` was given.
+    """Return the document passed to `seal`.
 
     Args:
-        kind: of document that is expected.
+        kind: expected kind of document.
         readable: the newest version that can be read.
         data: the file's content.
         location: for error messages.
 
     Raises:
-        NotASnapshotError: it was never a document of this kind.
+        NotASnapshotError: it is not a document of this kind.
         DamagedSnapshotError: it is corrupt.
         NewerSnapshotError: it was written by a newer program.
     """

@@ -15,21 +15,21 @@ from runtime.common.configuration import Configuration
 from runtime.core.checkpoint_options import Alignment, SnapshotKind
 
 MIN_INTERVAL_MS = 10
-"""Flink's minimum; below that a checkpoint would begin before the barriers of the last one are through."""
+"""Flink's minimum; below it a checkpoint would begin before the barriers of the last one have passed."""
 
 
 class Retention(enum.Enum):
     """Fate of a job's checkpoints when it ends; those of a job that has finished are always deleted."""
 
     NO_EXTERNALIZED_CHECKPOINTS = "no_externalized_checkpoints"
-    """Deleted however it ends."""
+    """Deleted whatever the outcome."""
     DELETE_ON_CANCELLATION = "delete_on_cancellation"
     """Kept when it has failed."""
     RETAIN_ON_CANCELLATION = "retain_on_cancellation"
     """Kept when it has failed or was cancelled."""
 
     def keeps(self, outcome: JobOutcome) -> bool:
-        """Return whether the checkpoints outlive a job that ended so."""
+        """Return whether checkpoints are kept after this outcome."""
         if self is Retention.NO_EXTERNALIZED_CHECKPOINTS:
             return False
         is_kept_when_canceled = self is Retention.RETAIN_ON_CANCELLATION
@@ -37,12 +37,12 @@ class Retention(enum.Enum):
 
 
 class ClaimMode(enum.Enum):
-    """Owner of a snapshot once a job has started from it."""
+    """Ownership of a snapshot after a job has started from it."""
 
     CLAIM = "claim"
     """The job owns it: deleted like its own checkpoints."""
     NO_CLAIM = "no_claim"
-    """The user owns it, as before: nothing that the job writes refers to it."""
+    """The user keeps it: nothing that the job writes refers to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class RestoreSettings:
     path: str
     claim_mode: ClaimMode = ClaimMode.NO_CLAIM
     ignore_unclaimed_state: bool = False
-    """Whether state of operators that the job does not have may be left behind."""
+    """Whether state of operators that the job does not have may be dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +63,21 @@ class CheckpointSettings:
     """None: no periodic checkpoints; savepoints can still be taken."""
     timeout_ms: int = 600_000
     min_pause_ms: int = 0
-    """From the end of a checkpoint to the begin of the next periodic one."""
+    """From the end of a checkpoint to the start of the next periodic one."""
     max_concurrent: int = 1
     tolerable_failures: int = 0
-    """In a row; one more fails the job."""
+    """Consecutive failures; one more fails the attempt."""
     num_retained: int = 1
     retention: Retention = Retention.NO_EXTERNALIZED_CHECKPOINTS
     is_exactly_once: bool = True
     is_unaligned: bool = False
     is_unaligned_forced: bool = False
     aligned_timeout_ms: int = 0
-    """With `is_unaligned`: 0 = unaligned from the start, else aligned for so long."""
+    """With `is_unaligned`: 0 = unaligned from the start, otherwise aligned for at most this time."""
     is_incremental: bool = False
     after_tasks_finish: bool = True
     directory: str | None = None
-    """URI as configured; None: a private one of the JobMaster."""
+    """URI as configured; None: a private directory of the JobMaster."""
     savepoint_directory: str | None = None
     restore: RestoreSettings | None = None
     state_backend: str = "hashmap"
@@ -85,12 +85,12 @@ class CheckpointSettings:
 
     @property
     def is_enabled(self) -> bool:
-        """Return whether the job takes checkpoints by itself."""
+        """Return whether the job takes periodic checkpoints."""
         return self.interval_ms is not None
 
     @property
     def alignment(self) -> Alignment:
-        """Return how a checkpoint begins; savepoints are always aligned."""
+        """Return the alignment with which a checkpoint begins; savepoints are always aligned."""
         if not self.is_exactly_once:
             return Alignment.AT_LEAST_ONCE
         if self.is_unaligned and self.aligned_timeout_ms == 0:
@@ -99,7 +99,7 @@ class CheckpointSettings:
 
     @property
     def switch_timeout_ms(self) -> int | None:
-        """Return after how long an aligned checkpoint continues unaligned; None = never."""
+        """Return the time after which an aligned checkpoint continues unaligned; None = never."""
         return (
             self.aligned_timeout_ms if self.is_exactly_once and self.is_unaligned and self.aligned_timeout_ms else None
         )
@@ -114,7 +114,7 @@ class CheckpointSettings:
         """Read a job's options.
 
         Raises:
-            ConfigurationError: a value cannot be read, or does not go with another one.
+            ConfigurationError: a value is invalid, or conflicts with another one.
         """
         interval = configuration.get(options.CHECKPOINTING_INTERVAL)
         interval_ms = None if interval is None or interval.to_millis() <= 0 else interval.to_millis()
@@ -125,7 +125,7 @@ class CheckpointSettings:
         is_forced = configuration.get(options.FORCE_UNALIGNED_CHECKPOINTS)
         max_concurrent = configuration.get(options.MAX_CONCURRENT_CHECKPOINTS)
         if min_pause_ms > 0:
-            # a pause before the next one leaves no room for two
+            # a pause between checkpoints rules out concurrent ones
             max_concurrent = 1
         if is_unaligned and max_concurrent > 1 and not is_forced:
             raise ConfigurationError(

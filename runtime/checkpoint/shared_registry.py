@@ -31,10 +31,10 @@ class SharedFileRegistry:
             self._counts[uri] = self._counts.get(uri, 0) + 1
 
     def unregister(self, checkpoint_id: CheckpointId) -> list[str]:
-        """Unregister a checkpoint that is gone; one that was never registered is no error.
+        """Unregister a deleted checkpoint; one that was never registered is no error.
 
         Returns:
-            The files that nothing refers to any more, sorted.
+            The files to which nothing refers any more, sorted.
         """
         free = []
         for uri in sorted(self._files.pop(checkpoint_id, frozenset())):
@@ -45,7 +45,7 @@ class SharedFileRegistry:
         return free
 
     def only_of(self, checkpoint_id: CheckpointId) -> list[str]:
-        """Return the files that nothing but this checkpoint refers to, sorted: what `unregister` would return."""
+        """Return the files to which only this checkpoint refers, sorted: the result that `unregister` would have."""
         return sorted(uri for uri in self._files.get(checkpoint_id, frozenset()) if self._counts[uri] == 1)
 
     def __contains__(self, uri: str) -> bool:

@@ -1,7 +1,7 @@
 """The metadata files of checkpoints and savepoints, and deletion: CheckpointFiles over a file system.
 
-`_metadata` is written last, once, whole; what has none was never completed. Locations that users give are checked
-against the allowed roots before they are touched. Any thread but the job machine's.
+`_metadata` is written last, once, and as a whole; a directory without it was never completed. Users' locations are
+checked against the allowed roots before they are accessed. Any thread but the job machine's.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class SnapshotFiles:
         """Write `_metadata` into the checkpoint's directory, atomically; returns its size in bytes.
 
         Raises:
-            OSError: it could not be written, or another one is there already.
+            OSError: it could not be written, or another one exists already.
         """
         data = encode_metadata(metadata)
         write_once(self.file_system, join(metadata.options.directory, METADATA), data, self._retries)
         return len(data)
 
     def read_metadata(self, location: str) -> CheckpointMetadata:
-        """Return the metadata in the directory of a checkpoint that is known to have been completed.
+        """Return the metadata in the directory of a completed checkpoint.
 
         Raises:
-            DamagedSnapshotError: it is missing from its directory, or not what was written.
-            StorageAwayError: the directory is not there either.
+            DamagedSnapshotError: it is missing from its directory, or corrupt.
+            StorageAwayError: the directory is missing, too.
             OSError: the storage cannot be reached.
         """
         try:
@@ -58,20 +58,20 @@ class SnapshotFiles:
         except NotASnapshotError as error:
             if not self.file_system.exists(location):
                 raise StorageAwayError(location) from error
-        # again: the storage may have come back in between
+        # again: the storage may have become available in between
         try:
             return self._load(location)
         except NotASnapshotError as error:
             raise DamagedSnapshotError(join(location, METADATA), str(error)) from error
 
     def load(self, path: str) -> CheckpointMetadata:
-        """Return the metadata of a checkpoint or savepoint that a user names: its directory, or the file in it.
+        """Return the metadata of a checkpoint or savepoint that a user names by its directory or the file in it.
 
         Raises:
             NotASnapshotError: there is no checkpoint or savepoint.
-            DamagedSnapshotError: its metadata are not what was written.
+            DamagedSnapshotError: its metadata is corrupt.
             NewerSnapshotError: it was written by a newer program.
-            LocationNotAllowedError: it, or a file that it refers to, is outside of the allowed roots.
+            LocationNotAllowedError: it, or a file that it refers to, is outside the allowed roots.
             OSError: the storage cannot be reached.
         """
         metadata = self._load(self.directory_of(path))
@@ -80,11 +80,11 @@ class SnapshotFiles:
         return metadata
 
     def directory_of(self, path: str) -> str:
-        """Return the URI of the snapshot's directory that a user means by `path`.
+        """Return the URI of the snapshot's directory for a user's `path`.
 
         Raises:
             LocationNotAllowedError: it is outside of the allowed roots.
-            UnknownFileSystemError: it can never be one.
+            UnknownFileSystemError: checkpoints cannot be stored to such a URI.
         """
         uri = self._allowed.check(path)
         return parent_of(uri) if name_of(uri) == METADATA else uri
@@ -93,7 +93,7 @@ class SnapshotFiles:
         """Read every file of a snapshot and compare it with its checksum; returns the bytes read.
 
         Raises:
-            DamagedSnapshotError: a file is missing or not what was written.
+            DamagedSnapshotError: a file is missing or corrupt.
             OSError: the storage cannot be reached.
         """
         reader = TaskStateReader(self.file_system, self._retries)
@@ -103,7 +103,7 @@ class SnapshotFiles:
         return sum(file.size for file in files)
 
     def delete(self, files: Sequence[str], directories: Sequence[str]) -> None:
-        """Delete files, and directories with all that is in them; what is gone already is no error.
+        """Delete files, and directories with their contents; missing ones are no error.
 
         Raises:
             OSError: something is left.
@@ -115,7 +115,7 @@ class SnapshotFiles:
             try:
                 self._retries.call(lambda delete=delete, uri=uri: delete(uri))  # type: ignore[misc]
             except OSError as error:
-                # the others are deleted all the same
+                # the others are deleted nevertheless
                 failed = failed or error
         if failed is not None:
             raise failed
@@ -123,16 +123,16 @@ class SnapshotFiles:
     def dispose(self, path: str) -> str:
         """Delete a savepoint or checkpoint that a user names; returns the URI of what was deleted.
 
-        `_metadata` goes first: what is interrupted half way can no longer be restored by mistake. Files outside of the
-        directory are left alone, other checkpoints may refer to them.
+        `_metadata` is deleted first, so that a partly deleted snapshot cannot be restored by mistake. Files outside the
+        directory are kept, because other checkpoints may refer to them.
 
         Raises:
-            NotASnapshotError: there is none, or the directory holds something else as well.
+            NotASnapshotError: it is not a snapshot, or the directory has other contents as well.
             LocationNotAllowedError: it is outside of the allowed roots.
             OSError: something is left.
         """
         directory = self.directory_of(path)
-        # one that is damaged may be thrown away
+        # a damaged one may be deleted
         with contextlib.suppress(DamagedSnapshotError):
             self._load(directory)
         strangers = [entry.name for entry in self.file_system.list(directory) if entry.is_directory]

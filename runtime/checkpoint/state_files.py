@@ -1,8 +1,8 @@
 """Writes and reads the files of checkpoints: unique names, sha256 of everything, retries of transient failures.
 
-`TaskStateWriter` and `TaskStateReader` are what state backends and tasks get as StateFileWriter and StateFileReader;
-the upload threads of a slot share them. A file is never written twice: each try has a name of its own, so that a try
-that ends late, or is another attempt's, harms nothing.
+State backends and tasks get `TaskStateWriter` and `TaskStateReader` as StateFileWriter and StateFileReader; the upload
+threads of a slot share them. A file is never written twice: each try has its own name, so that a try that ends late, or
+belongs to another attempt, does no harm.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LASTING: Final = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM),
     *(errno.ENAMETOOLONG, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EISDIR),
 }
-"""Failures that do not pass by themselves."""
+"""Permanent failures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ class Retries:
     """Number of retries of a storage operation, and the pauses before them."""
 
     pauses_s: tuple[float, ...] = (0.1, 0.5, 2.0)
-    """One pause before each further try. In sum well below the checkpoint's timeout and the time that a restore may
-    take; shorter, and the few seconds that object stores ask for are not waited out."""
+    """One pause before each further try, seconds in total well below the checkpoint's timeout and the time that a
+    restore may take; shorter ones would not cover the few seconds that object stores ask for."""
     pause: Callable[[float], None] = time.sleep
 
     def call(self, action: Callable[[], T]) -> T:
-        """Call the function, again if need be.
+        """Call the function, repeatedly if needed.
 
         Raises:
-            OSError: it failed for good, or too often.
+            OSError: it failed permanently, or too often.
         """
         for pause_s in self.pauses_s:
             try:
@@ -64,7 +64,7 @@ DEFAULT_RETRIES: Final = Retries()
 
 
 def is_transient(error: OSError) -> bool:
-    """Return whether the same operation may succeed in a moment."""
+    """Return whether the same operation may succeed soon."""
     return error.errno not in _LASTING
 
 
@@ -73,7 +73,7 @@ class TaskStateWriter:
 
     Args:
         files: the file system.
-        options: of the checkpoint: where to.
+        options: of the checkpoint; its directories.
         checkpoint_id: its number.
         task: the task's name, for file names.
         retries: of failed operations.
@@ -96,7 +96,7 @@ class TaskStateWriter:
         #: guarded by the lock, as uploads run in parallel
         self._directories: set[str] = set()
         self._written: list[FileHandle] = []
-        #: names under which a failed try may have left something all the same
+        #: names under which a failed try may have left a file
         self._doubtful: list[str] = []
 
     @property
@@ -110,7 +110,7 @@ class TaskStateWriter:
 
         Args:
             name: a hint for people.
-            data: the content, whole or in pieces; pieces that can be iterated once only are not tried again.
+            data: the content, whole or in pieces; pieces that can be iterated only once are not retried.
             shared: into the shared directory, where later checkpoints may refer to it.
 
         Raises:
@@ -139,7 +139,7 @@ class TaskStateWriter:
             raise
         with self._lock:
             self._written.append(handle)
-        # a try may have succeeded although its answer was lost
+        # a try may have succeeded although its response was lost
         self._delete(tried[:-1])
         return handle
 
@@ -148,7 +148,7 @@ class TaskStateWriter:
         return self.write(name, _LocalPieces(path), shared=shared)
 
     def discard(self) -> None:
-        """Delete what was written, as far as that is possible: the checkpoint will not be acknowledged."""
+        """Delete the written files as far as possible: the checkpoint will not be acknowledged."""
         with self._lock:
             unwanted = [*(file.uri for file in self._written), *self._doubtful]
             self._written, self._doubtful = [], []
@@ -156,7 +156,7 @@ class TaskStateWriter:
 
     def _delete(self, uris: Sequence[str]) -> None:
         for uri in uris:
-            # what is left, or lands later still, is found by the cleanup of orphans
+            # the cleanup of orphans finds files that remain or appear later
             with contextlib.suppress(OSError):
                 self._files.delete_file(uri)
 
@@ -175,8 +175,8 @@ class TaskStateReader:
     Args:
         files: the file system.
         retries: of failed operations.
-        snapshot: URI of the directory of the snapshot that all files belong to: a file that cannot be found is missing
-            only if its `_metadata` is still there. None: it always is.
+        snapshot: URI of the directory of the snapshot that all files belong to: a file that cannot be found counts as
+            missing only if the snapshot's `_metadata` exists. None: always.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class TaskStateReader:
 
         Raises:
             DamagedSnapshotError: it is missing, or size or sha256 differ.
-            OSError: the storage cannot be reached, or is away.
+            OSError: the storage cannot be reached or is unavailable.
         """
         data = self._retries.call(lambda: self._found(file, lambda: self._files.read(file.uri)))
         _check(file, len(data), hashlib.sha256(data).hexdigest())
@@ -202,7 +202,7 @@ class TaskStateReader:
 
         Raises:
             DamagedSnapshotError: the file is missing or shorter.
-            OSError: the storage cannot be reached, or is away.
+            OSError: the storage cannot be reached or is unavailable.
         """
         data = self._retries.call(lambda: self._found(file, lambda: self._files.read_range(file.uri, offset, length)))
         if len(data) != length:
@@ -228,7 +228,7 @@ class TaskStateReader:
             raise
 
     def verify(self, file: FileHandle) -> None:
-        """Read a file to its end and keep nothing of it.
+        """Read a file to its end to verify it.
 
         Raises:
             DamagedSnapshotError, OSError: as `read`.
@@ -241,7 +241,7 @@ class TaskStateReader:
         self._retries.call(look)
 
     def _verified(self, file: FileHandle) -> Iterator[bytes]:
-        """Yield a file's pieces; raises after the last one if they are not what was written."""
+        """Yield a file's pieces; raises after the last one if they are corrupt."""
         measured = Measured(self._files.pieces(file.uri))
         pieces = iter(measured)
         while piece := self._found(file, lambda: next(pieces, b"")):
@@ -249,13 +249,13 @@ class TaskStateReader:
         _check(file, measured.size, measured.sha256)
 
     def _found(self, file: FileHandle, action: Callable[[], T]) -> T:
-        """Perform an action on a file; a file that is not there is damage, unless the storage is away."""
+        """Perform an action on a file; a missing file is damage, unless the storage is unavailable."""
         try:
             return action()
         except IsADirectoryError as error:
             raise DamagedSnapshotError(file.uri, "it is a directory") from error
         except (FileNotFoundError, NotADirectoryError) as error:
-            # in this order: a storage that comes back in between has both
+            # in this order: a storage that becomes available in between has both
             if self._snapshot is not None and (
                 not self._files.exists(join(self._snapshot, METADATA)) or self._files.exists(file.uri)
             ):
@@ -264,12 +264,12 @@ class TaskStateReader:
 
 
 def write_once(files: CheckpointFileSystem, uri: str, data: bytes, retries: Retries = DEFAULT_RETRIES) -> None:
-    """Write a small file that nobody else may have written, in a directory that is made if need be.
+    """Write a small file exclusively, creating its directory if needed.
 
-    A try that has succeeded without saying so is recognised by its content.
+    A try that succeeded without a response is recognised by the file's content.
 
     Raises:
-        FileExistsError: somebody else has written it.
+        FileExistsError: another writer has written it.
         OSError: it cannot be written.
     """
 
@@ -285,7 +285,7 @@ def write_once(files: CheckpointFileSystem, uri: str, data: bytes, retries: Retr
 
 
 class Measured:
-    """Pieces that are counted and hashed while they are iterated, once."""
+    """Counts and hashes pieces during iteration; once only."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self.size = 0
@@ -305,7 +305,7 @@ class Measured:
 
 
 class _LocalPieces:
-    """The content of a local file; may be iterated again."""
+    """Pieces of a local file; may be iterated again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,7 +1,7 @@
-"""Turns decoded state into columns of a Polars frame: decodes it, and converts Python values to columns. Pure.
+"""Decodes state and converts Python values to columns of Polars frames. Pure.
 
-Values of a declared type get that type's column. Keys and pickled values are taken as they are: rows and tuples become
-structs, what fits no column stays a Python object.
+Values of a declared type become a column of that type. Keys and pickled values are converted by their Python types:
+rows and tuples become structs, values that fit no column stay Python objects.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def read_codec(meta: StateMeta) -> tuple[StateCodec, TypeInformation]:
     """Return the codec for a keyed state that has no descriptor, and the type of its values.
 
     Raises:
-        StateError: it is of a kind or type that this program does not know.
+        StateError: its kind or type is unknown.
     """
     try:
         type_info = parse_type(meta.serializer)
@@ -51,7 +51,7 @@ def read_codec(meta: StateMeta) -> tuple[StateCodec, TypeInformation]:
 
 
 def is_pickled(serializer: str) -> bool:
-    """Return whether values that a serializer wrote are pickled, or parts of them are."""
+    """Return whether a serializer's values, or parts of them, are pickled."""
     if not serializer:
         return False
     try:
@@ -77,13 +77,13 @@ def column_of(name: str, values: Sequence[Any], type_info: TypeInformation | Non
         return pl.Series(name, values, pl.Binary)
     if not has_columns(type_info):
         return keys_column(name, values)
-    # as a field of a row, so that rows and tuples become structs and None may be among them
+    # as a field of a row, so that rows and tuples become structs and None is allowed
     columns = to_arrow([(value,) for value in values], Types.TUPLE([type_info]))
     return pl.Series(name, pl.from_arrow(pa.table([columns.column(0)], names=[name])).get_column(name))  # type: ignore[union-attr]
 
 
 def keys_column(name: str, values: Sequence[Any]) -> pl.Series:
-    """Return a column of values of which only the values are known."""
+    """Return a column of values without a declared type."""
     plain = [_plain(value) for value in values]
     try:
         return pl.Series(name, plain, strict=True)
@@ -92,7 +92,7 @@ def keys_column(name: str, values: Sequence[Any]) -> pl.Series:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in a form that Polars takes."""
+    """Return a value in a form that Polars accepts."""
     if isinstance(value, Row):
         try:
             return {name: _plain(part) for name, part in value.as_dict().items()}

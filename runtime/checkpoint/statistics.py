@@ -1,6 +1,6 @@
-"""CheckpointStatistics: statistics of a job's checkpoints: counts, the latest ones, a short history, summaries.
+"""CheckpointStatistics: counts, latest checkpoints, a short history, and summaries of a job's checkpoints.
 
-The tracker belongs to the coordinator; what it gives out are frozen values that say everything Flink's REST routes do.
+The tracker belongs to the coordinator; it returns frozen values with everything that Flink's REST routes report.
 Timestamps are wall-clock ms since the epoch, durations ms, sizes bytes.
 Source: Flink, CheckpointStatsTracker, CompletedCheckpointStatsSummary.
 """
@@ -18,9 +18,9 @@ from runtime.core.checkpoint_options import AfterSnapshot, Alignment, Checkpoint
 from runtime.core.ids import CheckpointId, TaskId, VertexId
 
 HISTORY_SIZE = 10
-"""Checkpoints that are remembered; Flink's `web.checkpoints.history`."""
+"""Number of checkpoints in the history; Flink's `web.checkpoints.history`."""
 SUMMARY_WINDOW = 1_000
-"""Completed checkpoints that quantiles are taken of; minimum, maximum and average are of all."""
+"""Number of completed checkpoints for quantiles; minimum, maximum and average cover all."""
 
 
 class CheckpointStatus(enum.Enum):
@@ -47,7 +47,7 @@ class VertexCheckpoint:
     vertex_id: VertexId
     parallelism: int
     subtasks: Mapping[int, SubtaskCheckpoint]
-    """By index, those that have acknowledged."""
+    """By index; only subtasks that have acknowledged."""
 
     @property
     def latest_ack_timestamp_ms(self) -> int:
@@ -115,7 +115,7 @@ class CheckpointStats:
 
 @dataclass(frozen=True, slots=True)
 class RestoredStats:
-    """The snapshot that an attempt was restored from."""
+    """The snapshot from which an attempt was restored."""
 
     checkpoint_id: CheckpointId
     restore_timestamp_ms: int
@@ -126,9 +126,9 @@ class RestoredStats:
 @dataclass(frozen=True, slots=True)
 class CheckpointCounts:
     restored: int = 0
-    """Times that the job was restored."""
+    """Number of restores of the job."""
     total: int = 0
-    """All that were triggered."""
+    """All triggered checkpoints."""
     in_progress: int = 0
     completed: int = 0
     failed: int = 0
@@ -149,7 +149,7 @@ class Summary:
 
     @classmethod
     def of(cls, values: Iterable[float], window: Sequence[float] | None = None) -> Summary:
-        """Summarise some values; quantiles are of `window` where only a part is remembered."""
+        """Summarise values; quantiles cover `window` if only a part is kept."""
         ordered = sorted(values)
         if not ordered:
             return cls()
@@ -165,7 +165,7 @@ class Summary:
 
 
 SUMMARISED = ("checkpointed_size", "state_size", "end_to_end_duration", "processed_data", "persisted_data")
-"""Names in Flink's REST of the quantities that are summarised over completed checkpoints."""
+"""Quantities summarised over completed checkpoints, by Flink's REST names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,15 +179,15 @@ class CheckpointsSnapshot:
     history: Sequence[CheckpointStats] = ()
     """Newest first, at most HISTORY_SIZE."""
     latest_completed: CheckpointStats | None = None
-    """The newest checkpoint that is no savepoint."""
+    """The latest checkpoint that is not a savepoint."""
     latest_failed: CheckpointStats | None = None
     latest_savepoint: CheckpointStats | None = None
     latest_restored: RestoredStats | None = None
     refused: int = 0
-    """Acknowledgements and declines of checkpoints that had ended."""
+    """Acknowledgements and declines that arrived after their checkpoint had ended."""
 
     def find(self, checkpoint_id: int) -> CheckpointStats | None:
-        """Return the checkpoint of that number, while it is remembered."""
+        """Return the checkpoint of that number, while it is in the history."""
         latest = (self.latest_completed, self.latest_failed, self.latest_savepoint)
         found = (c for c in (*self.history, *latest) if c is not None and c.checkpoint_id == checkpoint_id)
         return next(found, None)
@@ -216,7 +216,7 @@ class _Distribution:
 
 
 class _Tracked:
-    """A checkpoint under way."""
+    """A checkpoint in progress."""
 
     def __init__(self, stats: CheckpointStats) -> None:
         self.stats = stats
@@ -231,12 +231,12 @@ class _Tracked:
 
 
 class CheckpointStatistics:
-    """Keeps count; belongs to the coordinator."""
+    """Tracks statistics; belongs to the coordinator."""
 
     def __init__(self, settings: CheckpointSettings) -> None:
         self._settings = settings
         self._tracked: dict[CheckpointId, _Tracked] = {}
-        #: newest last; those under way are here too, by id
+        #: newest last; includes checkpoints in progress, by id
         self._history: deque[CheckpointStats] = deque(maxlen=HISTORY_SIZE)
         self._distributions = {name: _Distribution() for name in SUMMARISED}
         self._summaries: dict[str, Summary] = {}
@@ -287,7 +287,7 @@ class CheckpointStatistics:
         self._summaries = {name: distribution.summary() for name, distribution in self._distributions.items()}
 
     def failed(self, checkpoint_id: CheckpointId, cause: str, wall_ms: int) -> None:
-        """Note that the checkpoint was given up."""
+        """Note that the checkpoint was aborted."""
         stats = replace(
             self._tracked.pop(checkpoint_id).frozen(),
             status=CheckpointStatus.FAILED,
