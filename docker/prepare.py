@@ -23,10 +23,12 @@ def main() -> None:
         sys.exit("prepare: TIDEMARK_ADMIN_TOKEN is not set; make one with `openssl rand -hex 32`")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backend.config.settings")
     django.setup()
-    call_command("migrate", interactive=False)
-    # the model can be imported only once Django is set up
+    # these can be imported only once Django is set up
     from backend.accounts.services import ensure_admin
+    from backend.cluster.connections import lift_limits
 
+    lift_limits()
+    call_command("migrate", interactive=False)
     ensure_admin(token)
 
 

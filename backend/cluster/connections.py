@@ -31,3 +31,11 @@ def without_connection() -> Iterator[None]:
     if not connection.in_atomic_block:
         connection.close()
     yield
+
+
+def lift_limits() -> None:
+    """Let the calling thread's connection wait for locks and statements: a migration takes as long as it takes."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = 0")
+            cursor.execute("SET statement_timeout = 0")

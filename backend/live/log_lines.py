@@ -12,7 +12,7 @@ import time
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -61,6 +61,12 @@ class _Counted:
     """Its first bytes; they differ in another file that reuses the inode."""
     ends: list[int]
     """Number of line ends before byte 0, 1 MiB, 2 MiB, ..."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while the file is read: a long file holds up nobody who reads another one."""
+
+    def fits(self, head: bytes, size: int) -> bool:
+        """Return whether these are the counts of a file with that beginning and size."""
+        return head.startswith(self.head) and len(self.ends) <= size // _BLOCK_BYTES + 1
 
 
 class _LineCounts:
@@ -77,13 +83,8 @@ class _LineCounts:
         key = (status.st_dev, status.st_ino)
         stream.seek(0)
         head = stream.read(_HEAD_BYTES)
-        with self._lock:
-            known = self._files.get(key)
-            if known is None or not head.startswith(known.head) or len(known.ends) > status.st_size // _BLOCK_BYTES + 1:
-                known = self._files[key] = _Counted(head, [0])
-            self._files.move_to_end(key)
-            if len(self._files) > _MAX_COUNTED_FILES:
-                self._files.popitem(last=False)
+        known = self._counted(key, head, status.st_size)
+        with known.lock:
             ends = known.ends
             while len(ends) <= offset // _BLOCK_BYTES:
                 stream.seek((len(ends) - 1) * _BLOCK_BYTES)
@@ -91,6 +92,16 @@ class _LineCounts:
             block = offset // _BLOCK_BYTES
             stream.seek(block * _BLOCK_BYTES)
             return ends[block] + stream.read(offset - block * _BLOCK_BYTES).count(b"\n")
+
+    def _counted(self, key: tuple[int, int], head: bytes, size: int) -> _Counted:
+        with self._lock:
+            known = self._files.get(key)
+            if known is None or not known.fits(head, size):
+                known = self._files[key] = _Counted(head, [0])
+            self._files.move_to_end(key)
+            if len(self._files) > _MAX_COUNTED_FILES:
+                self._files.popitem(last=False)
+            return known
 
 
 _counts = _LineCounts()

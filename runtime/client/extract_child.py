@@ -14,6 +14,7 @@ import resource
 import runpy
 import sys
 import traceback
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -26,10 +27,12 @@ from runtime.common.configuration import Configuration
 from runtime.core.ids import new_job_id
 from runtime.datastream import DataStreamError, StreamExecutionEnvironment
 from runtime.datastream.extraction import install_extraction
-from runtime.datastream.option_notes import former_keys, ignored_options
+from runtime.datastream.option_notes import former_keys, ignored_options, unknown_options
 from runtime.graph.chaining import create_job_graph, stateful_operators_without_uid
 from runtime.graph.codec import job_graph_to_json
-from runtime.graph.stream_graph import StreamGraph
+from runtime.graph.stream_graph import StreamGraph, StreamNode
+from runtime.operators.sink import Sink
+from runtime.operators.source import Source
 
 MAX_FILE_BYTES = 256 << 20
 """Limit for any one file that the program writes; it has a temporary directory and no business to fill the disk."""
@@ -44,12 +47,14 @@ class GraphRecorder:
 
     Args:
         configuration: options that every environment starts with.
+        given: keys of the options that the program was submitted with.
         program: the program's file.
         name: of that file, as its user knows it.
     """
 
-    def __init__(self, configuration: Configuration, program: Path, name: str) -> None:
+    def __init__(self, configuration: Configuration, given: Iterable[str], program: Path, name: str) -> None:
         self.configuration = configuration
+        self._given = tuple(given)
         self._program = program
         self._name = name
         #: slots import from an archive, too
@@ -71,7 +76,7 @@ class GraphRecorder:
             later = self._later_executions()
             self.answer = {
                 "graph": job_graph_to_json(create_job_graph(self._with_files(graph), new_job_id())),
-                "warnings": [*later, *_warnings(graph)],
+                "warnings": [*later, *_warnings(graph, self._given)],
             }
         raise ProgramEnd
 
@@ -107,14 +112,37 @@ class GraphRecorder:
         return graph
 
 
-def _warnings(graph: StreamGraph) -> list[str]:
+def _warnings(graph: StreamGraph, given: Iterable[str]) -> list[str]:
+    """Return warnings about a program.
+
+    Args:
+        graph: what it has defined.
+        given: keys of the options that it was submitted with.
+    """
     found = [f"{old} is a former key: write {new}" for old, new in former_keys(graph.configuration).items()]
     found += [f"{key} has no effect: {reason}" for key, reason in ignored_options(graph.configuration).items()]
+    found += [f"{key} is no option: only the program itself can read it" for key in unknown_options(given)]
+    found += [_about_relative(node.display_name, paths) for node in graph.nodes.values() if (paths := _relative(node))]
     names = stateful_operators_without_uid(graph)
     if names:
         advice = "give each a .uid(), or a changed program may not find its state again"
         found.append(f"no uid: {', '.join(names)}; {advice}")
     return found
+
+
+def _relative(node: StreamNode) -> list[str]:
+    """Return the relative paths that a source or sink uses."""
+    used = getattr(node.factory, "source", None) or getattr(node.factory, "sink", None)
+    paths = used.paths() if isinstance(used, Source | Sink) else ()
+    return [path for path in paths if not Path(path).is_absolute()]
+
+
+def _about_relative(name: str, paths: Sequence[str]) -> str:
+    shown = ", ".join(paths)
+    return (
+        f"{name} uses a relative path, {shown}: it is looked for on the TaskManagers' machines, relative to their "
+        "working directories; write an absolute path that is the same on all of them"
+    )
 
 
 def main() -> NoReturn:
@@ -158,7 +186,7 @@ def run_program(request: dict[str, Any]) -> dict[str, Any]:
     except ConfigurationError as error:
         return _error(str(error))
     name: str = request["display_name"]
-    recorder = GraphRecorder(configuration, path, name)
+    recorder = GraphRecorder(configuration, request["configuration"], path, name)
     install_extraction(recorder)
     sys.argv = [str(path), *request["args"]]
     try:

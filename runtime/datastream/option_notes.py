@@ -16,7 +16,7 @@ from runtime.common.config_options import ConfigOption
 from runtime.state.rocksdb import options as rocksdb_options
 from runtime.state.rocksdb.options import WITHOUT_EFFECT, without_effect
 
-__all__ = ["former_keys", "ignored_options"]
+__all__ = ["former_keys", "ignored_options", "unknown_options"]
 
 _ALIKE = 0.8
 """Similarity of the parts in which two keys differ, by `difflib`'s ratio: some letters, not a word."""
@@ -37,6 +37,16 @@ def ignored_options(keys: Iterable[str]) -> dict[str, str]:
         counting, *others = [key for key in (option.key, *option.deprecated_keys) if key in keys] or [option.key]
         found |= dict.fromkeys(others, f"{counting} is set as well")
     return found
+
+
+def unknown_options(keys: Iterable[str]) -> list[str]:
+    """Return those of some keys that are no options and nothing like one: at most the program itself can read them.
+
+    Keys of Spark are passed on, and so left alone.
+    """
+    known = _known_keys()
+    unknown = (key for key in keys if key not in known and not key.startswith("spark."))
+    return sorted(key for key in unknown if _option_meant(key) is None)
 
 
 def former_keys(keys: Iterable[str]) -> dict[str, str]:

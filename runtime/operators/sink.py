@@ -230,6 +230,10 @@ class Sink(ABC):
             SinkError: the target cannot be written to; the message says what and where.
         """
 
+    def paths(self) -> Sequence[str]:
+        """Return the paths of directories that are written to where the tasks run, as the user wrote them."""
+        return ()
+
     def keeps_state(self) -> bool:
         """Return whether snapshots hold something of this sink, so that its operator needs a uid. A sink whose writers
         keep nothing, and that has no committer, says no.

@@ -162,6 +162,10 @@ class Source(ABC):
     def produced_type(self) -> TypeInformation | None:
         """Return the type of the records; None means Python objects."""
 
+    def paths(self) -> Sequence[str]:
+        """Return the paths of files that are read where the tasks run, as the user wrote them."""
+        return ()
+
     @abstractmethod
     def create_enumerator(self, parallelism: int, restored: Any | None) -> SplitEnumerator:
         """Make the enumerator, from the start or from what its `snapshot` returned.

@@ -65,7 +65,7 @@ from runtime.task.messages import (
 from runtime.task.operator_chain import OperatorChain
 from runtime.task.processing_time import TimerQueue
 from runtime.task.slot_reports import SlotReports
-from runtime.task.stalls import user_stack
+from runtime.task.stalls import StackSampler
 from runtime.task.task import Task
 from runtime.task.time_accounting import Activity
 from runtime.task.uploads import Uploads, UploadThreads
@@ -131,6 +131,7 @@ class Slot:
         #: written by the loop's thread, read by the control link's when a stall is looked into
         self._loop_thread = threading.get_ident()
         self._current: TaskId | None = None
+        self._stacks = StackSampler()
         self._is_deploying = False
         network.set_listener(self._wakeup.set)
         control.set_listener(self._wakeup.set)
@@ -158,7 +159,7 @@ class Slot:
 
     def stalled_call(self) -> StalledCall | None:
         """Return what the loop does right now; None while tasks are made, which may take long. Any thread."""
-        return None if self._is_deploying else StalledCall(self._current, user_stack(self._loop_thread))
+        return None if self._is_deploying else StalledCall(self._current, self._stacks.sample(self._loop_thread))
 
     def awaits_mail(self) -> bool:
         """Return whether a thread is at work for one of the tasks and will post mail."""

@@ -1,15 +1,18 @@
 """Finds calls of user code that do not return: which task made one, and its position. Any thread may look.
 
 The slot's loop runs user code itself, so while a call lasts the loop does nothing else; the thread that answers
-heartbeats takes the loop's stack instead. Source: Flink, StackTraceSampleService.
+heartbeats takes the loop's stack instead. That thread waits for nothing, so lines of source, which are read from files
+that may be far away or gone, are read on another thread. Source: Flink, StackTraceSampleService.
 """
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
+import threading
 from pathlib import Path
-from traceback import StackSummary
+from traceback import FrameSummary, StackSummary
 from types import FrameType
 
 _RUNTIME_DIR = f"{Path(__file__).absolute().parent.parent}{os.sep}"
@@ -23,18 +26,53 @@ MAX_LINE_CHARS = 200
 """Of a file's name or a line of source, which may be a program's whole table; every heartbeat carries the stack."""
 
 
-def user_stack(thread_id: int) -> str:
-    """Return the position of a slot's loop, from the first line of user code in it to the innermost line.
+Position = tuple[str, int, str]
+"""File, line and function of a frame."""
 
-    Lines of source, as in a traceback; never values.
 
-    Args:
-        thread_id: of the thread that runs the loop.
+class StackSampler:
+    """Takes the stacks of a slot's loop. Any thread."""
 
-    Returns:
-        As in a traceback, outermost first; what the runtime itself does if it has called no user code; "" if the thread
-        has ended.
-    """
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        #: the positions that were read last, and their text with source
+        self._read: tuple[tuple[Position, ...], str] = ((), "")
+        self._is_reading = False
+
+    def sample(self, thread_id: int) -> str:
+        """Return the position of a slot's loop, from the first line of user code in it to the innermost line.
+
+        Waits for no file: a position that is new comes without its lines of source first.
+
+        Args:
+            thread_id: of the thread that runs the loop.
+
+        Returns:
+            As in a traceback, outermost first, and never with values; what the runtime itself does if it has called no
+            user code; "" if the thread has ended.
+        """
+        positions = _user_positions(thread_id)
+        with self._lock:
+            if positions == self._read[0]:
+                return self._read[1]
+            if not self._is_reading:
+                self._is_reading = True
+                threading.Thread(target=self._read_source, args=(positions,), name="stack-source", daemon=True).start()
+        return _formatted(positions, has_source=False)
+
+    def _read_source(self, positions: tuple[Position, ...]) -> None:
+        try:
+            for file in {file for file, _, _ in positions}:
+                linecache.checkcache(file)
+            text = _formatted(positions, has_source=True)
+        finally:
+            with self._lock:
+                self._is_reading = False
+        with self._lock:
+            self._read = positions, text
+
+
+def _user_positions(thread_id: int) -> tuple[Position, ...]:
     frames: list[FrameType] = []
     frame = sys._current_frames().get(thread_id)
     while frame is not None and frame.f_code.co_filename != _SLOT_FILE:
@@ -42,6 +80,15 @@ def user_stack(thread_id: int) -> str:
         frame = frame.f_back
     frames.reverse()
     users = next((i for i, f in enumerate(frames) if not f.f_code.co_filename.startswith(_RUNTIME_DIR)), 0)
-    shown = StackSummary.extract((f, f.f_lineno) for f in frames[users:][-MAX_FRAMES:])
-    lines = "".join(shown.format()).splitlines()
+    shown = frames[users:][-MAX_FRAMES:]
+    for frame in shown:
+        # only notes the module's loader, by which the source of an archive's module is found
+        linecache.lazycache(frame.f_code.co_filename, frame.f_globals)
+    return tuple((f.f_code.co_filename, f.f_lineno or 0, f.f_code.co_name) for f in shown)
+
+
+def _formatted(positions: tuple[Position, ...], has_source: bool) -> str:
+    line = None if has_source else ""
+    summary = StackSummary.from_list([FrameSummary(*position, lookup_line=False, line=line) for position in positions])
+    lines = "".join(summary.format()).splitlines()
     return "\n".join(line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}…" for line in lines)

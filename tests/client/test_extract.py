@@ -68,6 +68,35 @@ def test_options_that_have_no_effect_are_warned_about(tmp_path: Path) -> None:
     assert warning.startswith("execution.checkpointing.intervall has no effect: there is no such option")
 
 
+def test_an_option_that_is_none_is_warned_about(tmp_path: Path) -> None:
+    extracted = extract_job_graph(write_program(tmp_path, GOOD), ["--rate", "3"], configuration={"foo": "bar"})
+    [warning, _] = extracted.warnings
+    assert warning == "foo is no option: only the program itself can read it"
+
+
+FILES = """
+from runtime.common import WatermarkStrategy
+from runtime.connectors import FileSink
+from runtime.datastream import StreamExecutionEnvironment
+from runtime.datastream.connectors.file_system import FileSource, StreamFormat
+
+env = StreamExecutionEnvironment.get_execution_environment()
+source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), {source!r}).build()
+lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "lines").uid("lines")
+lines.sink_to(FileSink.for_ndjson({sink!r}).build()).name("out").uid("out")
+env.execute("files")
+"""
+
+
+def test_relative_paths_are_warned_about(tmp_path: Path) -> None:
+    relative = extract_job_graph(write_program(tmp_path, FILES.format(source="data/in.txt", sink="out")))
+    about_source, about_sink = relative.warnings
+    assert about_source.startswith("Source: lines uses a relative path, data/in.txt: it is looked for on the TaskM")
+    assert about_sink.startswith("Sink: out uses a relative path, out: ")
+    absolute = extract_job_graph(write_program(tmp_path, FILES.format(source="/data/in.txt", sink="file:///out")))
+    assert absolute.warnings == ()
+
+
 def test_an_error_names_the_users_line_and_shows_the_users_frames(tmp_path: Path) -> None:
     error = refused(write_program(tmp_path, "\ndef fail():\n    return 1 / 0\n\nfail()\n"), display_name="my.py")
     assert str(error) == "my.py, line 2: ZeroDivisionError: division by zero"

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from runtime.datastream.option_notes import former_keys, ignored_options
+from runtime.datastream.option_notes import former_keys, ignored_options, unknown_options
 from tests.datastream.running import environment, values_of
 
 
@@ -44,6 +44,11 @@ def test_a_misspelt_option_is_named_with_the_one_that_is_meant(key: str, meant: 
 )
 def test_what_is_known_or_nothing_like_an_option_is_left_alone(key: str) -> None:
     assert ignored_options([key]) == {}
+
+
+def test_what_is_no_option_and_nothing_like_one_is_unknown() -> None:
+    keys = ["foo", "shop.currency", "execution.checkpointing.intervall", "parallelism.default", "state.checkpoints.dir"]
+    assert unknown_options([*keys, "spark.sql.shuffle.partitions"]) == ["foo", "shop.currency"]
 
 
 def test_a_program_says_so_when_it_is_started(caplog: pytest.LogCaptureFixture) -> None:

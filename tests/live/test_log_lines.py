@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from io import BufferedReader, FileIO
 from itertools import count
 from pathlib import Path
 
@@ -89,3 +92,31 @@ def test_lines_are_counted_in_files_that_grow_and_in_those_that_begin_anew(tmp_p
     path.write_bytes(b"another, longer line\n" * 300_000)
     with path.open("rb") as stream:
         assert line_at(stream, 21 * 250_000) == 250_001
+
+
+class SlowFile(BufferedReader):
+    """A file whose reads wait until they are allowed, but for the first one."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(FileIO(path))
+        self.is_read, self.may_read = threading.Event(), threading.Event()
+        self._reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self._reads += 1
+        if self._reads > 1:
+            self.is_read.set()
+            assert self.may_read.wait(10)
+        return super().read(size)
+
+
+def test_a_file_that_is_counted_holds_up_nobody_who_counts_another_one(log: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.log"
+    other.write_text("a\nb\nc\n")
+    with SlowFile(log) as slow, ThreadPoolExecutor(1) as pool:
+        counting = pool.submit(line_at, slow, 2 << 20)
+        assert slow.is_read.wait(5)
+        with other.open("rb") as stream:
+            assert line_at(stream, 4) == 3
+        slow.may_read.set()
+        assert counting.result(10) > 80_000

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import linecache
 import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runtime.common import WatermarkStrategy
 from runtime.connectors import BlackHoleSink, NumberSequenceSource
-from runtime.task.stalls import MAX_FRAMES, MAX_LINE_CHARS, user_stack
+from runtime.task.stalls import MAX_FRAMES, MAX_LINE_CHARS, StackSampler
 from tests.support.waiting import wait_until
 from tests.task.rigs import SlotRig, environment
 
@@ -31,16 +34,48 @@ def test_a_stack_begins_with_the_users_own_line() -> None:
     loop = threading.Thread(target=rig.run, name="loop")
     loop.start()
     assert ENTERED.wait(10)
+    first_call = rig.slot.stalled_call()
+    wait_until(lambda: "LEAVE.wait(10)" in stack_of(rig), 5, "the lines of source")
     call = rig.slot.stalled_call()
     LEAVE.set()
     loop.join()
-    assert call is not None
+    assert first_call is not None and call is not None
+    assert first_call.stack.splitlines()[0] == call.stack.splitlines()[0]
     assert call.task == rig.task().task_id
     first, *_ = call.stack.splitlines()
     assert "test_stalls.py" in first
     assert first.endswith("in asks_a_slow_service")
-    assert "LEAVE.wait(10)" in call.stack
     rig.release()
+
+
+def stack_of(rig: SlotRig) -> str:
+    call = rig.slot.stalled_call()
+    return "" if call is None else call.stack
+
+
+def test_a_stack_waits_for_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_reading, may_read = threading.Event(), threading.Event()
+
+    def read_slowly(file: str) -> None:
+        is_reading.set()
+        assert may_read.wait(10)
+
+    monkeypatch.setattr(linecache, "checkcache", read_slowly)
+    ENTERED.clear()
+    LEAVE.clear()
+    thread = threading.Thread(target=waits)
+    thread.start()
+    assert ENTERED.wait(10)
+    sampler, ident = StackSampler(), thread.ident or 0
+    for _ in range(3):
+        stack = sampler.sample(ident)
+        assert "in waits" in stack and "LEAVE.wait(10)" not in stack
+    assert is_reading.wait(5)
+    assert [t.name for t in threading.enumerate()].count("stack-source") == 1
+    may_read.set()
+    wait_until(lambda: "LEAVE.wait(10)" in sampler.sample(ident), 5, "the lines of source")
+    LEAVE.set()
+    thread.join()
 
 
 def waits(*table: int) -> None:
@@ -62,16 +97,17 @@ def test_a_stack_is_short_whatever_the_program_does(tmp_path: Path) -> None:
     thread.start()
     assert ENTERED.wait(10)
     assert thread.ident is not None
-    lines = user_stack(thread.ident).splitlines()
+    sampler, ident = StackSampler(), thread.ident
+    wait_until(lambda: "LEAVE.wait(10)" in sampler.sample(ident), 5, "the lines of source")
+    lines = sampler.sample(ident).splitlines()
     LEAVE.set()
     thread.join()
     assert len(lines) <= 2 * MAX_FRAMES
     assert max(map(len, lines)) == MAX_LINE_CHARS + 1
-    assert any("LEAVE.wait(10)" in line for line in lines)
 
 
 def test_a_thread_that_has_ended_stands_nowhere() -> None:
     thread = threading.Thread(target=lambda: None)
     thread.start()
     thread.join()
-    wait_until(lambda: user_stack(thread.ident or 0) == "", 5, "the thread's end")
+    wait_until(lambda: StackSampler().sample(thread.ident or 0) == "", 5, "the thread's end")

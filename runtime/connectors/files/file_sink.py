@@ -114,6 +114,9 @@ class FileSink(Sink):
         """Return a builder for a sink of Parquet files; see ParquetWriterFormat."""
         return FileSink.for_bulk_format(base_path, ParquetWriterFormat(compression))
 
+    def paths(self) -> list[str]:
+        return [self._options.base_path]
+
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         return _FileSinkWriter(self._options, context, restored)
 

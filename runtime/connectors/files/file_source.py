@@ -96,6 +96,9 @@ class FileSource(Source):
     def produced_type(self) -> TypeInformation | None:
         return self._format.produced_type()
 
+    def paths(self) -> list[str]:
+        return self._paths
+
     def create_enumerator(self, parallelism: int, restored: Any | None) -> SplitEnumerator:
         if self._discovery_interval_ms is not None:
             state = restored or {"seen": [], "splits": []}

@@ -12,9 +12,10 @@ from typing import Any
 
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connection
+from django.db import DatabaseError
 
 from backend.accounts.services import create_login_link, ensure_admin
+from backend.cluster.connections import lift_limits
 from backend.cluster.services import any_job_active
 
 
@@ -24,18 +25,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            _wait_for_long_statements()
+            lift_limits()
             call_command("migrate", verbosity=0, interactive=False)
             admin = ensure_admin(os.environ["TIDEMARK_ADMIN_TOKEN"])
             answer = {"login": create_login_link(admin), "active_jobs": any_job_active()}
         except DatabaseError as error:
             raise CommandError(f"the database cannot be used: {str(error).strip().splitlines()[0]}") from error
         self.stdout.write(json.dumps(answer))
-
-
-def _wait_for_long_statements() -> None:
-    """Lift the limits of sessions: a migration takes as long as its table is large."""
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("SET lock_timeout = 0")
-            cursor.execute("SET statement_timeout = 0")
