@@ -1,1 +1,1 @@
-"""Measurements of the engine beside reference loops over the same file, in the same run."""
+"""Measures the engine and reference loops over the same file, in the same run."""

@@ -1,7 +1,8 @@
-"""Generates the bids that the works read, as NDJSON (about 100 bytes a record) and as Parquet; the same for one seed.
+"""Generates the bids that the workloads read, as NDJSON (about 100 bytes a record) and as Parquet; equal for equal
+seeds.
 
-Shaped after Nexmark's bids: a few auctions get many of them, most get some. Event time has 10,000 bids a second.
-Generated once per size and seed, and kept. Imports nothing of the engine.
+They resemble Nexmark's bids: a few auctions get many, most get some; event time has 10,000 bids a second. Files are
+generated once per size and seed, and kept. Imports nothing of the engine.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ FIRST_TS = 1_700_000_000_000
 BIDS_PER_MS = 10
 #: Rows generated at a time: bounds memory to some 100 MB; the content does not depend on the machine.
 CHUNK_ROWS = 500_000
-#: What readers decode at a time, and where the file can be cut for processes that share it.
+#: Rows that readers decode at a time; processes that share the file split it at multiples of these.
 ROW_GROUP_ROWS = 1 << 17
 
 
 def chunk(first: int, rows: int, seed: int) -> pl.DataFrame:
-    """Bids number `first` to `first + rows`: auction, bidder, price (cents), channel, url, ts (ms)."""
+    """Return the bids with numbers from `first` to `first + rows`: auction, bidder, price (cents), channel, url, ts
+    (ms)."""
     random = np.random.default_rng((seed, first))
     # squaring a uniform number favours low auction numbers: the busiest gets about 1 % of all bids
     auction = (random.random(rows) ** 2 * AUCTIONS).astype(np.int64)
@@ -50,7 +52,7 @@ def chunk(first: int, rows: int, seed: int) -> pl.DataFrame:
 
 
 def ndjson_bids(directory: Path, rows: int, seed: int = 1) -> Path:
-    """The NDJSON file of that many bids, generated if it is not there yet."""
+    """Return the NDJSON file of that many bids, generating it if needed."""
 
     def write(file: IO[bytes]) -> None:
         for first in range(0, rows, CHUNK_ROWS):
@@ -60,7 +62,7 @@ def ndjson_bids(directory: Path, rows: int, seed: int = 1) -> Path:
 
 
 def parquet_bids(directory: Path, rows: int, seed: int = 1) -> Path:
-    """The same as Parquet, in row groups of 131,072 rows."""
+    """Return the same as Parquet, in row groups of 131,072 rows."""
 
     def write(file: IO[bytes]) -> None:
         writer: pq.ParquetWriter | None = None
@@ -79,7 +81,7 @@ def parquet_bids(directory: Path, rows: int, seed: int = 1) -> Path:
 
 
 def made_once(path: Path, write: Callable[[IO[bytes]], None]) -> Path:
-    """A file with what `write` writes; not written again if it is there."""
+    """Return a file with the output of `write`; an existing one is not written again."""
     if path.exists():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""`make bench`, or `python -m benchmarks [WORK…]`: measure some works or all, print a table, write a JSON file.
+"""`make bench`, or `python -m benchmarks [WORK…]`: measure some or all workloads, print a table, write a JSON file.
 
-WORK is the beginning of a work's name (`ndjson`, `nexmark q5`, `state`); `--list` names them all. Results that differ
+WORK is the beginning of a workload's name (`ndjson`, `nexmark q5`, `state`); `--list` lists all. Results that differ
 from the reference's end the run with exit code 1: a fast wrong answer is not a measurement.
 """
 
@@ -29,16 +29,16 @@ DEFAULT_DIRECTORY = Path(".tidemark") / "bench"
 
 
 def all_works(options: Options) -> list[Work]:
-    """Every work, in the order in which they are run."""
+    """Return every workload, in the order in which they run."""
     makers = (bid_works, nexmark_works, state_works, latency_works, scaling_works, checkpoint_works, peer_works)
     return [work for make in makers for work in make(options)]
 
 
 def chosen(works: Sequence[Work], names: Sequence[str]) -> list[Work]:
-    """The works whose names begin with the words of one of `names`; all if there are none.
+    """Return the workloads whose names begin with the words of one of `names`; all if `names` is empty.
 
     Raises:
-        ValueError: no work has such a name.
+        ValueError: no workload has such a name.
     """
     for name in names:
         if not any(_is_called(work, name) for work in works):
@@ -80,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(works: Sequence[Work], options: Options) -> list[Measured]:
-    """Measure works one after the other.
+    """Measure workloads one after the other.
 
     Raises:
         WrongResultError: see `measure`.
@@ -91,7 +91,7 @@ def run(works: Sequence[Work], options: Options) -> list[Measured]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code."""
+    """Run the command line; returns the exit code."""
     given = parser().parse_args(arguments)
     options = Options(
         directory=given.directory.resolve(),

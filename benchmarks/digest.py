@@ -1,7 +1,7 @@
-"""Digests of results: equal for equal multisets of rows, whatever their order and however they come in pieces.
+"""Digests of results: equal for equal multisets of rows, in any order and any pieces.
 
-A digest is a row count and a sum of row hashes modulo 2^64, so that those of pieces add up. The engine's sinks and the
-reference loops use the same functions: what they cost is on both sides. Imports nothing of the engine, on purpose.
+A digest is a row count and a sum of row hashes modulo 2^64, so that digests of pieces add up. The engine's sinks and
+the reference loops use the same functions, so both sides have the same cost. Imports nothing of the engine, on purpose.
 Hashes are the same in all processes with one version of Polars.
 """
 
@@ -17,7 +17,7 @@ _MODULUS = 1 << 64
 
 
 class Digest(NamedTuple):
-    """Of a result."""
+    """Digest of a result."""
 
     rows: int
     hash: int
@@ -32,7 +32,7 @@ EMPTY = Digest(0, 0)
 
 
 def digest_of(frame: pl.DataFrame) -> Digest:
-    """Of the rows of a frame; 18 ns a row of six columns. Times and whole numbers count as int64."""
+    """Return the digest of a frame's rows; 18 ns a row of six columns. Times and integers count as int64."""
     if not frame.height or not frame.width:
         return Digest(frame.height, 0)
     casts = [
@@ -47,13 +47,13 @@ def digest_of(frame: pl.DataFrame) -> Digest:
 
 
 def digest_of_numbers(numbers: Sequence[int]) -> Digest:
-    """Of Python ints below 2^63: count, and sum of squares; 40 ns a number."""
+    """Return the digest of Python ints below 2^63: count, and sum of squares; 40 ns a number."""
     array = np.array(numbers, dtype=np.int64).astype(np.uint64)
     return Digest(len(numbers), int((array * array).sum()))
 
 
 def total(digests: Iterable[Digest]) -> Digest:
-    """Of all pieces together."""
+    """Return the digest of all pieces together."""
     result = EMPTY
     for digest in digests:
         result = result + digest

@@ -1,7 +1,7 @@
-"""Runs one of our jobs to its end, and says how long it took.
+"""Runs one of our jobs to its end, and measures the time.
 
-What counts is the time from the moment at which every task runs to the end of the job, sinks committed; asking for
-slots, starting their processes and importing there is told beside it, as it is for the processes of the loops.
+The measured time is from the moment all tasks run to the end of the job, with sinks committed; the time for requesting
+slots, starting their processes and importing is reported separately, as for the processes of the loops.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ Define = Callable[[StreamExecutionEnvironment, Path], None]
 
 
 class JobRun(NamedTuple):
-    """One run of a job."""
+    """Times of one run of a job."""
 
     seconds: float
     """From every task running to the end of the job."""
     beside_seconds: float
-    """What `execute` took beside that."""
+    """Remaining time of `execute`."""
     submitted: float
-    """When it was handed over, s since the epoch."""
+    """Time of submission, s since the epoch."""
     checkpoints: int
-    """How many were completed."""
+    """Number of completed checkpoints."""
 
 
 @contextmanager
 def results_directory() -> Iterator[Path]:
-    """A directory for the results of one run."""
+    """Return a directory for the results of one run."""
     path = Path(tempfile.mkdtemp(prefix="tidemark-bench-"))
     try:
         yield path
@@ -47,7 +47,7 @@ def results_directory() -> Iterator[Path]:
 
 
 def environment(slots: int, execution: str, options: Mapping[str, str] | None = None) -> StreamExecutionEnvironment:
-    """An environment with that many slots on "spark" or "mini-cluster"."""
+    """Return an environment with that many slots on "spark" or "mini-cluster"."""
     config = Configuration()
     config.set_integer("parallelism.default", slots)
     config.set_string("execution.target", execution)
@@ -57,7 +57,7 @@ def environment(slots: int, execution: str, options: Mapping[str, str] | None = 
 
 
 def run_job(env: StreamExecutionEnvironment, name: str) -> JobRun:
-    """Run what was added to the environment to its end."""
+    """Run the environment's job to its end."""
     submitted, started = time.time(), time.monotonic()
     client = env.execute_async(f"bench {name}")
     client.get_job_execution_result().result()
@@ -69,7 +69,7 @@ def run_job(env: StreamExecutionEnvironment, name: str) -> JobRun:
 
 
 def warm_up(slots: int, execution: str) -> None:
-    """Run a job of nothing: the first job of a process also pays for the start of the JVM."""
+    """Run an empty job: the first job of a process also pays for the start of the JVM."""
     env = environment(slots, execution)
     env.from_collection([1, 2, 3]).sink_to(BlackHoleSink())
     run_job(env, "warm-up")

@@ -1,8 +1,7 @@
-"""Works and contestants: who does the same job, how often, in which order, and whether they found the same.
+"""Workloads and contestants: runs all contestants of a workload in turn, and compares their results.
 
-The contestants of a work run in turn, as many rounds as asked for, so that a slow minute of the machine hits all of
-them; what counts is the median. A result that differs from the reference's is an error: a fast wrong answer is no
-measurement.
+The contestants run in turn for the requested number of rounds, so that a slow minute of the machine hits all of them;
+medians count. A result that differs from the reference's is an error: a fast wrong answer is not a measurement.
 """
 
 from __future__ import annotations
@@ -19,48 +18,48 @@ from benchmarks.reference.processes import Timed
 
 TIDEMARK = "tidemark"
 CPU = "cpu_seconds"
-"""The further figure that most outcomes have: CPU time of all processes at work, s."""
+"""Name of a further figure of most outcomes: CPU time of all processes at work, s."""
 
 
 class WrongResultError(Exception):
-    """A contestant's result is not the reference's."""
+    """A contestant's result differs from the reference's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What all works are told."""
+    """Options of all workloads."""
 
     directory: Path
-    """For generated data and for what jobs write."""
+    """Directory for generated data and for the output of jobs."""
     slots: int
     execution: str
     """spark | mini-cluster"""
     repeats: int
     scale: float
-    """Sizes are multiplied by it; 1 is what docs/performance.md tells of."""
+    """Factor of all sizes; docs/performance.md describes 1."""
     quick: bool = False
-    """Everything as small as possible: only to see that it runs and that results agree."""
+    """Everything as small as possible: only checks that all runs and results agree."""
     peers: bool = False
     flink_python: str | None = None
-    """An interpreter that has apache-flink; None = that peer is left out."""
+    """An interpreter with apache-flink; None = skip that peer."""
     bytewax_python: str | None = None
-    """An interpreter that has bytewax; None = that peer is left out."""
+    """An interpreter with bytewax; None = skip that peer."""
 
     def rows(self, full: int, quick: int) -> int:
-        """How many records a work has that has `full` of them at scale 1."""
+        """Return the number of records of a workload that has `full` of them at scale 1."""
         return quick if self.quick else max(quick, int(full * self.scale))
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One run of one contestant."""
+    """Outcome of one run of one contestant."""
 
     seconds: float
     rows_in: int
     result: Digest | Any
-    """Equal to the reference's, if they are compared; None = nothing to compare."""
+    """Must equal the reference's; None = nothing to compare."""
     beside_seconds: float = 0.0
-    """What starting and stopping took, which is not in `seconds`."""
+    """Time for starting and stopping, which is not in `seconds`."""
     details: Mapping[str, float] = field(default_factory=dict)
     """Further figures: latencies in ms, for example."""
 
@@ -79,12 +78,12 @@ def looped(timed: Timed, rows: int) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What has to be reached."""
+    """Figure that has to be reached."""
 
     subject: str
-    """The contestant that is judged."""
+    """The contestant to judge."""
     against: str
-    """The contestant that it is compared with; "" = the figure stands for itself."""
+    """The contestant to compare with; "" = none."""
     at_least: float | None = None
     at_most: float | None = None
     figure: str = "ratio"
@@ -94,22 +93,22 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One thing to do, by several contestants."""
+    """A workload of several contestants."""
 
     name: str
     text: str
-    """What is done, in a line."""
+    """Description in one line."""
     contestants: Mapping[str, Run]
-    """By name; the first is the reference that results are compared with."""
+    """By name; the first one is the reference for results."""
     targets: Sequence[Target] = ()
     compared: bool = True
     repeats: int | None = None
-    """None: as many as asked for."""
+    """None: the requested number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A target and what was measured."""
+    """A target and the measured figure."""
 
     target: Target
     measured: float
@@ -124,7 +123,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """All runs of a work."""
+    """All runs of a workload."""
 
     work: Work
     outcomes: Mapping[str, Sequence[Outcome]]
@@ -133,19 +132,19 @@ class Measured:
         return statistics.median(outcome.seconds for outcome in self.outcomes[contestant])
 
     def rows_per_second(self, contestant: str) -> float:
-        """Of the median run."""
+        """Return the rows per second of the median run."""
         return self.outcomes[contestant][0].rows_in / self.median_seconds(contestant)
 
     def ratio(self, contestant: str, against: str) -> float:
-        """How many times as fast one is as another."""
+        """Return how many times as fast one contestant is as another."""
         return self.rows_per_second(contestant) / self.rows_per_second(against)
 
     def detail(self, contestant: str, name: str) -> float:
-        """The median of a further figure."""
+        """Return the median of a further figure."""
         return statistics.median(outcome.details[name] for outcome in self.outcomes[contestant])
 
     def verdicts(self) -> list[Verdict]:
-        """Each target with its figure; those of contestants that did not take part are left out."""
+        """Return each target with its figure, without those of contestants that did not take part."""
         found = []
         for target in self.work.targets:
             if target.subject not in self.outcomes or (target.against and target.against not in self.outcomes):
@@ -161,10 +160,10 @@ class Measured:
 
 
 def measure(work: Work, repeats: int) -> Measured:
-    """Run all contestants of a work in turn, and compare what they found.
+    """Run all contestants of a workload in turn, and compare their results.
 
     Raises:
-        WrongResultError: two do not agree, or one does not agree with itself.
+        WrongResultError: two contestants, or two runs of one, do not agree.
     """
     outcomes: dict[str, list[Outcome]] = {name: [] for name in work.contestants}
     rounds = work.repeats or repeats
@@ -194,5 +193,5 @@ def check_agreement(work: str, results: Mapping[str, Sequence[Any]]) -> None:
 
 
 def say(line: str) -> None:
-    """Progress, to stderr: stdout is for the table."""
+    """Print progress to stderr; stdout is for the table."""
     print(line, file=sys.stderr, flush=True)

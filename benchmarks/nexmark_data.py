@@ -1,4 +1,4 @@
-"""Nexmark's persons, auctions and bids as Parquet files, made once per size by our generator, for every engine."""
+"""Nexmark's persons, auctions and bids as Parquet files, generated once per size, for every engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime.core.arrow import arrow_schema
 
 
 class NexmarkFiles(NamedTuple):
-    """Where the events of each kind are."""
+    """Paths of the events of each kind."""
 
     persons: Path
     auctions: Path
@@ -22,7 +22,7 @@ class NexmarkFiles(NamedTuple):
 
 
 def nexmark_files(directory: Path, events: int) -> NexmarkFiles:
-    """The files with so many events of all kinds: 1 person, 3 auctions and 46 bids in every 50."""
+    """Return the files with that many events of all kinds: 1 person, 3 auctions and 46 bids in every 50."""
     config = NexmarkConfig(events=events, seed=1)
     persons, auctions, bids = [
         _file(directory / f"nexmark-{events}-{kind.value}.parquet", NexmarkSource(kind, config))

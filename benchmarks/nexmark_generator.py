@@ -1,4 +1,4 @@
-"""How fast Nexmark's events are made, in one process: columns alone, and as rows of Python values.
+"""Measures the generation of Nexmark's events in one process: as columns, and as rows of Python values.
 
 python -m benchmarks.nexmark_generator [--rows 5000000]
 """

@@ -1,9 +1,9 @@
-"""How long a job on Spark is away when one of its processes dies: `python -m benchmarks.recovery [--kills N]`.
+"""Measures the recovery of a job on Spark after a process has died: `python -m benchmarks.recovery [--kills N]`.
 
-A keyed job at parallelism 2 with checkpoints every 500 ms; kill -9 of one of its workers, again and again. Each
-recovery is told by its parts: until the loss is noticed, until the attempt is gone, the restart strategy's delay, until
-the tasks of the next attempt run, until a sink has the first new record, until a transactional sink shows new ones.
-Needs an idle machine; how idle it was is told.
+Repeatedly kills a worker of a keyed job at parallelism 2 with checkpoints every 500 ms. Each recovery is reported by
+its parts: until the loss is detected, until the attempt is gone, the delay of the restart strategy, until the tasks of
+the next attempt run, until a sink has the first new record, until a transactional sink shows new ones. Needs an idle
+machine, and reports how idle it was.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ NO_DELAY = {
     "restart-strategy.fixed-delay.delay": "0 ms",
 }
 DEFAULTS = {"restart-strategy.exponential-delay.reset-backoff-threshold": "500 ms"}
-"""Exponential delay, from one second on; each kill meets it as the first one does."""
+"""Exponential delay from one second on, the same for each kill."""
 SLOWDOWN_CPU_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """One recovery; seconds since the kill."""
+    """Times of one recovery, seconds since the kill."""
 
     noticed: float
     """The job is FAILING."""
     gone: float
     """The attempt is over, and the delay begins."""
     requested: float
-    """The next attempt's slots are asked for."""
+    """The next attempt's slots are requested."""
     running: float
     """All of its tasks run."""
     first_record: float
-    """A sink that waits for no checkpoint has been handed a record."""
+    """A sink that waits for no checkpoint has received a record."""
     output: float
     """A file that was written after the kill has become visible."""
     slowdown: float
@@ -64,7 +64,7 @@ class Recovery:
 
 
 def slowdown() -> float:
-    """How long computing takes here and now, as a multiple of its processor time: 1 if nobody else computes."""
+    """Return the present duration of a computation as a multiple of its processor time: 1 on an idle machine."""
     started, used = time.monotonic(), time.thread_time()
     while time.thread_time() - used < SLOWDOWN_CPU_S:
         pass
@@ -72,11 +72,11 @@ def slowdown() -> float:
 
 
 PARTS = ("noticed", "gone", "requested", "running", "first_record", "output")
-"""Of a recovery, in their order."""
+"""Parts of a recovery, in their order."""
 
 
 class Tap(Sink):
-    """Notes when each of its writers was handed its first record.
+    """Records when each of its writers received its first record.
 
     Args:
         directory: of the notes.
@@ -129,7 +129,7 @@ def running_job(directory: Path, options: dict[str, str]) -> Iterator[JobClient]
 
 
 def measure(kills: int, options: dict[str, str]) -> list[Recovery]:
-    """Kill that many workers, one after the other; how the job came back each time.
+    """Kill that many workers, one after the other; returns each recovery.
 
     Raises:
         TimeoutError: it did not within a minute.
@@ -144,7 +144,8 @@ def measure(kills: int, options: dict[str, str]) -> list[Recovery]:
 
 def _recovery(client: JobClient, directory: Path, number: int) -> Recovery:
     def goes_on(since_ns: int) -> bool:
-        """Whether the job runs and shows what was written since then; a commit does not change when that was."""
+        """Return whether the job runs and shows output written since then; a commit does not change the time of
+        writing."""
         if client.get_status().state is not JobState.RUNNING:
             return False
         return any(path.stat().st_mtime_ns > since_ns for path in (directory / "out").glob("part-*"))
@@ -184,13 +185,13 @@ def _wait(condition: Callable[[], bool]) -> None:
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """The smallest value that at least that part of the values does not exceed."""
+    """Return the smallest value that at least that share of the values does not exceed."""
     ordered = sorted(values)
     return ordered[math.ceil(q * len(ordered)) - 1]
 
 
 def table(name: str, recoveries: Sequence[Recovery]) -> str:
-    """Medians and 95th percentiles of the parts, in lines."""
+    """Return the medians and 95th percentiles of the parts, as lines."""
     lines = [f"{name}, {len(recoveries)} kills: seconds since kill -9          p50    p95"]
     for part in PARTS:
         values = [getattr(recovery, part) for recovery in recoveries]

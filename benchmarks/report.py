@@ -1,4 +1,4 @@
-"""What a run of the benchmark found: as a table for people, as JSON for programs."""
+"""Reports of a benchmark run: a table for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKAGES = ("pyspark", "pyarrow", "polars", "numpy", "cloudpickle")
 
 
 def machine() -> dict[str, Any]:
-    """The machine, the versions and the commit that the numbers belong to."""
+    """Return the machine, the versions and the commit of the measurements."""
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
         capture_output=True,
@@ -39,7 +39,7 @@ def machine() -> dict[str, Any]:
 
 
 def document(machine_before: dict[str, Any], options: Options, measured: Sequence[Measured]) -> dict[str, Any]:
-    """The run as a JSON-serializable value, with every repeat."""
+    """Return the run as a JSON-serializable value, with every repeat."""
     return {
         "machine": machine_before,
         "slots": options.slots,
@@ -52,11 +52,11 @@ def document(machine_before: dict[str, Any], options: Options, measured: Sequenc
 
 
 def table(measured: Sequence[Measured], with_targets: bool = True) -> str:
-    """The medians as a Markdown table: a line per contestant, then the targets.
+    """Return the medians as a Markdown table: a line per contestant, then the targets.
 
     Args:
         measured: at least one work.
-        with_targets: whether they mean something: not for tiny sizes.
+        with_targets: whether to include targets; they mean nothing for tiny sizes.
     """
     lines = ["| work | contestant | rows | seconds | spread | CPU s | rows/s |", "|---|---|--:|--:|--:|--:|--:|"]
     for found in measured:
@@ -79,14 +79,14 @@ def table(measured: Sequence[Measured], with_targets: bool = True) -> str:
 
 
 def figure_text(target: Target) -> str:
-    """What is judged: "tidemark / polars by hand", for example."""
+    """Return the name of the judged figure: "tidemark / polars by hand", for example."""
     if target.figure == "ratio":
         return f"{target.subject} / {target.against}"
     return f"{target.subject}: {target.figure.replace('_', ' ')}"
 
 
 def target_text(target: Target) -> str:
-    """The bound: "≥ 0.85", for example."""
+    """Return the bound: "≥ 0.85", for example."""
     return f"≥ {_number(target.at_least)}" if target.at_least is not None else f"≤ {_number(target.at_most or 0.0)}"
 
 

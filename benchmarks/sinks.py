@@ -1,7 +1,7 @@
-"""Sinks that digest what a job makes instead of keeping it, so that every timed run is checked too.
+"""Sinks that digest a job's output instead of keeping it, so that every timed run is checked, too.
 
-Each subtask leaves one JSON file in the run's directory when its input has ended; `read_results` adds them up. What
-they do per record is what the reference loops do with theirs (`benchmarks.digest`).
+Each subtask leaves one JSON file in the run's directory when its input has ended; `read_results` adds them up. They do
+the same per record as the reference loops (`benchmarks.digest`).
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class ResultWriter(SinkWriter):
 
 
 def read_results(directory: Path, name: str = "result") -> list[Any]:
-    """What the writers of a sink have left."""
+    """Return the values that the writers of a sink have left."""
     return [_left(path)["result"] for path in sorted(directory.glob(f"{name}-*.json"))]
 
 
 def read_cpu_seconds(directory: Path) -> float:
-    """What the processes with sinks have used from the opening of the sinks to the end of the input."""
+    """Return the CPU seconds of the processes with sinks from the opening of the sinks to the end of the input."""
     processes: dict[int, float] = {}
     for left in map(_left, directory.glob("*.json")):
         processes[left["pid"]] = max(processes.get(left["pid"], 0.0), left["cpu"])
@@ -154,7 +154,7 @@ class _LastWriter(ResultWriter):
 
     def write(self, batch: RecordBatch) -> None:
         for value in batch.values():
-            # what is taken back gives way to what is put in its place
+            # a retracted value is replaced by the next one
             if not isinstance(value, Row) or value.get_row_kind() in (RowKind.INSERT, RowKind.UPDATE_AFTER):
                 self._last[value[0]] = list(value)
 
@@ -211,7 +211,7 @@ def percentiles_ms(results: Sequence[Mapping[str, Any]], percents: Sequence[floa
 
 
 class FirstRecordSink(ResultSink):
-    """Notes when the first record came, in seconds since the epoch."""
+    """Records when the first record arrived, in seconds since the epoch."""
 
     def writer(self, path: Path) -> ResultWriter:
         return _FirstRecordWriter(path)

@@ -19,7 +19,7 @@ PAIRS = Types.TUPLE([Types.LONG(), Types.LONG()])
 
 
 class MemorySource(IndexSource):
-    """Emits the batches of a pool again and again; they are made when the source arrives in its slot.
+    """Emits the batches of a pool repeatedly; they are created when the source is opened in its slot.
 
     Args:
         pool: what is emitted.
@@ -44,7 +44,7 @@ class MemorySource(IndexSource):
         return PAIRS if self._pool.is_pairs else Types.LONG()
 
     def generate(self, start: int, stop: int) -> RecordBatch:
-        """One batch: indexes of this source are numbers of batches."""
+        """Emit one batch: indexes of this source are numbers of batches."""
         return self._batches[start % len(self._batches)]
 
     def create_reader(self, split: SourceSplit, position: Any | None, context: ReaderContext) -> SplitReader:

@@ -1,8 +1,8 @@
-"""What keyed state costs: `python -m benchmarks.state [--state-mb N]`.
+"""Measures the cost of keyed state: `python -m benchmarks.state [--state-mb N]`.
 
-Per-record cost of ValueState in both backends, the part of a snapshot during which processing waits, what an
-incremental checkpoint of RocksDB state uploads, and how long a restore takes. Times per record are CPU time of the
-processing thread, so that a busy machine changes them little; the others are wall-clock times.
+Per-record cost of ValueState in both backends, the part of a snapshot during which processing waits, the upload of an
+incremental checkpoint of RocksDB state, and the time of a restore. Times per record are CPU time of the processing
+thread, so that a busy machine changes them little; the others are wall-clock times.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ SETTLING_SECONDS = 1.0
 
 
 class Incremental(NamedTuple):
-    """What was found out about checkpoints of RocksDB state."""
+    """Measurements of checkpoints of RocksDB state."""
 
     state_bytes: int
     uploaded_share: float
-    """Of the values, by a checkpoint after one per cent of the keys, chosen at random, has changed; median."""
+    """Share of the values uploaded by a checkpoint after a random one per cent of the keys has changed; median."""
     uploaded_share_mean: float
     uploaded_share_max: float
-    """Of one that follows a compaction."""
+    """The same, by a checkpoint that follows a compaction."""
     restore_seconds_per_gb: float
     """At the parallelism at which it was taken."""
 
 
 def writer(directory: Path, number: int) -> TaskStateWriter:
-    """Of one checkpoint."""
+    """Return a writer of one checkpoint."""
     options = CheckpointOptions((directory / f"chk-{number}").as_uri(), (directory / "shared").as_uri())
     return TaskStateWriter(default_file_system(), options, CheckpointId(number), "bench")
 
 
 def make(name: str, directory: Path) -> KeyedStateBackend:
-    """An empty backend."""
+    """Return an empty backend."""
     if name == "hashmap":
         return HashMapKeyedStateBackend(KEY_GROUPS, MAX_PARALLELISM, SYSTEM_CLOCK)
     return RocksDBKeyedStateBackend(KEY_GROUPS, MAX_PARALLELISM, SYSTEM_CLOCK, None, directory, "bench")
@@ -125,7 +125,7 @@ def take(backend: KeyedStateBackend, number: int, directory: Path) -> tuple[Keye
 
 
 def synchronous_part(directory: Path) -> None:
-    """How long processing waits for a snapshot of a million keys."""
+    """Measure how long processing waits for a snapshot of a million keys."""
     num_keys = 1_000_000
     for name in ("hashmap", "rocksdb"):
         backend = make(name, directory)
@@ -145,7 +145,7 @@ def synchronous_part(directory: Path) -> None:
 def incremental(
     directory: Path, state_mb: int, tell: Callable[[str], None] = print, settling_s: float = SETTLING_SECONDS
 ) -> Incremental:
-    """What an incremental checkpoint uploads of RocksDB state of which one per cent has changed; restore.
+    """Measure the upload of incremental checkpoints of RocksDB state of which one per cent has changed, and restores.
 
     Args:
         directory: for the state and its checkpoints.
@@ -162,7 +162,7 @@ def incremental(
         set_key(key)
         update(generator.randbytes(VALUE_BYTES))
     number, written, shares = 0, 1 << 40, []
-    # the bulk load leaves compactions to be done, of which each makes new files
+    # the bulk load leaves compactions behind, each of which creates new files
     while written > 1_000_000 and number < 30:
         number += 1
         handle, written, sync_ms, _, total_ms = take(backend, number, directory / "incremental")

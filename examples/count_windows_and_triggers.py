@@ -13,7 +13,7 @@ READINGS = (("Emden", 1), ("Emden", 2), ("Husum", 3), ("Emden", 4), ("Emden", 11
 
 
 class Seconds(ProcessWindowFunction[tuple[str, int], str, str, Window]):
-    """Which seconds a firing window holds."""
+    """Lists the seconds in a firing window."""
 
     def process(
         self, key: str, context: ProcessWindowFunction.Context[Window], elements: Iterable[tuple[str, int]]

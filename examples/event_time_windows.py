@@ -25,7 +25,7 @@ READINGS = (
 
 
 class Mean(AggregateFunction):
-    """Of the levels."""
+    """Averages the levels."""
 
     def create_accumulator(self) -> tuple[int, int]:
         return 0, 0

@@ -20,7 +20,7 @@ Event = tuple[str, int, int]
 
 
 class Paid(ProcessJoinFunction):
-    """One line per pair."""
+    """Emits one line per pair."""
 
     def process_element(self, left: Event, right: Event, ctx: ProcessJoinFunction.Context) -> Iterable[str]:
         yield f"{left[0]}: {right[1]} of {left[1]} cents after {right[2] - left[2]} minutes"

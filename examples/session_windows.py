@@ -17,7 +17,7 @@ CLICKS = (("ada", 0), ("ada", 10), ("bob", 5), ("ada", 65), ("ada", 40), ("bob",
 
 
 class Describe(ProcessWindowFunction[tuple[str, int], str, str, TimeWindow]):
-    """How long a session was, and how many clicks it had."""
+    """Describes a session's length and its number of clicks."""
 
     def process(
         self, key: str, context: ProcessWindowFunction.Context[TimeWindow], elements: Iterable[tuple[str, int]]

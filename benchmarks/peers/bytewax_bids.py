@@ -103,7 +103,7 @@ class JsonLines(Nowhere):
 
 
 class Results(FixedPartitionedSink[Any, None]):
-    """One part a slot; keys of what arrives are dropped."""
+    """One part per slot; drops the keys of arriving items."""
 
     def __init__(self, sink: str, slots: int) -> None:
         self.sink, self.slots = sink, slots

@@ -1,7 +1,7 @@
-"""The five works over bids as one would write them by hand in Polars, and as Polars alone would do them.
+"""The five workloads over bids, written by hand in Polars, and as a single Polars query.
 
-`by_hand` reads blocks (or row groups) of a part, works on each and digests what comes out. `alone` is one lazy query
-over the whole file in one process with as many threads: the check that the loops by hand leave nothing lying about.
+`by_hand` reads blocks (or row groups) of a part, processes each and digests the result. `alone` is one lazy query over
+the whole file in one process with as many threads; it checks that the hand-written loops are fast enough.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def by_hand(work: str, path: Path, processes: int) -> Timed:
 
 
 def alone(work: str, path: Path, threads: int) -> Timed:
-    """One lazy query."""
+    """Run one lazy query."""
     return timed_alone(_query, work, path, threads=threads)
 
 

@@ -1,4 +1,4 @@
-"""How a file is shared by processes: the lines that start in a range of bytes, or a range of rows."""
+"""Splits a file among processes: the lines that start in a range of bytes, or a range of rows."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Pool:
 
 
 def pool_rows(pool: Pool) -> int:
-    """How many records a pool has: every key at least once."""
+    """Return the number of records of a pool: every key at least once."""
     return max(MIN_BATCHES, -(-pool.keys // BATCH_ROWS)) * BATCH_ROWS
 
 
@@ -71,7 +71,7 @@ def chain_by_hand(functions: tuple[Callable[[int], int], ...], pool: Pool, rows:
 
 
 def counted(rows_per_key: list[int]) -> Digest:
-    """What running counts digest to, from how many records each key has."""
+    """Return the digest of running counts, from the number of records of each key."""
     squares = sum(n * (n + 1) * (2 * n + 1) // 6 for n in rows_per_key)
     return Digest(sum(rows_per_key), squares % (1 << 64))
 
@@ -97,4 +97,4 @@ def keep_low_bits(value: int) -> int:
 
 
 FIVE = (add_one, double, subtract_three, flip, keep_low_bits)
-"""What the chained maps do."""
+"""Functions of the chained maps."""

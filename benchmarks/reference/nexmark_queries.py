@@ -1,7 +1,7 @@
 """Nexmark's queries in Polars alone: one lazy query over the whole files, with as many threads as the engine has slots.
 
-Bounded and without streaming's trouble: what a query gives when all is known. Source: the Nexmark queries as in Flink's
-nexmark; q5 and q7 keep all equals.
+Bounded, without the constraints of streaming: the result of a query when all input is known. Source: the Nexmark
+queries as in Flink's nexmark; q5 and q7 keep all equals.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STATES = ("OR", "ID", "CA")
 
 
 class Events(NamedTuple):
-    """What a query reads."""
+    """Input of a query."""
 
     persons: pl.LazyFrame
     auctions: pl.LazyFrame

@@ -19,7 +19,7 @@ import polars as pl
 
 
 class Timed(NamedTuple):
-    """What a loop took, over all its processes."""
+    """Times of a loop, over all its processes."""
 
     seconds: float
     """By the wall clock, without starting the processes."""
@@ -31,7 +31,7 @@ class Timed(NamedTuple):
 def timed_parts(
     function: Callable[[Any], Any], parts: Sequence[Any], merge: Callable[[list[Any]], Any] = lambda results: results
 ) -> Timed:
-    """`function` of each part, each in a process of its own with one Polars thread; then `merge` of what they give.
+    """Run `function` on each part, each in a process of its own with one Polars thread; then `merge` the results.
 
     Both are within the measured time.
     """

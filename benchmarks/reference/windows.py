@@ -24,7 +24,7 @@ class WindowShape(NamedTuple):
 
 
 class PartResult(NamedTuple):
-    """What a process makes of its range."""
+    """Result of a process for its range."""
 
     digest: Digest
     finished: range
@@ -54,7 +54,7 @@ class Windows:
         self._finish(int(bids["ts"][-1]))
 
     def result(self) -> PartResult:
-        """What is finished, and what is not."""
+        """Return the finished and the unfinished parts."""
         slide = self._shape.slide_ms
         begun = self._next if self._first is None else self._first + slide
         border = {**self._border, **self._panes}

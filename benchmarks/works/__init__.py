@@ -1,1 +1,1 @@
-"""The works of `make bench`, by group: each module has a function that makes them for given options."""
+"""The workloads of `make bench`, by group: each module has a function that creates them for given options."""

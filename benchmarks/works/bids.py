@@ -29,9 +29,9 @@ PARQUET_ROWS = 20_000_000
 QUICK_ROWS = 30_000
 BY_HAND = "polars by hand"
 ALONE = "polars alone"
-#: what is to be reached of the speed of the loop by hand
+#: share of the hand-written loop's speed that has to be reached
 SHARES = {"ndjson": 0.85, "parquet": 0.60}
-#: how fast the loop by hand must be beside one query of the library alone
+#: share of the single query's speed that the hand-written loop has to reach
 REFERENCE_SHARE = 0.8
 TYPES = {
     "auction": Types.LONG(),
@@ -96,7 +96,7 @@ def bids_of(env: StreamExecutionEnvironment, name: str, path: Path) -> DataStrea
 
 
 def define(name: str, bids: DataStream) -> DataStream:
-    """What is done with the bids."""
+    """Add the workload's operators to the bids."""
     if name == "filter":
         return bids.where("price > 50000 AND channel = 'apple'")
     if name == "projection":

@@ -1,7 +1,8 @@
-"""What fault tolerance costs: throughput with checkpoints, keyed state in RocksDB, incremental uploads, restores.
+"""Measures the cost of fault tolerance: throughput with checkpoints, keyed state in RocksDB, incremental uploads,
+restores.
 
 The job is that of *state memory*: a running count per key, one slot. The figures of the backends alone come from
-`benchmarks.state`, which tells more when it is called by itself.
+`benchmarks.state`, which reports more when run by itself.
 """
 
 from __future__ import annotations

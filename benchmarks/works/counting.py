@@ -8,7 +8,7 @@ from runtime.datastream.functions import AggregateFunction
 
 
 class Count(AggregateFunction):
-    """How many there are."""
+    """Counts the elements."""
 
     def create_accumulator(self) -> int:
         return 0

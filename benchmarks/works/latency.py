@@ -1,4 +1,4 @@
-"""How long a record takes from the moment it is due to the sink, and how long a job takes to its first record.
+"""Measures the latency of records from their due time to the sink, and the time of a job to its first record.
 
 source → key_by → process → sink with a buffer timeout of 5 ms; every record carries its own time, so that there is no
 sampling and nothing is left out when the job is late (no coordinated omission).

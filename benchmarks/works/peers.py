@@ -124,7 +124,7 @@ def _check_bids(engine: str, peer: Peer, name: str, options: Options) -> None:
 
 
 def _digest_of_json(directory: Path, name: str) -> Digest:
-    """Of JSON lines that a peer has written; hidden files are unfinished ones."""
+    """Return the digest of JSON lines that a peer has written; hidden files are unfinished ones."""
     digest = EMPTY
     for path in _parts(directory):
         digest += digest_of(pl.read_ndjson(path, schema=RESULTS.get(name, bid_loops.SCHEMA)))

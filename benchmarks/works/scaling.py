@@ -1,4 +1,4 @@
-"""What happens to a job's speed with more slots, more keys and more open windows.
+"""Measures a job's speed with more slots, more keys and more open windows.
 
 The contestants of a work are sizes of one of our jobs; the results of each are compared with a plain computation.
 """

@@ -90,7 +90,7 @@ class RecordTooLargeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RecordLimit:
-    """How large the records may be that an operator sends to other processes."""
+    """Maximum size of the records that an operator sends to other processes."""
 
     operator_name: str
     max_bytes: int

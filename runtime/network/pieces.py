@@ -30,7 +30,7 @@ class PieceError(Exception):
 
 
 def pieces_of(message: bytes | bytearray) -> Iterator[bytes | bytearray]:
-    """What to send for a message: itself, or its pieces."""
+    """Return the frames to send for a message: itself, or its pieces."""
     total = len(message)
     if total <= PIECE_BYTES:
         yield message

@@ -168,7 +168,7 @@ class Function(ABC):  # noqa: B024 (only its subclasses have something to implem
 
 
 class MapFunction(Function):
-    """One record out for each record in."""
+    """Emits one record for each record."""
 
     @abstractmethod
     def map(self, value: Any) -> Any: ...

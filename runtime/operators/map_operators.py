@@ -91,7 +91,7 @@ class _PerRecordOperator(UserFunctionOperator):
 
 
 class MapOperator(_PerRecordOperator):
-    """One record out for each record in; marks and event times stay where they are."""
+    """Emits one record for each record; marks and event times keep their places."""
 
     def process_batch(self, batch: RecordBatch) -> None:
         results = self._apply(batch)

@@ -64,7 +64,7 @@ class ReaderContext:
 
     @property
     def max_record_bytes(self) -> int:
-        """What one record may take; a reader that looks for the end of one gives up there."""
+        """Return the maximum size of one record, bytes; a reader that searches for a record's end fails beyond it."""
         return self.configuration.get(options.MAX_RECORD_BYTES)
 
 

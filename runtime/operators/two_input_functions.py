@@ -215,7 +215,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
 
 
 class JoinFunction(Function):
-    """One record out for each pair of records with equal keys in a window."""
+    """Emits one record for each pair of records with equal keys in a window."""
 
     @abstractmethod
     def join(self, first: Any, second: Any) -> Any: ...

@@ -45,7 +45,7 @@ class TtlUpdateType(enum.Enum):
 
 
 class TtlStateVisibility(enum.Enum):
-    """Whether a read may return a value that has expired but still exists."""
+    """Visibility of values that have expired but still exist."""
 
     ReturnExpiredIfNotCleanedUp = 0
     NeverReturnExpired = 1

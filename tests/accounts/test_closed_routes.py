@@ -64,7 +64,7 @@ def test_an_anonymous_request_is_refused(anonymous: APIClient, route: str) -> No
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if CLOSED[route]])
 def test_a_write_with_the_cookie_alone_is_refused(alice: User, route: str) -> None:
-    """What another site can make a browser send."""
+    """Sends the request that another site can make a browser send."""
     browser = APIClient(enforce_csrf_checks=True)
     browser.force_login(alice)
     for method in WRITES:

@@ -1,4 +1,4 @@
-"""What we are compared with does the work: the loops by hand agree with one query of the library alone."""
+"""The references do the whole work: the hand-written loops agree with a single Polars query."""
 
 from __future__ import annotations
 

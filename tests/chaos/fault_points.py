@@ -61,7 +61,7 @@ class FaultPoints:
                 path.unlink(missing_ok=True)
 
     def hits(self) -> list[str]:
-        """What was done since the last call."""
+        """Return the faults since the last call."""
         found = sorted(path.name for path in Path(self.directory).glob("*.hit"))
         for name in found:
             (Path(self.directory) / name).unlink(missing_ok=True)

@@ -28,7 +28,7 @@ LATE_WRITES = ("snapshot", "prepared", "commit", "mid-commit")
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """What is to follow a fault."""
+    """Expected consequences of a fault."""
 
     since: float
     """Monotonic time from which the recovery counts."""
@@ -49,7 +49,7 @@ class Fault:
     weight: int = 1
 
     def is_possible(self, run: ChaosRun) -> bool:
-        """Whether the run and the machine have what it takes."""
+        """Return whether the run and the machine support the fault."""
         return (run.postgres is not None or not self.needs_postgres) and (run.can_be_full or not self.needs_mount)
 
 
@@ -252,7 +252,7 @@ def _kill_twice(run: ChaosRun) -> Injected:
 
 
 def _kill_in_commit_and_recovery(run: ChaosRun) -> Injected:
-    """One process dies between two commits, the next one when it commits again."""
+    """Kill a process between two commits, and the next one when it commits again."""
     run.points.arm("mid-commit", "kill")
     since = _wait_hits(run)
     run.points.arm("commit", "kill")
@@ -285,7 +285,7 @@ def _lives(pid: int) -> bool:
 
 
 def _jump_clocks(run: ChaosRun) -> Injected:
-    """By an hour in workers, forth and back, and by minutes in the JobMaster."""
+    """Set clocks forth and back: by an hour in workers, by minutes in the JobMaster."""
     for index in range(2):
         run.points.arm("map", "clock-ahead")
         run.points.arm("keyed", "clock-back")

@@ -19,7 +19,7 @@ TIMEOUT_S = 60.0
 
 
 class ProvingJob:
-    """One job at a time, whose output goes on from one to the next.
+    """Runs one job at a time; the output continues from one to the next.
 
     Args:
         directory: empty; everything is below it.

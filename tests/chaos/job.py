@@ -20,7 +20,7 @@ RULES_PER_SECOND = 10.0
 
 @dataclass(frozen=True)
 class JobConfig:
-    """What a job is told; paths are absolute."""
+    """Configuration of a job; paths are absolute."""
 
     directory: str
     """Of the run: checkpoints/, out/, points/, taps/, status.json."""

@@ -57,7 +57,7 @@ class PostgresServer:
 
     @staticmethod
     def is_installed() -> bool:
-        """Whether there is a server to be started."""
+        """Return whether a server is installed."""
         return _program("postgres") is not None and _program("initdb") is not None
 
     def start(self) -> None:

@@ -31,7 +31,7 @@ STATUS_INTERVAL_S = 0.04
 
 @dataclass(frozen=True)
 class ProgramStatus:
-    """How the job of a program stands, as it is written to status.json."""
+    """State of a program's job, as written to status.json."""
 
     pid: int = 0
     job_id: str = ""

@@ -46,12 +46,12 @@ def stretched(timeout_s: float) -> float:
 
 
 class StalledError(Exception):
-    """What should have happened did not, within its time."""
+    """Something expected did not happen in time."""
 
 
 @dataclass
 class Recovery:
-    """How long one fault kept the job from going on, seconds."""
+    """Time for which a fault kept the job from making progress, seconds."""
 
     fault: str
     first_record_s: float | None
@@ -62,7 +62,7 @@ class Recovery:
 
 @dataclass
 class Report:
-    """What a run showed."""
+    """Results of a run."""
 
     violations: list[str] = field(default_factory=list)
     recoveries: list[Recovery] = field(default_factory=list)
@@ -128,7 +128,7 @@ class ChaosRun:
 
     @property
     def can_be_full(self) -> bool:
-        """Whether checkpoints are on a file system of their own, which may be filled."""
+        """Return whether checkpoints are on a file system of their own, which may be filled."""
         return self._is_mounted
 
     def start(self, restore: str | None = None) -> None:
@@ -191,7 +191,7 @@ class ChaosRun:
         return self.wait(lambda s: len(s.answers) > asked, RECOVERY_TIMEOUT_S, line).answers[asked]
 
     def status(self) -> ProgramStatus:
-        """How the job stood a moment ago."""
+        """Return the latest state of the job."""
         with suppress(FileNotFoundError):
             document = json.loads((self.directory / "status.json").read_text())
             for name in ("workers", "errors", "answers"):
@@ -200,7 +200,7 @@ class ChaosRun:
         return ProgramStatus()
 
     def has_ended(self) -> bool:
-        """Whether there is no program running."""
+        """Return whether no program is running."""
         return self._process is None or self._process.poll() is not None
 
     def wait(self, condition: Callable[[ProgramStatus], bool], timeout_s: float, what: str) -> ProgramStatus:

@@ -62,7 +62,7 @@ class CorruptRecordError(Exception):
 
 
 def checksum(source: int, sequence: int) -> int:
-    """Of a record."""
+    """Return a record's checksum."""
     return zlib.crc32(f"{source}/{sequence}".encode())
 
 
@@ -72,7 +72,7 @@ def key_of(source: int, sequence: int) -> int:
 
 
 def number_in_key(sequence: int) -> int:
-    """How many records of its key there are up to that one."""
+    """Return the number of records of its key up to and including that one."""
     return sequence // RESIDUES + 1
 
 
@@ -82,7 +82,7 @@ def timestamp_of(sequence: int) -> int:
 
 
 def timer_of(sequence: int) -> int | None:
-    """When the timer goes off that the record registers, if it does."""
+    """Return the time of the timer that the record registers, if any."""
     due = number_in_key(sequence) % TIMER_EVERY == 0
     return timestamp_of(sequence) + TIMER_DELAY_MS if due else None
 

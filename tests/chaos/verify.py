@@ -78,12 +78,12 @@ class FileWatch:
 
 
 def _uids(reader: SavepointReader, name: str) -> list[str]:
-    """Of the operators of that name: one for each region."""
+    """Return the uids of the operators of that name: one for each region."""
     return [operator.uid for operator in reader.metadata.operators if operator.uid.partition("-")[0] == name]
 
 
 def positions_of(savepoint: str) -> dict[int, int]:
-    """How many records of each source a snapshot covers."""
+    """Return the number of records of each source that a snapshot covers."""
     reader = SavepointReader.read(savepoint)
     positions = dict.fromkeys(range(SOURCES), 0)
     sources = _uids(reader, "source")
@@ -163,7 +163,7 @@ def compare_state(positions: Mapping[int, int], savepoint: str) -> list[str]:
 
 
 def _values(reader: SavepointReader, name: str, state: str) -> dict[int, int]:
-    """By key, of all regions."""
+    """Return the values by key, of all regions."""
     return {
         row["key"]: row["value"]
         for uid in _uids(reader, name)
@@ -190,7 +190,7 @@ def compare_timers(positions: Mapping[int, int], pending: Collection[tuple[int, 
 
 
 def tally_of(violations: Sequence[str]) -> str:
-    """How many there are of each kind."""
+    """Count the violations of each kind."""
     kinds = Counter(line.removeprefix("files: ").removeprefix("table: ").partition(":")[0] for line in violations)
     return ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())) or "none"
 

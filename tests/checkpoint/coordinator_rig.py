@@ -217,7 +217,7 @@ class Rig:
 
 
 def completed(checkpoint_id: int, rig: Rig, *, is_owned: bool = True, is_claimed: bool = False) -> CompletedCheckpoint:
-    """What an earlier run has left: a checkpoint with one file."""
+    """Return a checkpoint with one file that an earlier run has left."""
     other = Rig(CheckpointSettings(interval_ms=1_000, is_incremental=True), written=1_000)
     other.start()
     for _ in range(checkpoint_id):
@@ -229,7 +229,7 @@ def completed(checkpoint_id: int, rig: Rig, *, is_owned: bool = True, is_claimed
 
 
 def claimed(rig: Rig) -> CompletedCheckpoint:
-    """What another job has left and this one has claimed: no store of its checkpoints knows of it."""
+    """Return a checkpoint of another job that this one has claimed; no store of its checkpoints contains it."""
     checkpoint = completed(1, rig, is_claimed=True)
     rig.pointers.clear()
     return checkpoint

@@ -65,7 +65,7 @@ class Largest(AggregateFunction):
 
 
 class Conduct:
-    """How the functions behave; slots are of this process."""
+    """Switches for the functions' behaviour; slots are in this process."""
 
     #: what each record takes, ms of `clock`; more than a slice of 20 ms, and the rest of the batch waits
     record_ms = 0.0
@@ -269,7 +269,7 @@ def run_to_the_end(job: RunningJob, program: Everything) -> None:
 
 
 def difference(found: Counter[Any], expected: Counter[Any]) -> str:
-    """What is missing and what is extra, shortened; "" if they are equal."""
+    """Describe missing and extra items, shortened; "" if they are equal."""
     missing, extra = expected - found, found - expected
     if not missing and not extra:
         return ""

@@ -51,7 +51,7 @@ class JobClock(ManualClock):
         self.idle_ms = 0.0
 
     def advance(self, ms: float) -> None:
-        """As the MiniCluster does when it is idle."""
+        """Advance the clock as an idle MiniCluster does."""
         self.idle_ms += ms
         super().advance(ms)
 
@@ -170,7 +170,7 @@ class _GatedReader(SplitReader):
 
 
 class RunningJob:
-    """One job, from its start to its end, on a MiniCluster of its own.
+    """A job on a MiniCluster of its own, from its start to its end.
 
     Args:
         build: writes the program; or the graph of an earlier job, which is then the same job.
@@ -212,7 +212,7 @@ class RunningJob:
         return self.driver.status().state
 
     def failure(self) -> str:
-        """What the job failed with last."""
+        """Return the job's last failure."""
         return self.driver.status().exceptions[-1].cause.message
 
     def step_until(self, condition: Callable[[], bool], what: str) -> None:
@@ -293,7 +293,7 @@ class RunningJob:
 
 
 def options_of(directory: Path, backend: str = "hashmap", **more: str) -> dict[str, str]:
-    """Of a job that checkpoints when it is asked to, into directories of the test, which it leaves behind."""
+    """Return the options of a job that checkpoints on request, into directories of the test, and keeps them."""
     return {
         "state.backend.type": backend,
         "execution.checkpointing.interval": "1 h",

@@ -46,14 +46,14 @@ LONGS = serializer_for(Types.LONG())
 def options_of(
     root: Path, number: int = 1, epoch: int = 1, attempt: int = 0, kind: SnapshotKind = SnapshotKind.INCREMENTAL
 ) -> CheckpointOptions:
-    """Of checkpoint `number` of JOB."""
+    """Return the options of checkpoint `number` of JOB."""
     uri = to_uri(root)
     directory = checkpoint_directory(uri, JOB, CheckpointId(number), epoch, Attempt(attempt))
     return CheckpointOptions(directory, shared_directory(uri, JOB), kind)
 
 
 def savepoint_options(directory: Path) -> CheckpointOptions:
-    """Of a savepoint."""
+    """Return the options of a savepoint."""
     return CheckpointOptions(to_uri(directory), to_uri(directory), SnapshotKind.CANONICAL, is_savepoint=True)
 
 

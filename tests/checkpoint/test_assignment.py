@@ -62,7 +62,7 @@ def operator(uid: str, subtasks: Sequence[OperatorSubtaskState], **more: object)
 
 
 def keyed(parallelism: int, max_parallelism: int = MAX) -> list[OperatorSubtaskState]:
-    """One handle per subtask."""
+    """Return one handle per subtask."""
     return [
         OperatorSubtaskState(
             KeyedStateHandle(

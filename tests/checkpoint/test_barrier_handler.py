@@ -228,7 +228,7 @@ Element = int | CheckpointBarrier | str
 
 @dataclass
 class Channel:
-    """What a producer still has to send, what has arrived, and what was taken in."""
+    """Elements of a channel that are still to be sent, have arrived, and were processed."""
 
     coming: deque[Element]
     all: list[Element]

@@ -68,7 +68,7 @@ def snapshot_of(backend: KeyedStateBackend, kind: SnapshotKind, writer: TaskStat
 def written_by(
     backend_name: str, kind: SnapshotKind, files: CheckpointFileSystem, root: Path
 ) -> Callable[[TaskStateWriter, int], KeyedStateHandle]:
-    """What writes the keyed state of a subtask: behind a completed checkpoint, if it may build on that."""
+    """Return the writer of a subtask's keyed state, after a completed checkpoint if it may build on one."""
 
     def write(writer: TaskStateWriter, subtask: int) -> KeyedStateHandle:
         own = key_group_range(MAX_PARALLELISM, 2, subtask)
@@ -144,7 +144,7 @@ class StoredCheckpoint:
 
 @pytest.fixture
 def root() -> Iterator[Path]:
-    """Where snapshots are downloaded to; in memory if there is such a place."""
+    """Return a directory for downloaded snapshots, in memory if possible."""
     path = TEMPORARY / "corruption"
     yield path
     dispose_of_all()

@@ -41,7 +41,7 @@ def rows_of(reader: SavepointReader, operator: str, state: str) -> dict[Any, Any
 
 
 def check_state(program: Everything, location: str, limit: int, parallelism: int) -> None:
-    """What a snapshot holds is what the model keeps of the first `limit` events of each split."""
+    """Check that a snapshot holds the model's state after the first `limit` events of each split."""
     reader = SavepointReader.read(location)
     model = program.by_key(limit)
     assert {o.uid: o.parallelism for o in reader.operators()}["states"] == parallelism
@@ -80,7 +80,7 @@ def as_dict(value: Any) -> dict[Any, Any]:
 
 
 def check_running_state(program: Everything, job: RunningJob, limit: int, parallelism: int) -> None:
-    """As `check_state`, of a job that goes on."""
+    """Check as `check_state` does, for a job that continues."""
     check_state(program, job.answer(job.driver.trigger_savepoint()), limit, parallelism)
 
 

@@ -33,7 +33,7 @@ def good_conduct() -> Iterator[None]:
 
 
 def everywhere(job: RunningJob, parallelism: int) -> Mapping[VertexId, int]:
-    """That parallelism for all vertices but the one that is not parallel."""
+    """Return that parallelism for all vertices but the one that is not parallel."""
     return {v.vertex_id: parallelism for v in job.graph.vertices if "rules" not in v.name}
 
 
@@ -169,6 +169,6 @@ def test_a_job_without_checkpoints_whose_subtasks_have_finished_is_rescaled_and_
 
 
 def finished(job: RunningJob) -> int:
-    """How many subtasks of sources have finished."""
+    """Return the number of finished source subtasks."""
     tasks = [t for t in job.driver.status().tasks if "numbers" in t.name]
     return sum(t.state is TaskState.FINISHED for t in tasks)

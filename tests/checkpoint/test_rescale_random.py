@@ -84,7 +84,7 @@ def answer_or_crash(job: RunningJob, after: AfterSavepoint, kind: SnapshotKind |
 
 
 def is_of_a_crash(error: JobRequestError) -> bool:
-    """Whether a request was not done because the job has crashed, or is coming back."""
+    """Return whether a request failed because the job has crashed or is restarting."""
     return any(why in str(error) for why in ("power cut", "only a running one", "not all tasks of the job are running"))
 
 

@@ -1,4 +1,4 @@
-"""What the savepoint reader shows of a snapshot, and what it refuses to decode."""
+"""The savepoint reader: its views of a snapshot, and values that it refuses to decode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who deletes what: claim modes, retained checkpoints and their number, and checkpoints that are damaged."""
+"""Deletion of snapshots: claim modes, retained checkpoints and their number, and damaged checkpoints."""
 
 from __future__ import annotations
 

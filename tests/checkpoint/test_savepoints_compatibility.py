@@ -1,4 +1,5 @@
-"""What may change in a program between a savepoint and the job that starts from it, and what is refused and why."""
+"""Changes of a program between a savepoint and the job that starts from it: allowed ones, and refusals with their
+reasons."""
 
 from __future__ import annotations
 

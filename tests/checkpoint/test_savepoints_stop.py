@@ -77,7 +77,7 @@ def windowed(env: StreamExecutionEnvironment, numbers: Numbers) -> None:
 
 
 def window_sums(limit: int) -> Counter[Any]:
-    """Of each key, the sums of its first `limit` numbers in windows of fifteen."""
+    """Return for each key the sums of its first `limit` numbers in windows of fifteen."""
     numbers = range(limit)
     sums = [sum(n for n in numbers if n // 15 == window) for window in range((limit + 14) // 15)]
     return Counter((key, total) for key in KEYS for total in sums)

@@ -18,7 +18,7 @@ def statistics() -> CheckpointStatistics:
 
 
 def take(tracked: CheckpointStatistics, number: int, options: CheckpointOptions = OPTIONS, size: int = 10) -> None:
-    """One checkpoint of a at parallelism 2 and b at parallelism 1, from second 10 on."""
+    """Take a checkpoint of a at parallelism 2 and b at parallelism 1, from second 10 on."""
     checkpoint_id = CheckpointId(number)
     tracked.triggered(checkpoint_id, 10_000, options, {A: 2, B: 1})
     for index, task in enumerate((TaskId(A, 0), TaskId(A, 1), TaskId(B, 0))):

@@ -57,7 +57,8 @@ class JobMaster:
 
 
 def restored_keys(root: Path) -> int:
-    """How many counts the newest completed checkpoint has, as a JobMaster sees it that starts now; all is verified."""
+    """Return the number of counts in the latest completed checkpoint, as a JobMaster that starts now sees it; all is
+    verified."""
     after = JobMaster(root, epoch=99)
     metadata = after.newest()
     after.snapshots.verify(metadata)

@@ -62,7 +62,7 @@ def document(state: str = "RUNNING", **fields: Any) -> dict[str, Any]:
 
 
 def freshness(reason: str = "", age_ms: int = 400) -> dict[str, Any]:
-    """How old a document is."""
+    """Age of a document."""
     return {"age_ms": age_ms, "source": "live", "is_stale": bool(reason), "reason": reason}
 
 
@@ -74,7 +74,7 @@ def overview(jid: str = JOB_ID, name: str = "three numbers", state: str = "RUNNI
 
 @dataclass
 class FakeCluster:
-    """What the server answers and what it was asked."""
+    """Responses of the server, and the requests it received."""
 
     jobs: list[dict[str, Any]] = field(default_factory=lambda: [overview()])
     documents: list[dict[str, Any]] = field(default_factory=lambda: [document("FINISHED")])

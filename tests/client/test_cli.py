@@ -443,7 +443,7 @@ def test_long_and_odd_names_fit_the_terminal(cluster: FakeCluster, name: str) ->
 
 
 def in_a_terminal(cluster: FakeCluster, columns: int, *arguments: str) -> str:
-    """What a command shows on a terminal of so many columns."""
+    """Return the output of a command on a terminal with that many columns."""
     leader, follower = os.openpty()
     termios.tcsetwinsize(follower, (24, columns))
     with open(follower, "w") as terminal:  # noqa: PTH123 (a device)

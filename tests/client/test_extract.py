@@ -26,7 +26,7 @@ def refused(program: Path, **options: object) -> ExtractionError:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process has ended; nobody may have reaped it."""
+    """Return whether a process has ended; it may be a zombie."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""What a program at its `execute()` would come to afterwards."""
+"""Detection of further executions after a program's `execute()`."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def client(cluster: FakeCluster, clock: ManualClock) -> RestClient:
-    """One that does not really wait."""
+    """Return a client that does not really wait."""
     return RestClient(
         cluster.server,
         sleep=lambda seconds: clock.advance(round(seconds * 1000)),

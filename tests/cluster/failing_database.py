@@ -12,7 +12,7 @@ from django.db import OperationalError, connection
 
 
 class Loss(enum.Enum):
-    """What becomes of the call."""
+    """Fate of a call."""
 
     REQUEST = "it is not carried out"
     ANSWER = "it is carried out, and nobody hears so"

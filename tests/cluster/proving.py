@@ -62,7 +62,7 @@ class ProvingJob:
         return dict(self.stack.client.live(self.id))
 
     def total(self) -> int:
-        """How many records are in visible files."""
+        """Return the number of records in visible files."""
         self.files.read()
         return len(self.files.rows)
 
@@ -119,7 +119,7 @@ class ProvingJob:
 
 
 def answers(question: Callable[[], bool]) -> bool:
-    """What the question gives; no while the web process does not answer it."""
+    """Return the answer to the question; False while the web process does not respond."""
     try:
         return question()
     except ClientError:

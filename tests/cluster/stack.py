@@ -44,7 +44,7 @@ class Stack:
         return found[1] if found else None
 
     def pid_of(self, name: str) -> int:
-        """Of the process of that name that was started last."""
+        """Return the pid of the last started process of that name."""
         found = re.findall(rf"{name} started(?: again)? \(pid (\d+)", "".join(self.lines))
         return int(found[-1])
 

@@ -65,7 +65,7 @@ def submit(**options: str) -> Job:
 
 
 def turn(manager: JobManager) -> None:
-    """One turn of the loop in which everything is due."""
+    """Run one turn of the loop in which everything is due."""
     manager.hasten()
     with suppress(DatabaseError):
         manager.step(0.01)
@@ -85,7 +85,8 @@ def left_behind() -> dict[str, Job]:
 
 
 def is_as_expected(manager: JobManager, jobs: dict[str, Job]) -> bool:
-    """Whether every job is as it must be, has a runner if and only if it has not ended, and all is answered."""
+    """Return whether every job has the expected state, has a runner if and only if it has not ended, and all is
+    answered."""
     turn(manager)
     rows = {name: Job.objects.get(id=job.id) for name, job in jobs.items()}
     return (

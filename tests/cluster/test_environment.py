@@ -1,4 +1,4 @@
-"""What is read from the environment, and the secrets of a home."""
+"""Variables read from the environment, and the secrets of a home."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _PAUSE = threading.Event()
 
 
 class Cluster:
-    """What is done to it; each returns when the fault is over."""
+    """Faults of a cluster; each returns when the fault is over."""
 
     def __init__(self, stack: Stack, job: ProvingJob, database: PostgresServer, draw: random.Random) -> None:
         self.stack, self.job, self._database, self._draw = stack, job, database, draw

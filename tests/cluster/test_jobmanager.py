@@ -61,7 +61,7 @@ def submit(parallelism: int = 2, **options: str) -> Job:
 
 
 def turn(manager: JobManager, job: Job) -> Job:
-    """One turn of the loop in which everything is due; the job's row after it."""
+    """Run one turn of the loop in which everything is due; returns the job's row."""
     manager.hasten()
     manager.step(0.01)
     return Job.objects.get(id=job.id)

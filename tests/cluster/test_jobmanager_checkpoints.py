@@ -57,7 +57,7 @@ def turn(manager: JobManager) -> None:
 
 
 def ran_before(job: Job, attempt: int = 3) -> None:
-    """As if an earlier leader had run it."""
+    """Mark the job as run by an earlier leader."""
     Job.objects.filter(id=job.id).update(
         state="RUNNING", state_times={"RUNNING": 5}, attempt=attempt, leader_epoch=take_leadership("earlier").epoch
     )

@@ -1,4 +1,4 @@
-"""Whoever has ended without a word is found by the next TaskManager of the machine, once."""
+"""The next TaskManager of a machine reports one that was killed, once."""
 
 from __future__ import annotations
 

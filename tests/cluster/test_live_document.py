@@ -99,7 +99,7 @@ def test_the_version_grows_when_something_changes_and_not_with_the_clock() -> No
 
 
 def machine_of(job_graph: JobGraph, **fields: Any) -> JobStatusSnapshot:
-    """What the machine of a job says that has nothing else to tell."""
+    """Return the status of a job's machine with defaults."""
     machine = JobMasterMachine(job_graph)
     machine.handle(Submitted(), 0.0)
     return replace(machine.status(), **fields)

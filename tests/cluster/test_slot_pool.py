@@ -86,7 +86,7 @@ def test_slots_are_free_again_when_their_stage_is_over() -> None:
 
 
 def again(job: str, attempt: int, *regions: int, since: int = 0) -> SlotRequest:
-    """What a job asks for that restarts."""
+    """Return the request of a restarting job."""
     return replace(request(job, *regions, since=since, attempt=attempt), has_run=True)
 
 

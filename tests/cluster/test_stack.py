@@ -69,7 +69,7 @@ def records_in(stack: Stack) -> int:
 
 
 def lives(pid: int) -> bool:
-    """Whether a process runs; one that nobody has reaped yet does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

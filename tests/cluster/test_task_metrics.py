@@ -1,4 +1,4 @@
-"""What is kept of the subtasks' metrics and accumulators, and Flink's ids of them."""
+"""Storage of the subtasks' metrics and accumulators, and Flink's ids of them."""
 
 from __future__ import annotations
 

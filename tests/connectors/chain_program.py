@@ -1,4 +1,4 @@
-"""One link of a chain of jobs that restore each other's savepoints: it runs in a process of its own and kills itself.
+"""A link in a chain of jobs that restore each other's savepoints: it runs in a process of its own and kills itself.
 
 `python -m tests.connectors.chain_program SINK DIRECTORY PARALLELISM RESTORE STEP...` prints the savepoint that it has
 taken. Steps: a number (records of each split to let through), checkpoint, savepoint, prepare (a savepoint that nobody

@@ -77,7 +77,7 @@ class SinkJob:
             self._kill(zombie)
 
     def do(self, step: str, number: int) -> None:
-        """One step; an error of a sink is a crash."""
+        """Take one step; an error of a sink is a crash."""
         try:
             self._do(step, number)
         except SinkError:

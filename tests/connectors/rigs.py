@@ -1,4 +1,4 @@
-"""What the tests of sources and sinks run them in: all subtasks and the coordinator in one loop, a client in memory."""
+"""Rigs for tests of sources and sinks: all subtasks and the coordinator in one loop, a client in memory."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class SourceRig:
             )
 
     def step(self, max_rows: int, subtasks: Sequence[int] | None = None) -> bool:
-        """One `emit_next` for each subtask, then the events. Returns whether all have ended."""
+        """Call `emit_next` once for each subtask, then deliver the events; returns whether all have ended."""
         if self.coordinator.discovery_delay_ms() is not None:
             self.coordinator.discover()
         for subtask in range(len(self.operators)) if subtasks is None else subtasks:
@@ -184,7 +184,7 @@ class SourceRig:
         wait_until(is_reached, 10, what)
 
     def run_to_end(self, max_rows: int = 1000) -> SourceRig:
-        """As `run`, for sources with threads of their own."""
+        """Run to the end, like `run`, for sources with threads of their own."""
         try:
             self.run_until(lambda: len(self.ended) == len(self.operators), "the end of the source", max_rows)
         finally:
@@ -198,7 +198,7 @@ class SourceRig:
         return [value for batch in batches for value in batch.values()]
 
     def snapshot(self) -> list[OperatorSnapshot]:
-        """As a checkpoint takes it: the coordinator first."""
+        """Take a snapshot as a checkpoint does: the coordinator first."""
         coordinator = self.coordinator.snapshot()
         snapshots = [operator.snapshot_state() for operator in self.operators]
         states = {**snapshots[0].operator_states, COORDINATOR_STATE: coordinator}
@@ -263,7 +263,7 @@ def splits_of(source: Source, parallelism: int = 1) -> list[Any]:
 
 
 class SinkRig:
-    """One subtask of a sink."""
+    """A subtask of a sink."""
 
     def __init__(
         self,
@@ -310,7 +310,7 @@ class SinkRig:
         self.operator.process_batch(RecordBatch.of_values(list(values), type_info=self.type))
 
     def snapshot(self, checkpoint_id: int, is_last: bool = False, is_savepoint: bool = False) -> OperatorSnapshot:
-        """As a checkpoint takes it."""
+        """Take a snapshot as a checkpoint does."""
         request = SnapshotRequest(SnapshotKind.CANONICAL, CheckpointId(checkpoint_id), is_last, is_savepoint)
         snapshot: OperatorSnapshot = self.operator.snapshot_state(request)
         return snapshot

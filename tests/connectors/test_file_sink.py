@@ -569,7 +569,7 @@ def attempt_of(path: Path) -> int:
 
 
 def kill(rig: SinkRig) -> None:
-    """As if the process had ended: its files are closed, and so unlocked, and nothing is cleaned up."""
+    """Simulate the end of the process: its files are closed, and so unlocked, and nothing is cleaned up."""
     writer: Any = rig.operator._writer
     if writer is not None:
         for part in (*writer._parts.values(), *writer._finished, *writer._prepared.values()):

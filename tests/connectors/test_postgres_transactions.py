@@ -70,7 +70,7 @@ def gid_of(snapshot: OperatorSnapshot) -> str:
 
 
 def kill(rig: SinkRig) -> None:
-    """As if the process had ended: the server sees its connections close."""
+    """Simulate the end of the process: the server sees its connections close."""
     writer: Any = rig.operator._writer
     if writer is not None:
         writer._writer.close()

@@ -164,7 +164,7 @@ BATCHES = st.one_of(
 
 
 def mutable_ids(value: Any) -> set[int]:
-    """Of the objects in a value that can change."""
+    """Return the ids of the mutable objects in a value."""
     inside = value.items() if isinstance(value, dict) else value._values if isinstance(value, Row) else value
     if isinstance(inside, (str, bytes)) or not isinstance(inside, Iterable):
         return set()

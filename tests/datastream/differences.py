@@ -1,4 +1,4 @@
-"""Where a PyFlink program prints something else here than on Flink, line by line, and why.
+"""Lines that a PyFlink program prints differently here than on Flink, and the reasons.
 
 The goldens hold what Flink printed. `expected_lines` puts in their place what is listed here; a line that Flink did not
 print is an error, so that the list can hold nothing that is no longer true. docs/pyflink-differences.md tells users.
@@ -30,7 +30,7 @@ class Difference:
 
 
 def expected_lines(recorded: Sequence[str], differences: Sequence[Difference]) -> list[str]:
-    """What a program is to print here.
+    """Return the expected output of a program here.
 
     Raises:
         ValueError: Flink did not print a line that is said to differ, or it does not differ.

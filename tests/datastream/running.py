@@ -48,7 +48,7 @@ def values_of(stream: DataStream) -> list[Any]:
 
 
 def sorted_values_of(stream: DataStream) -> list[Any]:
-    """As `values_of`, sorted: at a parallelism above 1 there is no order."""
+    """Return `values_of` sorted: at a parallelism above 1 there is no order."""
     return sorted(values_of(stream))
 
 

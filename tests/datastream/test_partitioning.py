@@ -1,4 +1,4 @@
-"""Who gets which records: partitioners, parallelism, and copies at the places where a stream forks."""
+"""Distribution of records: partitioners, parallelism, and copies where a stream forks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def numbers(parallelism: int) -> DataStream:
 
 
 def shares(stream: DataStream, parallelism: int = 3) -> Counter[int]:
-    """How many records each subtask of the next operator gets."""
+    """Return the number of records that each subtask of the next operator gets."""
     received = values_of(stream.map(WithSubtask()).set_parallelism(parallelism))
     return Counter(subtask for subtask, _ in received)
 

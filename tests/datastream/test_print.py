@@ -1,4 +1,4 @@
-"""What `print` and print() inside a function write to the program's own standard output."""
+"""Output of `print` and of print() inside a function, on the program's own standard output."""
 
 from __future__ import annotations
 

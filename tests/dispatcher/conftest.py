@@ -40,5 +40,5 @@ def job(db: None) -> Job:
 
 @pytest.fixture
 def taskmanager(db: None) -> TaskManager:
-    """What the job runs on."""
+    """Return the TaskManager of the job."""
     return rows.taskmanager()

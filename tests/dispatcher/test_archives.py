@@ -1,4 +1,4 @@
-"""What is refused inside an archive."""
+"""Archives with refused members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever goes wrong: a status that is not 2xx, and {"errors": ["…"]}."""
+"""Every error has a status other than 2xx, and {"errors": ["…"]}."""
 
 from __future__ import annotations
 

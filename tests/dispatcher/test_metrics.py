@@ -23,7 +23,7 @@ OPERATOR = "window: count"
 
 
 def reported(index: int) -> dict[str, object]:
-    """What subtask `index` of the sink has said."""
+    """Return the report of subtask `index` of the sink."""
     return {
         "numRecordsIn": 7,
         "isBackPressured": False,

@@ -1,4 +1,4 @@
-"""What clients see of a real web process: many submissions at once, and bodies that are too large."""
+"""A real web process, as clients see it: many submissions at once, and bodies that are too large."""
 
 from __future__ import annotations
 

@@ -22,13 +22,13 @@ TOKEN = "a-token-of-the-tests"
 
 @dataclass(frozen=True)
 class WebProcess:
-    """One that serves."""
+    """A running web process."""
 
     server: Server
     environment: dict[str, str]
 
     def run_python(self, code: str) -> str:
-        """What code prints that runs beside it, on its database."""
+        """Return the output of code that runs beside it, on its database."""
         command = (sys.executable, "-c", code)
         return subprocess.run(
             command, cwd=ROOT, env=self.environment, check=True, stdout=subprocess.PIPE, text=True, timeout=60

@@ -153,7 +153,8 @@ class Stack:
             )
 
     def _make_database(self) -> str | None:
-        """What the image's entry point does; as its user where this is root, which PostgreSQL refuses to be."""
+        """Create the database as the image's entry point does; under its user if this is root, which PostgreSQL
+        refuses."""
         user = "postgres" if os.geteuid() == 0 else None
         data = self.directory / "pg"
         data.mkdir()
@@ -193,7 +194,7 @@ class Stack:
                 _PAUSE.wait(0.5)
 
     def _complaint(self, name: str) -> str | None:
-        """What the health check has against the service, None if it is well."""
+        """Return the complaint of the service's health check, None if it is healthy."""
         check = [self._here(argument, name) for argument in self._services[name]["healthcheck"]["test"][1:]]
         if name == "redis":
             check[1:1] = ["-p", str(self._ports["redis:6379"])]

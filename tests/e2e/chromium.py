@@ -1,4 +1,4 @@
-"""Where the browser of the journeys comes from: TIDEMARK_CHROMIUM, PATH, or, as root on Debian, its package.
+"""Finds the browser for the journeys: TIDEMARK_CHROMIUM, PATH, or, as root on Debian, its package.
 
 Playwright's own download is not used: it is large, and not allowed everywhere.
 """
@@ -23,11 +23,11 @@ _HELP = "install Chromium (Debian: apt-get install chromium) or name one with TI
 
 
 class NoChromium(Exception):
-    """There is no browser to test with; the message is one line that says what to do."""
+    """No browser was found; the message is one line that says what to do."""
 
 
 def find_chromium() -> str:
-    """The browser's binary; installed if that is possible.
+    """Return the browser's binary, installing it if possible.
 
     Raises:
         NoChromium: there is none.

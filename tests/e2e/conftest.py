@@ -1,4 +1,4 @@
-"""One real stack and one headless browser for all journeys; a page of its own, already logged in, for each test.
+"""Fixtures: one real stack and one headless browser for all journeys; a logged-in page for each test.
 
 At the end the stack is stopped as a user does, with Ctrl-C, and has to be gone within ten seconds, whole.
 """

@@ -1,4 +1,4 @@
-"""What the program counted.py has committed, and whether that is right."""
+"""Checks the committed output of the program counted.py."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def committed(output: Path) -> Iterator[tuple[int, int]]:
 
 
 def total(output: Path) -> int:
-    """How many counts have been committed."""
+    """Return the number of committed counts."""
     return sum(1 for _ in committed(output))
 
 

@@ -37,7 +37,7 @@ class Site:
             return json.load(answer)
 
     def job_ids(self, name: str) -> list[str]:
-        """Of all jobs of that name, newest first."""
+        """Return the ids of all jobs of that name, newest first."""
         jobs = [job for job in self.get("/jobs/overview")["jobs"] if job["name"] == name]
         return [job["jid"] for job in sorted(jobs, key=lambda job: -job["start-time"])]
 

@@ -97,7 +97,7 @@ def test_ctrl_c_while_the_server_plans_the_program_leaves_no_job_behind(site: Si
 
 
 def is_planning(site: Site) -> bool:
-    """Whether the web process has a program planned just now."""
+    """Return whether the web process is planning a program."""
     for process in site.stack.processes():
         # it may end while it is looked at
         with suppress(psutil.Error):

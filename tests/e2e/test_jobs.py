@@ -19,7 +19,7 @@ ROWS = 12_345
 
 
 class Sent:
-    """Which requests of one kind a page has sent."""
+    """Requests of one kind that a page has sent."""
 
     def __init__(self, page: Page, method: str, path: str) -> None:
         self._method, self._path = method, re.compile(path)

@@ -253,7 +253,7 @@ PAGES: dict[str, Callable[[Site, Jobs, Page], None]] = {
 
 
 def violations(page: Page, name: str) -> list[str]:
-    """What axe-core finds, one line each; its own script runs beside the page's policy, not against it."""
+    """Return axe-core's findings, one line each; its script runs without violating the page's policy."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")["violations"]
     ours = [each for each in found if each["id"] not in NOT_IN_OUR_HANDS.get(name, set())]

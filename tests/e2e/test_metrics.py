@@ -44,7 +44,7 @@ def vertex_of(site: Site, job_id: str, name: str) -> str:
 
 
 def value(site: Site, path: str, metric: str) -> str | None:
-    """Of one metric, None as long as it is not known."""
+    """Return the value of a metric, None as long as it is unknown."""
     answer = site.get(f"{path}/metrics?get={metric}")
     return str(answer[0]["value"]) if answer else None
 

@@ -24,7 +24,7 @@ def pids_of(client: JobClient) -> list[int]:
 
 
 def alive(pids: list[int]) -> list[int]:
-    """Those pids of which the process runs, a zombie that its parent has not yet reaped left out."""
+    """Return the pids of running processes, without zombies."""
     found = []
     for pid in pids:
         try:
@@ -36,7 +36,7 @@ def alive(pids: list[int]) -> list[int]:
 
 
 def is_producing(client: JobClient) -> bool:
-    """Whether the job runs and its last operator has received records in the current attempt."""
+    """Return whether the job runs and its last operator has received records in the current attempt."""
     status = client.get_status()
     return status.state is JobState.RUNNING and all(
         task.state is TaskState.RUNNING and int(str(task.metrics.get("numRecordsIn", 0))) > 0 for task in status.tasks

@@ -1,4 +1,4 @@
-"""What users do wrong: one clear message each, on one line, that says where."""
+"""Users' mistakes: each gets one clear message on one line that says where."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def fail_at(*values: int) -> None:
 
 
 def record_values() -> list[int]:
-    """What is processed from now on."""
+    """Record the values processed from now on."""
     seen: list[int] = []
 
     def look(value: int) -> int:
@@ -487,7 +487,7 @@ def test_an_operator_that_runs_as_one_subtask_stays_one() -> None:
 
 
 def home_of(graph: Any, epoch: int) -> CheckpointHome:
-    """Where the same job's next JobMaster finds its checkpoints."""
+    """Return the CheckpointHome of the same job's next JobMaster."""
     configuration = Configuration.from_dict(dict(graph.configuration))
     settings = CheckpointSettings.from_configuration(configuration)
     return CheckpointHome.of(settings, graph.job_id, slots_are_local=True, leader_epoch=epoch)

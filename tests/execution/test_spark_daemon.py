@@ -1,4 +1,5 @@
-"""Of the process that workers are forked from: a lock that another thread held would be held in them for ever."""
+"""The process from which workers are forked has no other threads: a lock that one held would be held for ever in
+workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job graph says of the keys and windows by which its operators keep state."""
+"""Types of keys and windows of operators' state in a job graph."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Own(KeySelector):
 
 
 def types_of(build: Callable[[DataStream], DataStream]) -> tuple[str, str]:
-    """Of the operator with the uid "it"."""
+    """Return the types of the operator with the uid "it"."""
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(2)
     build(env.from_source(NumberSequenceSource(1, 9), WatermarkStrategy.no_watermarks(), "numbers")).uid("it").print()

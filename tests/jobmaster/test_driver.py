@@ -36,7 +36,7 @@ ACTIONS = get_args(JobMasterAction)
 
 
 class BrokenError(Exception):
-    """What an action ends with, unforeseen."""
+    """An unforeseen error of an action."""
 
 
 def started(directory: Path) -> JobHandle:

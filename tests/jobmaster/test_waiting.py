@@ -1,4 +1,5 @@
-"""What a job waits for: one line for each state, phase and kind of standstill, and none for a job that moves."""
+"""Reasons for waiting: one line for each state, phase and kind of standstill, and none for a job that makes
+progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One event-time job against an independent loop in plain Python, however the job is cut into tasks.
+"""An event-time job agrees with an independent loop in plain Python, in any division into tasks.
 
 Watermarks follow every record, so that lateness depends on the order of the input alone: windows, late records and
 timers must come out the same at every parallelism, chained or not, with copies or without, in small batches or large.

@@ -87,7 +87,7 @@ async def receive(connection: WebSocket, kind: str) -> dict[str, Any]:
 
 
 async def publish(job: Job, **changes: Any) -> dict[str, Any]:
-    """What the jobmanager does on a change: put the document, then hint at it."""
+    """Act as the jobmanager on a change: store the document, then send the hint."""
     document = {**(job.document or {}), **changes}
     await asyncio.to_thread(bus_contents.put_document, bus.JOB_KEY.format(job.id), document)
     await hint(f"job:{job.id}", document["version"])
@@ -95,12 +95,12 @@ async def publish(job: Job, **changes: Any) -> dict[str, Any]:
 
 
 async def beat() -> None:
-    """What the jobmanager does twice a second."""
+    """Act as the jobmanager does twice a second."""
     await asyncio.to_thread(bus_contents.beat)
 
 
 async def hint(topic: str, version: int) -> None:
-    """What the channel layer carries from the jobmanager."""
+    """Send the jobmanager's hint over the channel layer."""
     layer: Any = get_channel_layer()
     await layer.group_send(topic.replace(":", "."), {"type": "live.changed", "topic": topic, "version": version})
 
@@ -201,7 +201,7 @@ async def test_many_changes_become_few_messages(
 
 
 async def test_subscribing_again_gives_a_new_snapshot(connect: Connect, cookie: tuple[bytes, bytes], job: Job) -> None:
-    """How a client mends a gap in the versions."""
+    """A client repairs a gap in the versions this way."""
     connection = await connect(ORIGIN, cookie)
     for _ in range(2):
         await connection.send_json({"type": "subscribe", "topic": f"job:{job.id}"})
@@ -319,7 +319,7 @@ async def test_a_topic_can_be_subscribed_to_while_redis_is_frozen(
 
 
 def _fail(job: Job, version: int) -> None:
-    """What the jobmanager saves on a change of state."""
+    """Save a failed job as the jobmanager does on a change of state."""
     Job.objects.filter(id=job.id).update(
         state="FAILING", document={**(job.document or {}), "state": "FAILING", "version": version}
     )
@@ -372,7 +372,7 @@ async def test_topics_are_limited(
 async def test_a_client_that_takes_nothing_is_dropped(
     cookie: tuple[bytes, bytes], fast: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As a server does it whose socket is full: the send does not return."""
+    """The send does not return, as with a full socket."""
     incoming: asyncio.Queue[Any] = asyncio.Queue()
     incoming.put_nowait({"type": "websocket.connect"})
     sent = []

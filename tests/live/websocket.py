@@ -12,7 +12,7 @@ from backend.live.routing import websocket_application
 
 
 class WebSocket(ApplicationCommunicator):
-    """One connection to /ws/live."""
+    """A connection to /ws/live."""
 
     def __init__(self, *headers: tuple[bytes, bytes], subprotocols: Sequence[str] = ()) -> None:
         scope = {
@@ -25,7 +25,7 @@ class WebSocket(ApplicationCommunicator):
         super().__init__(websocket_application, scope)
 
     async def connect(self) -> bool:
-        """Whether the connection was accepted."""
+        """Connect; returns whether the connection was accepted."""
         await self.send_input({"type": "websocket.connect"})
         answer = await self.receive_output(5)
         return bool(answer["type"] == "websocket.accept")

@@ -46,7 +46,7 @@ def fill(channel: OutputChannel) -> int:
 
 
 class Barriers(list[CheckpointBarrier]):
-    """Those that a channel has announced."""
+    """Barriers that a channel has announced."""
 
     def __init__(self, channel: InputChannel) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""One contract for all transports: order, credit, END, and a peer that leaves is a failure, never the end."""
+"""Contract of all transports: order, credit, END; a peer that leaves is a failure, never the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only Flight has: who is let in, and peers that are killed, frozen or damaged."""
+"""Flight only: admission of peers, and peers that are killed, frozen or damaged."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class RawProducer(fl.FlightServerBase):
 
 
 def frames_of(*attempts: int) -> list[bytes]:
-    """One watermark per attempt, each as the first of its channel."""
+    """Return one watermark per attempt, each as the first of its channel."""
     return [bytes(FrameEncoder(CHANNEL, Attempt(a), None).encode(Watermark(a))) for a in attempts]
 
 

@@ -47,7 +47,7 @@ class AppendNow(ProcessFunction):
 
 
 def waits_ms(options: dict[str, str], edge_timeout_ms: int | None = None) -> list[int]:
-    """How long each of four records, which are made half a second apart, is on its way to another task."""
+    """Return the travel times to another task of four records that are emitted half a second apart."""
     env = environment(1, options)
     source = DataGeneratorSource(lambda index: (index,), count=4, rows_per_second=1000 / INTERVAL_MS)
     made = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").process(AppendNow())

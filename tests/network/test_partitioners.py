@@ -44,7 +44,7 @@ def batches(draw: st.DrawFn) -> RecordBatch:
 
 
 def events(part: Part) -> Events:
-    """What a channel sees, element by element."""
+    """Return the elements that a channel receives."""
     if part is None:
         return []
     if isinstance(part, Watermark):

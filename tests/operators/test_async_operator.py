@@ -33,7 +33,7 @@ def _no_calls() -> None:
 
 
 def call_of(value: Any) -> Future[Any]:
-    """What the call of a value waits for; made by whoever comes first."""
+    """Return the event that the call for a value waits for; created by its first user."""
     return CALLS.setdefault(value, Future())
 
 

@@ -150,7 +150,7 @@ def test_marks_are_where_the_batch_would_have_been_cut(case: tuple[list[int], se
 
 
 def collapsed(elements: list[Any]) -> list[Any]:
-    """Of watermarks with nothing between them the last one only."""
+    """Keep only the last of several watermarks with nothing between them."""
     result: list[Any] = []
     for element in elements:
         if result and isinstance(element, Watermark) and isinstance(result[-1], Watermark):

@@ -1,4 +1,4 @@
-"""What a sink operator counts: records taken and refused, committables on their way."""
+"""Counters of a sink operator: accepted and refused records, pending committables."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def aligned(max_drift_ms: int, group: str = "g") -> WatermarkStrategy:
 
 
 def report_and_answer(rig: SourceRig) -> None:
-    """One update interval passes."""
+    """Let one update interval pass."""
     rig.clock.advance(100)
     rig.timers.run_due()
     rig.deliver()

@@ -21,7 +21,7 @@ HEADER = "# The public names, one a line; made by tests/parity/test_api.py, whic
 
 
 def public_names(package: str) -> list[str]:
-    """What the package itself offers: its re-exports, and the modules behind it with their classes."""
+    """Return the package's public names: its re-exports, and its modules with their classes."""
     names = []
     for path in sorted((ROOT / package.replace(".", "/")).rglob("*.py")):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")

@@ -36,7 +36,7 @@ def all_names() -> Iterator[tuple[str, str, str]]:
 
 
 def exists(module: str, path: str) -> bool:
-    """Whether Tidemark has it."""
+    """Return whether Tidemark has it."""
     try:
         found: Any = importlib.import_module("runtime" + module.removeprefix("pyflink"))
         for part in path.split(".") if path else ():

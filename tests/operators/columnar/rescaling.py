@@ -24,7 +24,7 @@ def lifted(parts: Sequence[Run], step: int = 20) -> list[Run]:
 
 
 def part_of(run: Run, index: int, parallelism: int) -> Run:
-    """What a subtask gets of a run: the rows of its keys, and all marks at their places between them."""
+    """Return a subtask's part of a run: the rows of its keys, and all marks at their places between them."""
     rows, times, marks = run
     mine = [
         place

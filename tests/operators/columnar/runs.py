@@ -69,7 +69,7 @@ def runs(draw: st.DrawFn, max_size: int = 16) -> Run:
 
 
 class AggregateInPython(ProcessWindowFunction):
-    """What AGGREGATES and BY_ORDER say, in Python."""
+    """AGGREGATES and BY_ORDER in plain Python."""
 
     def __init__(self, in_order: bool) -> None:
         self._in_order = in_order

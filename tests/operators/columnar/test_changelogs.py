@@ -82,7 +82,7 @@ def running_result(rows: Sequence[Row]) -> Row:
 
 @functools.cache
 def representative(number: int) -> float:
-    """What a sketch gives for a number."""
+    """Return a sketch's value for a number."""
     return float(pl.select(value_of(bucket_of(pl.lit(number), DEFAULT_ACCURACY), DEFAULT_ACCURACY)).item())
 
 

@@ -157,7 +157,7 @@ def test_only_numbers_are_aggregated_in_arrays_and_only_by_whole_numbers() -> No
 
 
 class InPython(ProcessWindowFunction):
-    """What COUNTED says, in Python."""
+    """COUNTED in plain Python."""
 
     def process(self, key: Any, context: Any, elements: Any) -> Any:
         wholes = [row["whole"] for row in elements if row["whole"] is not None]

@@ -70,7 +70,7 @@ def test_changelogs_are_those_of_flink_sql(changelog: dict[str, Any], batch_rows
 
 
 def better(left: Row, right: Row, orders: Sequence[tuple[str, bool]]) -> int:
-    """As `cmp`: null is less than everything."""
+    """Compare like `cmp`: null is less than everything."""
     for name, descending in orders:
         a, b = left[name], right[name]
         if a == b:

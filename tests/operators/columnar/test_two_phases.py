@@ -106,7 +106,7 @@ def local_harness(spec: Any, snapshot: OperatorSnapshot | None = None) -> tuple[
 
 
 def behind_the_exchange(spec: Any, seen: list[RecordBatch | Watermark], parallelism: int) -> tuple[list[str], int]:
-    """What the second phase makes of the first one's output: its rows, and how many it dropped."""
+    """Return the second phase's rows for the first one's output, and the number of dropped rows."""
     selector = KeyGroupSelector(parallelism, ColumnKeys(["key"], spec.partial_type), 128)
     values: list[str] = []
     dropped = 0
