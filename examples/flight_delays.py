@@ -102,10 +102,14 @@ def define_job(env: StreamExecutionEnvironment, options: argparse.Namespace) -> 
         .set_splits(options.splits)
         .build()
     )
-    flights = env.from_source(source, WatermarkStrategy.no_watermarks(), "flights").map(json.loads).name("parse")
-    flown = flights.filter(lambda flight: flight["dep_delay"] is not None).name("flown")
+    # a subtask without a split would hold event time back until it has ended: how many flights are late would then
+    # depend on when it does
+    readers = min(options.splits, options.parallelism)
+    lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "flights").set_parallelism(readers)
+    flights = lines.map(json.loads).name("parse").set_parallelism(readers)
+    flown = flights.filter(lambda flight: flight["dep_delay"] is not None).name("flown").set_parallelism(readers)
     if options.progress:
-        flown = flown.process(ReportProgress()).name("progress")
+        flown = flown.process(ReportProgress()).name("progress").set_parallelism(readers)
         flown.get_side_output(PROGRESS).print()
 
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(
@@ -113,6 +117,7 @@ def define_job(env: StreamExecutionEnvironment, options: argparse.Namespace) -> 
     ).with_timestamp_assigner(ScheduledDeparture())
     windows = (
         flown.assign_timestamps_and_watermarks(strategy)
+        .set_parallelism(readers)
         .key_by(lambda flight: flight["origin"], key_type=Types.STRING())
         .window(TumblingEventTimeWindows.of(Time.hours(1)))
         .side_output_late_data(LATE)

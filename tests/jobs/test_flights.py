@@ -82,6 +82,21 @@ def test_windows_equal_the_batch_computation_and_nothing_is_late(
     assert late_of(tmp_path) is None
 
 
+@pytest.mark.parametrize(("splits", "readers"), [(1, 1), (2, 2), (8, 4)])
+def test_no_subtask_without_a_split_holds_event_time_back(replay: Path, splits: int, readers: int) -> None:
+    arguments = argparse.Namespace(
+        input=replay, output=replay.parent, parallelism=4, splits=splits, max_delay_hours=2, progress=True
+    )
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(4)
+    define_job(env, arguments)
+    graph = env.create_job_graph("flights")
+    # a chain from the source to the watermarks
+    reading, *others = graph.vertices
+    assert "Timestamps/Watermarks" in [operator.name for operator in reading.operators]
+    assert (reading.parallelism, {vertex.parallelism for vertex in others}) == (readers, {4})
+
+
 @pytest.mark.parametrize("parallelism", [1, 2, 4])
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_with_marks_exactly_the_flights_are_late_that_a_row_by_row_replay_finds_late(

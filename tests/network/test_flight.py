@@ -195,7 +195,8 @@ def test_heartbeats_keep_an_idle_connection_alive(slots: list[Slot]) -> None:
 @pytest.fixture
 def peer(slots: list[Slot]) -> Iterator[tuple[Slot, subprocess.Popen[str]]]:
     """A consumer (slot 1) that gets data from a producer (slot 0) in another process, with a channel back to it."""
-    consumer = Slot(1, heartbeats=HeartbeatSettings(50, 300, 20_000))
+    # on a loaded machine a process that lives may not be heard of for a second
+    consumer = Slot(1, heartbeats=HeartbeatSettings(100, 3_000, 20_000))
     slots.append(consumer)
     into = consumer.create_input_channel(CHANNEL, SlotId(0), None)
     consumer.create_output_channel(ChannelId(2, 0, 0), SlotId(0), None)
@@ -215,13 +216,14 @@ def peer(slots: list[Slot]) -> Iterator[tuple[Slot, subprocess.Popen[str]]]:
 def test_killed_producer_is_noticed_at_once(peer: tuple[Slot, subprocess.Popen[str]]) -> None:
     consumer, process = peer
     process.kill()
-    assert "was lost" in consumer.wait_for_failure(2.0).cause
+    # before it would have been silent for too long
+    assert "was lost" in consumer.wait_for_failure(3.0).cause
 
 
 def test_frozen_producer_is_noticed_and_close_does_not_wait_for_it(peer: tuple[Slot, subprocess.Popen[str]]) -> None:
     consumer, process = peer
     process.send_signal(signal.SIGSTOP)
-    assert "was silent" in consumer.wait_for_failure(5.0).cause
+    assert "was silent" in consumer.wait_for_failure(30.0).cause
     started = time.monotonic()
     consumer.close()
     assert time.monotonic() - started < 2.0
