@@ -63,6 +63,7 @@ class OperatorChain:
         self._entrances: dict[int, list[ChainingOutput]] = {}
         self.exits = exits
         self._inner = list(vertex.chain_edges)
+        self._has_opened = False
         self._closed: set[int] = set()
         self.operators: list[StreamOperator] = []
         for chained in vertex.operators:
@@ -167,6 +168,11 @@ class OperatorChain:
         """Open every operator, last first, so that what an opening operator emits finds an open successor."""
         for operator in reversed(self.operators):
             operator.open()
+        self._has_opened = True
+
+    def num_fired_timers(self) -> int:
+        """Return how many timers have fired; operators that could not be restored have none yet."""
+        return sum(operator.num_fired_timers() for operator in self.operators) if self._has_opened else 0
 
     def is_available(self) -> bool:
         """Return whether a step could run now: every operator and every exit takes more."""

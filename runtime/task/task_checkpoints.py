@@ -51,6 +51,7 @@ from runtime.task.input_gate import InputGate
 from runtime.task.operator_chain import OperatorChain
 from runtime.task.processing_time import TimerQueue
 from runtime.task.state_writing import TaskState, size_of, write_task_state
+from runtime.task.task_input import Unread
 from runtime.task.uploads import Uploads
 
 ADVANCE_MS = 6.0
@@ -95,16 +96,6 @@ class TaskOutput:
 
     writer: RecordWriter
     allows_unaligned: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """Rest of a batch that the task is working off."""
-
-    channel: int
-    """Index among all channels of the task."""
-    elements: Sequence[RecordBatch | Watermark]
-    """At least one."""
 
 
 @dataclass(slots=True)
@@ -256,6 +247,13 @@ class TaskCheckpoints:
                 ongoing.holding = [c for c in ongoing.holding if c.holds_barrier(ongoing.checkpoint_id)]
             self._upload_if_ready(ongoing)
         return worked
+
+    def metrics(self) -> dict[str, object]:
+        """Return the metrics of the latest checkpoint, ns as Flink's."""
+        return {
+            "checkpointAlignmentTime": int(self.alignment_ms * 1_000_000),
+            "checkpointStartDelayNanos": int(self.start_delay_ms * 1_000_000),
+        }
 
     # --- what the JobMaster says --------------------------------------------------------------------------------------
 
@@ -626,6 +624,3 @@ class TaskCheckpoints:
         for snapshot in ongoing.snapshots.values():
             if snapshot.pending is not None:
                 snapshot.pending.discard()
-
-
-__all__ = ["CheckpointGivenUp", "CheckpointServices", "TaskCheckpoints", "TaskOutput", "Unread"]

@@ -312,7 +312,7 @@ def test_what_was_in_flight_is_dealt_out_by_key_at_another_parallelism(tmp_path:
 def test_the_rest_of_a_batch_is_part_of_the_channel_state(tmp_path: Path) -> None:
     rig = slow_rig(tmp_path)
     task = rig.task(1)
-    while task._batch is None:
+    while task._input.unread() is None:
         # the first batches are short
         task.slice_size.rows = 10
         assert task.step()
