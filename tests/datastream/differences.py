@@ -48,6 +48,23 @@ def expected_lines(recorded: Sequence[str], differences: Sequence[Difference]) -
 
 
 DIFFERENCES: dict[str, list[Difference]] = {
+    "avro_files": [
+        Difference(
+            "of a union's branches, PyFlink takes the last one that a value fits, and whole numbers fit doubles",
+            {"numbers: null [{'a': ": ("1.0}, {'a': 2.5}]", "1}, {'a': 2.5}]")},
+        ),
+        Difference(
+            "SQL_TIME has milliseconds",
+            {"time in micros: null [{'a': datetime.time(12, 34, 56, ": ("789123)}]", "789000)}]")},
+        ),
+        Difference(
+            BROKEN,
+            {
+                "decimal: null [{'a': ": ("Decimal('0.00')}]", "Decimal('1.50')}]"),
+                "array and more: null [{'a': [1, 2], 'z': ": ("0}]", "9}]"),
+            },
+        ),
+    ],
     "big_integers": [
         Difference(
             "PyFlink writes 64 bits, which its Java side cannot take for a BigInteger: the job fails or loses it",

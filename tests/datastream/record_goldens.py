@@ -4,6 +4,8 @@ Not run by the tests. Needs a Python that has apache-flink 2.3.0, and Java 17 on
 
     PYTHON_WITH_PYFLINK tests/datastream/record_goldens.py [program ...]
 
+The programs about Avro need flink-sql-avro-2.3.0.jar, whose path HADOOP_CLASSPATH names.
+
 Imports nothing of the runtime.
 """
 

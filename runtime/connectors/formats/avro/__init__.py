@@ -1,3 +1,3 @@
 """Avro. `types`: Avro's types as Tidemark's, with the conversion of values; `schema`: the schema of records; `files`:
-container files; `messages`: one datum each.
+container files, and `codecs` of their blocks; `messages`: one datum each.
 """

@@ -16,8 +16,9 @@ import fastavro
 
 from runtime.common.serialization import RowDataBulkWriterFactory
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
+from runtime.connectors.formats.avro.codecs import UNPACKERS, from_number, to_number
 from runtime.connectors.formats.avro.schema import AvroSchema
-from runtime.connectors.formats.avro.types import AvroTypes, avro_schema, to_avro
+from runtime.connectors.formats.avro.types import AvroTypes, avro_schema
 from runtime.connectors.formats.bad_records import BadRecordHandler
 from runtime.connectors.formats.file_format import FileFormat, FileSplit, even_ranges
 from runtime.connectors.formats.row_types import check_fits
@@ -33,27 +34,41 @@ DECODE_BYTES = 1 << 18
 
 
 class AvroFormat(FileFormat):
-    """Records from Avro files; all of one schema, which the first file gives.
+    """Records from Avro files.
 
     Args:
-        schema: the writers' schema of the files as JSON, where it is not to be taken from the first file.
+        schema: the reader's schema as JSON: files of other schemas are read as it says, by the rules of Avro's schema
+            resolution. None: the first file gives the schema of all.
+
+    Raises:
+        ValueError: it is no schema.
+        TypeError: it describes no record, or something that has no type here.
     """
 
     def __init__(self, schema: str | None = None) -> None:
         self._schema = schema
-        self._type = None if schema is None else _row_type(AvroTypes(json.loads(schema)).type_info, "schema")
+        self._type: RowTypeInfo | None = None
+        if schema is not None:
+            type_info = AvroTypes(json.loads(schema)).type_info
+            if not isinstance(type_info, RowTypeInfo):
+                raise TypeError(f"a schema of records is needed, not one of {type_info}")
+            self._type = type_info
 
     @property
     def takes_from_file(self) -> bool:
         return self._schema is None
 
     def resolve(self, path: str) -> AvroFormat:
+        if self._schema is not None:
+            return self
         with _open(path) as file:
             schema = _Header(path, file).schema
-        try:
-            return AvroFormat(schema)
-        except TypeError as error:
-            raise SourceError(f"{path}: {error}") from error
+        resolved = AvroFormat()
+        type_info = _types_of_file(path, schema).type_info
+        if not isinstance(type_info, RowTypeInfo):
+            raise SourceError(f"{path}: its values are {type_info}, not records")
+        resolved._type = type_info
+        return resolved
 
     def produced_type(self) -> TypeInformation | None:
         return self._type
@@ -71,7 +86,7 @@ class AvroFormat(FileFormat):
     ) -> SplitReader:
         if self._type is None:
             raise SourceError(f"{split.path}: the format was not resolved against a file")
-        return _AvroReader(split, self._type, position, limiter)
+        return _AvroReader(split, self._type, self._schema, position, limiter)
 
 
 class _Header:
@@ -80,19 +95,32 @@ class _Header:
     def __init__(self, path: str, file: IO[bytes]) -> None:
         try:
             reader = fastavro.reader(file)
-            self.schema = str(reader.metadata["avro.schema"])
             self.sync = bytes(reader._header["sync"])
+            self.codec = str(reader.metadata.get("avro.codec", "null"))
+            self.schema = json.loads(str(reader.metadata["avro.schema"]))
         except Exception as error:
             raise SourceError(f"{path} cannot be read as Avro: {error}") from error
-        self.bytes = b""
-        self.types = AvroTypes(json.loads(self.schema))
+
+    def for_fastavro(self, file: IO[bytes], length: int) -> bytes:
+        """Return the header as fastavro is to see it: the file's own, or one of blocks that are not compressed."""
+        if self.codec not in UNPACKERS:
+            file.seek(0)
+            return file.read(length)
+        buffer = io.BytesIO()
+        fastavro.writer(buffer, self.schema, [], codec="null", sync_marker=self.sync)
+        return buffer.getvalue()
 
 
 class _AvroReader(SplitReader):
     """Reads blocks; its position is [offset of a block, row behind it]."""
 
     def __init__(
-        self, split: FileSplit, row_type: RowTypeInfo, position: Sequence[int] | None, limiter: RateLimiter
+        self,
+        split: FileSplit,
+        row_type: RowTypeInfo,
+        schema: str | None,
+        position: Sequence[int] | None,
+        limiter: RateLimiter,
     ) -> None:
         self._path = split.path
         self._type = row_type
@@ -101,11 +129,15 @@ class _AvroReader(SplitReader):
         self._file = _open(split.path)
         try:
             self._header = _Header(split.path, self._file)
-            if _row_type(self._header.types.type_info, split.path) != row_type:
-                raise SourceError(f"{split.path}: its records are {self._header.types.type_info}, not {row_type}")
+            if schema is None:
+                self._types, self._reader_schema = _types_of_file(split.path, self._header.schema), None
+            else:
+                self._types = AvroTypes(json.loads(schema))
+                self._reader_schema = self._types.parsed
+            if self._types.type_info != row_type:
+                raise SourceError(f"{split.path}: its records are {self._types.type_info}, not {row_type}")
             head = self._find_block(4)
-            self._file.seek(0)
-            self._header.bytes = self._file.read(head)
+            self._head = self._header.for_fastavro(self._file, head)
             start, self._row = (split.start, 0) if position is None else (position[0], position[1])
             #: where the decoded rows begin, and where the next block does
             self._offset = self._next = self._find_block(max(start, head)) if position is None else start
@@ -144,9 +176,9 @@ class _AvroReader(SplitReader):
     def _decode(self) -> None:
         """Decode the next blocks."""
         try:
-            blocks = self._read_blocks()
-            read = self._header.types.read
-            self._rows = [read(record) for record in fastavro.reader(io.BytesIO(self._header.bytes + blocks))]
+            file = io.BytesIO(self._head + self._read_blocks())
+            records = fastavro.reader(file, self._reader_schema, return_record_name=True)
+            self._rows = list(map(self._types.read, records))
         # fastavro raises whatever the bytes lead it to, and ValueError for a codec that is not installed
         except Exception as error:
             raise SourceError(f"{self._path}, block at byte {self._offset}: {error}") from error
@@ -155,31 +187,28 @@ class _AvroReader(SplitReader):
         """Return the whole blocks from the next one on that start before the end; about DECODE_BYTES."""
         self._file.seek(self._next)
         blocks = bytearray()
+        unpack = UNPACKERS.get(self._header.codec)
         while self._next < self._end and len(blocks) < DECODE_BYTES:
-            head, size = self._read_sizes()
+            (count, _), (length, size) = self._read_number(), self._read_number()
             body = self._file.read(size + SYNC_BYTES)
             if len(body) != size + SYNC_BYTES or not body.endswith(self._header.sync):
                 raise ValueError("the block is cut off or damaged")
-            blocks += head + body
+            if unpack is not None:
+                data = unpack(body[:size])
+                length, body = to_number(len(data)), data + self._header.sync
+            blocks += count + length + body
             self._next = self._file.tell()
         return bytes(blocks)
 
-    def _read_sizes(self) -> tuple[bytes, int]:
-        """Return the bytes of a block's two leading numbers, and the second of them: the block's size."""
-        head = bytearray()
-        value = 0
-        for _ in range(2):
-            value, shift = 0, 0
-            while True:
-                byte = self._file.read(1)
-                if not byte:
-                    raise ValueError("the block is cut off")
-                head += byte
-                value |= (byte[0] & 0x7F) << shift
-                shift += 7
-                if byte[0] < 0x80:
-                    break
-        return bytes(head), (value >> 1) ^ -(value & 1)
+    def _read_number(self) -> tuple[bytes, int]:
+        """Return the bytes of a block's next number, and the number."""
+        raw = bytearray()
+        while not raw or raw[-1] >= 0x80:
+            byte = self._file.read(1)
+            if not byte:
+                raise ValueError("the block is cut off")
+            raw += byte
+        return bytes(raw), from_number(raw)
 
     def _find_block(self, start: int) -> int:
         """Return the offset of the first block at or after `start`; the file's size if there is none."""
@@ -226,13 +255,13 @@ class AvroWriterFormat(FileWriterFormat):
     def open(self, file: IO[bytes], input_type: TypeInformation | None, is_new: bool) -> FormatWriter:
         assert input_type is not None and is_new
         schema = avro_schema(input_type) if self._schema is None else json.loads(self._schema)
-        return _AvroWriter(file, input_type, schema, self._codec, self._block_bytes)
+        return _AvroWriter(file, AvroTypes(schema), self._codec, self._block_bytes)
 
 
 class _AvroWriter(FormatWriter):
-    def __init__(self, file: IO[bytes], row_type: TypeInformation, schema: Any, codec: str, block_bytes: int) -> None:
-        self._convert = to_avro(row_type)
-        self._writer = fastavro.write.Writer(file, schema, codec, sync_interval=block_bytes)
+    def __init__(self, file: IO[bytes], types: AvroTypes, codec: str, block_bytes: int) -> None:
+        self._convert = types.write
+        self._writer = fastavro.write.Writer(file, types.parsed, codec, sync_interval=block_bytes)
 
     def write(self, batch: RecordBatch) -> None:
         for value in batch.values():
@@ -245,10 +274,11 @@ class _AvroWriter(FormatWriter):
         self._writer.flush()
 
 
-def _row_type(type_info: TypeInformation, where: str) -> RowTypeInfo:
-    if not isinstance(type_info, RowTypeInfo):
-        raise TypeError(f"{where}: its values must be records, not {type_info!r}")
-    return type_info
+def _types_of_file(path: str, schema: Any) -> AvroTypes:
+    try:
+        return AvroTypes(schema)
+    except (TypeError, ValueError) as error:
+        raise SourceError(f"{path}: {error}") from error
 
 
 def _open(path: str) -> IO[bytes]:
@@ -272,7 +302,7 @@ class AvroBulkWriterFactory(RowDataBulkWriterFactory, AvroWriterFormat):
 
     def __init__(self, schema: AvroSchema) -> None:
         RowDataBulkWriterFactory.__init__(self, schema.row_type)
-        AvroWriterFormat.__init__(self, str(schema))
+        AvroWriterFormat.__init__(self, str(schema), codec="null")
 
     def check(self, input_type: TypeInformation | None) -> None:
         check_fits(self._row_type, input_type)

@@ -15,7 +15,7 @@ import fastavro
 from runtime.common.serialization import DeserializationSchema, SerializationSchema
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.common.types import Row
-from runtime.connectors.formats.avro.types import AvroTypes, avro_schema, to_avro
+from runtime.connectors.formats.avro.types import AvroTypes, avro_schema
 
 
 class AvroMessageSchema(SerializationSchema, DeserializationSchema):
@@ -23,30 +23,24 @@ class AvroMessageSchema(SerializationSchema, DeserializationSchema):
 
     Args:
         schema: a record's schema as JSON text or as `json.loads` gives it; or a row type, from which one is made.
+        legacy_timestamps: as in `AvroTypes`.
 
     Raises:
         TypeError: a part of the schema has no type here, or one of the type no Avro form.
         ValueError: it is no schema.
     """
 
-    def __init__(self, schema: str | dict[str, Any] | RowTypeInfo) -> None:
+    def __init__(self, schema: str | dict[str, Any] | RowTypeInfo, *, legacy_timestamps: bool = False) -> None:
         if isinstance(schema, RowTypeInfo):
             schema = avro_schema(schema)
         self._json = schema if isinstance(schema, str) else json.dumps(schema)
-        plain = json.loads(self._json)
-        try:
-            self._parsed = fastavro.parse_schema(json.loads(self._json))
-        except Exception as error:
-            raise ValueError(f"not an Avro schema: {error}") from error
-        types = AvroTypes(plain)
-        if not isinstance(types.type_info, RowTypeInfo):
-            raise TypeError(f"a schema of Avro messages must be a record, not {types.type_info!r}")
-        self._type = types.type_info
-        self._read = types.read
-        self._write = to_avro(types.type_info)
+        self._legacy_timestamps = legacy_timestamps
+        self._types = AvroTypes(json.loads(self._json), legacy_timestamps=legacy_timestamps)
+        if not isinstance(self._types.type_info, RowTypeInfo):
+            raise TypeError(f"a schema of Avro messages must be a record, not {self._types.type_info!r}")
 
     def get_produced_type(self) -> TypeInformation:
-        return self._type
+        return self._types.type_info
 
     def get_schema(self) -> str:
         """Return the schema as JSON."""
@@ -55,7 +49,8 @@ class AvroMessageSchema(SerializationSchema, DeserializationSchema):
     def deserialize(self, message: bytes) -> Any:
         buffer = io.BytesIO(message)
         try:
-            value = self._read(fastavro.schemaless_reader(buffer, self._parsed, None))
+            datum = fastavro.schemaless_reader(buffer, self._types.parsed, None, return_record_name=True)
+            value = self._types.read(datum)
         # fastavro raises whatever the bytes lead it to: EOFError, IndexError, OverflowError, …
         except Exception as error:
             raise ValueError(f"not an Avro datum: {type(error).__name__}: {error}") from error
@@ -66,18 +61,22 @@ class AvroMessageSchema(SerializationSchema, DeserializationSchema):
     def serialize(self, value: Any) -> bytes:
         buffer = io.BytesIO()
         try:
-            fastavro.schemaless_writer(buffer, self._parsed, self._write(value))
+            fastavro.schemaless_writer(buffer, self._types.parsed, self._types.write(value))
         except Exception as error:
             raise TypeError(f"{value!r:.100} does not fit the Avro schema: {error}") from error
         return buffer.getvalue()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # readers and writers are closures
-        return type(self), (self._json,)
+        return _restored, (self._json, self._legacy_timestamps)
+
+
+def _restored(schema: str, legacy_timestamps: bool) -> AvroMessageSchema:
+    return AvroMessageSchema(schema, legacy_timestamps=legacy_timestamps)
 
 
 class AvroRowDeserializationSchema(DeserializationSchema):
-    """Deserializes rows from Avro messages.
+    """Deserializes rows from Avro messages. As in Flink, timestamps are SQL_TIMESTAMP, local ones LONG.
 
     Args:
         record_class: refused: it names a Java class.
@@ -113,4 +112,4 @@ def _messages(record_class: str | None, avro_schema_string: str | None) -> AvroM
         raise TypeError(f"record_class names a Java class ({record_class!r}); give an avro_schema_string")
     if avro_schema_string is None:
         raise TypeError("an Avro schema is needed: avro_schema_string")
-    return AvroMessageSchema(avro_schema_string)
+    return AvroMessageSchema(avro_schema_string, legacy_timestamps=True)

@@ -1,7 +1,8 @@
 """The schema of Avro records, and their type. Source: PyFlink, formats/avro.py.
 
 PyFlink's generic records are dicts; here they are rows of named fields, which are read by name as dicts are, and which
-take dicts where an output type is `GenericRecordAvroTypeInfo`.
+take dicts where an output type is `GenericRecordAvroTypeInfo`. Timestamps are SQL_TIMESTAMP, which takes those with a
+zone too; local ones are LONG, as PyFlink knows no such logical type.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class AvroSchema:
 
     def __init__(self, json_schema: str) -> None:
         self._json = json_schema
-        row_type = AvroTypes(json.loads(json_schema)).type_info
+        row_type = AvroTypes(json.loads(json_schema), legacy_timestamps=True).type_info
         if not isinstance(row_type, RowTypeInfo):
             raise TypeError(f"an Avro schema of records is needed, not one of {row_type}")
         self.row_type = row_type
@@ -29,7 +30,7 @@ class AvroSchema:
         """Parse a schema from JSON.
 
         Raises:
-            ValueError: it is no JSON.
+            ValueError: it is no JSON, or no schema.
             TypeError: it describes no record, or something that has no type here.
         """
         return AvroSchema(json_schema)
