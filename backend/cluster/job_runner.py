@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from django.db import DatabaseError
@@ -23,6 +23,7 @@ from backend.cluster.job_store import JobStore
 from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.live_document import LiveDocument, Placement, exception_document
 from backend.cluster.models import TERMINAL_STATES, Job, Operation
+from backend.cluster.placements import ClusterPlacement
 from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_provider import ClusterSlotProvider
 from runtime.checkpoint.statistics import CheckpointsSnapshot
@@ -67,6 +68,7 @@ class JobRunner:
         first_attempt: number of the first attempt here, already in SQL; earlier leaders used lower ones.
         exceptions: known failures of earlier attempts, newest first.
         failures: total number of earlier failures; `exceptions` may hold only the newest.
+        placement: where the attempt runs under an earlier leader, and is to go on; empty: nowhere.
 
     Raises:
         ConfigurationError: an option of the job is malformed.
@@ -86,6 +88,7 @@ class JobRunner:
         first_attempt: Attempt,
         exceptions: list[Document],
         failures: int,
+        placement: Sequence[ClusterPlacement] = (),
     ) -> None:
         self.job = job
         self._graph = graph
@@ -127,7 +130,10 @@ class JobRunner:
                     configuration,
                     self._begin,
                     self._record_attempt,
+                    self._record_placements,
                     post,
+                    store.epoch,
+                    placement,
                 )
             )
             return providers[0]
@@ -140,7 +146,12 @@ class JobRunner:
             is_asked_always=True,
             allowed=storage.allowed,
         )
-        self._driver = JobMasterDriver(graph, create_provider, logs, clock, first_attempt, home)
+        placed = [of.region for of in placement]
+        self._is_placed = bool(placed)
+        running = rescaled(graph, placed[0].parallelism) if placed else graph
+        # an attempt that goes on has begun already
+        next_attempt = Attempt(first_attempt + 1) if placed else first_attempt
+        self._driver = JobMasterDriver(running, create_provider, logs, clock, next_attempt, home, placement=placed)
         self.requests = JobRequests(self._driver, self._slots_for)
         self._provider = providers[0]
         self._thread = threading.Thread(target=self._driver.run, name=f"job-{job.id[:8]}", daemon=True)
@@ -148,7 +159,10 @@ class JobRunner:
     # --- called by the jobmanager's loop ------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Request the slots of the first attempt; the job runs once they are granted."""
+        """Request the slots of the first attempt; the job runs once they are granted. Or adopt those that it has."""
+        if self._is_placed:
+            self._begin()
+            return
         self._provider.reserve(self._first_attempt, ExecutionGraph(self._graph, self._first_attempt).regions)
 
     def cancel(self) -> None:
@@ -173,13 +187,20 @@ class JobRunner:
         """Note that the job's row records its end."""
         self._checkpoints.end_is_saved()
 
+    @property
+    def outlives_leader(self) -> bool:
+        """True if the job runs on when this process ends, for the next leader to adopt its slots."""
+        return self._begun and self._provider.is_adoptable
+
     def abandon(self) -> None:
         """Leave the job to the next leader and release its slots, because this process ends."""
         self._abandoned = True
         self._attempt_given_up.set()
         self._resources.withdraw(self.job.id)
         # from here on, none of its checkpoints is removed or deleted
-        if self._begun:
+        if self.outlives_leader:
+            self._driver.leave()
+        elif self._begun:
             self._driver.abandon()
         self._checkpoints.give_up()
 
@@ -267,7 +288,7 @@ class JobRunner:
             self._begun = True
         self._thread.start()
 
-    def _record_attempt(self, attempt: Attempt) -> bool:
+    def _record_attempt(self, attempt: Attempt, regions: Collection[int]) -> bool:
         """Record an attempt; called by the driver while none of its slots runs, so it may wait for SQL."""
         if attempt <= self._first_attempt:
             return True
@@ -275,7 +296,7 @@ class JobRunner:
             while not self._attempt_given_up.is_set():
                 try:
                     with brief_connection():
-                        return self._store.record_attempt(self.job.id, attempt)
+                        return self._store.record_attempt(self.job.id, attempt, regions)
                 except LeadershipLostError:
                     return False
                 except DatabaseError as error:
@@ -285,6 +306,14 @@ class JobRunner:
         finally:
             self._database_trouble = ""
         return False
+
+    def _record_placements(self, placements: Sequence[ClusterPlacement]) -> None:
+        """Record where regions run; called by the driver, once. Where that fails, a change of leader restarts them."""
+        try:
+            with brief_connection():
+                self._store.record_placements(self.job.id, placements)
+        except (DatabaseError, LeadershipLostError) as error:
+            logger.warning("where job %s runs could not be recorded: %s", self.job.id, error)
 
     # --- small things -------------------------------------------------------------------------------------------------
 

@@ -1,18 +1,19 @@
 """The leader's SQL: every take-over and save is a transaction that holds the leader's epoch.
 
-Called by the jobmanager's loop only, except `record_attempt`.
+Called by the jobmanager's loop only, except `record_attempt` and `record_placements`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Greatest
 
 from backend.cluster.leadership import Leadership
-from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, JobException, Operation, TaskManager
+from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, JobException, Operation, Placement, TaskManager
+from backend.cluster.placements import ClusterPlacement, write_placements
 from backend.cluster.snapshot_users import checkpoint_settings
 from runtime.checkpoint.locations import name_of, parent_of
 from runtime.checkpoint.outcome import JobOutcome
@@ -51,27 +52,50 @@ class JobStore:
         rows = Job.objects.filter(leader_epoch__lte=self._epoch).exclude(state__in=TERMINAL_STATES)
         return list(rows.exclude(id__in=list(running)).order_by("created_at"))
 
-    def take(self, job: Job, exceptions: Sequence[dict[str, Any]] = ()) -> bool:
+    def take(self, job: Job, exceptions: Sequence[dict[str, Any]] = (), *, adopts: bool = False) -> bool:
         """Take a job for this leader, about to begin the attempt in its row; no later leader will use that number.
 
         It is one write: if the response is lost, the row tells whether it was done.
 
+        Args:
+            job: its row, with the attempt that begins.
+            exceptions: failures of earlier attempts.
+            adopts: whether the attempt in the row goes on where it is placed; else it is placed nowhere yet.
+
         Returns:
             Whether the job was taken; False: a later leader has it.
         """
-        if not self.save(job, exceptions):
-            return False
+        with self._leadership.fenced():
+            if not adopts:
+                Placement.objects.filter(job_id=job.id).delete()
+            if not self.save(job, exceptions):
+                return False
         job.leader_epoch = self._epoch
         return True
 
-    def record_attempt(self, job_id: str, attempt: Attempt) -> bool:
-        """Record that an attempt is about to begin, so that no later leader uses its number.
+    def record_attempt(self, job_id: str, attempt: Attempt, regions: Collection[int] = ()) -> bool:
+        """Record that an attempt is about to begin, so that no later leader uses its number, or adopts an older one.
 
-        Returns False if the job is not this leader's. Any thread.
+        Args:
+            job_id: the job.
+            attempt: its number.
+            regions: those that begin.
+
+        Returns:
+            False if the job is not this leader's. Any thread.
         """
         with self._leadership.fenced():
             mine = Job.objects.filter(id=job_id, leader_epoch=self._epoch, attempt__lte=attempt)
-            return mine.update(attempt=attempt) == 1
+            if mine.update(attempt=attempt) != 1:
+                return False
+            Placement.objects.filter(job_id=job_id, region__in=regions).delete()
+        return True
+
+    def record_placements(self, job_id: str, placements: Sequence[ClusterPlacement]) -> None:
+        """Record where regions run, for the next leader. Any thread."""
+        with self._leadership.fenced():
+            if Job.objects.filter(id=job_id, leader_epoch=self._epoch).exists():
+                write_placements(job_id, placements)
 
     def save(
         self,
@@ -174,6 +198,13 @@ class JobStore:
 
     def _complete(self, job: Job) -> None:
         now = job.ended_at or 0
+        Placement.objects.filter(job_id=job.id).delete()
+        stopped_with = job.checkpoints.order_by("checkpoint_id").last() if job.state == "FINISHED" else None
+        if stopped_with is not None and stopped_with.is_savepoint:
+            # its leader is gone, or has not said so yet
+            stops = job.operations.filter(kind=Operation.Kind.STOP, state=Operation.State.IN_PROGRESS)
+            result = {"location": stopped_with.location, "checkpoint_id": stopped_with.checkpoint_id}
+            self._finish(stops, result, now)
         # a cancellation that came too late gets a result, too
         self._finish(job.operations.filter(kind=Operation.Kind.CANCEL), {"state": job.state}, now)
         self._finish(job.operations.all(), {"error": f"the job is {job.state}"}, now)

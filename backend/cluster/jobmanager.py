@@ -40,6 +40,7 @@ from backend.cluster.led_jobs import LedJobs
 from backend.cluster.led_operations import LedOperations
 from backend.cluster.led_taskmanagers import LedTaskManagers
 from backend.cluster.models import Job
+from backend.cluster.placements import placed_stages, placements_of
 from backend.cluster.publisher import Publisher
 from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_pool import StageKey
@@ -108,7 +109,9 @@ class JobManager:
         self.publisher = Publisher(leader_bus, clock)
         self.resources = ResourceManager(epoch, clock, partial(self._command, send))
         machine = LeaderMachine(epoch, clock.now_ms())
-        self.jobs = LedJobs(machine, self._store, self._create_runner, self.publisher, clock, self._containment)
+        self.jobs = LedJobs(
+            machine, self._store, self._create_runner, self.resources.disown, self.publisher, clock, self._containment
+        )
         self._operations = LedOperations(machine, self._store, self.jobs, self._disposal, clock, self._containment)
         self._taskmanagers = LedTaskManagers(machine, self._store, self.resources, clock, self._containment)
         self._is_acting = True
@@ -204,6 +207,8 @@ class JobManager:
 
     def _recover(self) -> None:
         """Take over what earlier leaders left behind, apart from what every poll derives."""
+        # before the first TaskManager is heard: stages that no job has are ended
+        self.resources.adopt(placed_stages())
         self.publisher.recover(listed_jobs())
         for job_id, locations in self._store.leftover_checkpoints():
             self._disposal.delete(job_id, locations)
@@ -228,6 +233,7 @@ class JobManager:
             Attempt(job.attempt),
             self._store.known_exceptions(job),
             job.exceptions.count(),
+            placements_of(job.id),
         )
 
     # --- events -------------------------------------------------------------------------------------------------------

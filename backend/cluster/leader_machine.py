@@ -40,6 +40,8 @@ class JobRow:
     """Whether one of its attempts has failed."""
     is_cancelled: bool = False
     """Whether a cancellation is requested and not answered."""
+    is_placed: bool = False
+    """Whether it is recorded where its attempt runs: its slots may be adopted."""
     restarts: bool = True
     """Whether it goes on after its slots are lost: it has checkpoints, or a restart strategy."""
 
@@ -109,7 +111,7 @@ class TaskManagerRows:
 
 @dataclass(frozen=True, slots=True)
 class RunJob:
-    """Run the attempt in the job's row, which this leader has recorded; nothing of that attempt has begun."""
+    """Run the attempt in the job's row, which this leader has recorded: it has not begun, or goes on where it runs."""
 
     job_id: str
 
@@ -126,6 +128,14 @@ class TakeJob:
 
 
 @dataclass(frozen=True, slots=True)
+class AdoptJob:
+    """Record that this leader goes on with the job's attempt, where that runs; then have its JobMaster adopt the slots,
+    and restart what it cannot adopt."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class EndJob:
     """Record the end of a job that does not run."""
 
@@ -135,7 +145,7 @@ class EndJob:
     """Why it has failed; empty: it has not."""
 
 
-JobAction = RunJob | TakeJob | EndJob
+JobAction = RunJob | TakeJob | AdoptJob | EndJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +244,8 @@ class LeaderMachine:
             return TakeJob(row.job_id, "CREATED", row.attempt)
         if row.is_cancelled or row.state == "CANCELLING":
             return EndJob(row.job_id, "CANCELED")
+        if row.is_placed:
+            return AdoptJob(row.job_id)
         # slots may have been granted to the attempt in the row without a word to SQL: its number is not used again
         attempt = row.attempt + 1
         if not (row.has_run or row.has_failed):

@@ -18,6 +18,7 @@ from backend.cluster.job_runner import JobRunner
 from backend.cluster.job_store import JobStore
 from backend.cluster.leader_machine import (
     SUSPENDED,
+    AdoptJob,
     Answer,
     DropJob,
     EndJob,
@@ -59,6 +60,7 @@ class LedJobs:
         machine: decides.
         store: reads and writes rows.
         create_runner: makes the runner of a job from its row; may raise one of `REFUSALS`.
+        disown: ends what earlier leaders have left of a job.
         publisher: publishes documents.
         clock: for the times in rows.
         containment: contains failures.
@@ -69,6 +71,7 @@ class LedJobs:
         machine: LeaderMachine,
         store: JobStore,
         create_runner: Callable[[Job], JobRunner],
+        disown: Callable[[str], None],
         publisher: Publisher,
         clock: Clock,
         containment: Containment,
@@ -76,6 +79,7 @@ class LedJobs:
         self._machine = machine
         self._store = store
         self._create_runner = create_runner
+        self._disown = disown
         self._publisher = publisher
         self._clock = clock
         self._containment = containment
@@ -104,9 +108,15 @@ class LedJobs:
                 self._run(job)
             case TakeJob(_, state, attempt, lost):
                 if self._take(job, state, attempt, lost):
+                    self._disown(job.id)
+                    self._run(job)
+            case AdoptJob():
+                job.state = "RECONCILING"
+                if self._store.take(job, adopts=True):
                     self._run(job)
             case EndJob(_, state, cause):
                 self._end(job, state, cause)
+                self._disown(job.id)
 
     def _take(self, job: Job, state: str, attempt: int, lost: str) -> bool:
         """Record that an attempt begins here; return False if a later leader has the job."""
@@ -121,11 +131,12 @@ class LedJobs:
         return self._store.take(job, failures)
 
     def _run(self, job: Job) -> None:
-        """Run the attempt in the row of a job that this leader has taken; nothing of the attempt has begun yet."""
+        """Run the attempt in the row of a job that this leader has taken: begin it, or go on where it is placed."""
         try:
             runner = self._create_runner(job)
         except REFUSALS as error:
             self._end(job, "FAILED", str(error))
+            self._disown(job.id)
             return
         self.runners[job.id] = runner
         self.unsaved.add(job.id)
@@ -190,7 +201,7 @@ class LedJobs:
     def suspend(self) -> None:
         """Record that the jobs go on under the next leader, as far as the database answers; to be called last."""
         for runner in self._not_ended():
-            if not self._machine.suspended(self.seen(runner)):
+            if runner.outlives_leader or not self._machine.suspended(self.seen(runner)):
                 continue
             with self._containment.of(f"job {runner.job.id}"):
                 job = runner.job
@@ -273,6 +284,7 @@ def _observe(job: Job) -> JobRow:
         job.attempt,
         has_run="RUNNING" in job.state_times,
         has_failed=job.exceptions.exists(),
+        is_placed=job.placements.exists(),
         is_cancelled=open_cancellations.exists(),
         restarts=_restarts(job),
     )

@@ -147,6 +147,27 @@ class Checkpoint(models.Model):
         constraints = (models.UniqueConstraint(fields=["job", "checkpoint_id"], name="one_row_per_checkpoint"),)
 
 
+class Placement(models.Model):
+    """Where a region of a running job is: what a new leader adopts instead of restarting it."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="placements")
+    region = models.IntegerField()
+    attempt = models.IntegerField()
+    leader_epoch = models.BigIntegerField()
+    """Of the leader that has deployed it."""
+    protocol = models.IntegerField()
+    """Version of the control protocol that its slots speak."""
+    parallelism = models.JSONField()
+    """Vertex id → parallelism, of all vertices of the job."""
+    slots = models.JSONField()
+    """[slot, pid, host, address of its data server] of each."""
+    stages = models.JSONField()
+    """[stage, TaskManager, its slots] of each."""
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["job", "region"], name="one_placement_per_region"),)
+
+
 class Operation(models.Model):
     """A change that a user requested; carried out by whichever jobmanager leads."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -79,6 +79,8 @@ class ResourceManager:
         self._jobs: dict[str, JobSlots] = {}
         self._taskmanagers: dict[str, KnownTaskManager] = {}
         self._planned_ms: dict[StageKey, float] = {}
+        #: stages that jobs go on with, of TaskManagers that this leader has not heard of yet, by TaskManager
+        self._adopted: dict[str, list[Stage]] = {}
         #: stages of attempts that are over → time of the last command to end them, monotonic ms
         self._ending_ms: dict[StageKey, float] = {}
 
@@ -94,6 +96,19 @@ class ResourceManager:
         with self._lock:
             self._jobs.pop(job_id, None)
         self.withdraw(job_id)
+
+    def adopt(self, stages: Iterable[Stage]) -> None:
+        """Have jobs go on with stages of an earlier leader; before any TaskManager is heard, or they would be ended."""
+        with self._lock:
+            for stage in stages:
+                self._adopted.setdefault(stage.taskmanager, []).append(stage)
+
+    def disown(self, job_id: str) -> None:
+        """Have no job go on with the stages of this one: it begins anew, or has ended. They are ended."""
+        with self._lock:
+            self._disown(lambda stage: stage.key.job_id == job_id)
+            for stage in self._pool.stages(job_id):
+                self._forget(stage.key)
 
     def request(self, request: SlotRequest) -> None:
         """Request slots; `granted` is called at once or much later."""
@@ -130,11 +145,16 @@ class ResourceManager:
     def end_attempt(self, job_id: str, attempt: Attempt, regions: Collection[int] | None = None) -> None:
         """End the stages of an attempt, or of some of its regions; `stage_ended` follows."""
         by_worker: dict[str, list[int]] = {}
+
+        def is_over(stage: Stage) -> bool:
+            is_of_attempt = stage.key.job_id == job_id and stage.key.attempt == attempt
+            return is_of_attempt and (regions is None or stage.region in regions)
+
         with self._lock:
+            self._disown(is_over)
             for stage in self._pool.stages(job_id):
                 known = self._taskmanagers.get(stage.taskmanager)
-                is_wanted = stage.key.attempt == attempt and (regions is None or stage.region in regions)
-                if is_wanted and known is not None:
+                if is_over(stage) and known is not None:
                     self._ending_ms[stage.key] = self._clock.monotonic_ms()
                     by_worker.setdefault(known.worker_name, []).append(stage.key.stage)
         for worker, stages in by_worker.items():
@@ -188,6 +208,8 @@ class ResourceManager:
                 known = KnownTaskManager(name, report["worker_name"], report["slots"], report, 0.0, 0)
                 self._taskmanagers[name] = known
                 self._pool.add(name, known.slots)
+                for stage in self._adopted.pop(name, ()):
+                    self._pool.place(stage)
             known.report, known.heard_ms, known.heard_at = report, self._clock.monotonic_ms() - age_ms, now
             missing = self._missing(known, stages)
             expected = {stage.key for stage in self._pool.stages(taskmanager=name)}
@@ -261,6 +283,10 @@ class ResourceManager:
                     self.give_back(stage)
             else:
                 job.granted(request, stages)
+
+    def _disown(self, is_over: Callable[[Stage], bool]) -> None:
+        for name, stages in self._adopted.items():
+            self._adopted[name] = [stage for stage in stages if not is_over(stage)]
 
     def _forget(self, key: StageKey) -> Stage | None:
         self._planned_ms.pop(key, None)

@@ -132,6 +132,12 @@ class SlotPool:
             if job_id in (None, stage.key.job_id)
         ]
 
+    def place(self, stage: Stage) -> None:
+        """Take the slots of a stage that an earlier leader has planned, on a TaskManager that is registered."""
+        self._taskmanagers[stage.taskmanager].stages[stage.key] = stage
+        needs = self._needs.setdefault(stage.key.job_id, {})
+        needs[stage.region] = needs.get(stage.region, 0) + len(stage.slots)
+
     def grant(self) -> list[tuple[SlotRequest, list[Stage]]]:
         """Grant all requests that can be granted: restarting jobs first, then the others, oldest first.
 

@@ -6,24 +6,36 @@ commands. A region may be split into stages on several TaskManagers; it ends wit
 
 from __future__ import annotations
 
-import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import pyarrow.flight as flight
+from django.utils.crypto import salted_hmac
+
+from backend.cluster.placements import ClusterPlacement
 from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_pool import SlotRequest, Stage
 from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.core.ids import Attempt, SlotId
 from runtime.jobmaster.actions import SlotProcess
+from runtime.jobmaster.adoption import ADOPTION_TIMEOUT_MS
+from runtime.jobmaster.adoption_client import offer_adoption
 from runtime.jobmaster.control_server import ControlServer
 from runtime.jobmaster.events import JobMasterEvent, SlotLost, SlotMessageReceived, StageEnded
 from runtime.jobmaster.execution_graph import Region
+from runtime.jobmaster.placement import PlacedRegion, PlacedSlot
+from runtime.task.control_session import AdoptionOffer
 from runtime.task.messages import JobMasterMessage, SlotMessage
 
 #: Spark needs up to 4 s to end the workers of a cancelled stage
 CLOSE_TIMEOUT_S = 8.0
+#: pause before a slot that cannot be reached is offered again to come over
+OFFER_RETRY_S = 0.2
+TOKEN_SALT = "tidemark.slots"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -39,8 +51,12 @@ class ClusterSlotProvider:
         configuration: the job's configuration.
         on_reserved: called by any thread when the slots requested by `reserve` are granted.
         record_attempt: makes the number of an attempt after the first one durable before any of it runs, because a
-            later leader must never reuse it; returns False if the job is no longer this leader's. May block.
+            later leader must never reuse it, and forgets where its regions were; returns False if the job is no longer
+            this leader's. May block.
+        record_placements: records where regions run. May block.
         post: accepts events from any thread.
+        epoch: the leader's.
+        placement: where the job runs under an earlier leader.
     """
 
     def __init__(
@@ -52,8 +68,11 @@ class ClusterSlotProvider:
         has_run: bool,
         configuration: Configuration,
         on_reserved: Callable[[], None],
-        record_attempt: Callable[[Attempt], bool],
+        record_attempt: Callable[[Attempt, Collection[int]], bool],
+        record_placements: Callable[[Sequence[ClusterPlacement]], None],
         post: Callable[[JobMasterEvent], None],
+        epoch: int = 0,
+        placement: Sequence[ClusterPlacement] = (),
     ) -> None:
         self._resources = resources
         self._host = host
@@ -62,8 +81,10 @@ class ClusterSlotProvider:
         self._has_run = has_run
         self._on_reserved = on_reserved
         self._record_attempt = record_attempt
+        self._record_placements = record_placements
         self._post = post
-        self._token = secrets.token_hex(16)
+        self._epoch = epoch
+        self._orphan_timeout_ms = configuration.get(options.SLOT_ORPHAN_TIMEOUT).to_millis()
         self._lease_ms = configuration.get(options.HEARTBEAT_TIMEOUT).to_millis()
         self._window_bytes = configuration.get(options.CHANNEL_WINDOW_BYTES)
         self._floating_bytes = configuration.get(options.FLOATING_BYTES_PER_GATE)
@@ -82,8 +103,20 @@ class ClusterSlotProvider:
         self._errors: dict[tuple[Attempt, int], str] = {}
         #: the stage of each slot, in the latest attempt of its region
         self._stage_of: dict[SlotId, Stage] = {}
-        self._control = ControlServer(host, self._token, self._on_message, self._on_lost)
+        for placed in placement:
+            key = (placed.region.attempt, placed.region.region)
+            self._begun = True
+            self._wanted.setdefault(placed.region.attempt, set()).add(placed.region.region)
+            self._running[key] = list(placed.stages)
+            self._region_stages[key] = len(placed.stages)
+            self._stage_of |= {slot: stage for stage in placed.stages for slot in stage.slots}
+        self._control = ControlServer(host, self._token_of, self._on_message, self._on_lost)
         resources.attach(job_id, self)
+
+    @property
+    def is_adoptable(self) -> bool:
+        """Return whether the job's slots outlive this process."""
+        return self._orphan_timeout_ms > 0
 
     def reserve(self, attempt: Attempt, regions: Sequence[Region]) -> None:
         """Request the slots of the first attempt; the job starts when they are granted."""
@@ -115,13 +148,49 @@ class ClusterSlotProvider:
     def _request_recorded(self, attempt: Attempt, regions: Sequence[Region]) -> None:
         with self._recording:
             if attempt > self._recorded:
-                if not self._record_attempt(attempt):
+                if not self._record_attempt(attempt, [region.index for region in regions]):
                     return
                 self._recorded = attempt
         with self._lock:
             is_wanted = attempt in self._wanted
         if is_wanted:
             self._resources.request(self._request(attempt, regions))
+
+    def record_placement(self, regions: Sequence[PlacedRegion]) -> None:
+        if not self.is_adoptable:
+            return
+        with self._lock:
+            placements = [
+                ClusterPlacement(
+                    replace(region, epoch=self._epoch), tuple(self._running.get((region.attempt, region.region), ()))
+                )
+                for region in regions
+            ]
+        self._record_placements(placements)
+
+    def adopt_slots(self, regions: Sequence[PlacedRegion]) -> None:
+        for region in regions:
+            for slot in region.slots:
+                name = f"adopt-{slot.slot}"
+                threading.Thread(target=self._adopt, args=(region.attempt, slot), name=name, daemon=True).start()
+
+    def _adopt(self, attempt: Attempt, placed: PlacedSlot) -> None:
+        """Offer a slot to adopt it, again while it cannot be reached: it may be busy, or on its way."""
+        offer = AdoptionOffer(placed.slot, attempt, self._epoch, self._control.address)
+        until_s = time.monotonic() + ADOPTION_TIMEOUT_MS / 1000
+        error: Exception | None = None
+        while (left_s := until_s - time.monotonic()) > 0:
+            try:
+                offer_adoption(placed.data_address, offer, self._token_of(attempt), left_s)
+                return
+            except (flight.FlightUnavailableError, flight.FlightTimedOutError) as unreachable:
+                error = unreachable
+            except flight.FlightError as refusal:
+                error = refusal
+                break
+            time.sleep(OFFER_RETRY_S)
+        first_line = (str(error).splitlines() or [""])[0]
+        self._post(SlotLost(placed.slot, attempt, f"it did not come over from the earlier leader: {first_line}"))
 
     def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
         self._control.send(slot, attempt, message)
@@ -215,14 +284,14 @@ class ClusterSlotProvider:
             self._stage_of |= {slot: stage for stage in stages for slot in stage.slots}
         deployment: dict[str, Any] = {
             "control_address": self._control.address,
-            "token": self._token,
+            "orphan_timeout_ms": self._orphan_timeout_ms,
             "local": self._host in LOOPBACK,
             "lease_ms": self._lease_ms,
             "window_bytes": self._window_bytes,
             "floating_bytes": self._floating_bytes,
         }
         for stage in stages:
-            self._resources.deploy(stage, deployment)
+            self._resources.deploy(stage, deployment | {"token": self._token_of(stage.key.attempt)})
 
     def _forget_old(self) -> None:
         """Forget released attempts whose stages have ended; the caller holds the lock."""
@@ -234,6 +303,10 @@ class ClusterSlotProvider:
         of_job = [slot for slot, stage in self._stage_of.items() if stage.key.attempt not in self._wanted]
         for slot in of_job:
             del self._stage_of[slot]
+
+    def _token_of(self, attempt: Attempt) -> str:
+        """Return the secret of an attempt's slots, which every leader of the cluster can derive, and nobody else."""
+        return salted_hmac(TOKEN_SALT, f"{self._job_id} {attempt}", algorithm="sha256").hexdigest()
 
     def _on_message(self, slot: SlotId, message: SlotMessage) -> None:
         self._post(SlotMessageReceived(message, slot))

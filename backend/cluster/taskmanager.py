@@ -139,6 +139,8 @@ class TaskManager:
             lease_ms=deployment["lease_ms"],
             window_bytes=deployment["window_bytes"],
             floating_bytes=deployment["floating_bytes"],
+            epoch=epoch,
+            orphan_timeout_ms=deployment["orphan_timeout_ms"],
             forward_logs=True,
         )
         with self._lock:

@@ -22,7 +22,8 @@ from runtime.checkpoint.handles import (
     OperatorSubtaskState,
     TaskStateHandle,
 )
-from runtime.checkpoint.layout import checkpoint_directory, savepoint_directory, shared_directory
+from runtime.checkpoint.layout import checkpoint_directory, savepoint_directory, shared_directory, writer_of_file
+from runtime.checkpoint.locations import name_of
 from runtime.checkpoint.messages import (
     Acknowledged,
     AttemptEnded,
@@ -43,6 +44,7 @@ from runtime.checkpoint.messages import (
     RecordEnd,
     ReleaseSources,
     RequestDone,
+    SlotsAdopted,
     SnapshotSources,
     StoreCheckpoint,
     Stored,
@@ -169,6 +171,8 @@ class CheckpointCoordinator:
         self._last_damaged: tuple[CheckpointId, ...] = ()
         #: until a checkpoint is complete that shares no file with the restored snapshot
         self._needs_full = False
+        #: whether tasks run that an earlier JobMaster has deployed
+        self._has_adopted = False
         self._failures_in_a_row = 0
         self._due_ms = 0.0
         self._last_end_ms = float("-inf")
@@ -205,6 +209,8 @@ class CheckpointCoordinator:
                 self._on_requested(event)
             case AttemptRunning():
                 self._on_running(event)
+            case SlotsAdopted():
+                self._on_adopted(event)
             case TaskFinished(task):
                 self._finished.add(task)
             case AttemptEnded(cause):
@@ -304,7 +310,24 @@ class CheckpointCoordinator:
             # files written by a region that was not restarted may be in its next checkpoint
             oldest = event.attempt if event.oldest is None else event.oldest
             kept = (*self._completed, *(checkpoint for checkpoint, _ in self._deferred))
-            self._actions.append(SweepOrphans(oldest, tuple(c.metadata for c in kept)))
+            self._actions.append(SweepOrphans(oldest, tuple(c.metadata for c in kept), event.oldest_epoch))
+
+    def _on_adopted(self, event: SlotsAdopted) -> None:
+        """Tell slots how the checkpoints ended that the earlier JobMaster had under way, before anything new begins.
+
+        The newest that is recorded is complete, whether or not slots have heard of it, and decides all older ones.
+        Those above it were not recorded and never will be: another JobMaster leads.
+        """
+        self._has_adopted = True
+        self._next_id = CheckpointId(max(self._next_id, event.last_seen + 1, *(n + 1 for n in event.pending)))
+        newest = self._completed[-1].checkpoint_id if self._completed else CheckpointId(0)
+        if newest in event.pending:
+            self._actions.append(NotifyComplete(newest))
+        for checkpoint_id in sorted(n for n in event.pending if n > newest):
+            self._actions.append(NotifyAborted(checkpoint_id))
+            # whoever acknowledges it again has written files that nobody needs
+            self._aborted[checkpoint_id] = None
+            self._delete([], [event.pending[checkpoint_id].directory])
 
     def _on_requested(self, request: TriggerRequested) -> None:
         refusal = self._refusal(request)
@@ -460,11 +483,22 @@ class CheckpointCoordinator:
             cause = f"a task builds on {len(gone)} files of a checkpoint that is no longer retained"
             self._abort(pending, cause, counts=False)
             return
+        foreign = [file.uri for file in event.state.files() if self._is_foreign(file)] if self._has_adopted else []
+        if foreign:
+            # an adopted task that has not heard of a completion builds on files that may be gone
+            cause = f"a task builds on {len(foreign)} files that neither this JobMaster nor a retained checkpoint has"
+            self._abort(pending, cause, counts=False)
+            return
         pending.waiting_tasks.discard(event.task)
         pending.states[event.task] = event.state
         self._statistics.acknowledged(event.checkpoint_id, event.task, event.metrics, self._wall_ms)
         if not pending.waiting_tasks:
             self._store(pending)
+
+    def _is_foreign(self, file: FileHandle) -> bool:
+        """Return whether a shared file is of an earlier JobMaster's checkpoint which this one does not know."""
+        writer = writer_of_file(name_of(file.uri)) if file.is_shared else None
+        return writer is not None and writer.leader_epoch != self._leader_epoch and file.uri not in self._registry
 
     def _on_declined(self, event: Declined) -> None:
         pending = self._pending.get(event.checkpoint_id)

@@ -30,6 +30,18 @@ class AttemptRunning:
     """Slots that host source coordinators."""
     oldest: Attempt | None = None
     """Oldest attempt that a region still belongs to; None = `attempt`, as all others."""
+    oldest_epoch: int | None = None
+    """Oldest leader epoch that has deployed a region which still runs; None = this JobMaster's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsAdopted:
+    """Slots of an earlier JobMaster go on under this one. Once, after `recover`; AttemptRunning follows."""
+
+    pending: Mapping[CheckpointId, CheckpointOptions]
+    """Checkpoints of which at least one of the slots does not know how they ended."""
+    last_seen: CheckpointId
+    """The highest checkpoint id that any of them has heard of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +153,7 @@ class TimePassed:
 
 CoordinatorEvent = (
     AttemptRunning
+    | SlotsAdopted
     | TaskFinished
     | AttemptEnded
     | AttemptInterrupted
@@ -237,9 +250,12 @@ class SweepOrphans:
     """Delete unreferenced files that older attempts have written."""
 
     attempt: Attempt
-    """The attempt that runs now."""
+    """The oldest attempt that a region still belongs to."""
     retained: Sequence[CheckpointMetadata]
     """The checkpoints that refer to files."""
+    leader_epoch: int | None = None
+    """Oldest epoch that has deployed such a region, whose tasks may refer to what they wrote under it; None = this
+    JobMaster's own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from runtime.jobmaster.actions import SlotProcess
 from runtime.jobmaster.control_server import ControlServer
 from runtime.jobmaster.events import JobMasterEvent, SlotLost, SlotMessageReceived, StageEnded
 from runtime.jobmaster.execution_graph import Region
+from runtime.jobmaster.placement import PlacedRegion
 from runtime.task.messages import JobMasterMessage, SlotMessage
 
 
@@ -56,7 +57,7 @@ class SparkSlots:
         #: regions whose stages run or have been asked for
         self._regions: dict[Attempt, list[Region]] = {}
         host = "127.0.0.1" if self._local else str(context.getConf().get("spark.driver.host"))
-        self._control = ControlServer(host, self._token, self._on_message, self._on_lost)
+        self._control = ControlServer(host, lambda _: self._token, self._on_message, self._on_lost)
 
     def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
         self._regions.setdefault(attempt, []).extend(regions)
@@ -80,6 +81,12 @@ class SparkSlots:
             floating_bytes=self._floating_bytes,
         )
         self._stages.start(self._group(attempt, region.index), spec, self._stage_ended(region.index, attempt))
+
+    def record_placement(self, regions: Sequence[PlacedRegion]) -> None:
+        """Do nothing: the slots of an application end with it."""
+
+    def adopt_slots(self, regions: Sequence[PlacedRegion]) -> None:
+        """Do nothing: there is nobody to adopt."""
 
     def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
         self._control.send(slot, attempt, message)

@@ -24,6 +24,7 @@ from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import JobMasterEvent, SlotLost, SlotMessageReceived
 from runtime.jobmaster.execution_graph import Region
+from runtime.jobmaster.placement import PlacedRegion
 from runtime.jobmaster.storage_worker import CheckpointHome
 from runtime.network.local import LocalNetwork
 from runtime.task.messages import Heartbeat, HeartbeatRequest, JobMasterMessage, SlotMessage, StalledCall
@@ -98,6 +99,12 @@ class _LocalSlots:
 
     def refuse(self, slot: SlotId, attempt: Attempt, cause: str) -> None:
         self._remove(slot, attempt)
+
+    def record_placement(self, regions: Sequence[PlacedRegion]) -> None:
+        """Do nothing: the slots of an application end with it."""
+
+    def adopt_slots(self, regions: Sequence[PlacedRegion]) -> None:
+        """Do nothing: there is nobody to adopt."""
 
     def kill_slots(self, attempt: Attempt, processes: Sequence[SlotProcess]) -> None:
         for process in processes:

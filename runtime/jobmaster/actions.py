@@ -13,6 +13,7 @@ from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, RecordEn
 from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.job_state import JobState
+from runtime.jobmaster.placement import PlacedRegion
 from runtime.task.messages import FailureInfo, JobMasterMessage
 
 
@@ -22,6 +23,20 @@ class RequestSlots:
 
     attempt: Attempt
     regions: Sequence[Region]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlacement:
+    """Record where regions run, before anything is deployed there; one that cannot be recorded is not adopted later."""
+
+    regions: Sequence[PlacedRegion]
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptSlots:
+    """Offer the slots of regions that an earlier leader has deployed to adopt them; each that comes over reports."""
+
+    regions: Sequence[PlacedRegion]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +123,8 @@ StorageAction = StoreCheckpoint | RecordEnd | ForgetCheckpoints | DeleteFiles | 
 
 JobMasterAction = (
     RequestSlots
+    | RecordPlacement
+    | AdoptSlots
     | SendToSlot
     | RefuseSlot
     | KillSlots

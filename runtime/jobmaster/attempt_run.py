@@ -12,13 +12,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from runtime.checkpoint.assignment import Assignment
 from runtime.core.ids import Attempt, OperatorId, SlotId, TaskId
 from runtime.graph.job_graph import JobGraph
-from runtime.jobmaster.actions import KillSlots, ReleaseAttempt, RequestSlots, SendToSlot, SlotProcess
+from runtime.jobmaster.actions import KillSlots, RecordPlacement, ReleaseAttempt, RequestSlots, SendToSlot, SlotProcess
 from runtime.jobmaster.execution_graph import ExecutionGraph, ExecutionTask, Region
 from runtime.jobmaster.journal import Journal
 from runtime.jobmaster.phases import DEPLOYED, TEARDOWN, Phase
+from runtime.jobmaster.placement import PlacedRegion, PlacedSlot
 from runtime.jobmaster.slot_registry import SlotEntry, SlotRegistry
 from runtime.jobmaster.status import SlotSnapshot, Stall, TaskSnapshot
-from runtime.task.messages import CancelTasks, Deploy, Heartbeat, JobMasterMessage, ReleaseSlot, Start, TaskState
+from runtime.task.messages import (
+    CancelTasks,
+    Deploy,
+    Heartbeat,
+    JobMasterMessage,
+    ReleaseSlot,
+    Start,
+    TaskReport,
+    TaskState,
+)
 
 #: stalls of a slot that begin closer together than this are one: a call is shown only after more seconds
 SAME_CALL_MS = 2_000.0
@@ -48,6 +58,8 @@ class AttemptRun:
         self._first = attempt
         #: by region
         self._attempts = {region.index: attempt for region in self.regions}
+        #: epochs of the leaders that have deployed adopted regions
+        self._epochs: dict[int, int] = {}
         #: regions whose stages are over
         self._released: set[int] = set()
         self._killed: set[SlotId] = set()
@@ -69,6 +81,11 @@ class AttemptRun:
     def oldest(self) -> Attempt:
         """Return the oldest of the regions' attempts."""
         return min(self._attempts.values(), default=self._first)
+
+    @property
+    def oldest_epoch(self) -> int | None:
+        """Return the oldest epoch of a leader that has deployed an adopted region; None: none is adopted."""
+        return min(self._epochs.values(), default=None)
 
     @property
     def is_torn_down(self) -> bool:
@@ -127,6 +144,7 @@ class AttemptRun:
         """Ask for the slots of these regions; what an earlier attempt left in their places is forgotten."""
         for region in regions:
             self._attempts[region.index] = attempt
+            self._epochs.pop(region.index, None)
             self._released.discard(region.index)
             self._killed.difference_update(region.slots)
             self.slots.expect_again(region.slots)
@@ -136,6 +154,33 @@ class AttemptRun:
             for task in region.tasks:
                 self.transition(task, TaskState.SCHEDULED)
         self._journal.act(RequestSlots(attempt, regions))
+
+    def place(self, placed: PlacedRegion) -> None:
+        """Expect the slots of a region that an earlier JobMaster has deployed."""
+        self._attempts[placed.region] = placed.attempt
+        self._epochs[placed.region] = placed.epoch
+        for slot in placed.slots:
+            self.slots.place(slot.slot, slot.pid, slot.host, slot.data_address)
+
+    def adopt_task(self, report: TaskReport) -> None:
+        """Note the state of a task that an earlier JobMaster has deployed; an unknown one means nothing."""
+        task = self.tasks.get(report.task)
+        if task is None:
+            return
+        now_ms = self._journal.now_ms
+        task.state, task.failure, task.metrics = report.state, report.failure, report.metrics
+        task.started_ms = now_ms - report.age_ms
+        task.ended_ms = None if report.ended_ms_ago is None else now_ms - report.ended_ms_ago
+
+    def record_placement(self, regions: Sequence[Region]) -> None:
+        """Have it recorded where these regions run: all their slots have registered."""
+        parallelism = {v.vertex_id: v.parallelism for v in self._graph.vertices}
+        placed = []
+        for region in regions:
+            entries = [self.slots.entry(slot) for slot in region.slots]
+            slots = tuple(PlacedSlot(e.slot, e.pid or 0, e.host, e.data_address) for e in entries)
+            placed.append(PlacedRegion(region.index, self._attempts[region.index], slots, parallelism))
+        self._journal.act(RecordPlacement(tuple(placed)))
 
     def deploy(self, slots: Iterable[SlotId], assignment: Assignment | None) -> None:
         """Have the slots make their tasks, with the state that these restore."""

@@ -25,7 +25,7 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
 
     Args:
         host: interface to listen on.
-        token: secret of the job; who does not know it is refused.
+        token_of: returns the secret of an attempt; who does not know it is refused.
         on_message: called with the slot and each of its messages, on that slot's thread.
         on_lost: called with (slot, attempt, cause) when a stream ends without SlotLeaving.
     """
@@ -33,11 +33,11 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
     def __init__(
         self,
         host: str,
-        token: str,
+        token_of: Callable[[Attempt], str],
         on_message: Callable[[SlotId, SlotMessage], None],
         on_lost: Callable[[SlotId, Attempt, str], None],
     ) -> None:
-        self._token = token
+        self._token_of = token_of
         self._on_message = on_message
         self._on_lost = on_lost
         self._lock = threading.Lock()
@@ -64,7 +64,7 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         """Serve one slot's stream for its whole life."""
         try:
-            hello = Hello.decode(descriptor.command, self._token)
+            hello = Hello.decode(descriptor.command, self._token_of)
         except ControlStreamError as error:
             raise flight.FlightUnauthenticatedError(str(error)) from error
         identity = (hello.slot, hello.attempt)

@@ -13,7 +13,7 @@ import random
 import threading
 import traceback
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
@@ -27,10 +27,12 @@ from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId, VertexId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import (
+    AdoptSlots,
     DeliverClientOutput,
     JobMasterAction,
     JobStateChanged,
     KillSlots,
+    RecordPlacement,
     RefuseSlot,
     ReleaseAttempt,
     RequestAnswered,
@@ -49,6 +51,7 @@ from runtime.jobmaster.events import (
 )
 from runtime.jobmaster.life_cycle import FIRST_ATTEMPT, JobMasterMachine
 from runtime.jobmaster.options import JobMasterOptions
+from runtime.jobmaster.placement import PlacedRegion
 from runtime.jobmaster.restart_strategy import create_restart_strategy
 from runtime.jobmaster.slot_provider import SlotProvider
 from runtime.jobmaster.status import JobStatusSnapshot
@@ -81,6 +84,8 @@ class JobMasterDriver:
         home: where the job's checkpoints are; None = where its configuration says, for slots that may be anywhere.
         is_inline: whether `step` does the work of the storage, instead of a thread.
         max_slots: how many slots there can be at most, where that is known.
+        placement: where the job runs under an earlier JobMaster, whose slots are to be adopted; `graph` has its
+            parallelisms, and the attempt before `first_attempt` is its latest.
 
     Raises:
         ConfigurationError: an option of the job cannot be read, or it needs a checkpoint directory and names none.
@@ -96,6 +101,7 @@ class JobMasterDriver:
         home: CheckpointHome | None = None,
         is_inline: bool = False,
         max_slots: int | None = None,
+        placement: Sequence[PlacedRegion] = (),
     ) -> None:
         self._clock = clock
         self._outputs = outputs
@@ -114,6 +120,7 @@ class JobMasterDriver:
             first_attempt,
             CheckpointCoordinator(settings, graph.job_id, home.root, home.leader_epoch, home.new_name),
             max_slots,
+            placement,
         )
         is_taken_over = first_attempt > FIRST_ATTEMPT
         self._storage = StorageWorker(
@@ -121,7 +128,7 @@ class JobMasterDriver:
         )
         self._provider = create_provider(self.post)
         self._lock = threading.Lock()
-        self._begun = self._closed = False
+        self._begun = self._closed = self._is_leaving = False
         self._close_at_ms: float | None = None
         self.ended = threading.Event()
         #: the error that broke the JobMaster; None: it is sound
@@ -149,6 +156,12 @@ class JobMasterDriver:
         """Ask the job to stop here because another JobMaster takes over: its checkpoints stay."""
         self._storage.freeze()
         self.cancel()
+
+    def leave(self) -> None:
+        """End here, and tell the slots nothing: another JobMaster adopts them. Its checkpoints stay."""
+        self._storage.freeze()
+        self._is_leaving = True
+        self.post(Tick())
 
     def fail(self, error: Exception) -> None:
         """End the job at the driver's next step, see `break_off`: something that it needs is broken."""
@@ -277,12 +290,16 @@ class JobMasterDriver:
             event = self._events.get(timeout=self._wait_ms() / 1000.0)
         except queue.Empty:
             event = Tick()
-        self._handle(event)
+        if not self._is_leaving:
+            self._handle(event)
         return True
 
     def _step(self) -> bool:
         if self._closed:
             return False
+        if self._is_leaving:
+            self._close(leaves_slots=True)
+            return True
         if self._failure is not None:
             raise self._failure
         handled = self._begin()
@@ -326,6 +343,10 @@ class JobMasterDriver:
                 self._outputs.deliver(slot, attempt, channel, payload, self._acknowledger(slot, attempt))
             case RequestSlots(attempt, regions):
                 self._provider.request_slots(attempt, regions)
+            case RecordPlacement(placed):
+                self._provider.record_placement(placed)
+            case AdoptSlots(placed):
+                self._provider.adopt_slots(placed)
             case KillSlots(attempt, processes):
                 self._provider.kill_slots(attempt, processes)
             case RefuseSlot(slot, attempt, cause):
@@ -361,10 +382,11 @@ class JobMasterDriver:
         if not self._closed and (self._storage.is_idle or now_ms >= self._close_at_ms):
             self._close()
 
-    def _close(self) -> None:
+    def _close(self, leaves_slots: bool = False) -> None:
         """End what belongs to the job; a part that cannot be ended does not hold up the rest."""
         self._closed = True
-        self._quietly(self._provider.close)
+        if not leaves_slots:
+            self._quietly(self._provider.close)
         self._quietly(self._storage.close)
         self._refuse_requests("the job has ended")
         self._quietly(self._outputs.close)

@@ -26,6 +26,8 @@ class Submitted:
     """
     outcome: JobOutcome | None = None
     """How an earlier JobMaster has ended the job already; None: it has not, as far as is known."""
+    is_newest_damaged: bool = False
+    """Whether the newest completed checkpoint is recorded and cannot be read."""
     refusal: str | None = None
     """Why the snapshot to start from is unavailable: the job fails, whatever its restart strategy."""
 

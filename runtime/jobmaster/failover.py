@@ -7,6 +7,7 @@ Source: Flink, ExecutionFailureHandler, FailureHandlingResult, RestartPipelinedR
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from runtime.core.ids import SlotId
@@ -83,6 +84,19 @@ class Failover:
         if slot is None or not goes_alone or decision.restart_at_ms is None:
             return decision
         return replace(decision, region=run.execution.region_of(slot))
+
+    def after_lost_leader(self, cause: FailureInfo) -> RestartDecision:
+        """Decide about a job of which nothing could be adopted.
+
+        That is no failure of the job: one with checkpoints goes on from the newest, whatever its strategy.
+        """
+        if self._checkpoints.settings.is_enabled or self._checkpoints.can_restore:
+            return RestartDecision(cause, self._journal.now_ms)
+        return self._decide(cause, Phase.RECONCILING)
+
+    def can_restart_alone(self, regions: Collection[int], run: AttemptRun) -> bool:
+        """Return whether these regions can be restarted while the others go on."""
+        return not regions or (self._restarts_regions and len(regions) < len(run.regions))
 
     def _may_fail_alone(self, cause: FailureInfo, run: AttemptRun) -> bool:
         """Return whether a part of the job can be restarted while the others go on."""

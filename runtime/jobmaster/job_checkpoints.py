@@ -7,7 +7,7 @@ the business of JobOperations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from runtime.checkpoint.assignment import Assignment, RestoreReport, assign_state
 from runtime.checkpoint.completed_store import CompletedCheckpoint
@@ -32,6 +32,7 @@ from runtime.checkpoint.messages import (
     RecordEnd,
     ReleaseSources,
     RequestDone,
+    SlotsAdopted,
     SnapshotSources,
     StoreCheckpoint,
     Stored,
@@ -43,7 +44,8 @@ from runtime.checkpoint.messages import (
 )
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.statistics import CheckpointsSnapshot
-from runtime.core.ids import Attempt, SlotId, TaskId
+from runtime.core.checkpoint_options import CheckpointOptions
+from runtime.core.ids import Attempt, CheckpointId, SlotId, TaskId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.decisions import Decision, FailAttempt, RestorePointKnown
 from runtime.jobmaster.job_state import JobState
@@ -94,6 +96,8 @@ class JobCheckpoints:
         self._release: Callable[[OperatorEvent], None] | None = None
         #: the latest attempt that all tasks have run in
         self._attempt: Attempt | None = None
+        #: acknowledgements that slots repeat before it is known how their checkpoints ended; None: none are expected
+        self._early: list[AcknowledgeCheckpoint] | None = None
         #: what the current attempt was restored from; None: it started empty
         self._restored: CompletedCheckpoint | None = None
         self.report: RestoreReport | None = None
@@ -123,6 +127,11 @@ class JobCheckpoints:
         """Take in the checkpoints that can be restored; once, before the first attempt."""
         self._is_recovered = True
         self._coordinator.recover(retained, initial)
+
+    @property
+    def newest(self) -> CompletedCheckpoint | None:
+        """Return the newest completed checkpoint; None: there is none."""
+        return self._coordinator.restore_point()
 
     @property
     def can_restore(self) -> bool:
@@ -172,8 +181,30 @@ class JobCheckpoints:
 
     # --- the attempt --------------------------------------------------------------------------------------------------
 
+    def expect_adoption(self) -> None:
+        """Keep what slots repeat about earlier checkpoints until `adopted`."""
+        self._early = []
+
+    def adopted(self, pending: Mapping[CheckpointId, CheckpointOptions], last_seen: CheckpointId) -> None:
+        """Tell the adopted slots how the checkpoints ended that they do not know of, before any new one begins.
+
+        Args:
+            pending: those checkpoints.
+            last_seen: the highest id that any slot has heard of.
+        """
+        self._has_deployed = True
+        early, self._early = self._early or [], None
+        self._handle(SlotsAdopted(pending, last_seen))
+        for message in early:
+            self.message(message, is_current=True)
+
     def attempt_running(
-        self, attempt: Attempt, oldest: Attempt, graph: JobGraph, coordinator_slots: Iterable[SlotId]
+        self,
+        attempt: Attempt,
+        oldest: Attempt,
+        graph: JobGraph,
+        coordinator_slots: Iterable[SlotId],
+        oldest_epoch: int | None = None,
     ) -> None:
         """Note that all tasks run, or have finished.
 
@@ -182,9 +213,10 @@ class JobCheckpoints:
             oldest: of the regions' attempts.
             graph: with its parallelisms.
             coordinator_slots: slots that host source coordinators.
+            oldest_epoch: of the leaders that have deployed adopted regions; None: none are adopted.
         """
         self._attempt = attempt
-        self._handle(AttemptRunning(attempt, graph, frozenset(coordinator_slots), oldest))
+        self._handle(AttemptRunning(attempt, graph, frozenset(coordinator_slots), oldest, oldest_epoch))
 
     def task_finished(self, task: TaskId) -> None:
         """Note that a task of the running attempt has ended its output."""
@@ -196,7 +228,7 @@ class JobCheckpoints:
 
     def attempt_ended(self, cause: str) -> None:
         """Note that the attempt is being torn down."""
-        self._held = None
+        self._held = self._early = None
         self._restored = None
         self._handle(AttemptEnded(cause))
 
@@ -220,6 +252,8 @@ class JobCheckpoints:
         # regions that were not restarted are of an older attempt than the job, and take part all the same
         attempt = self._attempt if is_current and self._attempt is not None else message.attempt
         match message:
+            case AcknowledgeCheckpoint() if self._early is not None:
+                self._early.append(message)
             case AcknowledgeCheckpoint(_, _, task, checkpoint_id, state, metrics):
                 self._handle(Acknowledged(attempt, task, checkpoint_id, state, metrics))
             case DeclineCheckpoint(_, _, _, checkpoint_id, cause, counts):

@@ -11,6 +11,8 @@ class JobState(enum.Enum):
 
     CREATED = "CREATED"
     """Slots are being asked for and tasks deployed, for the first time."""
+    RECONCILING = "RECONCILING"
+    """Another JobMaster ran the job; its slots are being adopted, and process records meanwhile."""
     RUNNING = "RUNNING"
     """Every task runs or has finished."""
     FAILING = "FAILING"
@@ -31,6 +33,7 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     # to the terminal states: before the first attempt, for a job that an earlier JobMaster has ended
     JobState.CREATED: frozenset(
         {
+            JobState.RECONCILING,
             JobState.RUNNING,
             JobState.FAILING,
             JobState.CANCELLING,
@@ -39,6 +42,7 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
             JobState.FAILED,
         }
     ),
+    JobState.RECONCILING: frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.FAILING, JobState.CANCELLING}),
     JobState.RUNNING: frozenset({JobState.FINISHED, JobState.FAILING, JobState.CANCELLING, JobState.RESTARTING}),
     JobState.FAILING: frozenset({JobState.RESTARTING, JobState.FAILED, JobState.CANCELLING}),
     JobState.CANCELLING: frozenset({JobState.CANCELED}),

@@ -15,7 +15,7 @@ Source: Flink, JobMaster, DefaultScheduler, states of the AdaptiveScheduler.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from random import Random
 
 from runtime.checkpoint.assignment import Assignment, StateAssignmentError
@@ -26,6 +26,7 @@ from runtime.common.configuration import Configuration
 from runtime.core.ids import Attempt, SlotId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import JobMasterAction, JobStateChanged
+from runtime.jobmaster.adoption import ADOPTION_TIMEOUT_MS, Adoption
 from runtime.jobmaster.attempt_run import AttemptRun
 from runtime.jobmaster.decisions import (
     CancelJob,
@@ -57,12 +58,13 @@ from runtime.jobmaster.journal import Journal
 from runtime.jobmaster.operations import JobOperations
 from runtime.jobmaster.options import JobMasterOptions
 from runtime.jobmaster.phases import DEPLOYED, PHASE_STATES, RUNNING, TEARDOWN, IllegalTransitionError, Phase
+from runtime.jobmaster.placement import PlacedRegion
 from runtime.jobmaster.regions import RegionOwner, RegionRestarts
 from runtime.jobmaster.restart_strategy import RestartStrategy, create_restart_strategy
 from runtime.jobmaster.slot_watch import SlotWatch, SlotWatchOwner
 from runtime.jobmaster.status import ExceptionHistory, Failure, JobStatusSnapshot
 from runtime.jobmaster.waiting import Standing, waiting_for
-from runtime.task.messages import CommitFinished, FailureInfo, JobMasterMessage, TaskState
+from runtime.task.messages import CommitFinished, FailureInfo, JobMasterMessage, ResyncSources, TaskState
 
 FIRST_ATTEMPT = Attempt(0)
 
@@ -80,6 +82,8 @@ class JobMasterMachine:
         first_attempt: number of the first attempt; those of an earlier machine of the job were lower.
         coordinator: of the job's checkpoints; None = there is no directory for them, only savepoints can be taken.
         max_slots: how many slots there can be at most, where that is known.
+        placement: where the job runs under an earlier JobMaster; empty: nowhere. Then `graph` has its parallelisms,
+            and the attempt before `first_attempt` is its latest.
 
     Raises:
         ConfigurationError: an option of the job cannot be read.
@@ -93,6 +97,7 @@ class JobMasterMachine:
         first_attempt: Attempt = FIRST_ATTEMPT,
         coordinator: CheckpointCoordinator | None = None,
         max_slots: int | None = None,
+        placement: Sequence[PlacedRegion] = (),
     ) -> None:
         configuration = Configuration.from_dict(graph.configuration)
         if coordinator is None:
@@ -109,6 +114,7 @@ class JobMasterMachine:
         self._state_since_ms: dict[JobState, float] = {}
         self._exceptions = ExceptionHistory()
         self._submitted = self._is_broken = False
+        self._placement = placement
         #: why it is not known yet what the job restores
         self._waiting_for = ""
         #: earliest time of the next attempt; None = there will be none
@@ -134,7 +140,10 @@ class JobMasterMachine:
         #: the current attempt, or the last one; without a number before the first
         self._run = AttemptRun(graph, self.attempt, journal)
         self._regions = self._restarts_in(self._run)
-        watch_owner = SlotWatchOwner(self._fail, self._advance, lambda: self._is_working)
+        self._adoption = Adoption(self._run, (), journal)
+        watch_owner = SlotWatchOwner(
+            self._fail, self._advance, lambda report: self._adoption.report(report), lambda: self._is_working
+        )
         self._watch = SlotWatch(self._run, self._regions, self._checkpoints, self.options, watch_owner, journal)
 
     @property
@@ -272,8 +281,8 @@ class JobMasterMachine:
         if self.phase is Phase.COMMITTING:
             require(self._run.execution.all_in((TaskState.FINISHED,)), "commit before the end")
             require(len(self._run.committed) < len(self._run.slots), "all have committed")
-        if self._run.is_torn_down:
-            require(self._run.deadline_ms is not None, "teardown without a deadline")
+        if self._run.is_torn_down or self.phase is Phase.RECONCILING:
+            require(self._run.deadline_ms is not None, f"{self.phase} without a deadline")
         if self.phase is Phase.LEAVING:
             require(bool(self._run.slots.live()), "nobody is left to leave")
 
@@ -312,6 +321,9 @@ class JobMasterMachine:
         self._waiting_for = ""
         if self.state is not JobState.CREATED:
             return
+        can_adopt = event.outcome is None and event.refusal is None and not event.is_newest_damaged
+        if not can_adopt:
+            self._abandon_placement()
         if event.outcome is not None:
             self._end_as_before(JobState(event.outcome.value))
             return
@@ -319,7 +331,10 @@ class JobMasterMachine:
             self._refuse_start(event.refusal)
             return
         self._checkpoints.recover(event.retained, event.initial)
-        self._start_attempt()
+        if self._placement:
+            self._reconcile()
+        else:
+            self._start_attempt()
 
     def _on_cancel(self) -> None:
         match self.phase, self.state:
@@ -357,6 +372,8 @@ class JobMasterMachine:
         match self.phase:
             case Phase.IDLE:
                 self._start_attempt()
+            case Phase.RECONCILING:
+                self._conclude_adoption()
             case Phase.REQUESTING if self._run.slots.all_live():
                 self._fail(FailureInfo("the storage did not say whether the newest checkpoint is complete"))
             case Phase.REQUESTING:
@@ -402,6 +419,58 @@ class JobMasterMachine:
         self._set_state(JobState.RESTARTING)
         self._tear_down(cause)
 
+    # --- an attempt of an earlier JobMaster ---------------------------------------------------------------------------
+
+    def _reconcile(self) -> None:
+        """Ask the slots of an earlier JobMaster to come over."""
+        if not self._assign():
+            return
+        self._watch_attempt(AttemptRun(self.graph, self.attempt, self._journal))
+        self._set_state(JobState.RECONCILING)
+        self._enter(Phase.RECONCILING, ADOPTION_TIMEOUT_MS)
+        self._checkpoints.expect_adoption()
+        self._adoption = Adoption(self._run, self._placement, self._journal)
+        self._adoption.begin()
+        self._advance()
+
+    def _conclude_adoption(self) -> None:
+        """Go on with the regions that have come over, and restart the others."""
+        newest = self._checkpoints.newest
+        failures = self._adoption.conclude(newest)
+        if not self._failover.can_restart_alone(failures, self._run):
+            self._restart_after_lost_leader(next(iter(failures.values())))
+            return
+        self._enter(Phase.STARTED, None)
+        self._checkpoints.adopted(self._adoption.pending, self._adoption.last_seen)
+        if newest is not None and self._adoption.is_stopping(newest):
+            self._operations.stop_adopted(newest.location, newest.checkpoint_id)
+        if self._adoption.is_committing:
+            self._operations.commit_adopted()
+        adopted = [slot for region in self._run.regions if region.index not in failures for slot in region.slots]
+        self._run.send(adopted, ResyncSources())
+        for index, cause in failures.items():
+            if self.state is JobState.RECONCILING:
+                self._set_state(JobState.RESTARTING, cause)
+            entry = self._exceptions.add(self.attempt, self._journal.now_ms, cause, is_symptom=False)
+            self._restart_region(self._run.regions[index], entry, self._journal.now_ms)
+        self._advance()
+
+    def _restart_after_lost_leader(self, cause: FailureInfo) -> None:
+        decision = self._failover.after_lost_leader(cause)
+        self._restart_at_ms = decision.restart_at_ms
+        self._exceptions.add(self.attempt, self._journal.now_ms, cause, is_symptom=False)
+        self._set_state(JobState.FAILING, cause)
+        self._tear_down(cause.message)
+
+    def _abandon_placement(self) -> None:
+        """End what an earlier JobMaster has deployed: nothing can go on from where it is."""
+        run = AttemptRun(self.graph, self.attempt, self._journal)
+        for placed in self._placement:
+            run.place(placed)
+        if self._placement:
+            run.end()
+        self._placement = ()
+
     # --- an attempt's way up ------------------------------------------------------------------------------------------
 
     def _start_attempt(self) -> None:
@@ -414,12 +483,15 @@ class JobMasterMachine:
         self._is_planned = False
         if not self._assign():
             return
-        self._run = AttemptRun(self.graph, self.attempt, self._journal)
-        self._regions = self._restarts_in(self._run)
-        self._watch.watch(self._run, self._regions)
-        self._has_begun, self._has_ended = True, False
+        self._watch_attempt(AttemptRun(self.graph, self.attempt, self._journal))
         self._enter(Phase.REQUESTING, self.options.slot_request_timeout_ms)
         self._run.request(self.attempt, self._run.regions)
+
+    def _watch_attempt(self, run: AttemptRun) -> None:
+        self._run = run
+        self._regions = self._restarts_in(run)
+        self._watch.watch(run, self._regions)
+        self._has_begun, self._has_ended = True, False
 
     def _assign(self) -> bool:
         """Decide what the attempt restores, as far as that can be known; False: the job cannot be restored."""
@@ -455,12 +527,16 @@ class JobMasterMachine:
         if not self._assign():
             return
         self._checkpoints.deployed(self._assignment)
+        self._run.record_placement(self._run.regions)
         # until the tasks are made, slots import user code and cannot answer: this deadline stands for heartbeats
         self._enter(Phase.DEPLOYING, self.options.slot_request_timeout_ms)
         self._run.deploy(self._run.execution.slots, self._assignment)
 
     def _advance(self) -> None:
         """Take every step that slots and tasks allow."""
+        if self.phase is Phase.RECONCILING and self._adoption.is_over:
+            self._conclude_adoption()
+            return
         if self.phase is Phase.STARTED:
             self._regions.advance()
         self._advance_start()
@@ -480,7 +556,9 @@ class JobMasterMachine:
             self._set_state(JobState.RUNNING)
             coordinator_slots = execution.coordinator_slots.values()
             self._operations.attempt_running()
-            self._checkpoints.attempt_running(self.attempt, self._run.oldest, self.graph, coordinator_slots)
+            self._checkpoints.attempt_running(
+                self.attempt, self._run.oldest, self.graph, coordinator_slots, self._run.oldest_epoch
+            )
             for task in self._run.tasks.values():
                 if task.state is TaskState.FINISHED:
                     self._checkpoints.task_finished(task.task)
@@ -512,6 +590,9 @@ class JobMasterMachine:
             failure = self._regions.failure(slot)
             if failure is not None:
                 self._exceptions.add_suppressed(cause, is_symptom, failure)
+            return
+        if slot is not None and self.phase is Phase.RECONCILING:
+            self._adoption.failed(slot, cause)
             return
         decision = self._failover.decide(cause, slot, self._run, self._regions, self._is_working)
         self._restart_at_ms, self._is_planned = decision.restart_at_ms, decision.is_planned
@@ -595,6 +676,7 @@ class JobMasterMachine:
         if self._checkpoints.is_undecided or not self._assign():
             return False
         self._checkpoints.deployed(self._assignment)
+        self._run.record_placement((region,))
         self._run.deploy(region.slots, self._assignment)
         return True
 
@@ -625,8 +707,10 @@ class JobMasterMachine:
             story = self._journal.story()
             raise IllegalTransitionError(f"a job cannot go from {self.state.name} to {state.name}", story)
         self._journal.tell(f"job {self.state.name} → {state.name}" + (f": {cause.message}" if cause else ""))
+        if not (self.state is JobState.RECONCILING and state is JobState.RUNNING):
+            # a job that was adopted has been running all the time
+            self._state_since_ms[state] = self._journal.now_ms
         self.state = state
-        self._state_since_ms[state] = self._journal.now_ms
         self._journal.act(JobStateChanged(state, self.attempt, cause))
         if state.is_terminal:
             self._end_job()

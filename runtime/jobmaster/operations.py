@@ -48,7 +48,8 @@ class _Purpose(enum.Enum):
 class _Stop:
     """A stop whose savepoint is complete."""
 
-    request_id: str
+    request_id: str | None
+    """None: an earlier JobMaster was asked for it; whoever asks again gets its savepoint."""
     location: str
     checkpoint_id: CheckpointId
 
@@ -147,6 +148,9 @@ class JobOperations:
                 after = AfterSnapshot.SUSPEND
             case AfterSavepoint.DRAIN:
                 after = AfterSnapshot.DRAIN
+        if purpose is _Purpose.STOP and self._stop is not None and self._stop.request_id is None:
+            self._stop = replace(self._stop, request_id=request.request_id)
+            return
         if purpose is not _Purpose.SNAPSHOT and self._all_finished:
             self._answer(request.request_id, "all tasks of the job have finished")
             return
@@ -202,6 +206,20 @@ class JobOperations:
 
     # --- the attempt --------------------------------------------------------------------------------------------------
 
+    def stop_adopted(self, location: str, checkpoint_id: CheckpointId) -> None:
+        """Note that the job stops with a savepoint that is complete, as an earlier JobMaster was asked.
+
+        Args:
+            location: of the savepoint.
+            checkpoint_id: its id.
+        """
+        self._over = None
+        self._stop = _Stop(None, location, checkpoint_id)
+
+    def commit_adopted(self) -> None:
+        """Note that an earlier JobMaster had begun to commit, with the checkpoint at the end if the job takes one."""
+        self._final_is_complete = self._takes_final
+
     def attempt_running(self) -> None:
         """Note that all tasks run, or have finished: a rescaling has come about."""
         self._over = None
@@ -215,7 +233,7 @@ class JobOperations:
         self._all_finished = True
         if _Purpose.STOP in self._purposes.values():
             return False
-        if self._stop is not None or not self._takes_final:
+        if self._stop is not None or not self._takes_final or self._final_is_complete:
             return True
         self._take_final()
         return False
@@ -246,7 +264,8 @@ class JobOperations:
         self._retry_final_at_ms = None
         if self._stop is not None:
             stop, self._stop = self._stop, None
-            self._answer(stop.request_id, _in_vain(stop.location, "did not stop", cause))
+            if stop.request_id is not None:
+                self._answer(stop.request_id, _in_vain(stop.location, "did not stop", cause))
         if self._rescale is not None and not self._rescale.is_triggered:
             self._fail_rescale(cause, is_premature=True)
 
@@ -254,7 +273,8 @@ class JobOperations:
         """Note that nothing of the job runs any more, after the snapshots that can still be given up have been."""
         if self._stop is not None and state is JobState.FINISHED:
             stop, self._stop = self._stop, None
-            self._journal.act(RequestAnswered(stop.request_id, stop.location, stop.checkpoint_id))
+            if stop.request_id is not None:
+                self._journal.act(RequestAnswered(stop.request_id, stop.location, stop.checkpoint_id))
         cause = f"the job is {state.value}"
         self.attempt_ended(cause)
         if self._rescale is not None:

@@ -13,6 +13,7 @@ class Phase(enum.Enum):
     """The phase of the current attempt."""
 
     IDLE = "no attempt"
+    RECONCILING = "waiting for slots of an earlier JobMaster to report"
     REQUESTING = "waiting for slots to register"
     DEPLOYING = "waiting for tasks to be deployed"
     STARTED = "tasks run"
@@ -26,9 +27,10 @@ PHASE_STATES: dict[Phase, frozenset[JobState]] = {
     Phase.IDLE: frozenset(
         {JobState.CREATED, JobState.RESTARTING, JobState.FAILED, JobState.CANCELED, JobState.FINISHED}
     ),
+    Phase.RECONCILING: frozenset({JobState.RECONCILING}),
     Phase.REQUESTING: frozenset({JobState.CREATED, JobState.RESTARTING}),
     Phase.DEPLOYING: frozenset({JobState.CREATED, JobState.RESTARTING}),
-    Phase.STARTED: frozenset({JobState.CREATED, JobState.RUNNING, JobState.RESTARTING}),
+    Phase.STARTED: frozenset({JobState.CREATED, JobState.RECONCILING, JobState.RUNNING, JobState.RESTARTING}),
     Phase.COMMITTING: frozenset({JobState.RUNNING}),
     Phase.CANCELLING_TASKS: frozenset({JobState.FAILING, JobState.CANCELLING, JobState.RESTARTING}),
     Phase.LEAVING: frozenset({JobState.FAILING, JobState.CANCELLING, JobState.RESTARTING, JobState.RUNNING}),

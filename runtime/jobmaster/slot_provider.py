@@ -11,6 +11,7 @@ from typing import Protocol
 from runtime.core.ids import Attempt, SlotId
 from runtime.jobmaster.actions import SlotProcess
 from runtime.jobmaster.execution_graph import Region
+from runtime.jobmaster.placement import PlacedRegion
 from runtime.task.messages import JobMasterMessage
 
 
@@ -19,6 +20,12 @@ class SlotProvider(Protocol):
 
     def request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
         """Start slots; each registers itself when it runs. A region whose slots cannot be had ends with StageEnded."""
+
+    def record_placement(self, regions: Sequence[PlacedRegion]) -> None:
+        """Record where regions run, so that another JobMaster can adopt them; nothing is deployed before it returns."""
+
+    def adopt_slots(self, regions: Sequence[PlacedRegion]) -> None:
+        """Offer slots to adopt them; each that comes over sends a SlotReport. Those that cannot be had say nothing."""
 
     def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
         """Queue a message for a slot; ignored if it is gone."""

@@ -65,6 +65,11 @@ class SlotRegistry:
         entry.last_heartbeat_ms = now_ms
         return True
 
+    def place(self, slot: SlotId, pid: int, host: str, data_address: str) -> None:
+        """Note the process of a slot that is expected to come over from an earlier JobMaster."""
+        entry = self._entries[slot]
+        entry.pid, entry.host, entry.data_address = pid, host, data_address
+
     def heartbeat(self, slot: SlotId, now_ms: float) -> None:
         self._entries[slot].last_heartbeat_ms = now_ms
 

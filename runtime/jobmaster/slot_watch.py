@@ -35,6 +35,7 @@ from runtime.task.messages import (
     SlotFailed,
     SlotLeaving,
     SlotMessage,
+    SlotReport,
     TaskState,
     TaskStateChanged,
 )
@@ -51,6 +52,8 @@ class SlotWatchOwner:
     """Makes the region of a slot fail, or the whole job; the last argument: the cause may be another slot's."""
     advance: Callable[[], None]
     """Takes every step that slots and tasks allow."""
+    reported: Callable[[SlotReport], None]
+    """Takes the report of a slot that has come over from an earlier JobMaster."""
     is_working: Callable[[], bool]
     """Returns whether the job runs, in part at least."""
 
@@ -185,6 +188,8 @@ class SlotWatch:
             self._refuse(message, f"attempt {message.attempt} is over")
         elif isinstance(message, RegisterSlot):
             self._on_register(message)
+        elif isinstance(message, SlotReport):
+            self._on_report(message)
         elif sender is not None and not self._run.slots.is_live(sender):
             self._refuse(message, f"slot {sender} is not live")
         else:
@@ -219,6 +224,18 @@ class SlotWatch:
             self._run.release((slot,))
         else:
             self._owner.advance()
+
+    def _on_report(self, message: SlotReport) -> None:
+        slot, of = message.slot, message.registration
+        if not self._run.slots.register(slot, of.pid, of.host, of.data_address, self._journal.now_ms):
+            self._refuse(message, f"slot {slot} is unknown, has reported already, or was given up")
+            return
+        self._journal.tell(f"slot {slot} has come over: pid {of.pid} on {of.host}")
+        if self._run.phase is Phase.RECONCILING:
+            self._owner.reported(message)
+            self._owner.advance()
+        else:
+            self._run.release((slot,))
 
     def _on_heartbeat(self, message: Heartbeat) -> None:
         self._run.heartbeat(message)
@@ -274,5 +291,5 @@ class SlotWatch:
     def _refuse(self, message: SlotMessage, why: str) -> None:
         self.refused_messages += 1
         self._journal.tell(f"refused {type(message).__name__}: {why}")
-        if isinstance(message, RegisterSlot):
+        if isinstance(message, RegisterSlot | SlotReport):
             self._journal.act(RefuseSlot(message.slot, message.attempt, why))

@@ -404,7 +404,7 @@ class StorageWorker:
             self._home.files.file_system,
             self._home.root,
             self._job_id,
-            self._home.leader_epoch,
+            self._home.leader_epoch if action.leader_epoch is None else action.leader_epoch,
             action.attempt,
             action.retained,
         )
@@ -449,7 +449,8 @@ class StorageWorker:
         self._unforgotten.update(damage)
         self._keeps = bool(retained)
         self._directories.update(checkpoint.location for checkpoint in retained if checkpoint.is_owned)
-        return Submitted(tuple(retained), initial)
+        is_newest_damaged = bool(pointers) and pointers[-1].checkpoint_id in damage
+        return Submitted(tuple(retained), initial, is_newest_damaged=is_newest_damaged)
 
     def _read(self, pointers: Sequence[CheckpointPointer]) -> tuple[list[CompletedCheckpoint], dict[CheckpointId, str]]:
         """Return the checkpoints that can be read, oldest first, and what is wrong with the others.

@@ -55,6 +55,8 @@ def waiting_for(at: Standing) -> str:
     match at.phase:
         case Phase.IDLE:
             return "the delay of its restart strategy" if at.state is JobState.RESTARTING else ""
+        case Phase.RECONCILING:
+            return "the slots' reports to a new JobMaster"
         case Phase.REQUESTING:
             return _registrations(at.slots) or at.storage or _undecided(at)
         case Phase.DEPLOYING:

@@ -39,8 +39,12 @@ class Hello:
         return json.dumps({"slot": self.slot, "attempt": self.attempt, "token": self.token}).encode()
 
     @staticmethod
-    def decode(data: bytes, expected_token: str) -> Hello:
+    def decode(data: bytes, token_of: Callable[[Attempt], str]) -> Hello:
         """Read and check an opening.
+
+        Args:
+            data: from `encode`.
+            token_of: returns the secret of an attempt.
 
         Raises:
             ControlStreamError: it is malformed, or the token is not the job's.
@@ -50,7 +54,7 @@ class Hello:
             hello = Hello(SlotId(int(fields["slot"])), Attempt(int(fields["attempt"])), str(fields["token"]))
         except (ValueError, KeyError, TypeError) as error:
             raise ControlStreamError("malformed opening of a control stream") from error
-        if not hmac.compare_digest(hello.token.encode(), expected_token.encode()):
+        if not hmac.compare_digest(hello.token.encode(), token_of(hello.attempt).encode()):
             raise ControlStreamError("wrong token")
         return hello
 

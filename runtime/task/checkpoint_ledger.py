@@ -22,6 +22,8 @@ class CheckpointLedger:
 
     def __init__(self) -> None:
         self.last_seen = NONE
+        #: the complete savepoint that the job stops with; None: it does not, as far as is known
+        self.stopped_by: CheckpointId | None = None
         self._last_completed = NONE
         self._pending: dict[CheckpointId, CheckpointOptions] = {}
         self._acknowledged: dict[CheckpointId, list[AcknowledgeCheckpoint]] = {}
@@ -69,6 +71,9 @@ class CheckpointLedger:
             return False
         self.heard_of(checkpoint_id)
         self._last_completed = checkpoint_id
+        options = self._pending.get(checkpoint_id)
+        if options is not None and options.after is not AfterSnapshot.GO_ON:
+            self.stopped_by = checkpoint_id
         for older in [known for known in (*self._pending, *self._acknowledged) if known <= checkpoint_id]:
             self._forget(older)
         return True

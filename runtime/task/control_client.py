@@ -134,7 +134,8 @@ class FlightControlLink:
                     self._inbox.append(message)
                 self._listener()
         except StopIteration:
-            self._lose("the JobMaster ended the control stream", is_final=True)
+            # it has ended without a word, or EndOfStream would have come
+            self._lose("the JobMaster is gone")
         except (flight.FlightError, PieceError) as error:
             self._lose(f"control stream broken: {error}")
 

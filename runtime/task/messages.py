@@ -368,6 +368,8 @@ class SlotReport:
     """Checkpoints that were begun, and of which the slot does not know how they ended."""
     last_seen: CheckpointId
     """The highest checkpoint id that the slot has heard of; 0: none."""
+    stopped_by: CheckpointId | None
+    """The savepoint that the job stops with, if the slot has heard that it is complete."""
     has_committed: bool
     """Whether it has answered CommitFinished."""
 

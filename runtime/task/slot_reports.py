@@ -134,6 +134,7 @@ class SlotReports:
             tuple(self._failures),
             self.ledger.pending,
             self.ledger.last_seen,
+            self.ledger.stopped_by,
             self.has_committed,
         )
         # no output of another thread comes before the report, and none twice

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pytest
 
 from backend.cluster import commands
+from backend.cluster.placements import ClusterPlacement
 from backend.cluster.resource_manager import END_RETRY_MS, ResourceManager
 from backend.cluster.slot_pool import StageKey
 from backend.cluster.slot_provider import ClusterSlotProvider
@@ -29,6 +30,7 @@ class Rig:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.events: list[JobMasterEvent] = []
         self.recorded: list[int] = []
+        self.placements: list[ClusterPlacement] = []
         self.database = threading.Event()
         self.database.set()
         self.clock = ManualClock(0)
@@ -42,6 +44,7 @@ class Rig:
             Configuration(),
             lambda: None,
             self._record,
+            self.placements.extend,
             self.events.append,
         )
         self.heartbeat()
@@ -56,7 +59,7 @@ class Rig:
     def _send(self, worker_name: str, task: str, expires_s: float, **arguments: Any) -> None:
         self.sent.append((task, arguments))
 
-    def _record(self, attempt: Attempt) -> bool:
+    def _record(self, attempt: Attempt, regions: Collection[int]) -> bool:
         assert self.database.wait(10)
         self.recorded.append(attempt)
         return True

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from runtime.checkpoint.completed_store import CompletedCheckpoint
 from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.handles import CheckpointMetrics, OperatorSubtaskState, TaskStateHandle
 from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, NotStored, StoreCheckpoint, Stored
 from runtime.checkpoint.settings import CheckpointSettings
-from runtime.core.checkpoint_options import AfterSnapshot
+from runtime.core.checkpoint_options import AfterSnapshot, CheckpointOptions
 from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
 from runtime.graph.chaining import create_job_graph
 from runtime.graph.job_graph import JobGraph
 from runtime.graph.partitioning import Partitioning
 from runtime.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from runtime.jobmaster.actions import (
+    AdoptSlots,
     JobMasterAction,
     JobStateChanged,
     KillSlots,
+    RecordPlacement,
     RequestAnswered,
     RequestSlots,
     SendToSlot,
 )
 from runtime.jobmaster.events import JobMasterEvent, SlotMessageReceived, StorageAnswered, Submitted, Tick
 from runtime.jobmaster.job_state import JobState
-from runtime.jobmaster.life_cycle import JobMasterMachine
+from runtime.jobmaster.life_cycle import FIRST_ATTEMPT, JobMasterMachine
 from runtime.jobmaster.options import JobMasterOptions
+from runtime.jobmaster.placement import PlacedRegion
 from runtime.jobmaster.restart_strategy import FixedDelay, NoRestart, RestartStrategy
 from runtime.state.handles import FileHandle, KeyedStateHandle
 from runtime.state.key_groups import KeyGroupRange
+from runtime.task.checkpoint_ledger import NONE
 from runtime.task.messages import (
     AcknowledgeCheckpoint,
     CancelTasks,
@@ -40,14 +45,17 @@ from runtime.task.messages import (
     Heartbeat,
     HeartbeatRequest,
     JobMasterMessage,
+    NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     RegisterSlot,
     ReleaseSlot,
     SlotCommitted,
     SlotLeaving,
     SlotMessage,
+    SlotReport,
     SnapshotCoordinators,
     Start,
+    TaskReport,
     TaskState,
     TaskStateChanged,
     TriggerCheckpoint,
@@ -95,16 +103,38 @@ class SimulatedSlot:
     stops: bool = True
     deploy: Deploy | None = None
     suspended_by: CheckpointId | None = None
+    #: of its tasks, as it has told them last
+    state: TaskState = TaskState.CREATED
+    #: failures of the slot as a whole
+    failures: list[FailureInfo] = field(default_factory=list)
+    pending: dict[CheckpointId, CheckpointOptions] = field(default_factory=dict)
+    last_seen: CheckpointId = NONE
+    stopped_by: CheckpointId | None = None
+    acknowledged: list[SlotMessage] = field(default_factory=list)
+    committed: bool = False
+    #: what it was told of checkpoints, in order
+    told: list[tuple[str, int]] = field(default_factory=list)
 
     def register(self) -> RegisterSlot:
         return RegisterSlot(self.slot, self.attempt, 1000 + self.slot, "host", f"grpc://host:{self.slot}")
 
+    def report(self) -> list[SlotMessage]:
+        """What it says to a JobMaster that adopts it."""
+        tasks = [TaskReport(task, self.state, None, {}, 5_000.0, None) for task in self.tasks]
+        own = self.register()
+        report = SlotReport(
+            own, tasks, self.failures, dict(self.pending), self.last_seen, self.stopped_by, self.committed
+        )
+        return [report, *self.acknowledged]
+
     def states(self, state: TaskState) -> list[SlotMessage]:
+        self.state = state
         return [TaskStateChanged(self.slot, self.attempt, task, state) for task in self.tasks]
 
     def answer(self, message: JobMasterMessage) -> list[SlotMessage]:
         if self.silent or self.gone:
             return []
+        self._note(message)
         match message:
             case Deploy(tasks=tasks):
                 self.deploy = message
@@ -129,12 +159,30 @@ class SimulatedSlot:
                 return [Heartbeat(self.slot, self.attempt, sequence, {})]
         return []
 
+    def _note(self, message: JobMasterMessage) -> None:
+        match message:
+            case TriggerCheckpoint(checkpoint_id, _, options):
+                self.pending[checkpoint_id] = options
+                self.last_seen = max(self.last_seen, checkpoint_id)
+            case NotifyCheckpointComplete(checkpoint_id):
+                self.told.append(("complete", checkpoint_id))
+                if checkpoint_id == self.suspended_by:
+                    self.stopped_by = checkpoint_id
+                self.pending = {n: options for n, options in self.pending.items() if n > checkpoint_id}
+                self.acknowledged = []
+            case NotifyCheckpointAborted(checkpoint_id):
+                self.told.append(("aborted", checkpoint_id))
+                self.pending.pop(checkpoint_id, None)
+            case CommitFinished():
+                self.committed = True
+
     def checkpoint(self, trigger: TriggerCheckpoint) -> list[SlotMessage]:
         """Every task acknowledges, with one file."""
         drains = trigger.options.after is AfterSnapshot.DRAIN
         if trigger.options.after is AfterSnapshot.SUSPEND:
             self.suspended_by = trigger.checkpoint_id
-        return [*(self.states(TaskState.FINISHED) if drains else ()), *(self.ack(trigger, t) for t in self.tasks)]
+        self.acknowledged = [self.ack(trigger, t) for t in self.tasks]
+        return [*(self.states(TaskState.FINISHED) if drains else ()), *self.acknowledged]
 
     def ack(self, trigger: TriggerCheckpoint, task: TaskId) -> AcknowledgeCheckpoint:
         uri = f"{trigger.options.directory}/{task.vertex_id}-{task.subtask_index}"
@@ -161,19 +209,31 @@ class Simulation:
         settings: CheckpointSettings | None = None,
         max_slots: int | None = None,
         options: JobMasterOptions | None = None,
+        epoch: int = 0,
+        placement: Sequence[PlacedRegion] = (),
+        first_attempt: Attempt = FIRST_ATTEMPT,
     ) -> None:
         self.graph = graph or keyed_job()
+        self.epoch = epoch
+        self.settings = settings or CheckpointSettings()
+        self.strategy = strategy or NoRestart()
         names = iter(f"{i:012x}" for i in range(10**6))
         coordinator = CheckpointCoordinator(
-            settings or CheckpointSettings(), self.graph.job_id, "file:///checkpoints", 0, lambda: next(names)
+            self.settings, self.graph.job_id, "file:///checkpoints", epoch, lambda: next(names)
         )
         self.machine = JobMasterMachine(
             self.graph,
             options or JobMasterOptions(),
-            strategy or NoRestart(),
+            self.strategy,
+            first_attempt,
             coordinator=coordinator,
             max_slots=max_slots,
+            placement=placement,
         )
+        #: where regions run, as it is recorded
+        self.placement: dict[int, PlacedRegion] = {}
+        #: what recovery would find
+        self.recorded: dict[CheckpointId, CompletedCheckpoint] = {}
         #: checkpoints that recovery would find
         self.completed: list[CheckpointId] = []
         #: what the storage was asked and has not answered yet; it answers by itself unless it is slow
@@ -193,7 +253,17 @@ class Simulation:
         self.machine.check_invariants()
         for action in actions:
             match action:
+                case RecordPlacement(regions):
+                    for placed in regions:
+                        self.placement[placed.region] = replace(placed, epoch=self.epoch)
+                case AdoptSlots(regions):
+                    for placed in regions:
+                        for known in (self.slots[placed.attempt, of.slot] for of in placed.slots):
+                            if not (known.silent or known.gone):
+                                self.queue.extend(map(SlotMessageReceived, known.report()))
                 case RequestSlots(attempt, regions):
+                    for region in regions:
+                        self.placement.pop(region.index, None)
                     for slot in (slot for region in regions for slot in region.slots):
                         self.slots[attempt, slot] = SimulatedSlot(slot, attempt)
                         if self.register_automatically:
@@ -231,6 +301,7 @@ class Simulation:
             return
         if action.is_recorded:
             self.completed.append(checkpoint_id)
+            self.recorded[checkpoint_id] = CompletedCheckpoint(action.metadata, is_owned=action.is_owned)
         self.queue.append(StorageAnswered(Stored(checkpoint_id)))
 
     def settle(self) -> None:
@@ -250,6 +321,28 @@ class Simulation:
         self.deliver(Submitted())
         self.settle()
         assert self.machine.state is JobState.RUNNING
+
+    def successor(self) -> Simulation:
+        """Return the JobMaster of the next leader, with the same slots and what is recorded, before it is submitted."""
+        placement = tuple(self.placement.values())
+        next_attempt = Attempt(self.machine.attempt + 1)
+        successor = Simulation(
+            self.machine.graph,
+            self.strategy,
+            self.settings,
+            epoch=self.epoch + 1,
+            placement=placement,
+            first_attempt=next_attempt,
+        )
+        successor.slots, successor.now_ms = self.slots, self.now_ms
+        successor.placement, successor.recorded = self.placement, self.recorded
+        successor.completed = self.completed
+        return successor
+
+    def take_over(self) -> None:
+        """Submit the job with what is recorded, and let everybody answer."""
+        self.deliver(Submitted(tuple(self.recorded[n] for n in self.completed)))
+        self.settle()
 
     def finish_tasks(self) -> None:
         for number in sorted({slot.slot for slot in self.slots.values()}):

@@ -17,7 +17,7 @@ from runtime.network.flight import FlightNetworkEnvironment
 from runtime.task.control_client import FlightControlLink, connect_control
 from runtime.task.control_link import ControlLostError, LeaderChanged
 from runtime.task.control_session import ADOPT_ACTION, AdoptionOffer, ControlSession, SessionTerms
-from runtime.task.messages import CancelTasks, SlotLeaving, SlotMessage
+from runtime.task.messages import SlotCommitted, SlotLeaving, SlotMessage
 from tests.support.waiting import wait_until
 
 SLOT, ATTEMPT, TOKEN = SlotId(0), Attempt(3), "token"
@@ -34,7 +34,7 @@ class Leader:
     def __post_init__(self) -> None:
         self.server = ControlServer(
             "127.0.0.1",
-            TOKEN,
+            lambda _: TOKEN,
             lambda _, message: self.heard.append(message),
             lambda _, __, cause: self.lost.append(cause),
         )
@@ -84,8 +84,8 @@ def test_an_offer_that_is_refused_says_why() -> None:
 def test_a_slot_whose_jobmaster_ends_the_stream_ends_with_it() -> None:
     old = Leader()
     with session_of(old) as (session, _):
-        old.server.send(SLOT, ATTEMPT, CancelTasks())
-        wait_until(lambda: session.poll() == CancelTasks(), 5, "the stream")
+        session.send(SlotCommitted(SLOT, ATTEMPT))
+        wait_until(lambda: bool(old.heard), 5, "the stream")
         old.server.disconnect(ATTEMPT, SLOT)
         with pytest.raises(ControlLostError, match="ended the control stream"):
             wait_until(lambda: session.poll() is not None, 5, "the end of the stream")

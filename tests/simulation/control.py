@@ -58,19 +58,24 @@ class SimulatedLink:
         self._heartbeat = Heartbeat(slot, attempt, 0, {})
         self._published_ms = self._renewed_ms = world.clock.monotonic_ms()
         self.lost: str | None = None
+        #: whether no other JobMaster can want the slot
+        self._is_final = False
+        self._lease_ms = max(world.lease_ms, world.scenario.orphan_timeout_ms)
         self.is_over = False
         self._is_cut = False
+        master.links[slot, attempt] = self
 
     # --- the slot's end -----------------------------------------------------------------------------------------------
 
     def poll(self) -> JobMasterMessage | None:
-        if self.lost is None and self._world.clock.monotonic_ms() - self._renewed_ms > self._world.lease_ms:
-            self.lost = "no heartbeat from the JobMaster"
+        if self.lost is None and self._world.clock.monotonic_ms() - self._renewed_ms > self._lease_ms:
+            self.lost, self._is_final = "no heartbeat from the JobMaster", True
         if self.lost is not None:
-            raise ControlLostError(self.lost)
+            raise ControlLostError(self.lost, self._is_final)
         if not self._inbox:
             return None
         message = self._inbox.popleft()
+        self._process.heard(message)
         point = _POINTS.get(type(message))
         if point is not None:
             self._world.reach(point, self._process.name)
@@ -104,6 +109,11 @@ class SimulatedLink:
     def close(self) -> None:
         """What was sent arrives by itself."""
 
+    def drop(self) -> None:
+        self.is_over = self._is_cut = True
+        lost = SlotLost(self._slot, self._attempt, "the slot has gone over to another JobMaster")
+        self._world.later(self.master, lambda: self.master.post(lost))
+
     # --- the JobMaster's end ------------------------------------------------------------------------------------------
 
     def tell(self, message: JobMasterMessage) -> None:
@@ -120,8 +130,8 @@ class SimulatedLink:
 
     def _answer(self, request: HeartbeatRequest) -> None:
         now = self._world.clock.monotonic_ms()
-        if now - self._renewed_ms > self._world.lease_ms:
-            self.lost = self.lost or "the slot stood still"
+        if now - self._renewed_ms > self._lease_ms:
+            self.lost, self._is_final = self.lost or "the slot stood still", True
             return
         self._renewed_ms = now
         self.send(replace(self._heartbeat, sequence=request.sequence, stalled_ms=int(now - self._published_ms)))
@@ -140,14 +150,19 @@ class SimulatedLink:
 
         self._world.deliver(process, at_ms, arrive_if_there)
 
-    def break_off(self, cause: str) -> None:
-        """The stream ends; who is left at either end notices, unless nothing gets through."""
+    def break_off(self, cause: str, is_final: bool = False) -> None:
+        """The stream ends; who is left at either end notices, unless nothing gets through.
+
+        Args:
+            cause: why.
+            is_final: whether the JobMaster has ended it, and tells the slot so.
+        """
         if self.is_over:
             return
         self.is_over = True
 
         def slot_notices() -> None:
-            self.lost = self.lost or cause
+            self.lost, self._is_final = self.lost or cause, self._is_final or is_final
             self._process.wake()
 
         # what was on its way may be lost with it

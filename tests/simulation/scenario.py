@@ -62,6 +62,10 @@ class Scenario:
     """How many records, or timers, a task works off before others have their turn; 0 = as many as there is time for."""
     pace_ms: int = 12
     """How long sources wait between two batches, on average."""
+    orphan_timeout_ms: int = 0
+    """How long slots go on without a JobMaster, for another one to adopt them; 0: they end with it."""
+    only_leaders_fail: bool = False
+    """Whether nothing goes wrong but that JobMasters end or stand still."""
     max_turns: int = 25_000
 
     @property

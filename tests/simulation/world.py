@@ -19,6 +19,8 @@ import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from runtime.checkpoint.file_completed_store import FileCompletedStore
@@ -34,10 +36,20 @@ from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import AfterSavepoint, JobMasterEvent, SlotMessageReceived, StorageAnswered
 from runtime.jobmaster.execution_graph import ExecutionGraph, Region
 from runtime.jobmaster.job_state import JobState
+from runtime.jobmaster.phases import Phase
+from runtime.jobmaster.placement import PlacedRegion
 from runtime.jobmaster.rescaling import rescaled
 from runtime.jobmaster.storage_worker import CheckpointHome, StorageWorker
 from runtime.task.control_link import ControlLostError
-from runtime.task.messages import DeclineCheckpoint, FailureInfo, JobMasterMessage
+from runtime.task.control_session import AdoptionOffer, AdoptionRefusedError, ControlSession, SessionTerms
+from runtime.task.messages import (
+    DeclineCheckpoint,
+    FailureInfo,
+    JobMasterMessage,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    ResyncSources,
+)
 from runtime.task.slot import Slot
 from runtime.testing.clock import ManualClock
 from runtime.testing.jobs import START_MS
@@ -55,6 +67,7 @@ from tests.simulation.reader import READ_MS, Reader
 from tests.simulation.scenario import Scenario
 from tests.simulation.workload import resumed
 
+TOKEN = "token"
 NO_PAUSES = Retries((0.0, 0.0), pause=lambda _: None)
 _MAX_DEPTH = 3
 _MAX_DELAY_MS = 4.0
@@ -109,14 +122,43 @@ class SlotProcess(Process):
         super().__init__(world, f"slot {slot} of attempt {attempt} under {master.name}")
         self.slot_id = slot
         self.attempt = attempt
+        #: to the JobMaster that it belongs to, or is about to go over to
         self.link = SimulatedLink(world, slot, attempt, self, master)
+        #: why it ends by itself
+        self.lost: str | None = None
+        #: how it was told that checkpoints have ended
+        self._ends: dict[CheckpointId, type] = {}
+        terms = SessionTerms(slot, attempt, master.epoch, TOKEN, world.scenario.orphan_timeout_ms)
+        self.session = ControlSession(self.link, self._connect, terms, world.clock)
         self.environment = SimulatedEnvironment(self, slot, attempt, world.wire, world.scenario.window_bytes)
         self._uploads: deque[Callable[[], None]] = deque()
         self._has_closed_uploads = False
         self.slot = Slot(
-            slot, attempt, "localhost", self.environment, self.link, world.clock, self, world.files, NO_PAUSES
+            slot, attempt, "localhost", self.environment, self.session, world.clock, self, world.files, NO_PAUSES
         )
         self.slot.on_wake(self.wake)
+
+    def offer(self, offer: bytes) -> None:
+        """A JobMaster asks it to come over."""
+        with contextlib.suppress(AdoptionRefusedError):
+            self.session.offer(offer)
+        self.wake()
+
+    def _connect(self, address: str) -> SimulatedLink:
+        master = self.world.masters[int(address)]
+        if master.is_dead:
+            raise ControlLostError("the JobMaster is gone")
+        self.link = SimulatedLink(self.world, self.slot_id, self.attempt, self, master)
+        return self.link
+
+    def heard(self, message: JobMasterMessage) -> None:
+        """It is about to act on a message."""
+        match message:
+            case NotifyCheckpointComplete(checkpoint_id) | NotifyCheckpointAborted(checkpoint_id):
+                if self._ends.setdefault(checkpoint_id, type(message)) is not type(message):
+                    self.world.violate(f"{self.name} is told that checkpoint {checkpoint_id} is complete and given up")
+            case ResyncSources():
+                self.world.num_adopted += 1
 
     # Uploads: a thread that gets its turn at some time
 
@@ -139,7 +181,7 @@ class SlotProcess(Process):
     def step(self) -> None:
         world = self.world
         world.reach(Point.STEP, self.name)
-        if self.link.lost is not None:
+        if self.lost is not None or (self.link.lost is not None and not world.scenario.orphan_timeout_ms):
             with contextlib.suppress(ControlLostError):
                 self.slot.run()
             self._leave()
@@ -147,7 +189,7 @@ class SlotProcess(Process):
         try:
             self.slot.step()
         except ControlLostError as error:
-            self.link.lost = self.link.lost or str(error)
+            self.lost = str(error)
             self.wake()
             return
         if self.slot.is_released:
@@ -159,8 +201,9 @@ class SlotProcess(Process):
     def _leave(self) -> None:
         self.environment.close()
         self.world.wire.pump()
-        if self.link.lost is not None:
-            self.world.tell(f"{self.name} ends by itself: {self.link.lost}")
+        lost = self.lost or self.link.lost
+        if lost is not None:
+            self.world.tell(f"{self.name} ends by itself: {lost}")
             self.link.break_off("the slot has ended")
         self.is_dead = True
         self.world.database.forget_open(self.transactions)
@@ -176,14 +219,24 @@ class JobMasterProcess(Process):
 
     is_jobmaster = True
 
-    def __init__(self, world: World, epoch: int, graph: JobGraph, first_attempt: Attempt) -> None:
+    def __init__(
+        self,
+        world: World,
+        epoch: int,
+        graph: JobGraph,
+        first_attempt: Attempt,
+        placement: Sequence[PlacedRegion] = (),
+    ) -> None:
         super().__init__(world, f"JobMaster {epoch}")
         self.epoch = epoch
+        #: of the slots that are or were its own
+        self.links: dict[tuple[SlotId, Attempt], SimulatedLink] = {}
         self._asked_for: dict[Attempt, list[SlotId]] = {}
         self._released: set[tuple[SlotId, Attempt]] = set()
         self._told: JobState | None = None
         self._known_failures: set[tuple[Attempt, float]] = set()
-        self._slots: dict[tuple[SlotId, Attempt], SlotProcess] = {}
+        placed = {(slot.slot, of.attempt) for of in placement for slot in of.slots}
+        self._slots = {(p.slot_id, p.attempt): p for p in world.slots() if (p.slot_id, p.attempt) in placed}
         files = SnapshotFiles(world.files, retries=NO_PAUSES)
 
         def open_store() -> FileCompletedStore:
@@ -196,7 +249,14 @@ class JobMasterProcess(Process):
 
         home = CheckpointHome(world.files.root, files, open_store, epoch, new_name=new_name)
         self.driver = JobMasterDriver(
-            graph, lambda post: self, ClientOutputs(), world.clock, first_attempt, home, is_inline=True
+            graph,
+            lambda post: self,
+            ClientOutputs(),
+            world.clock,
+            first_attempt,
+            home,
+            is_inline=True,
+            placement=placement,
         )
         self.driver.on_post = self.wake
         self.driver._storage._post = self.post
@@ -238,11 +298,12 @@ class JobMasterProcess(Process):
         self._tell_failures()
         if self.state is JobState.RUNNING and not was_running:
             world.tell(f"{self.name}: attempt {self.driver._machine.attempt} is RUNNING")
+            world.runs(self.driver._machine.attempt)
         if self.driver.ended.is_set():
             world.tell(f"{self.name}: the job is {self.state.name}")
             self.is_dead = True
-            for process in self._slots.values():
-                process.link.break_off("the JobMaster has ended")
+            for link in self.links.values():
+                link.break_off("the JobMaster has ended", is_final=True)
             return
         if not self.driver._events.empty():
             # what the storage has answered just now
@@ -260,8 +321,8 @@ class JobMasterProcess(Process):
                 self.world.tell(f"{self.name}: {entry.cause.message}")
 
     def ended(self) -> None:
-        for process in self._slots.values():
-            process.link.break_off("the JobMaster is gone")
+        for link in self.links.values():
+            link.break_off("the JobMaster is gone")
 
     # SlotProvider
 
@@ -277,6 +338,7 @@ class JobMasterProcess(Process):
         part = f" with {len(regions)} of {num_regions} regions" if len(regions) < num_regions else ""
         world.tell(f"{self.name}: attempt {attempt} begins{part}")
         for region in regions:
+            world.placement.pop(region.index, None)
             for slot in region.slots:
                 self._asked_for.setdefault(attempt, []).append(slot)
                 world.later(None, self._starter(slot, attempt), 50.0)
@@ -291,15 +353,28 @@ class JobMasterProcess(Process):
 
         return start
 
+    def record_placement(self, regions: Sequence[PlacedRegion]) -> None:
+        if self.world.leads(self):
+            self.world.placement |= {of.region: replace(of, epoch=self.epoch) for of in regions}
+
+    def adopt_slots(self, regions: Sequence[PlacedRegion]) -> None:
+        for placed in regions:
+            for of in placed.slots:
+                self._asked_for.setdefault(placed.attempt, []).append(of.slot)
+                process = self._slots.get((of.slot, placed.attempt))
+                if process is not None and not process.is_isolated:
+                    offer = AdoptionOffer(of.slot, placed.attempt, self.epoch, str(self.epoch)).sealed(TOKEN)
+                    self.world.later(process, partial(process.offer, offer), 20.0)
+
     def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
-        process = self._slots.get((slot, attempt))
-        if process is not None:
-            process.link.tell(message)
+        link = self.links.get((slot, attempt))
+        if link is not None:
+            link.tell(message)
 
     def refuse(self, slot: SlotId, attempt: Attempt, cause: str) -> None:
-        process = self._slots.get((slot, attempt))
-        if process is not None:
-            process.link.break_off(cause)
+        link = self.links.get((slot, attempt))
+        if link is not None:
+            link.break_off(cause, is_final=True)
 
     def kill_slots(self, attempt: Attempt, processes: Sequence[SlotProcessId]) -> None:
         for process in processes:
@@ -313,7 +388,8 @@ class JobMasterProcess(Process):
             self._kill(self._slots.get((slot, attempt)))
 
     def _kill(self, process: SlotProcess | None) -> None:
-        if process is not None and not process.is_isolated:
+        # its TaskManager takes no command of a leader that it knows to be replaced
+        if process is not None and not process.is_isolated and process.session.epoch <= self.epoch:
             self.world.kill(process)
 
     def close(self) -> None:
@@ -382,6 +458,14 @@ class World:
         self.lease_ms = float(scenario.heartbeat_timeout_ms)
         self.violations: list[str] = []
         self.last_attempt = Attempt(-1)
+        #: by epoch
+        self.masters: dict[int, JobMasterProcess] = {}
+        #: where regions run, as it is recorded
+        self.placement: dict[int, PlacedRegion] = {}
+        #: how often a slot has gone over to another JobMaster
+        self.num_adopted = 0
+        #: the attempt that ran when its JobMaster was lost and nothing else: the next one has to go on with it
+        self._owed: Attempt | None = None
         self.outcome: JobState | None = None
         self.num_turns = 0
         #: how often each point was passed
@@ -584,11 +668,29 @@ class World:
         self._epoch += 1
         graph = self.graph
         parallelism = self.scenario.parallelism_of(self._epoch)
-        if parallelism is not None:
+        placement = tuple(self.placement.values()) if self.scenario.orphan_timeout_ms else ()
+        if placement:
+            graph = rescaled(graph, placement[0].parallelism)
+        elif parallelism is not None:
             graph = self.at_parallelism(graph, parallelism)
         self.tell(f"JobMaster {self._epoch} takes over")
-        self.leader = JobMasterProcess(self, self._epoch, graph, Attempt(self.last_attempt + 1))
+        next_attempt = Attempt(self.last_attempt + 1)
+        self.leader = self.masters[self._epoch] = JobMasterProcess(self, self._epoch, graph, next_attempt, placement)
         self.add(self.leader)
+
+    def runs(self, attempt: Attempt) -> None:
+        """All tasks of the leader's job run."""
+        owed, self._owed = self._owed, None
+        if self.scenario.only_leaders_fail and owed is not None and attempt != owed:
+            self.violate(f"attempt {owed} was not adopted: attempt {attempt} took its place")
+
+    def _note_owed(self, leader: JobMasterProcess) -> None:
+        machine = leader.driver._machine
+        if machine.phase is Phase.STARTED and machine.state is JobState.RUNNING:
+            self._owed = machine.attempt
+        elif not (machine.phase in (Phase.RECONCILING, Phase.IDLE) and not machine.state.is_terminal):
+            # its slots were leaving, or had not begun
+            self._owed = None
 
     def leads(self, master: JobMasterProcess) -> bool:
         """Whether no other JobMaster has taken over from this one."""
@@ -597,10 +699,12 @@ class World:
     def _leader_has_gone(self) -> None:
         leader, self.leader = self.leader, None
         assert leader is not None
+        self._note_owed(leader)
         if leader.state is JobState.FINISHED and (stop := self._successful_stop(leader)) is not None:
             location, drains = stop
             self.resumed[drains] += 1
             self._stops.clear()
+            self.placement.clear()
             self.tell(f"the job is resumed from {location}")
             self.graph = resumed(self.graph, self.resumed.total(), location, self.scenario)
             self.at(self.clock.monotonic_ms() + self.delay_ms(_TAKEOVER_MS), self._take_over)
@@ -741,6 +845,7 @@ class World:
     def _replace_leader(self, leader: JobMasterProcess, ms: float) -> None:
         """The leader stands still long enough for another one to begin, and comes back as if nothing had been."""
         self.leader = None
+        self._note_owed(leader)
         self.at(self.clock.monotonic_ms() + self.delay_ms(min(_TAKEOVER_MS, ms)), self._take_over)
         if leader is self.current:
             self._freeze(leader, ms)
