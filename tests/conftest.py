@@ -103,7 +103,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """One of several test processes is done."""
+    """Collect the counts of a finished test process."""
     add_runs(getattr(node, "workeroutput", {}).get("job_runs", {}))
 
 

@@ -64,7 +64,7 @@ def mini_cluster(directory: Path, options: Mapping[str, str]) -> MiniCluster:
 
 
 def attempts(status: JobStatusSnapshot) -> dict[SlotId, int]:
-    """By slot."""
+    """Return the attempts by slot."""
     return {task.slot: task.attempt for task in status.tasks}
 
 

@@ -375,13 +375,13 @@ class Simulation:
         return [a.message for a in sent if isinstance(a.message, kinds)]
 
     def restored_from(self, slot: int = 0) -> list[int | None]:
-        """What each task of a slot was told to go on from; empty: from nothing."""
+        """Return the state that each task of a slot was told to restore; empty: none."""
         deploy = self.current(slot).deploy
         assert deploy is not None
         return [t.restore.checkpoint_id for t in deploy.tasks if t.restore is not None]
 
     def error_of(self, request: str = "r") -> str:
-        """How a request has failed; empty: it has not."""
+        """Return the error of a request; empty: it has not failed."""
         return self.answers[request].error or ""
 
 

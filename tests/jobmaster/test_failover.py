@@ -1,4 +1,4 @@
-"""What follows from a failure, decided without a machine."""
+"""Consequences of a failure, decided without a machine."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ S = JobState
 
 
 def is_over(simulation: Simulation) -> list[bool]:
-    """What slots that are released were told of the job."""
+    """Return for each released slot whether it was told that the job is over."""
     sent = [action.message for action in simulation.actions if isinstance(action, SendToSlot)]
     return [message.is_over for message in sent if isinstance(message, ReleaseSlot)]
 

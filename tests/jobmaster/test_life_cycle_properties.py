@@ -98,7 +98,7 @@ class JobLife(RuleBasedStateMachine):
         self.simulation.storage_is_slow = storage_is_slow
 
     def check(self, actions: list[JobMasterAction]) -> None:
-        """One attempt at a time, and nothing is said to another one."""
+        """Check that one attempt runs at a time, and that no message goes to another one."""
         for action in actions:
             match action:
                 case RequestSlots(attempt, regions):

@@ -503,7 +503,7 @@ def test_the_file_log_is_the_default(tmp_path: Path) -> None:
 
 
 def end(rig: Rig, number: int) -> None:
-    """As a job ends whose checkpoints are not kept."""
+    """End the job without keeping its checkpoints."""
     rig.worker.put(RecordEnd(JobOutcome.CANCELED))
     rig.worker.put(ForgetCheckpoints((CheckpointId(number),)))
     rig.worker.put(DeleteFiles((), (f"{rig.root}/{JOB}/chk-{number}-0.0",)))

@@ -1,4 +1,4 @@
-"""Which simulation runs: functions of the job travel to the slots as bytes and find their world here."""
+"""The running simulation: functions of the job travel to the slots as bytes and find their world here."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class SimulatedLink:
         """Nothing to look into: one thread runs all, and stands still with the loop."""
 
     def close(self) -> None:
-        """What was sent arrives by itself."""
+        """Do nothing: sent messages still arrive."""
 
     def drop(self) -> None:
         self.is_over = self._is_cut = True

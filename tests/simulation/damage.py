@@ -1,4 +1,4 @@
-"""What sinks show twice when a damaged checkpoint is given up for the one before it, and nothing beside that.
+"""Output that sinks show twice after a restore of the checkpoint before a damaged one; nothing else may be repeated.
 
 A sink commits what it has prepared once a checkpoint holds it. If that checkpoint turns out to be damaged, the job goes
 on from an older one and writes the same again.
@@ -25,7 +25,7 @@ class Output:
 
 
 def output_since(newest: CheckpointMetadata, older: CheckpointMetadata) -> Output:
-    """What is committed with one checkpoint and was not with an older one."""
+    """Return the output committed with one checkpoint but not with an older one."""
     # files that were begun before the older one go on behind what it holds of them
     begun = {item["temporary"]: item["bytes"] for item in _items(older, WRITER_STATE)}
     transactions: set[str] = set()

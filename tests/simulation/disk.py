@@ -127,7 +127,7 @@ Change = Callable[[dict[str, Inode], set[str]], None]
 
 
 class Disk:
-    """One machine's file system.
+    """File system of one machine.
 
     Args:
         world: whose processes use it.
@@ -171,7 +171,7 @@ class Disk:
         self._handles.pop(number, None)
 
     def handle(self, number: int) -> OpenFile | str:
-        """What is open under a number: a file, or the path of a directory.
+        """Return the open file of a number, or the path of a directory.
 
         Raises:
             OSError: nothing is.
@@ -244,7 +244,7 @@ class Disk:
 
 
 def is_output(path: object) -> bool:
-    """Whether a path is one of a sink's."""
+    """Return whether a path belongs to a sink."""
     return str(path).startswith(OUT + "/")
 
 
@@ -354,7 +354,7 @@ class DiskPath(PurePosixPath):
         yield from [path for path in found if self in path.parents and path.match(pattern)]
 
     def children(self) -> list[DiskPath]:
-        """What is in the directory."""
+        """Return the entries of the directory."""
         disk = _disk()
         disk.world.check_alive()
         start = str(self).rstrip("/") + "/"
@@ -372,13 +372,13 @@ class InlineThreads:
     """A thread pool that works when it is asked to."""
 
     def __init__(self, max_workers: int, name: str) -> None:
-        """As ThreadPoolExecutor."""
+        """Accept the arguments of ThreadPoolExecutor."""
 
     def __enter__(self) -> InlineThreads:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Nothing is left to wait for."""
+        """Do nothing: all work is done."""
 
     def submit(self, action: Callable[[], Any]) -> Future[Any]:
         future: Future[Any] = Future()
@@ -418,7 +418,7 @@ class ScheduledCall:
 
 
 class _Entry:
-    """What scandir gives."""
+    """An entry of scandir."""
 
     def __init__(self, path: DiskPath) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""What goes wrong in a simulated run, as data: at the n-th passage of a named point something is done.
+"""Faults of a simulated run, as data: an action at the n-th passage of a named point.
 
 A schedule is printed and can be replayed. Points are passed by collaborators that the simulation provides anyway (file
 system, control links, the sink's database) and by the functions of the job; production code knows nothing of them.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 class Point(enum.Enum):
-    """Where something can go wrong."""
+    """Points at which faults can occur."""
 
     STEP = "a slot begins a step"
     PROCESS = "a function is given a record"
@@ -40,7 +40,7 @@ class Point(enum.Enum):
 
 
 class Action(enum.Enum):
-    """What goes wrong. It befalls the process that passes the point, unless the text says otherwise."""
+    """Kinds of faults. They hit the process that passes the point, unless stated otherwise."""
 
     KILL = "its process ends at once"
     RAISE = "what it does fails with an error; the storage refuses for good, or what it has done is not answered"
@@ -62,7 +62,7 @@ class Action(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong."""
+    """A fault."""
 
     point: Point
     nth: int

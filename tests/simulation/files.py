@@ -67,7 +67,7 @@ class SimulatedFiles:
 
     @property
     def is_away(self) -> bool:
-        """Whether no operation of the process that runs succeeds at present."""
+        """Return whether all operations of the current process fail at present."""
         is_elsewhere = self._world.current.is_jobmaster and not self._is_local
         return self._world.clock.monotonic_ms() < self._away_until_ms and not (self._is_unmounted and is_elsewhere)
 
@@ -114,7 +114,8 @@ class SimulatedFiles:
         world.reach(after, uri, refuses=_refusal(errno.EIO, uri))
 
     def _is_newest(self, uri: str) -> bool:
-        """Whether an entry of the log counts: who was replaced may write one under a number that is free again."""
+        """Return whether an entry of the log counts: a replaced JobMaster may write one under a number that is free
+        again."""
         return name_of(uri) == f"entry-{self.log().last_entry().number:010d}"
 
     def _look_for_a_drain(self) -> None:
@@ -181,7 +182,7 @@ class SimulatedFiles:
             raise _refusal(errno.ENOENT, uri)
 
     def _is_there(self, uri: str) -> bool:
-        """Whether the storage is not away; raises OSError if that is known."""
+        """Return whether the storage is available; raises OSError if that shows as an error."""
         self._world.check_alive()
         if not self.is_away:
             return True

@@ -41,7 +41,7 @@ from tests.simulation.progress import HANGS
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One mistake."""
+    """A mistake built into the code."""
 
     name: str
     owner: Any

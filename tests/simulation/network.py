@@ -66,7 +66,7 @@ End = tuple[Connection, "SimulatedEnvironment"]
 
 
 class Pair:
-    """One connection: its two ends, and what is on its way between them."""
+    """A connection: its two ends, and the messages between them."""
 
     def __init__(self, world: World, producer: End, consumer: End) -> None:
         self._world = world

@@ -1,4 +1,4 @@
-"""What a run must have led to, from a plain model of the job: visible rows, and the state in the last checkpoint."""
+"""Expected results of a run, from a plain model of the job: visible rows, and the state in the last checkpoint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Model:
 
 
 def model(records: Iterable[Record]) -> Model:
-    """What comes out of records, those of a split in order."""
+    """Return the output for records, in order for each split."""
     result = Model()
     for split, number, key, time_ms, _ in records:
         result.records.add((split, number))
@@ -44,7 +44,7 @@ EXPECTED = model(all_records())
 
 
 def read_by(files: dict[str, bytes], root: str, job_id: JobId, uids: str = "") -> Model:
-    """What must have come of a job that was made to end before it had read everything: of what it has read.
+    """Return the expected output of a job that was ended early, for the records it has read.
 
     What is visible does not say that: with at-least-once barriers there is more of attempts that have failed.
 
@@ -66,7 +66,7 @@ def read_by(files: dict[str, bytes], root: str, job_id: JobId, uids: str = "") -
 
 
 def check_rows(rows: Iterable[Any], expected: Model, is_exactly_once: bool, has_drained: bool) -> list[str]:
-    """What is wrong with what is visible; nothing if all is well.
+    """Return the errors in the visible rows; empty if there are none.
 
     Args:
         rows: in any order.
@@ -152,7 +152,7 @@ def _check_once(
 
 
 def check_state(files: dict[str, bytes], root: str, job_id: JobId, expected: Model, is_exactly_once: bool) -> list[str]:
-    """What is wrong with the state in the last checkpoint, which was taken when all tasks had finished.
+    """Return the errors in the state of the last checkpoint, which was taken when all tasks had finished.
 
     Args:
         files: the storage as it was when that checkpoint was recorded.
@@ -190,7 +190,7 @@ def check_state(files: dict[str, bytes], root: str, job_id: JobId, expected: Mod
 
 
 def _reader(files: dict[str, bytes], root: str, job_id: JobId) -> SavepointReader | None:
-    """Of the newest checkpoint; None if there is none."""
+    """Return a reader of the latest checkpoint; None if there is none."""
     storage = MemoryFileSystem()
     storage.files = files
     if not any("/completed/" in name for name in files):

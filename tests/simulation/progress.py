@@ -1,4 +1,4 @@
-"""Whoever watches that the job gets on: once nothing goes wrong any more there are soon output or checkpoints again."""
+"""Watches the job's progress: soon after the last fault there must be output or checkpoints again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever reads what a sink makes visible, while the job runs: what it has seen must stay, and stay as it was."""
+"""Reads a sink's visible output while the job runs: rows that it has seen must stay unchanged."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Reader:
             self._world.violate(f"{name} is committed with another content")
 
     def rows(self, apart_from: Sequence[Output] = ()) -> list[Any]:
-        """What is visible, row by row.
+        """Return the visible rows.
 
         Args:
             apart_from: is left out.

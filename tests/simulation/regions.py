@@ -47,7 +47,7 @@ def simulate_regions(scenario: Scenario, trace: Callable[[str], None] | None = N
 
 
 def num_restarts_alone(verdict: Verdict) -> int:
-    """How often one region was restarted beside the other."""
+    """Return how often a region was restarted alone."""
     return sum(_REGION_BEGINS.search(line) is not None for line in verdict.world.story)
 
 
@@ -80,7 +80,7 @@ def _other_id(known: str) -> str:
 
 
 def _rows_of(world: World, vertices: Sequence[JobVertex], apart_from: Sequence[Output]) -> list[Any]:
-    """What the sinks among these vertices have made visible, apart from some of it."""
+    """Return the visible rows of the sinks among these vertices, except some."""
     operators = {operator.operator_id for vertex in vertices for operator in vertex.operators}
     left_out = {transaction for output in apart_from for transaction in output.transactions}
     rows: list[Any] = []

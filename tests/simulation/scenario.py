@@ -14,7 +14,7 @@ HOUR_MS = 3_600_000
 
 
 class Barriers(enum.Enum):
-    """How checkpoints treat what is in flight."""
+    """Treatment of in-flight records by checkpoints."""
 
     ALIGNED = "aligned"
     UNALIGNED = "unaligned"
@@ -24,7 +24,7 @@ class Barriers(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One run."""
+    """Parameters of a run."""
 
     seed: int
     barriers: Barriers = Barriers.ALIGNED
@@ -70,11 +70,11 @@ class Scenario:
 
     @property
     def is_exactly_once(self) -> bool:
-        """Whether everything counts once, and nothing may be seen twice."""
+        """Return whether every record counts once, and none may be seen twice."""
         return self.barriers is not Barriers.AT_LEAST_ONCE
 
     def parallelism_of(self, epoch: int) -> int | None:
-        """What the JobMaster of an epoch begins with; None = as the job says."""
+        """Return the initial parallelism of an epoch's JobMaster; None = that of the job."""
         if epoch == 1 or not self.next_parallelism:
             return None
         return self.next_parallelism[(epoch - 2) % len(self.next_parallelism)]

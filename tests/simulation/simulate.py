@@ -16,7 +16,7 @@ from tests.simulation.world import World
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a run ended."""
+    """Outcome of a run."""
 
     scenario: Scenario
     violations: tuple[str, ...]
@@ -56,7 +56,7 @@ def run(world: World) -> None:
 def judge_rows(
     world: World, rows_of: Callable[[Sequence[Output]], list[Any]], uids: str = ""
 ) -> tuple[Model, list[str]]:
-    """What must have come of a run that is over, and what is wrong with what is visible.
+    """Return the expected rows of an ended run, and the errors in the visible ones.
 
     Args:
         world: that has run.
@@ -78,7 +78,7 @@ def judge_rows(
 
 
 def judge_state(world: World, expected: Model) -> list[str]:
-    """What is wrong with the state in the last checkpoint of a run that has come to its end."""
+    """Return the errors in the state of the last checkpoint of an ended run."""
     if world.violations:
         return []
     files, root, job_id = world.files.at_last_record, world.files.root, world.graph.job_id
@@ -86,12 +86,12 @@ def judge_state(world: World, expected: Model) -> list[str]:
 
 
 def verdict_of(world: World, wrong: Sequence[str]) -> Verdict:
-    """What was noticed during the run, and what was wrong at its end."""
+    """Return the errors during the run and at its end."""
     return Verdict(world.scenario, (*world.violations, *world.database.violations, *wrong), world)
 
 
 def story_of(seed: int, backend: str) -> str:
-    """What happens in the run of a seed with a state backend, line by line."""
+    """Return the events of a seed's run with a state backend, line by line."""
     lines: list[str] = []
     simulate(scenario_of(seed, backend), lines.append)
     return "\n".join(lines)

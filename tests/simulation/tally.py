@@ -1,4 +1,4 @@
-"""What many runs add up to: which faults happened where, which points were passed, what was looked at."""
+"""Totals of many runs: faults by point, points passed, and checks made."""
 
 from __future__ import annotations
 

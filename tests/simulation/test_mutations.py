@@ -27,12 +27,12 @@ def silent() -> Iterator[None]:
 
 @cache
 def is_clean(seed: int) -> bool:
-    """Whether nothing is wrong with a seed as the code is; every mutation that a seed finds asks for it."""
+    """Return whether a seed passes without a mutation; every mutation that a seed finds calls this."""
     return not simulate(scenario_of(seed)).violations
 
 
 def finds(mutation: Mutation) -> bool:
-    """Whether a seed that is clean without the mistake fails with it; those that are known to are tried first."""
+    """Return whether a seed that passes without the mistake fails with it; known ones are tried first."""
     seeds = dict.fromkeys((*mutation.seeds, *range(NUM_SEEDS)))
     return any(is_clean(seed) and _finds(mutation, seed) for seed in seeds)
 

@@ -14,7 +14,7 @@ from tests.simulation.scenario import Scenario
 
 
 def run_chunk(seeds: range) -> tuple[int, list[str]]:
-    """How often a region was restarted alone, and reports of runs that fail."""
+    """Return how often a region was restarted alone, and reports of failed runs."""
     logging.disable(logging.CRITICAL)
     verdicts = [simulate_regions(region_scenario_of(seed)) for seed in seeds]
     return sum(map(num_restarts_alone, verdicts)), [v.report() for v in verdicts if v.violations]

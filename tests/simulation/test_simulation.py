@@ -42,7 +42,7 @@ Run = tuple[int, str]
 
 
 def run_chunk(runs: Sequence[Run]) -> tuple[Tally, list[str]]:
-    """What the runs of some seeds add up to, and reports of those that fail."""
+    """Return the tally of some seeds' runs, and reports of failed ones."""
     logging.disable(logging.CRITICAL)
     tally, reports = Tally(), []
     for seed, backend in runs:

@@ -77,7 +77,7 @@ Record = tuple[str, int, int, int, int]
 
 
 def checksum(*parts: object) -> int:
-    """Of a record's other fields."""
+    """Return the checksum of a record's other fields."""
     return zlib.crc32(repr(parts).encode())
 
 
@@ -286,7 +286,7 @@ class Judge(KeyedBroadcastProcessFunction[int, Any, int, Any]):
 
 
 class CountRecords(AggregateFunction):
-    """How many."""
+    """Counts the records."""
 
     def create_accumulator(self) -> int:
         return 0

@@ -102,7 +102,7 @@ class Process:
 
     @property
     def is_taking_over(self) -> bool:
-        """Whether it goes on with the job of an earlier JobMaster, and has not begun anything yet."""
+        """Return whether it continues the job of an earlier JobMaster and has not begun anything yet."""
         return False
 
     def wake(self) -> None:
@@ -215,7 +215,7 @@ class SlotProcess(Process):
 
 
 class JobMasterProcess(Process):
-    """One JobMaster: its driver, and the slots that it has asked for. Implements SlotProvider."""
+    """A JobMaster: its driver, and the slots that it has requested. Implements SlotProvider."""
 
     is_jobmaster = True
 
@@ -265,7 +265,7 @@ class JobMasterProcess(Process):
 
     @property
     def has_begun(self) -> bool:
-        """Whether it has asked for slots: else what it says of the job is what it has heard."""
+        """Return whether it has requested slots; before that it reports the job's state of its predecessor."""
         return bool(self._asked_for)
 
     @property
@@ -393,7 +393,7 @@ class JobMasterProcess(Process):
             self.world.kill(process)
 
     def close(self) -> None:
-        """What is left of the slots ends when its stream does."""
+        """Do nothing: remaining slots end with their streams."""
 
 
 class ScheduledStorage:
@@ -434,7 +434,7 @@ class ScheduledStorage:
 
 
 class World:
-    """One run.
+    """State of one run.
 
     Args:
         scenario: what runs, how, and what goes wrong.
@@ -502,7 +502,7 @@ class World:
 
     @property
     def has_drained(self) -> bool:
-        """Whether event time has come to its end before all records had come."""
+        """Return whether event time has ended before all records had arrived."""
         return self.drain_is_recorded or self.resumed[True] > 0
 
     def run(self) -> None:
@@ -597,7 +597,7 @@ class World:
     # --- time ---------------------------------------------------------------------------------------------------------
 
     def delay_ms(self, most_ms: float = _MAX_DELAY_MS) -> float:
-        """How long something takes."""
+        """Return a random duration, ms."""
         return self.random.random() * most_ms
 
     def at(self, time_ms: float, action: Callable[[], None]) -> None:
@@ -693,7 +693,7 @@ class World:
             self._owed = None
 
     def leads(self, master: JobMasterProcess) -> bool:
-        """Whether no other JobMaster has taken over from this one."""
+        """Return whether no other JobMaster has taken over from this one."""
         return master.epoch == self._epoch
 
     def _leader_has_gone(self) -> None:
@@ -897,7 +897,7 @@ class World:
 
 
 def _is_alike(name: str, other: str) -> bool:
-    """Whether two files hold the same state of the same task, each of its checkpoint."""
+    """Return whether two files hold the same state of the same task, each for its checkpoint."""
     parts = [uri.rpartition("/")[2].split("-", 2) for uri in (name, other)]
     return all(len(of) == 3 for of in parts) and len({of[2].rpartition("-")[0] for of in parts}) == 1
 

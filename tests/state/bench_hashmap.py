@@ -1,4 +1,5 @@
-"""What the hashmap backend costs per record: `python -m tests.state.bench_hashmap`. Numbers are ratios of machines."""
+"""Measures the cost of the hashmap backend per record: `python -m tests.state.bench_hashmap`. Numbers are ratios of
+machines."""
 
 from __future__ import annotations
 

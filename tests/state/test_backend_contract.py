@@ -1,4 +1,4 @@
-"""What every keyed state backend must do, by example."""
+"""Contract of every keyed state backend, by example."""
 
 from __future__ import annotations
 

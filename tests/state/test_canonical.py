@@ -36,7 +36,7 @@ SNAPSHOTS = st.builds(
 
 
 def a_snapshot(num_groups: int = 8, keys_per_group: int = 5) -> KeyedSnapshot:
-    """Of one value state and one timer service."""
+    """Return a snapshot of one value state and one timer service."""
     groups = {}
     for number in range(num_groups):
         keys = [b"%d/%d" % (number, key) for key in range(keys_per_group)]

@@ -1,4 +1,4 @@
-"""What only the hashmap backend has to do: forget keys that hold nothing any more, and write what has changed."""
+"""Hashmap backend only: it removes empty keys, and writes changes."""
 
 from __future__ import annotations
 

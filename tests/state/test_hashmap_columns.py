@@ -56,7 +56,7 @@ def test_values_are_packed_as_their_serializer_writes_them(value_type: TypeInfor
 
 
 def packed(state: SavedState, values: list[Any]) -> list[bytes | None]:
-    """What a column that takes the second half first makes of values."""
+    """Return the packed form of values in a column that captures the second half first."""
     entries = [Entry(number, None, -128, number, 1) for number in range(len(values))]
     column = NumberColumn(state) if state.number_code else SlotColumn(state)
     half = len(values) // 2

@@ -1,4 +1,4 @@
-"""What only the rocksdb backend has to do: its cache, its files, timers beyond memory, and damage that is found."""
+"""RocksDB backend only: its cache, its files, timers beyond memory, and detection of damage."""
 
 from __future__ import annotations
 

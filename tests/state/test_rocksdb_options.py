@@ -75,7 +75,7 @@ def directory() -> Iterator[Path]:
 
 
 def settings_of(**options: str) -> RocksDBSettings:
-    """Of options without their common prefix, with `_` for `.` and `__` for `-`."""
+    """Return the settings of options without their common prefix, with `_` for `.` and `__` for `-`."""
     configuration = Configuration()
     for key, value in options.items():
         key = key.replace("__", "-").replace("_", ".")
@@ -228,7 +228,7 @@ WRITTEN: dict[str, tuple[RocksDBSettings, dict[str, str]]] = {
 
 
 def written_options(database: Path) -> dict[str, str]:
-    """What RocksDB says that it uses: of the database, and of the column family "state:s"."""
+    """Return the options that RocksDB reports: of the database, and of the column family "state:s"."""
     newest = max(database.glob("OPTIONS-*"))
     parser = ConfigParser(interpolation=None)
     parser.read_string(newest.read_text())

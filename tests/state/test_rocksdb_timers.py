@@ -26,7 +26,7 @@ NUM_GROUPS = [1, 16, 64, 500]
 
 @dataclass
 class Work:
-    """What timers in memory have cost."""
+    """Cost of timers in memory."""
 
     put: int = 0
     """Timers that were put there."""

@@ -30,7 +30,7 @@ from tests.state.test_backend_property import BackendMachine
 
 @dataclass
 class Model:
-    """What the backends must hold."""
+    """Expected content of the backends."""
 
     state: Any
     timers: Any

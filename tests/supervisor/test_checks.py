@@ -1,4 +1,4 @@
-"""What keeps `make run` from starting is said in one line."""
+"""`make run` reports in one line why it cannot start."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What tests of several packages share: Spark clusters, programs run as processes, waiting for a condition."""
+"""Helpers for tests of several packages: Spark clusters, programs run as processes, waiting for a condition."""

@@ -20,7 +20,7 @@ _MARK = "TIDEMARK_TEST_MARK"
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a program ended."""
+    """Outcome of a program."""
 
     exit_code: int
     stdout: str

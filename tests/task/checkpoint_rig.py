@@ -131,7 +131,7 @@ class CheckpointRig(SlotRig):
         return len(done) == len(self.execution.tasks)
 
     def metadata(self, number: int) -> CheckpointMetadata:
-        """What the JobMaster would write of an acknowledged checkpoint."""
+        """Return the metadata that the JobMaster would write for an acknowledged checkpoint."""
         states = {message.task: message.state for message in self.acknowledged(number)}
         assert len(states) == len(self.execution.tasks)
         coordinators: dict[OperatorId, OperatorStateSnapshot] = {}

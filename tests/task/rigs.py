@@ -73,7 +73,7 @@ class FakeControlLink:
         self.dropped = True
 
     def all(self, kind: type[M]) -> list[M]:
-        """What the slot has sent of one kind."""
+        """Return the slot's sent messages of one kind."""
         return [message for message in self.sent if isinstance(message, kind)]
 
 
@@ -156,7 +156,7 @@ class SlotRig:
         return self
 
     def step(self) -> bool:
-        """One turn of every slot, then pass on what coordinators and readers say to each other."""
+        """Run one turn of every slot, then deliver messages between coordinators and readers."""
         busy = False
         for slot in self.slots.values():
             busy = slot.step() or busy

@@ -1,4 +1,4 @@
-"""What the channels of a task add up to."""
+"""Sums of the metrics of a task's channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a slot says of its memory."""
+"""A slot's report of its memory."""
 
 from __future__ import annotations
 

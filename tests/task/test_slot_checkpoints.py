@@ -1,4 +1,4 @@
-"""What a slot answers to the messages about checkpoints when something is in the way."""
+"""A slot's responses to checkpoint messages when something fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a slot's loop stands that does not turn."""
+"""Detection of the call that blocks a slot's loop."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.support.waiting import wait_until
 
 
 def running(name: str) -> int:
-    """How many threads of uploads with that name there are; others of the process come and go as they like."""
+    """Return the number of upload threads with that name; other threads of the process do not matter."""
     return sum(thread.name.startswith(f"{name}-") for thread in threading.enumerate())
 
 

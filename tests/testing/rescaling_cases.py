@@ -303,7 +303,7 @@ def factories_of(build: Callable[..., Any], num_inputs: int = 1) -> list[Any]:
 def first_phase(
     operator: type[StreamOperator], local_type: type[OperatorFactory], final_type: type[OperatorFactory], windows: Any
 ) -> tuple[type[StreamOperator], Check]:
-    """Which partials come when depends on the parallelism; what they are merged to does not."""
+    """Return the check of a first phase: its partials depend on the parallelism, the merged results do not."""
 
     def build(rows: DataStream) -> Any:
         return rows.key_by_columns("key").window(windows).aggregate_columns("sum(number) AS total", "window_end")
@@ -398,7 +398,7 @@ def check_source(directory: Path) -> None:
 
 
 def check_sink(directory: Path) -> None:
-    """What was prepared by subtasks that are gone is committed by those that took over."""
+    """Check that subtasks commit what their predecessors have prepared."""
     sink = CollectingSink(directory)
     snapshots: list[OperatorSnapshot] = []
     for attempt, (parallelism, stage) in enumerate(zip((1, 2, 1, 1), STAGES, strict=True)):
