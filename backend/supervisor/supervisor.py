@@ -164,7 +164,7 @@ class Supervisor:
         time.sleep(BEAT_S)
 
     def _wait_until(self, what: str, holds: Any) -> None:
-        """Watch the processes until the condition holds; go on without it after a while: one may be in back-off."""
+        """Watch the processes until the condition holds, or until a timeout: one may be in back-off."""
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not holds():
             if time.monotonic() > deadline:

@@ -6,7 +6,7 @@ import signal
 import sys
 
 _handler = signal.getsignal(signal.SIGINT)
-# whoever started it in the background has it ignored
+# a shell that starts it in the background makes it ignore the signal
 if _handler is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

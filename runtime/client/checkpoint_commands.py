@@ -176,7 +176,7 @@ def _offline(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def savepoint(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
-    """Take a savepoint; the job goes on."""
+    """Take a savepoint; the job continues."""
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
     request_id = client.trigger_savepoint(job_id, absolute_location(options.directory), options.type)
     if options.detached:
@@ -199,7 +199,7 @@ def stop(client: RestClient, options: argparse.Namespace, terminal: Terminal) ->
 
 
 def cancel(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
-    """Take a savepoint, then cancel the job at once; it goes on if the savepoint fails."""
+    """Take a savepoint, then cancel the job at once; it continues if the savepoint fails."""
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
     directory = absolute_location(options.savepoint or None)
     request_id = client.trigger_savepoint(job_id, directory, options.type, cancel_job=True)

@@ -161,7 +161,7 @@ class FailureNews:
         self._told = 0
 
     def text(self, document: dict[str, Any]) -> str:
-        """Return the newest failure if it has not been reported and the job goes on; else ""."""
+        """Return the latest failure if it has not been reported and the job continues; otherwise ""."""
         failure = document.get("failure")
         if not failure or failure["timestamp"] <= self._told or document["state"] in TERMINAL_STATES:
             return ""

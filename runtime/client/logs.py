@@ -146,7 +146,7 @@ def short_name(name: str) -> str:
 
 
 def tell_failure(document: dict[str, Any], news: FailureNews, terminal: Terminal) -> None:
-    """Say on stderr why a job that goes on has failed, if that is news: its log may be in files of an older attempt."""
+    """Report a new failure of a continuing job on stderr: its log may be in files of an older attempt."""
     failed = news.text(document)
     if failed:
         terminal.complain(failed)

@@ -1,7 +1,7 @@
 """`tidemark savepoint`: inspects a checkpoint or savepoint, verifies it, deletes it. Needs no cluster.
 
 Runs under the user's own account on whatever location the user names; `dispose` refuses what is no snapshot. Where a
-cluster is known it is asked to delete: it knows what its jobs may have to go on from.
+cluster is known it is asked to delete: it knows what its jobs may have to restore.
 """
 
 from __future__ import annotations

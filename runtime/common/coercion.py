@@ -408,7 +408,7 @@ def row_coercer(
             return row
         if cls is tuple or cls is list:
             fitted = fit(value)
-            # a list stays its owner's, who may go on to change it
+            # a list stays its owner's, who may still change it
             return row_of(list(fitted) if fitted is value and cls is list else fitted, names)
         if value is None:
             return None

@@ -1,6 +1,6 @@
 """CompletableFuture: a result that comes later, with PyFlink's methods over a `concurrent.futures.Future`.
 
-Any thread may wait; whoever makes the future completes it. Source: PyFlink, common/completable_future.py.
+Any thread may wait; the creator of the future completes it. Source: PyFlink, common/completable_future.py.
 """
 
 from __future__ import annotations

@@ -118,8 +118,8 @@ EXCLUSIONS: tuple[tuple[str, str], ...] = (
     ("pyflink.datastream.connectors.base.SupportsPreprocessing*", "sinks here need no operator in front of them"),
     ("pyflink.datastream.connectors.file_system.FileSink.get_transformer", "sinks here need no operator in front"),
     ("pyflink.datastream.connectors.file_system.FileCompact*", _COMPACTION),
-    ("pyflink.datastream.connectors.*FileEnumeratorProvider*", "the file source cuts and deals out splits"),
-    ("pyflink.datastream.connectors.*FileSplitAssignerProvider*", "the file source deals out splits"),
+    ("pyflink.datastream.connectors.*FileEnumeratorProvider*", "the file source creates and assigns splits"),
+    ("pyflink.datastream.connectors.*FileSplitAssignerProvider*", "the file source assigns splits"),
     (
         "pyflink.datastream.connectors.file_system.FileSourceBuilder.set_file_enumerator",
         "the file source cuts files itself; set_splits() says how finely",

@@ -191,9 +191,9 @@ SLOT_ORPHAN_TIMEOUT: ConfigOption[Duration] = (
     .at_least(Duration(0))
     .default_value(Duration(0))
 )
-"""How long the slots of a session cluster's job go on when the leading jobmanager dies or stands still, for another one
-to adopt them. Without one by then, or with 0, they end, and the job restarts. An application's slots end with it.
-Tidemark's own; in Flink jobs restart."""
+"""Maximum time that the slots of a session cluster's job keep running after the leading jobmanager has died or hung,
+until another one adopts them. After that, or with 0, they end, and the job restarts. An application's slots end with
+it. Tidemark's own; in Flink jobs restart."""
 
 CHANNEL_WINDOW_BYTES: ConfigOption[int] = (
     ConfigOptions.key("taskmanager.network.memory.channel-window").memory_type().at_least(1).default_value(1 << 20)

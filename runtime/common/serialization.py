@@ -1,6 +1,6 @@
 """Schemas and encoders of connectors: records to bytes or text lines, and back.
 
-Immutable and picklable. How a record without a string type becomes text is decided by whoever runs an encoder, because
+Immutable and picklable. The caller of an encoder decides how a record without a string type becomes text, because
 the record's type is known only there (see `runtime.core.formatting`). Source: PyFlink, common/serialization.py.
 """
 

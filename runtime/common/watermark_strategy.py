@@ -95,7 +95,7 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_generator(factory: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
-        """Make a strategy with a rule of one's own; the factory must be picklable (cloudpickle)."""
+        """Make a strategy with a custom generator; the factory must be picklable (cloudpickle)."""
         return WatermarkStrategy(generator_factory=factory)
 
     @staticmethod

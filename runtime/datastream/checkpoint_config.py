@@ -78,7 +78,7 @@ class CheckpointConfig:
         return self._configuration.get(options.CHECKPOINTING_MIN_PAUSE).to_millis()
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
-        """Set the least time between two checkpoints, ms; with one, only one checkpoint can be under way.
+        """Set the minimum pause between two checkpoints, ms; with a pause, only one checkpoint can be in progress.
 
         Raises:
             ConfigurationError: it is negative.
@@ -90,7 +90,7 @@ class CheckpointConfig:
         return self._configuration.get(options.MAX_CONCURRENT_CHECKPOINTS)
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
-        """Set how many checkpoints may be under way.
+        """Set the maximum number of concurrent checkpoints.
 
         Raises:
             ConfigurationError: it is below 1.
@@ -140,7 +140,7 @@ class CheckpointConfig:
         )
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
-        """Let barriers overtake records under way."""
+        """Let barriers overtake records in flight."""
         self._configuration.set(options.UNALIGNED_CHECKPOINTS, enabled)
         return self
 

@@ -464,7 +464,7 @@ class DataStream:
         return self
 
     def is_made_here(self) -> bool:
-        """Return whether one operator's tasks hold the records, not dealt out anew: another one can be chained to
+        """Return whether one operator's tasks hold the records without repartitioning: another one can be chained to
         it.
         """
         return len(self._ports) == 1 and self._ports[0].partitioning is None

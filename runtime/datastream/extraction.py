@@ -1,7 +1,7 @@
 """Extraction: a program that is run only to learn what job it defines.
 
 While an Extraction is installed in a process, `execute()` and `execute_async()` hand it the program instead of starting
-a job, and never return. Whoever runs submitted programs installs one; a program's own process has none.
+a job, and never return. The runner of submitted programs installs one; a program's own process has none.
 """
 
 from __future__ import annotations

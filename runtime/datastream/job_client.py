@@ -53,7 +53,7 @@ class JobClient(AnyJobClient):
             savepoint_directory: the savepoint becomes a directory in it; None = execution.checkpointing.savepoint-dir.
 
         Returns:
-            The savepoint's URI, when the job has FINISHED. Fails with JobRequestError; the job then goes on.
+            The savepoint's URI, when the job has FINISHED. Fails with JobRequestError; the job then continues.
         """
         return CompletableFuture(
             self.handle.stop_with_savepoint(savepoint_directory, drain=advance_to_end_of_event_time)
@@ -64,7 +64,7 @@ class JobClient(AnyJobClient):
         return CompletableFuture(self.handle.cancel_with_savepoint(savepoint_directory))
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Take a savepoint; the job goes on.
+        """Take a savepoint; the job continues.
 
         Args:
             savepoint_directory: the savepoint becomes a directory in it; None = execution.checkpointing.savepoint-dir.

@@ -323,7 +323,7 @@ class StreamExecutionEnvironment:
         handle = submit(
             create_job_graph(graph, new_job_id()),
             collect_ids=(*collect_ids, *sinks),
-            # whoever waits must not also have to take what the job sends
+            # a waiting caller must not have to collect the job's results as well
             wait_in_caller=wait_in_caller and not sinks,
             clock=clock,
         )

@@ -19,7 +19,7 @@ __all__ = ["Port", "Program"]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An output of a node, and how its records are to be dealt out."""
+    """An output of a node, and the partitioning of its records."""
 
     node_id: int
     tag: OutputTag | None = None

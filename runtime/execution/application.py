@@ -1,7 +1,7 @@
 """Application mode: the program's own process is the JobMaster of the job it defines; no web app is needed.
 
 `submit` starts a job and returns a JobHandle; on Spark, and in the background on a MiniCluster, a daemon thread runs
-the JobMaster. A MiniCluster job that is waited for runs in the waiting thread itself, so that a debugger sees it.
+the JobMaster. A MiniCluster job with a waiting caller runs in the caller's thread, so that a debugger sees it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class JobHandle:
     def trigger_savepoint(
         self, target_directory: str | None = None, *, kind: SnapshotKind = SnapshotKind.CANONICAL
     ) -> Future[str]:
-        """Take a savepoint; the job goes on.
+        """Take a savepoint; the job continues.
 
         Args:
             target_directory: the savepoint becomes a directory in it; None = execution.checkpointing.savepoint-dir.
@@ -101,7 +101,7 @@ class JobHandle:
             kind: as in `trigger_savepoint`.
 
         Returns:
-            As `trigger_savepoint`. If it fails, the job goes on, from its newest checkpoint if need be.
+            As `trigger_savepoint`. If it fails, the job continues, from its latest checkpoint if needed.
         """
         after = AfterSavepoint.DRAIN if drain else AfterSavepoint.SUSPEND
         return _location(self._driver.trigger_savepoint(target_directory, after=after, kind=kind))
@@ -122,7 +122,7 @@ class JobHandle:
             parallelism: of the vertices that are to change.
 
         Returns:
-            Fails with JobRequestError; the job then goes on as it was.
+            Fails with JobRequestError; the job then continues unchanged.
         """
         return _mapped(self._driver.rescale(parallelism), lambda _: None)
 

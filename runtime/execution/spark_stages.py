@@ -21,7 +21,7 @@ from pyspark import InheritableThread, SparkContext
 from runtime.execution.spark_session import log_file
 from runtime.execution.spark_slot import SlotSpec
 
-#: slots that were told to leave end their stage within milliseconds; whoever has not by then is cancelled by Spark
+#: slots that were told to leave end their stage within milliseconds; Spark cancels those that have not by then
 LEAVE_TIMEOUT_S = 0.5
 #: Spark needs up to 4 s to notice and end the workers of a cancelled stage
 STAGE_END_TIMEOUT_S = 8.0

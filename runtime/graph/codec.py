@@ -1,6 +1,6 @@
 """JobGraph as JSON and back, for a database, the wire and the file that a child process answers with.
 
-User code stays what it is in a JobGraph: bytes, here as base64, which nobody has to load. Types are their
+User code stays bytes, as in a JobGraph, here as base64; it is never loaded. Types are their
 `type_string()`, read back by `parse_type`. Reading is strict: a field that is missing, unknown or of the wrong kind is
 refused with its path, because a graph may come from a process that ran a user's code. Pure functions.
 """
@@ -280,7 +280,7 @@ def _kind(value: object) -> str:
 
 
 def _check_references(graph: JobGraph) -> None:
-    """Refuse edges that lead nowhere: whoever runs the graph indexes by them."""
+    """Refuse edges that lead nowhere: the runtime indexes by them."""
     operators = {vertex.vertex_id: len(vertex.operators) for vertex in graph.vertices}
     if len(operators) != len(graph.vertices):
         raise GraphFormatError("vertices", "a vertex_id occurs twice")

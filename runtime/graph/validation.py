@@ -41,7 +41,7 @@ def topological_order(graph: StreamGraph) -> list[int]:
 
 
 def resolved_partitioning(graph: StreamGraph, edge: StreamEdge) -> Partitioning:
-    """Return how an edge deals out its records, defaults filled in."""
+    """Return the partitioning of an edge, with defaults filled in."""
     if edge.partitioning is not None:
         return edge.partitioning
     same = graph.nodes[edge.source].parallelism == graph.nodes[edge.target].parallelism

@@ -44,7 +44,7 @@ class LocalChannel(OutputChannel, InputChannel):
     """Both ends of a channel.
 
     Args:
-        producer, consumer: environments whose listeners are told of space and of data.
+        producer, consumer: environments whose listeners are notified of space and of data.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ _NO_BYTES: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
 
 
 class PieceError(Exception):
-    """A piece that does not continue the message under way."""
+    """A piece that does not continue the current message."""
 
 
 def pieces_of(message: bytes | bytearray) -> Iterator[bytes | bytearray]:
@@ -48,7 +48,7 @@ class PieceAssembler:
     def __init__(self) -> None:
         self._message = _NOTHING
         self._bytes = _NO_BYTES
-        #: how much of the message under way has come; 0 = none is
+        #: received bytes of the current message; 0 = there is none
         self._have = 0
 
     def add(self, received: pa.Buffer) -> pa.Buffer | None:

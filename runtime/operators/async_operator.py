@@ -46,10 +46,10 @@ class AsyncWaitOperator(UserFunctionOperator):
         self._descriptor = ListStateDescriptor(STATE_NAME, _state_type(factory.input_type))
         #: what does not fit into the queue yet, in order
         self._waiting: deque[Call | Boundary] = deque()
-        #: attempts under way in the other thread
+        #: attempts in progress in the other thread
         self._num_running = 0
         self._outcomes: deque[tuple[Call, int, Any, BaseException | None]] = deque()
-        #: whether mail is under way that will take the outcomes; set by the loop's thread, cleared by the task's
+        #: whether a mail that will take the outcomes is queued; set by the loop's thread, cleared by the task's
         self._has_mail = False
         self._loop: EventLoopThread | None = None
 

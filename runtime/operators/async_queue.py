@@ -24,7 +24,7 @@ class Call:
     def __init__(self, value: Any, timestamp: int) -> None:
         self.value = value
         self.timestamp = timestamp
-        #: number of the attempt under way, from 1
+        #: number of the current attempt, from 1
         self.attempt = 1
         self.is_done = False
         self.results: Any = None
@@ -111,7 +111,7 @@ class _Segment:
     __slots__ = ("boundary", "done", "pending")
 
     def __init__(self) -> None:
-        #: a dict for its order: calls that are under way
+        #: a dict for its order: calls in progress
         self.pending: dict[Call, None] = {}
         self.done: deque[Call] = deque()
         #: what ends the segment; None = it is the last one

@@ -1,7 +1,7 @@
 """CheckpointedFunction: user functions with state of their own that belongs to no key.
 
 A function of any kind may implement it beside: `class Buffering(MapFunction, CheckpointedFunction)`. Operators that run
-user functions call it. List items are dealt out anew when the parallelism changes, union lists are given to every
+user functions call it. List items are redistributed when the parallelism changes, union lists are given to every
 subtask as a whole. Called by the task's thread. Source: Flink, CheckpointedFunction and its contexts.
 """
 
@@ -19,7 +19,7 @@ class FunctionInitializationContext:
     Args:
         operator_state: of the operator.
         keyed_state: of the operator; refuses if its input is not keyed.
-        restored: whether the operator goes on from a snapshot.
+        restored: whether the operator was restored from a snapshot.
     """
 
     def __init__(self, operator_state: OperatorStateStore, keyed_state: KeyedStateStore, restored: bool) -> None:

@@ -44,7 +44,7 @@ class _Buffer:
 class BatchCollector:
     """Gathers output; one per operator instance.
 
-    `values` and `timestamps` are the main output's lists of the batch under way: a hot loop may append to both
+    `values` and `timestamps` are the main output's lists of the current batch: a hot loop may append to both
     directly. They are other lists after each `flush`.
     """
 

@@ -242,7 +242,7 @@ class ProcessFunction(Function):
     """Any number of records out for each record in, with access to event time and side outputs."""
 
     class Context(ABC):
-        """Context of the record under way; valid during the call only."""
+        """Context of the current record; valid during the call only."""
 
         @abstractmethod
         def timer_service(self) -> TimerService: ...
@@ -259,7 +259,7 @@ class KeyedProcessFunction(Function):
     """A ProcessFunction on a keyed stream: with keyed state and timers."""
 
     class Context(ABC):
-        """Context of the record under way; valid during the call only."""
+        """Context of the current record; valid during the call only."""
 
         @abstractmethod
         def get_current_key(self) -> Any: ...

@@ -1,4 +1,4 @@
-"""Marks a snapshot that was taken while timers were firing, so that who restores it goes on firing first.
+"""Marks a snapshot that was taken while timers were firing, so that its restore continues firing first.
 
 The timers that are left are in the state, and the watermark that has made them due is the operator's. They cannot be
 told by that alone: a function may register a timer in the past, which has to wait for the next watermark. Pure.

@@ -139,7 +139,7 @@ class FilterOperator(_PerRecordOperator):
         keep = self._apply(batch)
         values = list(compress(batch.values(), keep))
         if len(values) == batch.num_rows:
-            # keys belong to the exchange behind which they were computed: they must not go on
+            # keys belong to the exchange for which they were computed: they must not be passed on
             self.output.collect(batch.with_values(values, batch.type_info) if batch.keys is not None else batch)
             return
         timestamps = batch.timestamps()

@@ -172,7 +172,7 @@ class StreamOperator(ABC):
     def notify_checkpoint_complete(self, checkpoint_id: CheckpointId) -> None:
         """Note that a checkpoint that this operator took part in is complete; sinks commit what they prepared up to it.
 
-        Not every checkpoint is told of: a later one speaks for those before it.
+        There is no notification for every checkpoint: a later one includes those before it.
         """
 
     def notify_checkpoint_aborted(self, checkpoint_id: CheckpointId) -> None:

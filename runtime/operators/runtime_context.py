@@ -53,7 +53,7 @@ class BackendStateStore(KeyedStateStore):
 class NamespacedStateStore(BackendStateStore):
     """Keyed state of one window at a time.
 
-    A state that was asked for follows the window of this store, whoever else uses the same state.
+    A requested state follows the window of this store, independently of other users of the same state.
     """
 
     def __init__(self, backend: KeyedStateBackend) -> None:

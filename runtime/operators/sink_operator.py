@@ -61,7 +61,7 @@ class SinkHistory:
 
     @classmethod
     def of(cls, job_id: str, snapshot: OperatorSnapshot | None, claims: bool) -> SinkHistory:
-        """Return the history of a job that goes on from a snapshot.
+        """Return the history of a job that resumes from a snapshot.
 
         Args:
             job_id: the job.
@@ -121,7 +121,7 @@ class SinkOperator(OneInputOperator):
         items = _items(snapshot, WRITER_STATE)
         committables = _items(snapshot, COMMITTABLES_STATE)
         self._held = [*items, *(item["committable"] for item in committables)]
-        # every subtask is given everything, to know what must not be swept; each goes on with a share of it
+        # every subtask gets everything, to know what must not be swept; each continues a share of it
         subtask, parallelism = self.context.subtask_index, self.context.parallelism
         self._restored = items[subtask::parallelism]
         mine = committables[subtask::parallelism]
@@ -223,7 +223,7 @@ class SinkOperator(OneInputOperator):
         # so that a completed checkpoint tells that everything restored has been committed
         self._recover()
         if not self._has_prepared_all:
-            # a job that stops leaves nothing half-written: who goes on from the savepoint begins anew
+            # a job that stops leaves nothing half-written: a job that resumes from the savepoint begins new files
             self._guarded(lambda: writer.flush(end_of_input=request.is_last))
             if request.is_savepoint:
                 self._guarded(writer.prepare_savepoint)

@@ -1,4 +1,4 @@
-"""The public interface of sources: splits with positions, dealt out by an enumerator, read by split readers.
+"""The public interface of sources: splits with positions, assigned by an enumerator, read by split readers.
 
 A Source describes; it travels to the slots. Its SplitEnumerator is made once, in the slot of subtask 0; a SplitReader
 is made per split that is being read. All are called by the slot's loop thread and must not block: what has nothing to
@@ -117,7 +117,7 @@ class SplitReader(ABC):
 
 
 class SplitEnumerator(ABC):
-    """Deals out splits to the source's subtasks, which ask for one at a time."""
+    """Assigns splits to the source's subtasks, which request one at a time."""
 
     @abstractmethod
     def next_split(self, subtask_index: int) -> SourceSplit | NoSplit:
@@ -125,11 +125,11 @@ class SplitEnumerator(ABC):
 
     @abstractmethod
     def add_splits_back(self, splits: Sequence[SourceSplit]) -> None:
-        """Take back splits that were dealt out but whose reading is not covered by any snapshot."""
+        """Take back assigned splits whose reading is not covered by any snapshot."""
 
     @abstractmethod
     def snapshot(self) -> Any:
-        """Return what has not been dealt out: a JSON-serializable value that `Source.create_enumerator` accepts."""
+        """Return the unassigned splits: a JSON-serializable value that `Source.create_enumerator` accepts."""
 
     def discovery_delay_ms(self) -> int | None:
         """Return how long to wait before `discover`; asked at the start and after each call. None = no more."""

@@ -98,7 +98,7 @@ class SourceCoordinator:
         self._waiting: set[int] = set()
         self._replies: dict[int, Reply] = {}
         if saved and saved["in_flight"]:
-            # a split that was dealt out is in its reader's snapshot unless the reader had not received it yet
+            # an assigned split is in its reader's snapshot unless the reader had not received it yet
             held = set(saved["received"])
             lost = [source.split_from_json(split) for number, split in saved["in_flight"] if number not in held]
             self._enumerator.add_splits_back(lost)

@@ -48,7 +48,7 @@ from runtime.state.snapshot import (
 )
 
 SPLITS_STATE = "source-splits"
-"""Name of the operator state that holds the splits being read: one item per split, dealt out anew on rescaling."""
+"""Name of the operator state that holds the splits being read: one item per split, redistributed on rescaling."""
 POLL_INTERVAL_MS = 50
 """Interval at which a reader with nothing to give is asked again, unless it says when."""
 

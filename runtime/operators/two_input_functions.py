@@ -50,7 +50,7 @@ class CoProcessFunction(Function):
     """A CoFlatMapFunction with access to event time and side outputs."""
 
     class Context(ABC):
-        """Context of the record under way; valid during the call only."""
+        """Context of the current record; valid during the call only."""
 
         @abstractmethod
         def timer_service(self) -> TimerService: ...
@@ -72,7 +72,7 @@ class KeyedCoProcessFunction(Function):
     """A CoProcessFunction on two streams keyed alike: with keyed state, which both share, and timers."""
 
     class Context(ABC):
-        """Context of the record under way; valid during the call only."""
+        """Context of the current record; valid during the call only."""
 
         @abstractmethod
         def get_current_key(self) -> Any: ...
@@ -240,7 +240,7 @@ class ProcessJoinFunction(Function):
     """Any number of records out for each pair of records that a join in event time finds."""
 
     class Context(ABC):
-        """Context of the pair under way; valid during the call only. Times in ms."""
+        """Context of the current pair; valid during the call only. Times in ms."""
 
         @abstractmethod
         def get_left_timestamp(self) -> int: ...

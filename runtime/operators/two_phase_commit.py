@@ -83,7 +83,7 @@ class Leftovers:
         """Return the leftovers among transactions that are neither committed nor aborted.
 
         Args:
-            transaction_ids: as text; whoever began them.
+            transaction_ids: as text; of any process.
             held: those that the restored checkpoint holds: none of them is a leftover, but all are predecessors'.
         """
         left = set(filter(self._is_predecessors, {*transaction_ids, *held}))
@@ -144,7 +144,7 @@ def check_transaction_timeout(
 class TwoPhaseCommitFunction(ABC, Generic[T]):
     """The functions that a system with transactions has to offer.
 
-    A transaction is a value of one's own that JSON can express (a dict, a text): whatever it takes to find the
+    A transaction is any value that JSON can express (a dict, a string): whatever it takes to find the
     transaction again from another process. Everything is called by the task's thread; what takes long holds up the
     task. `commit`, `abort` and the two `recover_…` are idempotent: each may be called again, in another process, for a
     transaction that was committed, was aborted or never came to be.
@@ -192,7 +192,7 @@ class TwoPhaseCommitFunction(ABC, Generic[T]):
 
     @abstractmethod
     def list_unfinished(self, prefix: str) -> Mapping[str, T]:
-        """Return the transactions that are neither committed nor aborted, whoever began them, by transaction id.
+        """Return the transactions of any process that are neither committed nor aborted, by transaction id.
 
         Those that older attempts began and that no checkpoint holds are then aborted. Empty if the system aborts by
         itself what nobody commits.

@@ -57,7 +57,7 @@ class AlignmentGroup:
 
     @property
     def watermark(self) -> int:
-        """Return the least watermark reported; MAX_WATERMARK if nobody has, or all are idle or have ended."""
+        """Return the lowest reported watermark; MAX_WATERMARK if there is none, or all are idle or have ended."""
         return min([*self._subtasks.values(), *self._peers.values()], default=MAX_WATERMARK)
 
     def report(self, subtask: int, watermark: int) -> AlignWatermark:

@@ -95,7 +95,7 @@ class WatermarkTracker:
         else:
             marks = []
         result = batch.with_marks(marks)
-        # keys belong to the exchange behind which they were computed: they must not go on
+        # keys belong to the exchange for which they were computed: they must not be passed on
         result.keys = None
         return result
 

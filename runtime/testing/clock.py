@@ -35,5 +35,5 @@ class ManualClock:
         self._elapsed_ms += ms
 
     def jump(self, ms: int) -> None:
-        """Set the wall clock ahead, or back if `ms` is negative; monotonic time goes on as before."""
+        """Set the wall clock ahead, or back if `ms` is negative; monotonic time continues unchanged."""
         self._start_ms += ms

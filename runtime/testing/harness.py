@@ -507,8 +507,8 @@ def run_stages(
     Args:
         factory: of the operator.
         stages: the input; after the last of them the input ends.
-        parallelisms: for each stage; 0 = go on without a restore.
-        key_selector: if the input is keyed; otherwise records are dealt out in turn.
+        parallelisms: for each stage; 0 = continue without a restore.
+        key_selector: if the input is keyed; otherwise records are distributed round-robin.
         max_parallelism: number of key groups.
         configuration: options of the job.
         input_type: type of the records; None = Python objects.
@@ -593,7 +593,7 @@ def assert_survives_rescaling(
 
     Args:
         factory: of the operator.
-        stages: at least 3; later ones go on at parallelism 1.
+        stages: at least 3; later ones continue at parallelism 1.
         key_selector: if the input is keyed.
         max_parallelism: number of key groups.
         configuration: options of the job.

@@ -31,7 +31,7 @@ def assert_same_result_in_all_modes(
 
     Args:
         build_job: writes the job into an environment and returns the stream or streams to compare; called for each run.
-        modes: kinds of execution; None = ALL_MODES. Only whoever names them leaves one out.
+        modes: kinds of execution; None = ALL_MODES. Name modes only in order to leave one out.
         parallelisms: of operators that set none.
         ordered: whether the order counts too; it is defined where the last operator has parallelism 1.
         options: of the job.

@@ -52,7 +52,7 @@ BuildTwoInputStep = Callable[[DataStream, DataStream], Any]
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """An operator of a program, and how its inputs are dealt out."""
+    """An operator of a program, and the partitioning of its inputs."""
 
     factory: OperatorFactory
     key_selectors: Sequence[Any]
@@ -145,8 +145,8 @@ def assert_program_survives_rescaling(
 
     Args:
         build: adds the step to the stream that it is given.
-        stages: at least 3; later ones go on at parallelism 1. Keyed records go to the subtask of their key, others to
-            the subtasks in turn.
+        stages: at least 3; later ones continue at parallelism 1. Keyed records go to the subtask of their key, others
+            to the subtasks in turn.
         input_type: type of the records; None = Python objects.
         max_parallelism: number of key groups.
         configuration: options of the job.

@@ -5,7 +5,8 @@ Each list is a split, which ends where the list ends. A plain value in it is a r
     ScriptedSource(["a", record("b", 5), watermark(4), crash("power cut"), "c"])
 
 Watermarks reach the stream if it is read with `WatermarkStrategy.no_watermarks()`, and beside those of any other
-strategy. A restored job goes on behind the last record that the snapshot covers. Readers belong to their slot's thread.
+strategy. A restored job continues after the last record that the snapshot covers. Readers belong to their slot's
+thread.
 Source: Bytewax, TestingSource (the idea of faults as data); Flink, MockSource.
 """
 
@@ -149,7 +150,7 @@ class ScriptedSource(Source):
 
     Args:
         splits: each a list of records and of what `record`, `watermark`, `pause`, `idle`, `crash` and
-            `until_checkpoint` make. Splits are dealt out in order to whichever subtask asks.
+            `until_checkpoint` make. Splits are assigned in order to the subtasks that request one.
         type_info: type of the records; the values are converted to it here. None: they stay Python objects.
         directory: where crashes that have happened are remembered, on a file system that all slots share. None: in
             this process, which does on a MiniCluster; on Spark a script that crashes needs a directory.

@@ -175,8 +175,8 @@ def run_two_input_stages(
     Args:
         factory: of the operator.
         stages: the input; after the last of them both inputs end.
-        parallelisms: for each stage; 0 = go on without a restore.
-        key_selectors: of the inputs that are keyed; records of the others are dealt out in turn.
+        parallelisms: for each stage; 0 = continue without a restore.
+        key_selectors: of the inputs that are keyed; records of the others are distributed round-robin.
         max_parallelism: number of key groups.
         configuration: options of the job.
         broadcast_second: whether every subtask gets all records of the second input.
