@@ -39,7 +39,7 @@ def _cluster(client: RestClient, _: argparse.Namespace, terminal: Terminal) -> i
         f"{slots['available']} of {slots['total']} slots are free.",
     )
     if not known["redis_answers"]:
-        terminal.complain("Redis does not answer: standbys are not known.")
+        terminal.complain("Redis does not answer: standby jobmanagers are unknown.")
     warn_if_stale(cluster, terminal)
     return SUCCESS
 

@@ -121,7 +121,7 @@ def _warnings(graph: StreamGraph, given: Iterable[str]) -> list[str]:
     """
     found = [f"{old} is a former key: write {new}" for old, new in former_keys(graph.configuration).items()]
     found += [f"{key} has no effect: {reason}" for key, reason in ignored_options(graph.configuration).items()]
-    found += [f"{key} is no option: only the program itself can read it" for key in unknown_options(given)]
+    found += [f"{key} is not a known option: only the program itself can read it" for key in unknown_options(given)]
     found += [_about_relative(node.display_name, paths) for node in graph.nodes.values() if (paths := _relative(node))]
     names = stateful_operators_without_uid(graph)
     if names:

@@ -71,7 +71,7 @@ def test_options_that_have_no_effect_are_warned_about(tmp_path: Path) -> None:
 def test_an_option_that_is_none_is_warned_about(tmp_path: Path) -> None:
     extracted = extract_job_graph(write_program(tmp_path, GOOD), ["--rate", "3"], configuration={"foo": "bar"})
     [warning, _] = extracted.warnings
-    assert warning == "foo is no option: only the program itself can read it"
+    assert warning == "foo is not a known option: only the program itself can read it"
 
 
 FILES = """

@@ -79,7 +79,7 @@ function Rows({ jobmanagers, redis_answers: redisAnswers }: JobManagers) {
           ))}
         </tbody>
       </table>
-      {!redisAnswers && <p className="tm-dim">Redis does not answer: jobmanagers that stand by are not known.</p>}
+      {!redisAnswers && <p className="tm-dim">Redis does not answer: standby jobmanagers are unknown.</p>}
     </div>
   );
 }
