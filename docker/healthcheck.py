@@ -13,7 +13,7 @@ import urllib.request
 import django
 
 STALE_MS = 15_000
-"""The jobmanager and the TaskManagers report every second; on a loaded machine reports may be delayed."""
+"""TaskManagers report every second, and the leader tells of that within ten; on a loaded machine both may be late."""
 
 
 def check_web() -> None:
@@ -44,7 +44,7 @@ def check_taskmanager() -> None:
     """
     from backend.cluster import bus
 
-    document, age_ms = bus.read_document(bus.CLUSTER_KEY)
+    document, age_ms, _ = bus.read_document(bus.CLUSTER_KEY)
     if document is None or age_ms is None or age_ms > STALE_MS:
         raise LookupError("no leader has reported lately")
     here = [t for t in document["taskmanagers"] if t["host"] == socket.gethostname()]

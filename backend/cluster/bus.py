@@ -3,8 +3,8 @@
 Every function may raise `redis.RedisError`; readers of documents fall back to SQL. The threads of a process share
 clients. Key names are defined in this file only.
 
-The age of documents is measured by Redis's clock alone: the leader's beat writes a key to expire after `EXPIRY_S`; the
-remaining time to live tells how long ago the beat was. `leader_bus` is the leader's side.
+Ages are measured by Redis's clock alone: documents, and the key that the leader's beat writes, expire after `EXPIRY_S`;
+the remaining time to live tells how long ago each was written. `leader_bus` is the leader's side.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EVENT_FIELD = "event"
 JOBMANAGERS_KEY = "tidemark:jobmanagers"
 #: a jobmanager shows itself every second
 JOBMANAGER_EXPIRY_MS = 5_000
-#: live documents of ended jobs, and of a cluster without a leader, are dropped after this; SQL has the durable facts
+#: live documents are dropped after this unless a leader publishes them again; SQL has the durable facts
 EXPIRY_S = 3600
 #: metrics of running jobs are written every two seconds; older ones are from a job that no jobmanager runs
 METRICS_EXPIRY_S = 60
@@ -60,7 +60,16 @@ class Reading(NamedTuple):
     document: Document | None
     """None: there is none."""
     beat_age_ms: int | None
-    """Time since the jobmanager's last beat, which vouches for all documents; None: there was none."""
+    """Time since the leader's last beat, which vouches for all documents; None: there was none."""
+    document_age_ms: int | None = None
+    """Time since the document was written; None: unknown."""
+
+    @property
+    def vouched_for_ms(self) -> int:
+        """Time from the writing of the document to the leader's last beat; 0 if that is unknown."""
+        if self.beat_age_ms is None or self.document_age_ms is None:
+            return 0
+        return max(0, self.document_age_ms - self.beat_age_ms)
 
 
 @cache
@@ -132,6 +141,12 @@ def disconnect() -> None:
         kept.cache_clear()
 
 
+def time_ms() -> int:
+    """Return the time by Redis's clock, epoch ms."""
+    seconds, microseconds = client().time()
+    return int(seconds) * 1000 + int(microseconds) // 1000
+
+
 def ping() -> None:
     """Raise if Redis does not answer."""
     with reader().connected() as connection:
@@ -144,10 +159,11 @@ def read_document(key: str) -> Reading:
         pipeline = connection.pipeline(transaction=False)
         pipeline.get(key)
         pipeline.pttl(BEAT_KEY)
-        text, left_ms = pipeline.execute()
+        pipeline.pttl(key)
+        text, *left_ms = pipeline.execute()
     # negative: the key does not exist, or its writer has set no expiry
-    age_ms = max(0, EXPIRY_S * 1000 - left_ms) if left_ms >= 0 else None
-    return Reading(json.loads(text) if isinstance(text, str) else None, age_ms)
+    ages_ms = (max(0, EXPIRY_S * 1000 - left) if left >= 0 else None for left in left_ms)
+    return Reading(json.loads(text) if isinstance(text, str) else None, *ages_ms)
 
 
 def get_fields(key: str, names: Sequence[str]) -> list[Document]:

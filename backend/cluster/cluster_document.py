@@ -34,6 +34,19 @@ def cluster_document(taskmanagers: Sequence[Document], jobs: Sequence[Document],
     }
 
 
+def lasting_part(document: Document) -> Document:
+    """Return what of the document is news if it differs: neither times that only go on, nor free memory."""
+    return {
+        "slots": (document["slots_total"], document["slots_available"]),
+        "taskmanagers": [_without(entry, "last_heartbeat", "free_memory") for entry in document["taskmanagers"]],
+        "jobs": [_without(entry, "duration") for entry in document["jobs"]],
+    }
+
+
+def _without(entry: Document, *names: str) -> Document:
+    return {name: value for name, value in entry.items() if name not in names}
+
+
 def job_entry(document: Document) -> Document:
     """Return a job's entry, made from its live document."""
     tasks = Counter(subtask["state"] for vertex in document["vertices"] for subtask in vertex["subtasks"])

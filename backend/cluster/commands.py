@@ -1,12 +1,14 @@
 """Commands to TaskManagers: Celery messages to the queue of one worker; JSON, with an expiry, idempotent.
 
-A command that cannot be sent raises. A lost one is noticed by its missing effect (no slot registers, a stage is not in
-the heartbeat), never by waiting for a reply. Any thread.
+The expiry is measured by the broker's clock alone: Celery's own compares the clocks of sender and worker. A command
+that cannot be sent raises. A lost one is noticed by its missing effect (no slot registers, a stage is not in the
+heartbeat), never by waiting for a reply. Any thread.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import redis
@@ -26,6 +28,10 @@ PING_EXPIRY_S = 30.0
 #: a JobMaster that ends an attempt sends two commands, and the slots of its other regions wait for its heartbeats
 #: meanwhile: with more, their leases expire while the broker is frozen; with less, a loaded one counts as unavailable
 SEND_TIMEOUT_S = 2.0
+
+
+#: broker's clock, epoch ms, from which a command is not carried out any more
+DEADLINE_HEADER = "tidemark_deadline"
 
 
 class SendCommand(Protocol):
@@ -50,7 +56,7 @@ def send(worker_name: str, task: str, expires_s: float, **arguments: Any) -> Non
                 # celery's stubs allow only names; a Queue includes its exchange, so the message waits for a starting
                 # worker
                 queue=worker_direct(worker_name),  # type: ignore[arg-type]
-                expires=expires_s,
+                headers={DEADLINE_HEADER: _broker_ms(connection) + round(expires_s * 1000)},
                 ignore_result=True,
                 # the caller must not block, and decides itself what an unavailable broker means
                 retry=False,
@@ -58,3 +64,19 @@ def send(worker_name: str, task: str, expires_s: float, **arguments: Any) -> Non
             )
     except redis.RedisError as error:
         raise OperationalError(str(error)) from error
+
+
+def is_expired(headers: Mapping[str, Any], broker_ms: int) -> bool:
+    """Return whether a command came too late.
+
+    Args:
+        headers: of its message.
+        broker_ms: the broker's clock now, epoch ms.
+    """
+    deadline = headers.get(DEADLINE_HEADER)
+    return isinstance(deadline, int) and broker_ms > deadline
+
+
+def _broker_ms(connection: Any) -> int:
+    seconds, microseconds = connection.default_channel.client.time()
+    return int(seconds) * 1000 + int(microseconds) // 1000

@@ -65,21 +65,21 @@ class Freshness:
         return {"age_ms": self.age_ms, "source": self.source.value, "is_stale": bool(reason), "reason": reason}
 
 
-def as_of_the_beat(document: Mapping[str, Any], age_ms: int | None, now_ms: int) -> dict[str, Any]:
-    """A job's document with its clock moved on to the beat that vouches for it.
+def as_of_the_beat(document: Mapping[str, Any], lasted_ms: int) -> dict[str, Any]:
+    """Return a job's or the cluster's document with its clock moved on to the beat that vouches for it.
 
-    The jobmanager writes a document when something in it changes; a job that waits changes nothing, yet lasts longer.
+    The leader writes a document when something in it changes; a job that waits changes nothing, yet lasts longer.
 
     Args:
-        document: of a job that has not ended.
-        age_ms: since the beat; None: there was none, and the document is as of when it was written.
-        now_ms: wall-clock time, epoch ms.
-
-    Returns:
-        The same with other `now` and `duration`, neither below what was written.
+        document: of a job that has not ended, or of the cluster.
+        lasted_ms: from its writing to the beat.
     """
-    written = int(document.get("now", 0))
-    if age_ms is None or now_ms - age_ms <= written:
-        return dict(document)
-    lasted = now_ms - age_ms - written
-    return {**document, "now": written + lasted, "duration": int(document.get("duration", 0)) + lasted}
+    moved = {**document, "now": int(document.get("now", 0)) + lasted_ms}
+    if "jobs" in document:
+        moved["jobs"] = [job if job["end_time"] > 0 else _longer(job, lasted_ms) for job in document["jobs"]]
+        return moved
+    return _longer(moved, lasted_ms)
+
+
+def _longer(job: Mapping[str, Any], lasted_ms: int) -> dict[str, Any]:
+    return {**job, "duration": int(job.get("duration", 0)) + lasted_ms}

@@ -61,13 +61,14 @@ class LeaderBus(Protocol):
         False: it is empty, because it was restarted or flushed, or because no leader has used it yet.
         """
 
-    def publish(self, topic: str, document: Document, expiry_s: int | None = None) -> None:
-        """Replace the live document of a topic, "cluster" or "job:<id>", and announce its "version" to readers."""
+    def publish(self, topic: str, document: Document) -> None:
+        """Replace the live document of a topic, "cluster" or "job:<id>", and announce its "version" to readers.
 
-    def put_fields(
-        self, key: str, fields: Mapping[str, Document], expiry_s: int | None, dropped: Sequence[str]
-    ) -> None:
-        """Replace fields of a hash and drop others; without an expiry the hash stays."""
+        It expires after `bus.EXPIRY_S`.
+        """
+
+    def put_fields(self, key: str, fields: Mapping[str, Document], expiry_s: int, dropped: Sequence[str]) -> None:
+        """Replace fields of a hash, drop others, and have the hash expire."""
 
     def close(self) -> None:
         """End the connections."""
@@ -88,7 +89,7 @@ return is_kept"""
 _PUBLISH = (
     _FENCE
     + """
-if ARGV[3] == '' then redis.call('SET', KEYS[2], ARGV[4]) else redis.call('SET', KEYS[2], ARGV[4], 'EX', ARGV[3]) end
+redis.call('SET', KEYS[2], ARGV[4], 'EX', ARGV[3])
 return 1"""
 )
 #: arguments after the expiry: number of fields to drop, their names, then names and values of fields to set
@@ -98,7 +99,7 @@ _PUT_FIELDS = (
 local first = 5 + tonumber(ARGV[4])
 for i = 5, first - 1 do redis.call('HDEL', KEYS[2], ARGV[i]) end
 for i = first, #ARGV, 2 do redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end
-if ARGV[3] == '' then redis.call('PERSIST', KEYS[2]) else redis.call('EXPIRE', KEYS[2], ARGV[3]) end
+redis.call('EXPIRE', KEYS[2], ARGV[3])
 return 1"""
 )
 
@@ -139,17 +140,15 @@ class RedisLeaderBus:
     def beat(self) -> bool:
         return self._write(_BEAT, bus.BEAT_KEY, bus.EXPIRY_S) == 1
 
-    def publish(self, topic: str, document: Document, expiry_s: int | None = None) -> None:
+    def publish(self, topic: str, document: Document) -> None:
         text = json.dumps(document, separators=(",", ":"))
-        self._write(_PUBLISH, bus.TOPIC_KEY.format(topic), expiry_s or "", text)
+        self._write(_PUBLISH, bus.TOPIC_KEY.format(topic), bus.EXPIRY_S, text)
         with _errors():
             self._announcer.announce(topic, document["version"])
 
-    def put_fields(
-        self, key: str, fields: Mapping[str, Document], expiry_s: int | None, dropped: Sequence[str]
-    ) -> None:
+    def put_fields(self, key: str, fields: Mapping[str, Document], expiry_s: int, dropped: Sequence[str]) -> None:
         texts = [part for name, value in fields.items() for part in (name, json.dumps(value, separators=(",", ":")))]
-        self._write(_PUT_FIELDS, key, expiry_s or "", len(dropped), *dropped, *texts)
+        self._write(_PUT_FIELDS, key, expiry_s, len(dropped), *dropped, *texts)
 
     def close(self) -> None:
         self._announcer.close()

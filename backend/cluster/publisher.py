@@ -12,7 +12,7 @@ from typing import Any
 
 from backend.cluster import bus
 from backend.cluster.checkpoint_document import CheckpointDetails
-from backend.cluster.cluster_document import MAX_ENDED_JOBS, cluster_document, job_entry
+from backend.cluster.cluster_document import MAX_ENDED_JOBS, cluster_document, job_entry, lasting_part
 from backend.cluster.job_runner import JobRunner
 from backend.cluster.leader_bus import BusError, LeaderBus
 from backend.cluster.live_document import told_document
@@ -21,6 +21,11 @@ from backend.cluster.task_metrics import metric_fields
 from runtime.core.clock import Clock
 
 logger = logging.getLogger(__name__)
+
+#: maximum interval of the cluster's document, whose heartbeats and free memory change all the time
+CLUSTER_MS = 10_000
+#: documents that do not change are published again, because they expire
+RENEW_MS = bus.EXPIRY_S * 1000 // 3
 
 Document = dict[str, Any]
 
@@ -46,6 +51,10 @@ class Publisher:
         #: final documents of ended jobs that the bus may not have
         self._untold_ends: dict[str, Document] = {}
         self._version = 0
+        #: the lasting part of the cluster's document that was sent last, and when, monotonic ms
+        self._told_cluster: Document = {}
+        self._told_cluster_ms = 0.0
+        self._renewed_ms = clock.monotonic_ms()
 
     def recover(self, jobs: Iterable[Job]) -> None:
         """Note the jobs of earlier leaders, as their rows describe them."""
@@ -67,7 +76,7 @@ class Publisher:
         document = runner.document()
         self._entries[runner.job.id] = job_entry(document)
         if document["version"] != self._published.get(runner.job.id):
-            self._tell_checkpoints(runner, None)
+            self._tell_checkpoints(runner)
             self._tell(document)
 
     def job_saved(self, runner: JobRunner, document: Document) -> None:
@@ -78,7 +87,7 @@ class Publisher:
         else:
             self.job_ended(document)
             self.metrics(runner, bus.EXPIRY_S)
-            self._tell_checkpoints(runner, bus.EXPIRY_S)
+            self._tell_checkpoints(runner)
 
     def job_ended(self, document: Document) -> None:
         """Publish the final document of a job."""
@@ -108,11 +117,18 @@ class Publisher:
         Args:
             taskmanagers: entries of `taskmanager_entry`.
         """
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._renewed_ms >= RENEW_MS:
+            self._renewed_ms = now_ms
+            self._forget_published()
         self._tell_ends()
-        jobs = self._listed()
         now = self._clock.now_ms()
         self._version = max(now, self._version + 1)
-        self._send("cluster", cluster_document(taskmanagers, jobs, now, self._version), bus.EXPIRY_S)
+        document = cluster_document(taskmanagers, self._listed(), now, self._version)
+        lasting = lasting_part(document)
+        is_due = lasting != self._told_cluster or now_ms - self._told_cluster_ms >= CLUSTER_MS
+        if is_due and self._send("cluster", document):
+            self._told_cluster, self._told_cluster_ms = lasting, now_ms
         self._vouch()
 
     def _listed(self) -> list[Document]:
@@ -136,41 +152,40 @@ class Publisher:
     def _forget_published(self) -> None:
         """Publish everything again at the next turn."""
         self._published.clear()
+        self._told_cluster = {}
         for details in self._details.values():
             details.forget()
 
     # --- small things -------------------------------------------------------------------------------------------------
 
-    def _tell(self, document: Document, expiry_s: int | None = None) -> bool:
-        is_told = self._send(f"job:{document['id']}", document, expiry_s)
-        if is_told and expiry_s is None:
+    def _tell(self, document: Document) -> None:
+        if self._send(f"job:{document['id']}", document):
             self._published[document["id"]] = document["version"]
-        return is_told
 
     def _tell_ends(self) -> None:
         """Publish final documents, until one cannot be: the rest waits with it."""
         for job_id, document in list(self._untold_ends.items()):
-            if not self._tell(document, bus.EXPIRY_S):
+            if not self._send(f"job:{job_id}", document):
                 return
             del self._untold_ends[job_id]
 
-    def _send(self, topic: str, document: Document, expiry_s: int | None) -> bool:
+    def _send(self, topic: str, document: Document) -> bool:
         if self.is_away:
             return False
         try:
-            self._bus.publish(topic, document, expiry_s)
+            self._bus.publish(topic, document)
         except BusError as error:
             logger.warning("live document %s could not be published: %s", topic, error)
             return False
         return True
 
-    def _tell_checkpoints(self, runner: JobRunner, expiry_s: int | None) -> None:
+    def _tell_checkpoints(self, runner: JobRunner) -> None:
         details = self._details.setdefault(runner.job.id, CheckpointDetails())
         changed, gone = details.changed(runner.checkpoints())
-        if self.is_away or not (changed or gone or expiry_s):
+        if self.is_away or not (changed or gone):
             return
         try:
-            self._bus.put_fields(bus.CHECKPOINTS_KEY.format(runner.job.id), changed, expiry_s, gone)
+            self._bus.put_fields(bus.CHECKPOINTS_KEY.format(runner.job.id), changed, bus.EXPIRY_S, gone)
         except BusError as error:
             details.forget()
             logger.warning("checkpoints of job %s could not be published: %s", runner.job.id, error)

@@ -295,7 +295,7 @@ def read_job(job_id: str) -> tuple[dict[str, Any], Freshness]:
     read = _read(bus.JOB_KEY.format(job_id))
     if read is not None and read.document is not None:
         is_final = read.document["state"] in TERMINAL_STATES
-        document = read.document if is_final else as_of_the_beat(read.document, read.beat_age_ms, now_ms())
+        document = read.document if is_final else as_of_the_beat(read.document, read.vouched_for_ms)
         return document, Freshness(Source.LIVE, read.beat_age_ms, is_final=is_final)
     job = get_job(job_id)
     document = told_document(job.document or {}) | {"now": now_ms()}
@@ -356,7 +356,8 @@ def read_cluster() -> tuple[dict[str, Any], Freshness]:
     """Return the cluster's document and its freshness: from Redis if a jobmanager keeps it, else built from SQL."""
     read = _read(bus.CLUSTER_KEY)
     if read is not None and read.document is not None and (read.beat_age_ms or 0) < ABANDONED_MS:
-        return read.document, Freshness(Source.LIVE, read.beat_age_ms)
+        document = as_of_the_beat(read.document, read.vouched_for_ms)
+        return document, Freshness(Source.LIVE, read.beat_age_ms)
     return cluster_document_from_rows(now_ms()), _freshness_of_rows(read)
 
 

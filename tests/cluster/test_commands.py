@@ -7,9 +7,11 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
+from celery.utils.nodenames import worker_direct
 from kombu.exceptions import OperationalError
 
 from backend.cluster import commands
@@ -42,3 +44,18 @@ def test_a_command_without_a_broker_fails(broker: int) -> None:
     os.kill(broker, signal.SIGKILL)
     with pytest.raises(OperationalError):
         commands.send("worker@here", commands.PING_TASK, 30.0)
+
+
+def test_commands_expire_by_the_brokers_clock_alone(broker: int) -> None:
+    commands.send("worker@here", commands.DEPLOY_TASK, 20.0, epoch=1)
+    with app.connection_for_write() as connection, redis.Redis.from_url(app.conf.broker_write_url) as client:
+        channel: Any = connection.default_channel
+        message = channel.basic_get(worker_direct("worker@here").name)
+        seconds, _ = client.time()
+    headers = message.headers
+    # Celery's own expiry compares the clocks of two machines
+    assert headers["expires"] is None
+    assert not commands.is_expired(headers, seconds * 1000)
+    assert not commands.is_expired(headers, (seconds + 18) * 1000)
+    assert commands.is_expired(headers, (seconds + 22) * 1000)
+    assert not commands.is_expired({}, seconds * 1000)

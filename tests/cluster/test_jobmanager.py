@@ -387,6 +387,32 @@ def test_a_job_and_a_taskmanager_are_known_again_after_redis_was_flushed(lead: A
     assert (after["slots_total"], after["jobs"][0]["id"]) == (before["slots_total"], job.id) == (2, job.id)
 
 
+def test_the_clusters_document_is_not_written_again_when_only_time_has_passed(lead: Any) -> None:
+    manager, job = lead(), submit(4)
+    heartbeat(2)
+    for _ in range(2):
+        turn(manager, job)
+    written, version = bus.client().get(bus.CLUSTER_KEY), services.cluster_document()["version"]
+    for _ in range(3):
+        heartbeat(2)
+        turn(manager, job)
+    assert bus.client().get(bus.CLUSTER_KEY) == written
+    assert services.read_cluster()[1].age_ms is not None, "it is vouched for all the same"
+    heartbeat(2, "host:2-def")
+    turn(manager, job)
+    assert services.cluster_document()["version"] > version
+
+
+def test_everything_in_redis_expires_whoever_ends_a_job(lead: Any) -> None:
+    first, job = lead(), submit(2)
+    turn(first, job)
+    Job.objects.filter(id=job.id).update(state="RUNNING", state_times={"RUNNING": 5})
+    assert turn(lead(), job).state == "FAILED"
+    keys = [key for key in bus.client().scan_iter("tidemark:*") if bus.client().ttl(key) == -1]
+    # one stream of a bounded length
+    assert set(keys) <= {bus.EVENTS_KEY}
+
+
 class BrokenError(Exception):
     """Nobody has foreseen it."""
 

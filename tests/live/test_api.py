@@ -90,8 +90,7 @@ def test_the_clock_of_a_job_in_which_nothing_changes_goes_on_while_the_jobmanage
     path, written = f"/api/v1/jobs/{job.id}/live", now_ms() - 60_000
     kept = {**(job.document or {}), "state": "RESTARTING", "start_time": written - 1_000, "end_time": -1}
     Job.objects.filter(id=job.id).update(created_at=written - 1_000)
-    put_document(bus.JOB_KEY.format(job.id), {**kept, "now": written, "duration": 1_000})
-    put_document(bus.CLUSTER_KEY, {"version": 1, "now": 1})
+    put_document(bus.JOB_KEY.format(job.id), {**kept, "now": written, "duration": 1_000}, age_ms=60_000)
     beat()
     told = api.get(path).json()
     assert told["now"] - written == told["duration"] - 1_000 and 57_000 < told["now"] - written < 70_000
@@ -109,6 +108,24 @@ def test_the_clock_of_a_job_in_which_nothing_changes_goes_on_while_the_jobmanage
     beat()
     put_document(bus.JOB_KEY.format(job.id), {**kept, "state": "FAILED", "now": written, "duration": 1_000})
     assert api.get(path).json()["duration"] == 1_000
+
+
+def test_ages_do_not_depend_on_the_clock_of_the_leaders_machine(
+    api: APIClient, job: Job, bus_redis: redis.Redis
+) -> None:
+    ahead = now_ms() + 3_600_000
+    running, ended = {"id": job.id, "end_time": -1, "duration": 1_000}, {"id": "f", "end_time": 5, "duration": 4}
+    put_document(bus.CLUSTER_KEY, {"version": 1, "now": ahead, "jobs": [running, ended]}, age_ms=60_000)
+    beat()
+    cluster = api.get("/api/v1/cluster").json()
+    assert 58_000 < cluster["now"] - ahead == cluster["jobs"][0]["duration"] - 1_000 < 70_000
+    assert cluster["jobs"][1]["duration"] == 4
+    beat(age_ms=61_000)
+    assert api.get("/api/v1/cluster").json()["freshness"]["source"] == "database"
+    kept = {**(job.document or {}), "state": "RUNNING", "now": ahead, "duration": 1_000}
+    put_document(bus.JOB_KEY.format(job.id), kept, age_ms=60_000)
+    beat(age_ms=40_000)
+    assert 18_000 < api.get(f"/api/v1/jobs/{job.id}/live").json()["now"] - ahead < 22_000
 
 
 def test_a_frozen_redis_takes_no_route_down(

@@ -9,9 +9,9 @@ from typing import Any
 from backend.cluster import bus
 
 
-def put_document(key: str, document: Mapping[str, Any]) -> None:
-    """Replace a live document, without an announcement."""
-    bus.client().set(key, json.dumps(document))
+def put_document(key: str, document: Mapping[str, Any], age_ms: int = 0) -> None:
+    """Replace a live document, that long ago, without an announcement."""
+    bus.client().set(key, json.dumps(document), px=bus.EXPIRY_S * 1000 - age_ms)
 
 
 def put_fields(key: str, fields: Mapping[str, Any], expiry_s: int | None = None) -> None:
