@@ -1,4 +1,4 @@
-"""Account services for the rest of Tidemark: the administrator, tokens, login links, the limit on failed logins.
+"""Account services for the rest of Tidemark: the administrator, tokens and login links.
 
 Secrets are passed as text and stored as digests only. Every function may be called from any thread.
 """
@@ -9,15 +9,14 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Sequence
 
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
-from django.core.cache import cache
 from django.db import transaction
 from django.db.models import Q
 from django.http import HttpRequest
 
+from backend.accounts import failed_logins
 from backend.accounts.models import ApiToken, LoginLink
 
 logger = logging.getLogger(__name__)
@@ -27,9 +26,6 @@ ADMIN_TOKEN_NAME = "TIDEMARK_ADMIN_TOKEN"
 LOGIN_LINK_LIFE_MS = 10 * 60 * 1000
 LAST_USED_STEP_MS = 60_000
 """Resolution of `last_used`. Smaller: a write for every request; larger: a stolen token's use is harder to date."""
-FAILED_LOGINS = 10
-"""Failed logins of one address or account within `FAILED_LOGINS_PERIOD_S` after which further ones are refused."""
-FAILED_LOGINS_PERIOD_S = 60
 
 
 class TooManyFailures(Exception):
@@ -138,22 +134,16 @@ def check_credentials(request: HttpRequest, address: str, username: str, passwor
     Raises:
         TooManyFailures: there were too many failures; even correct credentials are refused for now.
     """
-    counters = [f"failed-logins:address:{digest_of(address)}"]
+    counters = [f"address:{digest_of(address)}"]
     if username:
-        counters.append(f"failed-logins:user:{digest_of(username)}")
-    _check_failures(counters)
+        counters.append(f"user:{digest_of(username)}")
+    if failed_logins.is_exhausted(counters):
+        raise TooManyFailures(failed_logins.PERIOD_S)
     if token:
         user = user_of_token(token)
     else:
         user = authenticate(request, username=username, password=password)
     if user is None:
         logger.warning("login refused: address=%s user=%r", address, username or "(token)")
-        for counter in counters:
-            cache.add(counter, 0, FAILED_LOGINS_PERIOD_S)
-            cache.incr(counter)
+        failed_logins.note_failure(counters)
     return user
-
-
-def _check_failures(counters: Sequence[str]) -> None:
-    if any((cache.get(counter) or 0) >= FAILED_LOGINS for counter in counters):
-        raise TooManyFailures(FAILED_LOGINS_PERIOD_S)

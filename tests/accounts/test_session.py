@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from backend.accounts import services
+from backend.accounts import failed_logins, services
 from tests.accounts.cast import PASSWORD
 
 SESSION = "/api/v1/session"
@@ -74,7 +74,7 @@ def test_a_form_cannot_log_in(browser: APIClient, alice: User) -> None:
 
 
 def test_guessing_is_slowed_down_by_address_and_by_name(browser: APIClient, alice: User) -> None:
-    for _ in range(services.FAILED_LOGINS):
+    for _ in range(failed_logins.MAX_FAILURES):
         assert browser.post(SESSION, {"username": "alice", "password": "x"}, format="json").status_code == 401
     right = {"username": "alice", "password": PASSWORD}
     answer = browser.post(SESSION, right, format="json")
@@ -86,7 +86,7 @@ def test_guessing_is_slowed_down_by_address_and_by_name(browser: APIClient, alic
 
 def test_logging_in_often_is_no_guessing(browser: APIClient, alice: User) -> None:
     token = services.create_token(alice, "laptop")
-    for _ in range(services.FAILED_LOGINS + 2):
+    for _ in range(failed_logins.MAX_FAILURES + 2):
         assert browser.post(SESSION, {"token": token}, format="json").status_code == 200
 
 
