@@ -22,20 +22,24 @@ from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-TOPIC_KEY = "tidemark:{}"
+from backend.config import environment
+
+#: every key begins with it
+PREFIX = environment.redis_prefix()
+TOPIC_KEY = f"{PREFIX}:{{}}"
 JOB_KEY = TOPIC_KEY.format("job:{}")
-METRICS_KEY = "tidemark:metrics:{}"
-CHECKPOINTS_KEY = "tidemark:checkpoints:{}"
+METRICS_KEY = f"{PREFIX}:metrics:{{}}"
+CHECKPOINTS_KEY = f"{PREFIX}:checkpoints:{{}}"
 CLUSTER_KEY = TOPIC_KEY.format("cluster")
 #: lives for `EXPIRY_S` after the leader's last beat
-BEAT_KEY = "tidemark:beat"
+BEAT_KEY = f"{PREFIX}:beat"
 #: epoch of the leader that published last
-EPOCH_KEY = "tidemark:epoch"
+EPOCH_KEY = f"{PREFIX}:epoch"
 #: stream of events for the leader, each JSON in one field
-EVENTS_KEY = "tidemark:events"
+EVENTS_KEY = f"{PREFIX}:events"
 EVENT_FIELD = "event"
 #: sorted set of the jobmanagers' names by the time at which they were last seen, Redis's clock, ms
-JOBMANAGERS_KEY = "tidemark:jobmanagers"
+JOBMANAGERS_KEY = f"{PREFIX}:jobmanagers"
 #: a jobmanager shows itself every second
 JOBMANAGER_EXPIRY_MS = 5_000
 #: live documents are dropped after this unless a leader publishes them again; SQL has the durable facts

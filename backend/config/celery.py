@@ -27,7 +27,7 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
     broker_transport_options={
-        "global_keyprefix": "tidemark:celery:",
+        "global_keyprefix": f"{environment.redis_prefix()}:celery:",
         "socket_keepalive": True,
         "socket_connect_timeout": 5,
         "health_check_interval": 10,

@@ -7,6 +7,7 @@ use it before the settings can be loaded.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 DEFAULT_PORT = 8000
 DEFAULT_SLOTS = 4
+DEFAULT_REDIS_PREFIX = "tidemark"
 DEFAULT_JOBMANAGERS = 1
 REDIS_URL_FILE = "redis-url"
 SECRET_KEY_FILE = "secret-key"
 ADMIN_TOKEN_FILE = "admin-token"
 URL_FILE = "url"
 
+_REDIS_PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 #: how soon a connection to a server that is gone is given up; without these the kernel waits for minutes or for ever
 _POSTGRESQL_CONNECTION = {
     "connect_timeout": "5",
@@ -103,6 +106,20 @@ def names(variable: str, default: str = "") -> list[str]:
 def redis_url() -> str:
     """Return REDIS_URL, else the URL of the server that `make run` started for this home, else the usual local one."""
     return os.environ.get("REDIS_URL") or read_secret(REDIS_URL_FILE) or "redis://127.0.0.1:6379/0"
+
+
+def redis_prefix() -> str:
+    """Return TIDEMARK_REDIS_PREFIX: every key, queue and channel of this cluster in Redis begins with it and a colon.
+
+    Raises:
+        EnvironmentProblem: it has characters that mean something in patterns of keys.
+    """
+    prefix = os.environ.get("TIDEMARK_REDIS_PREFIX") or DEFAULT_REDIS_PREFIX
+    if not _REDIS_PREFIX.fullmatch(prefix):
+        raise EnvironmentProblem(
+            f"TIDEMARK_REDIS_PREFIX={prefix} must consist of letters, digits and the signs _ . : -"
+        )
+    return prefix
 
 
 def read_secret(name: str) -> str | None:

@@ -68,7 +68,7 @@ CHANNEL_LAYERS = {
             "hosts": [
                 {"address": REDIS_URL, "socket_timeout": None, "socket_connect_timeout": 5, "socket_keepalive": True}
             ],
-            "prefix": "tidemark:channels",
+            "prefix": f"{environment.redis_prefix()}:channels",
             "expiry": 10,
             "group_expiry": 3600,
         },

@@ -58,6 +58,7 @@ class Supervisor:
         self._host = os.environ.get("TIDEMARK_HOST") or "127.0.0.1"
         self._port = environment.port()
         environment.slots()
+        environment.redis_prefix()
         environment.jobmanagers()
         self._url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
         self._processes: list[ManagedProcess] = []

@@ -58,6 +58,16 @@ def test_the_database_is_sqlite_in_the_home_unless_a_url_says_otherwise(
         environment.database()
 
 
+def test_a_prefix_in_redis_is_none_that_matches_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TIDEMARK_REDIS_PREFIX", raising=False)
+    assert environment.redis_prefix() == "tidemark"
+    monkeypatch.setenv("TIDEMARK_REDIS_PREFIX", "acme:tidemark-1")
+    assert environment.redis_prefix() == "acme:tidemark-1"
+    monkeypatch.setenv("TIDEMARK_REDIS_PREFIX", "acme*")
+    with pytest.raises(EnvironmentProblem, match="TIDEMARK_REDIS_PREFIX=acme"):
+        environment.redis_prefix()
+
+
 def test_a_database_that_hangs_is_given_up_unless_the_url_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgres://db/tide")
     given = environment.database()["OPTIONS"]
