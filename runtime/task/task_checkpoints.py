@@ -1,9 +1,9 @@
 """TaskCheckpoints: a task's part in checkpoints, from the first barrier to the acknowledgement.
 
-What barriers mean is decided by a BarrierHandler; here its actions are done. A snapshot has a synchronous part between
-two slices, then a few milliseconds between later slices for as long as state has to be gathered, then an upload in
-another thread. Each checkpoint is acknowledged or declined once. Loop's thread only, but for what says otherwise.
-Source: Flink, SubtaskCheckpointCoordinatorImpl, AsyncCheckpointRunnable.
+What barriers mean is decided by a BarrierHandler; here its actions are done. A snapshot is taken between two slices and
+handed to OngoingSnapshots, which store it; ChannelRecording has what an unaligned one holds of the inputs. Each
+checkpoint is acknowledged or declined once. Loop's thread only, but for what says otherwise.
+Source: Flink, SubtaskCheckpointCoordinatorImpl.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -30,57 +29,29 @@ from runtime.checkpoint.barrier_handler import (
     UnblockAll,
 )
 from runtime.checkpoint.channel_state import ChannelPart
-from runtime.checkpoint.handles import CheckpointMetrics, TaskStateHandle
-from runtime.checkpoint.state_files import TaskStateWriter
+from runtime.checkpoint.handles import CheckpointMetrics
 from runtime.common.typeinfo import TypeInformation
-from runtime.core.batch import RecordBatch
-from runtime.core.checkpoint_options import AfterSnapshot, Alignment, CheckpointOptions
-from runtime.core.clock import Clock
-from runtime.core.elements import CheckpointBarrier, StreamElement, Watermark
-from runtime.core.ids import Attempt, CheckpointId, OperatorId, TaskId
+from runtime.core.checkpoint_options import AfterSnapshot, Alignment
+from runtime.core.elements import CheckpointBarrier
+from runtime.core.ids import Attempt, CheckpointId, TaskId
 from runtime.core.serializers import SerializationError
 from runtime.graph.job_graph import JobVertex
-from runtime.network.channel import Frame, InputChannel, OutputChannel
-from runtime.network.credit import DEFAULT_WINDOW_BYTES
-from runtime.network.frames import FrameEncoder, FrameError
+from runtime.network.frames import FrameError
 from runtime.network.record_writer import RecordWriter
-from runtime.state.handles import PendingKeyedState
-from runtime.state.key_groups import key_group_range
-from runtime.state.snapshot import OperatorSnapshot, SnapshotRequest
+from runtime.state.snapshot import SnapshotRequest
+from runtime.task.channel_recording import ChannelRecording, GateChannel
 from runtime.task.input_gate import InputGate
+from runtime.task.ongoing_snapshots import OngoingSnapshot, OngoingSnapshots, SnapshotServices
 from runtime.task.operator_chain import OperatorChain
 from runtime.task.processing_time import TimerQueue
-from runtime.task.state_writing import TaskState, size_of, write_task_state
 from runtime.task.task_input import Unread
-from runtime.task.uploads import Uploads
-
-ADVANCE_MS = 6.0
-"""Time for gathering state between two slices. More is felt as latency, less makes a checkpoint take longer, and each
-key that is used meanwhile costs more: slices of records are about 20 ms.
-"""
 
 
-class CheckpointServices(Protocol):
+class CheckpointServices(SnapshotServices, Protocol):
     """Services of the slot that a task needs to take part in checkpoints."""
 
     attempt: Attempt
-    clock: Clock
     timers: TimerQueue
-    uploads: Uploads
-    state_compression: str
-
-    def state_writer(self, options: CheckpointOptions, checkpoint_id: CheckpointId, task: str) -> TaskStateWriter: ...
-
-    def acknowledge(
-        self, task: TaskId, checkpoint_id: CheckpointId, state: TaskStateHandle, metrics: CheckpointMetrics
-    ) -> None: ...
-
-    def decline(
-        self, task: TaskId, checkpoint_id: CheckpointId, error: Exception, counts_as_failure: bool = True
-    ) -> None: ...
-
-    def post(self, action: Callable[[], None]) -> None:
-        """Have the loop's thread run an action; any thread."""
 
 
 class CheckpointGivenUp(Exception):
@@ -96,36 +67,6 @@ class TaskOutput:
 
     writer: RecordWriter
     allows_unaligned: bool
-
-
-@dataclass(slots=True)
-class _Ongoing:
-    """A snapshot that was taken and is not acknowledged."""
-
-    barrier: CheckpointBarrier
-    snapshots: dict[OperatorId, OperatorSnapshot]
-    metrics: CheckpointMetrics
-    ended_ms: float
-    """When the synchronous part was over, monotonic."""
-    is_finished: bool
-    gathering: list[PendingKeyedState]
-    parts: list[ChannelPart] = field(default_factory=list)
-    is_recording: bool = False
-    holding: list[OutputChannel] = field(default_factory=list)
-    """Outputs that the barrier has not left, and may still have to overtake."""
-    upload: Callable[[], None] | None = None
-    """Action that another thread runs or has run."""
-    is_given_up: bool = False
-    """Read by the upload thread too."""
-
-    @property
-    def checkpoint_id(self) -> CheckpointId:
-        return self.barrier.checkpoint_id
-
-    @property
-    def is_ready(self) -> bool:
-        is_open = self.gathering or self.is_recording or self.holding
-        return not (is_open or self.upload is not None or self.is_given_up)
 
 
 class TaskCheckpoints:
@@ -152,7 +93,6 @@ class TaskCheckpoints:
     ) -> None:
         self._task = task
         self._name = name
-        self._vertex = vertex
         self._services = services
         self._clock = services.clock
         self._allows_unaligned = allows_unaligned
@@ -160,23 +100,18 @@ class TaskCheckpoints:
         self._unread = unread
         self._handler = BarrierHandler(0, allows_unaligned)
         self._gates: Sequence[InputGate] = ()
-        self._channels: list[tuple[InputGate, int, InputChannel]] = []
-        self._record_types: dict[int, TypeInformation | None] = {}
+        self._channels: Sequence[GateChannel] = ()
         self._outputs: Sequence[TaskOutput] = ()
         #: barriers that have come into a channel's queue; any thread appends
         self._announced: deque[tuple[int, CheckpointBarrier]] = deque()
         #: checkpoints that the JobMaster has announced; no barrier was acted on yet
         self._triggered: list[CheckpointBarrier] = []
-        self._ongoing: list[_Ongoing] = []
+        self._snapshots = OngoingSnapshots(task, name, vertex, services)
         #: newest that was acted on; older ones are over
         self._newest = CheckpointId(0)
         #: by pending checkpoint: ms from the barrier's birth to its arrival, and bytes taken in until then
         self._begun: dict[CheckpointId, tuple[float, int]] = {}
-        #: elements before those that a channel records, by channel
-        self._prefixes: dict[int, list[Frame]] = {}
-        self._recorded: list[ChannelPart] = []
-        #: elements in flight that have no form in which they could be stored
-        self._recording_error: FrameError | None = None
+        self._recording = ChannelRecording((), {}, services.attempt, unread)
         #: the snapshot behind which the task emits nothing until it is complete or given up
         self.suspended_by: CheckpointId | None = None
         self.alignment_ms = 0.0
@@ -200,8 +135,8 @@ class TaskCheckpoints:
         self._chain = chain
         self._gates = gates
         self._outputs = outputs
-        self._record_types = record_types
-        self._channels = [(gate, i, channel) for gate in gates for i, channel in enumerate(gate.channels)]
+        self._channels = [GateChannel(gate, i, channel) for gate in gates for i, channel in enumerate(gate.channels)]
+        self._recording = ChannelRecording(self._channels, record_types, self._services.attempt, self._unread)
         self._handler = BarrierHandler(len(self._channels), self._allows_unaligned)
         if self._allows_unaligned:
             for index, (_, _, channel) in enumerate(self._channels):
@@ -212,16 +147,16 @@ class TaskCheckpoints:
     @property
     def is_active(self) -> bool:
         """Return whether `advance` may have something to do."""
-        return bool(self._announced or self._ongoing)
+        return bool(self._announced or self._snapshots)
 
     def has_work(self) -> bool:
         """Return whether `advance` has something to do now."""
-        return bool(self._announced) or any(ongoing.gathering for ongoing in self._ongoing)
+        return bool(self._announced) or self._snapshots.is_gathering
 
     @property
     def is_uploading(self) -> bool:
         """Return whether another thread is at work."""
-        return any(ongoing.upload is not None for ongoing in self._ongoing)
+        return self._snapshots.is_uploading
 
     @property
     def has_triggered(self) -> bool:
@@ -239,14 +174,7 @@ class TaskCheckpoints:
             worked = True
             channel, barrier = self._announced.popleft()
             self._handle(barrier, self._handler.on_announced(channel, barrier, self._clock.monotonic_ms()))
-        for ongoing in list(self._ongoing):
-            if ongoing.gathering:
-                worked = True
-                self._gather(ongoing)
-            if ongoing.holding:
-                ongoing.holding = [c for c in ongoing.holding if c.holds_barrier(ongoing.checkpoint_id)]
-            self._upload_if_ready(ongoing)
-        return worked
+        return self._snapshots.advance() or worked
 
     def metrics(self) -> dict[str, object]:
         """Return the metrics of the latest checkpoint, ns as Flink's."""
@@ -310,17 +238,12 @@ class TaskCheckpoints:
             StorageHangsError: uploads do not end.
         """
         self._triggered = [barrier for barrier in self._triggered if barrier.checkpoint_id != checkpoint_id]
-        uploads = []
-        for ongoing in list(self._ongoing):
-            if ongoing.checkpoint_id == checkpoint_id:
-                self._drop(ongoing)
-                uploads.append(ongoing.upload)
+        uploads = self._snapshots.drop(checkpoint_id)
         self._perform(self._handler.on_aborted(checkpoint_id, self._clock.monotonic_ms()))
         if self.suspended_by == checkpoint_id:
             self.suspended_by = None
         for upload in uploads:
-            if upload is not None:
-                self._services.uploads.abandon(upload)
+            self._services.uploads.abandon(upload)
 
     def on_complete(self, checkpoint_id: CheckpointId) -> None:
         """Act on a completed checkpoint: older ones can no longer complete."""
@@ -328,8 +251,7 @@ class TaskCheckpoints:
 
     def close(self) -> None:
         """Give up what is under way, without answering."""
-        for ongoing in list(self._ongoing):
-            self._drop(ongoing)
+        self._snapshots.drop_all()
         self._triggered = []
         self._announced.clear()
 
@@ -384,21 +306,21 @@ class TaskCheckpoints:
         for action in actions:
             match action:
                 case Block(channel):
-                    gate, index, _ = self._channels[channel]
-                    gate.block(index)
+                    gate, in_gate, _ = self._channels[channel]
+                    gate.block(in_gate)
                 case UnblockAll():
                     for gate in self._gates:
                         gate.unblock_all()
                 case TakeSnapshot():
                     self._take(action)
                 case TakeBarrier(channel, checkpoint_id):
-                    self._channels[channel][2].take_barrier(checkpoint_id)
+                    self._channels[channel].channel.take_barrier(checkpoint_id)
                 case EndRecording(channel):
-                    self._end_recording(channel)
+                    self._recording.end(channel)
                 case ChannelStateComplete(checkpoint_id):
                     self._channel_state_complete(checkpoint_id)
                 case DropChannelState():
-                    self._drop_channel_state()
+                    self._recording.drop()
                 case GiveUp(checkpoint_id, newer):
                     self._give_up(checkpoint_id, f"checkpoint {newer} has begun before all its barriers had come")
                 case SetTimer(checkpoint_id, at_ms):
@@ -417,19 +339,19 @@ class TaskCheckpoints:
 
     def _take(self, action: TakeSnapshot) -> None:
         barrier = action.barrier
-        self._start_recording(action.recorded)
+        self._recording.start(action.recorded)
         self._chain.prepare_snapshot(barrier.checkpoint_id)
         parts = self._pass_on(barrier)
         ongoing = self._snapshot(barrier, action.alignment_ms, is_finished=False)
         if ongoing is None:
-            self._drop_channel_state()
+            self._recording.drop()
             return
         ongoing.parts = parts
         ongoing.is_recording = bool(action.recorded)
         self._await_outputs(ongoing)
         if barrier.options.after is AfterSnapshot.SUSPEND:
             self.suspended_by = barrier.checkpoint_id
-        self._upload_if_ready(ongoing)
+        self._snapshots.upload_if_ready(ongoing)
 
     def _pass_on(self, barrier: CheckpointBarrier) -> list[ChannelPart]:
         parts: list[ChannelPart] = []
@@ -441,7 +363,7 @@ class TaskCheckpoints:
                 output.writer.broadcast(barrier)
         return parts
 
-    def _snapshot(self, barrier: CheckpointBarrier, alignment_ms: float, is_finished: bool) -> _Ongoing | None:
+    def _snapshot(self, barrier: CheckpointBarrier, alignment_ms: float, is_finished: bool) -> OngoingSnapshot | None:
         """Take the operators' state; None if some of it has no form in which it could be stored."""
         checkpoint_id = barrier.checkpoint_id
         for older in [t.checkpoint_id for t in self._triggered if t.checkpoint_id < checkpoint_id]:
@@ -470,71 +392,23 @@ class TaskCheckpoints:
             is_unaligned=barrier.options.alignment is Alignment.UNALIGNED,
         )
         gathering = [snapshot.pending for snapshot in snapshots.values() if snapshot.pending is not None]
-        ongoing = _Ongoing(barrier, snapshots, metrics, ended_ms, is_finished, gathering)
-        self._ongoing.append(ongoing)
+        ongoing = OngoingSnapshot(barrier, snapshots, metrics, ended_ms, is_finished, gathering)
+        self._snapshots.add(ongoing)
         if is_finished:
-            self._upload_if_ready(ongoing)
+            self._snapshots.upload_if_ready(ongoing)
         return ongoing
 
     # --- channel state ------------------------------------------------------------------------------------------------
 
-    def _start_recording(self, channels: Sequence[int]) -> None:
-        unread = self._unread() if channels else None
-        self._prefixes, self._recorded, self._recording_error = {}, [], None
-        for index in channels:
-            gate, in_gate, channel = self._channels[index]
-            elements: list[StreamElement] = gate.restored_of(in_gate)
-            if unread is not None and unread.channel == index:
-                elements = [*unread.elements, *elements]
-            channel.start_recording()
-            try:
-                # at once: whoever gets the elements read next may change them
-                self._prefixes[index] = self._encoded(channel, elements)
-            except FrameError as error:
-                self._recording_error = error
-
-    def _encoded(self, channel: InputChannel, elements: Sequence[StreamElement]) -> list[Frame]:
-        if not elements:
-            return []
-        channel_id = channel.channel_id
-        encoder = FrameEncoder(channel_id, self._services.attempt, self._record_types[channel_id.edge_id])
-        frames: list[Frame] = []
-        for element in elements:
-            if isinstance(element, RecordBatch):
-                frames.extend(encoder.encode_sliced(element, DEFAULT_WINDOW_BYTES))
-            elif isinstance(element, Watermark):
-                frames.append(encoder.encode(element))
-        return frames
-
-    def _end_recording(self, index: int) -> None:
-        channel = self._channels[index][2]
-        try:
-            frames = [*self._prefixes.pop(index, ()), *channel.stop_recording()]
-        except FrameError as error:
-            self._recording_error = error
-            return
-        if frames:
-            self._recorded.append(ChannelPart(channel.channel_id, frames, is_output=False))
-
     def _channel_state_complete(self, checkpoint_id: CheckpointId) -> None:
-        recorded, self._recorded = self._recorded, []
-        for ongoing in list(self._ongoing):
-            if ongoing.checkpoint_id == checkpoint_id:
-                if self._recording_error is not None:
-                    self._fail(ongoing, self._recording_error)
-                    return
-                # a consumer takes in first what it had received
-                ongoing.parts = [*recorded, *ongoing.parts]
-                ongoing.is_recording = False
-                self._upload_if_ready(ongoing)
+        try:
+            recorded = self._recording.take()
+        except FrameError as error:
+            self._snapshots.fail(checkpoint_id, error)
+        else:
+            self._snapshots.add_recorded(checkpoint_id, recorded)
 
-    def _drop_channel_state(self) -> None:
-        self._prefixes, self._recorded = {}, []
-        for _, _, channel in self._channels:
-            with suppress(FrameError):
-                channel.stop_recording()
-
-    def _await_outputs(self, ongoing: _Ongoing) -> None:
+    def _await_outputs(self, ongoing: OngoingSnapshot) -> None:
         """Let an aligned barrier that is stuck in an output overtake once its time has come."""
         barrier = ongoing.barrier
         timeout_ms = barrier.options.aligned_timeout_ms
@@ -546,7 +420,7 @@ class TaskCheckpoints:
             at_ms = barrier.timestamp_ms + timeout_ms
             self._services.timers.register_timer(at_ms, lambda _: self._run(lambda: self._expedite(ongoing)))
 
-    def _expedite(self, ongoing: _Ongoing) -> None:
+    def _expedite(self, ongoing: OngoingSnapshot) -> None:
         options = dataclasses.replace(ongoing.barrier.options, alignment=Alignment.UNALIGNED, aligned_timeout_ms=None)
         barrier = dataclasses.replace(ongoing.barrier, options=options)
         holding, ongoing.holding = ongoing.holding, []
@@ -555,72 +429,4 @@ class TaskCheckpoints:
             if frames:
                 ongoing.parts.append(ChannelPart(channel.channel_id, frames, is_output=True))
                 ongoing.metrics = dataclasses.replace(ongoing.metrics, is_unaligned=True)
-        self._upload_if_ready(ongoing)
-
-    # --- the asynchronous part ----------------------------------------------------------------------------------------
-
-    def _gather(self, ongoing: _Ongoing) -> None:
-        try:
-            if ongoing.gathering[0].advance(ADVANCE_MS):
-                del ongoing.gathering[0]
-        except Exception as error:
-            self._fail(ongoing, error)
-
-    def _upload_if_ready(self, ongoing: _Ongoing) -> None:
-        if not ongoing.is_ready:
-            return
-        services, vertex = self._services, self._vertex
-        writer = services.state_writer(ongoing.barrier.options, ongoing.checkpoint_id, self._name)
-        key_groups = key_group_range(vertex.max_parallelism, vertex.parallelism, self._task.subtask_index)
-        state = TaskState(
-            ongoing.snapshots,
-            ongoing.parts,
-            ongoing.is_finished,
-            key_groups,
-            vertex.max_parallelism,
-            services.state_compression,
-        )
-        ongoing.upload = partial(self._upload, ongoing, state, writer)
-        services.uploads.submit(ongoing.upload)
-
-    def _upload(self, ongoing: _Ongoing, state: TaskState, writer: TaskStateWriter) -> None:
-        # in an upload thread
-        if ongoing.is_given_up:
-            return
-        try:
-            handle = write_task_state(state, writer)
-        except Exception as error:
-            writer.discard()
-            failure = error
-            self._services.post(lambda: self._fail(ongoing, failure))
-            return
-        if ongoing.is_given_up:
-            writer.discard()
-            return
-        self._services.post(lambda: self._uploaded(ongoing, handle, writer))
-
-    def _uploaded(self, ongoing: _Ongoing, handle: TaskStateHandle, writer: TaskStateWriter) -> None:
-        if ongoing.is_given_up:
-            self._services.uploads.submit(writer.discard)
-            return
-        self._ongoing.remove(ongoing)
-        metrics = dataclasses.replace(
-            ongoing.metrics,
-            async_ms=self._clock.monotonic_ms() - ongoing.ended_ms,
-            persisted_bytes=sum(part.size for part in ongoing.parts),
-            checkpointed_bytes=writer.written_bytes,
-            state_bytes=size_of(handle),
-        )
-        self._services.acknowledge(self._task, ongoing.checkpoint_id, handle, metrics)
-
-    def _fail(self, ongoing: _Ongoing, error: Exception) -> None:
-        if not ongoing.is_given_up:
-            self._drop(ongoing)
-            self._services.decline(self._task, ongoing.checkpoint_id, error)
-
-    def _drop(self, ongoing: _Ongoing) -> None:
-        ongoing.is_given_up = True
-        self._ongoing.remove(ongoing)
-        for snapshot in ongoing.snapshots.values():
-            if snapshot.pending is not None:
-                snapshot.pending.discard()
+        self._snapshots.upload_if_ready(ongoing)

@@ -32,6 +32,7 @@ from runtime.operators.source_coordinator import SourceCoordinator
 from runtime.operators.source_operator import SourceOperator
 from runtime.state.hashmap.snapshot import RestoredState
 from runtime.task import task
+from runtime.task.channel_recording import ChannelRecording
 from runtime.task.input_gate import InputGate
 from runtime.task.processing_time import TimerQueue
 from runtime.task.task import Task
@@ -169,7 +170,7 @@ MUTATIONS = (
         "a barrier does not block its channel",
         TaskCheckpoints,
         "_perform",
-        "gate.block(index)",
+        "gate.block(in_gate)",
         "pass",
         seeds=(10,),
     ),
@@ -217,8 +218,8 @@ MUTATIONS = (
     ),
     Mutation(
         "the rest of a batch that is being worked off is not part of a snapshot",
-        TaskCheckpoints,
-        "_start_recording",
+        ChannelRecording,
+        "start",
         "elements = [*unread.elements, *elements]",
         "pass",
         seeds=(15,),
