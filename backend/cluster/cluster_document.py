@@ -12,6 +12,8 @@ Document = dict[str, Any]
 
 #: number of ended jobs in the overview; REST lists all
 MAX_ENDED_JOBS = 100
+#: state of a TaskManager that gets no more slots because it is about to end; no state of its row
+DRAINING = "DRAINING"
 
 
 def cluster_document(taskmanagers: Sequence[Document], jobs: Sequence[Document], now: int, version: int) -> Document:
@@ -57,7 +59,7 @@ def job_entry(document: Document) -> Document:
     return entry | {"last_checkpoint": None if latest is None else latest["latest_ack_timestamp"]}
 
 
-def taskmanager_entry(row: TaskManager, free_slots: int) -> Document:
+def taskmanager_entry(row: TaskManager, free_slots: int, *, is_draining: bool = False) -> Document:
     """Return a TaskManager's entry."""
     return {
         "id": row.id,
@@ -67,7 +69,7 @@ def taskmanager_entry(row: TaskManager, free_slots: int) -> Document:
         "free_slots": free_slots,
         "last_heartbeat": row.last_heartbeat,
         "registered_at": row.registered_at,
-        "state": row.state,
+        "state": DRAINING if is_draining else row.state,
         "spark_master": row.spark_master,
         "cpu_cores": row.hardware.get("cpu_cores", 0),
         "physical_memory": row.hardware.get("physical_memory", 0),

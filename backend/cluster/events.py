@@ -95,6 +95,8 @@ def _heartbeat(document: Mapping[str, Any]) -> Heartbeat:
     known |= {name: _integer(report, name, MAX_INTEGER) for name in ("pid", "slots")}
     known["registered_at"] = _integer(report, "registered_at", MAX_LONG)
     known["hardware"] = _hardware(report.get("hardware", {}))
+    if "evicts_in_ms" in report:
+        known["evicts_in_ms"] = _integer(report, "evicts_in_ms", MAX_INTEGER)
     return Heartbeat(known, tuple(_stage(stage) for stage in stages))
 
 

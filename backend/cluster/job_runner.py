@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from django.db import DatabaseError
@@ -32,6 +33,7 @@ from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId, VertexId
 from runtime.graph.job_graph import JobGraph
 from runtime.graph.plan import job_plan
+from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import JobMasterEvent
 from runtime.jobmaster.execution_graph import ExecutionGraph
@@ -46,6 +48,8 @@ ANSWERS_TIMEOUT_MS = 5_000
 """Time that the end of a job waits for the results of its operations, so that a stop is saved with its savepoint. The
 state machine answers when it ends; this limit is for a JobMaster that takes long to end."""
 SQL_RETRY_S = 1.0
+MOVE_RETRY_MS = 5_000
+"""Time between two attempts to move a job: each takes a checkpoint."""
 CLOCK_JITTER_MS = 50.0
 """Smaller changes of the clocks' offset are not drift: they come from reading one clock after the other."""
 
@@ -113,6 +117,8 @@ class JobRunner:
         self._begun = False
         self._abandoned = False
         self._is_cancelled = False
+        self._move: Future[RequestAnswered] | None = None
+        self._moved_ms = 0.0
         #: why an attempt cannot begin yet; written by the driver's thread
         self._database_trouble = ""
         self._lock = threading.Lock()
@@ -182,6 +188,19 @@ class JobRunner:
     def carry_out(self, operation: Operation) -> None:
         """Begin an operation; `requests` has its result later."""
         self.requests.begin(operation)
+
+    def move(self) -> None:
+        """Have the job go on from a checkpoint on other slots."""
+        self._move = self._driver.move()
+        self._move.add_done_callback(self._moved)
+        self._moved_ms = self._clock.monotonic_ms()
+
+    @property
+    def is_moving(self) -> bool:
+        """Return whether the job is on its way to other slots, or could not leave a moment ago."""
+        if self._move is None:
+            return False
+        return not self._move.done() or self._clock.monotonic_ms() - self._moved_ms < MOVE_RETRY_MS
 
     def end_is_saved(self) -> None:
         """Note that the job's row records its end."""
@@ -316,6 +335,11 @@ class JobRunner:
             logger.warning("where job %s runs could not be recorded: %s", self.job.id, error)
 
     # --- small things -------------------------------------------------------------------------------------------------
+
+    def _moved(self, move: Future[RequestAnswered]) -> None:
+        error = move.exception()
+        if error is not None:
+            logger.warning("job %s could not be moved: %s", self.job.id, error)
 
     def _exceptions(self, snapshot: JobStatusSnapshot) -> list[Document]:
         self._note_places(snapshot)

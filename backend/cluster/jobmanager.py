@@ -204,6 +204,8 @@ class JobManager:
             self._operations.poll()
         with self._containment.of("the rows of TaskManagers"):
             self._taskmanagers.poll()
+        with self._containment.of("TaskManagers that are draining"):
+            self.jobs.leave(self.resources.on_draining())
 
     def _recover(self) -> None:
         """Take over what earlier leaders left behind, apart from what every poll derives."""

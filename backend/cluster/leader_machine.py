@@ -66,6 +66,19 @@ class RunnerSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class JobOnDraining:
+    """A job with slots on TaskManagers that are draining."""
+
+    job_id: str
+    slots: int
+    """Number of its slots there."""
+    free: int
+    """Number of slots elsewhere that it could have."""
+    is_evicted: bool
+    """Whether it must leave even if there are too few."""
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotSeen:
     """A snapshot that a user wants to be deleted."""
 
@@ -221,6 +234,13 @@ class UnregisterTaskManager:
 TaskManagerAction = RegisterTaskManager | UnregisterTaskManager
 
 
+@dataclass(frozen=True, slots=True)
+class MoveJob:
+    """Have a job go on from a checkpoint on other slots; without any it waits for them."""
+
+    job_id: str
+
+
 class LeaderMachine:
     """Decides for the leader of one epoch.
 
@@ -324,6 +344,25 @@ class LeaderMachine:
         return Dispose(row.trigger_id, row.snapshot.directory, row.is_begun)
 
     # --- TaskManagers -------------------------------------------------------------------------------------------------
+
+    def moves(self, jobs: Iterable[JobOnDraining], running: Collection[str], moving: Collection[str]) -> list[MoveJob]:
+        """Return the jobs that leave the TaskManagers that are draining: there are slots for them elsewhere, or there
+        is no more time to wait for some.
+
+        Args:
+            jobs: with slots on such TaskManagers.
+            running: jobs in state RUNNING; the others get slots elsewhere when they restart.
+            moving: jobs that are on their way already.
+        """
+        decided: list[MoveJob] = []
+        promised = 0
+        for job in sorted(jobs, key=lambda job: (job.job_id not in moving, job.job_id)):
+            if job.job_id in moving:
+                promised += job.slots
+            elif job.job_id in running and (job.slots <= job.free - promised or job.is_evicted):
+                promised += job.slots
+                decided.append(MoveJob(job.job_id))
+        return decided
 
     def taskmanagers(self, seen: TaskManagerRows) -> Sequence[TaskManagerAction]:
         """Return what makes the rows of the TaskManagers true."""

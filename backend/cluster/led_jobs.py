@@ -6,7 +6,7 @@ Used by the jobmanager's loop. An error in one job fails that job, never the lea
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,7 @@ from backend.cluster.leader_machine import (
     DropJob,
     EndJob,
     JobAction,
+    JobOnDraining,
     JobRow,
     LeaderMachine,
     RunJob,
@@ -209,6 +210,16 @@ class LedJobs:
                 job.state_times = job.state_times | {SUSPENDED: self._clock.now_ms()}
                 job.document = (job.document or {}) | {"state": SUSPENDED, "waiting_for": job.waiting_for}
                 self._store.save(job, runner.exceptions())
+
+    def leave(self, jobs: Sequence[JobOnDraining]) -> None:
+        """Move jobs away from TaskManagers that are draining."""
+        running = {name for name, runner in self.runners.items() if runner.job.state == "RUNNING"}
+        moving = {name for name, runner in self.runners.items() if runner.is_moving}
+        for action in self._machine.moves(jobs, running, moving):
+            runner = self.runners[action.job_id]
+            with self.contained(runner):
+                logger.info("job %s leaves TaskManagers that are draining", runner.job.id)
+                runner.move()
 
     def publish(self) -> None:
         """Publish the documents of running jobs that have changed."""

@@ -107,7 +107,7 @@ class LedTaskManagers:
     def entries(self) -> list[Document]:
         """Return the entries of the cluster's document."""
         return [
-            taskmanager_entry(_row(known.report, known.heard_at), free)
+            taskmanager_entry(_row(known.report, known.heard_at), free, is_draining=known.evicts_at_ms is not None)
             for known, free in self._resources.taskmanagers()
         ]
 

@@ -17,6 +17,7 @@ from kombu.exceptions import OperationalError
 
 from backend.cluster import commands
 from backend.cluster.commands import SendCommand
+from backend.cluster.leader_machine import JobOnDraining
 from backend.cluster.slot_pool import SlotPool, SlotRequest, Stage, StageKey
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt
@@ -54,6 +55,8 @@ class KnownTaskManager:
     """Time of the last heartbeat, monotonic ms."""
     heard_at: int
     """Time of the last heartbeat, epoch ms."""
+    evicts_at_ms: float | None = None
+    """While it drains, when jobs must leave even if there are no other slots for them, monotonic ms; else None."""
     seen: set[StageKey] = field(default_factory=set)
     """Stages that it last reported as running."""
     orphans_ms: dict[StageKey, float] = field(default_factory=dict)
@@ -192,7 +195,8 @@ class ResourceManager:
         """Handle a heartbeat of a TaskManager.
 
         Args:
-            report: its description: "id", "worker_name", "slots" and fields that are only displayed.
+            report: its description: "id", "worker_name", "slots", "evicts_in_ms" while it drains, and fields that are
+                only displayed.
             running: (job, attempt, stage) of each of its stages.
             now: epoch ms.
             age_ms: time since the TaskManager sent it.
@@ -211,6 +215,11 @@ class ResourceManager:
                 for stage in self._adopted.pop(name, ()):
                     self._pool.place(stage)
             known.report, known.heard_ms, known.heard_at = report, self._clock.monotonic_ms() - age_ms, now
+            evicts_in_ms = report.get("evicts_in_ms")
+            if evicts_in_ms is not None and known.evicts_at_ms is None:
+                logger.info("TaskManager %s is draining: it gets no more slots", name)
+                known.evicts_at_ms = known.heard_ms + evicts_in_ms
+                self._pool.drain(name)
             missing = self._missing(known, stages)
             expected = {stage.key for stage in self._pool.stages(taskmanager=name)}
             known.seen = stages
@@ -264,6 +273,17 @@ class ResourceManager:
         with self._lock:
             for known in self._taskmanagers.values():
                 known.heard_ms = now
+
+    def on_draining(self) -> list[JobOnDraining]:
+        """Return the jobs with slots on TaskManagers that are draining."""
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            evicting = [
+                t.id for t in self._taskmanagers.values() if t.evicts_at_ms is not None and now_ms >= t.evicts_at_ms
+            ]
+            evicted = {stage.key.job_id for name in evicting for stage in self._pool.stages(taskmanager=name)}
+            slots = self._pool.slots_on_draining()
+            return [JobOnDraining(job, count, self._pool.free_for(job), job in evicted) for job, count in slots.items()]
 
     def taskmanagers(self) -> list[tuple[KnownTaskManager, int]]:
         """Return all TaskManagers with their free slots."""

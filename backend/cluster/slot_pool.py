@@ -57,11 +57,12 @@ class SlotRequest:
 @dataclass(slots=True)
 class _TaskManager:
     slots: int
+    is_draining: bool = False
     stages: dict[StageKey, Stage] = field(default_factory=dict)
 
     @property
     def free(self) -> int:
-        return self.slots - sum(len(stage.slots) for stage in self.stages.values())
+        return 0 if self.is_draining else self.slots - sum(len(stage.slots) for stage in self.stages.values())
 
 
 class SlotPool:
@@ -75,7 +76,7 @@ class SlotPool:
 
     @property
     def total(self) -> int:
-        return sum(t.slots for t in self._taskmanagers.values())
+        return sum(t.slots for t in self._taskmanagers.values() if not t.is_draining)
 
     @property
     def free(self) -> int:
@@ -89,6 +90,23 @@ class SlotPool:
     def add(self, taskmanager: str, slots: int) -> None:
         """Add a TaskManager with its slots; repeated calls do nothing."""
         self._taskmanagers.setdefault(taskmanager, _TaskManager(slots))
+
+    def drain(self, taskmanager: str) -> None:
+        """Give no more slots of a TaskManager, because it is about to end; stages that it has stay."""
+        self._taskmanagers[taskmanager].is_draining = True
+
+    def slots_on_draining(self) -> dict[str, int]:
+        """Return the jobs with slots on TaskManagers that are draining, and how many."""
+        counts: Counter[str] = Counter()
+        for entry in self._taskmanagers.values():
+            if entry.is_draining:
+                for stage in entry.stages.values():
+                    counts[stage.key.job_id] += len(stage.slots)
+        return dict(counts)
+
+    def free_for(self, job_id: str) -> int:
+        """Return the number of free slots that are not kept for other jobs."""
+        return max(0, self.free - self._kept_from(job_id))
 
     def remove(self, taskmanager: str) -> list[Stage]:
         """Remove a TaskManager; return its stages, which are gone with it."""

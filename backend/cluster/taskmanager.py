@@ -23,6 +23,7 @@ from kombu.exceptions import OperationalError
 
 from backend.cluster import bus, commands
 from backend.cluster.commands import SendCommand
+from backend.cluster.drain import Drain
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
 from runtime.execution.spark_slot import SlotSpec
@@ -107,12 +108,27 @@ class TaskManager:
         self._untold: deque[dict[str, Any]] = deque()
         self._unanswered_since_ms: float | None = None
         self._next_ping_ms = 0.0
+        #: set once, by the main thread
+        self._drain: Drain | None = None
         self._stopping = threading.Event()
         self._reporter = threading.Thread(target=self._report_for_ever, name="taskmanager-report", daemon=True)
 
     def start(self) -> None:
         """Start the heartbeats."""
         self._reporter.start()
+
+    def drain(self, timeout_ms: float) -> None:
+        """Let the leader move the jobs to other TaskManagers: it hears of it with the next heartbeat."""
+        self._drain = Drain(self._clock.monotonic_ms(), timeout_ms)
+
+    def why_drained(self) -> str:
+        """Return why this process may end after `drain`; "" if it may not yet."""
+        assert self._drain is not None
+        with self._lock:
+            is_idle = not self._running
+        return self._drain.why_over(
+            self._clock.monotonic_ms(), is_idle=is_idle and not self._untold, has_jobmanager=_has_jobmanager()
+        )
 
     def stop(self) -> None:
         """End all stages (4 s at most) and sign off."""
@@ -190,7 +206,10 @@ class TaskManager:
             self._untold.popleft()
         with self._lock:
             running = sorted(self._running)
-        self._tell({"type": "heartbeat", "taskmanager": self.identity.report(), "stages": running})
+        report = self.identity.report()
+        if self._drain is not None:
+            report["evicts_in_ms"] = self._drain.evicts_in_ms(self._clock.monotonic_ms())
+        self._tell({"type": "heartbeat", "taskmanager": report, "stages": running})
 
     def watch(self) -> None:
         """End the process if it has become unusable; ping its command queue when due."""
@@ -256,6 +275,13 @@ class TaskManager:
             logger.warning("the leader could not be notified: %s", error)
             return False
         return True
+
+
+def _has_jobmanager() -> bool:
+    try:
+        return bool(bus.jobmanagers())
+    except redis.RedisError:
+        return False
 
 
 def hardware() -> dict[str, int]:

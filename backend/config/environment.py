@@ -17,6 +17,7 @@ DEFAULT_PORT = 8000
 DEFAULT_SLOTS = 4
 DEFAULT_REDIS_PREFIX = "tidemark"
 DEFAULT_JOBMANAGERS = 1
+DEFAULT_DRAIN_TIMEOUT_S = 30
 REDIS_URL_FILE = "redis-url"
 SECRET_KEY_FILE = "secret-key"
 ADMIN_TOKEN_FILE = "admin-token"
@@ -70,6 +71,11 @@ def port() -> int:
 def slots() -> int:
     """Return TIDEMARK_SLOTS: the number of task slots that a TaskManager offers."""
     return integer("TIDEMARK_SLOTS", DEFAULT_SLOTS, 1, 10_000)
+
+
+def drain_timeout_s() -> int:
+    """Return TIDEMARK_DRAIN_TIMEOUT: seconds that a TaskManager that gets SIGTERM has to hand over its jobs."""
+    return integer("TIDEMARK_DRAIN_TIMEOUT", DEFAULT_DRAIN_TIMEOUT_S, 0, 86_400)
 
 
 def jobmanagers() -> int:

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
@@ -35,13 +36,22 @@ class ManagedProcess:
         command: the command line.
         environment: its complete environment.
         log: the file that its output is appended to.
+        stop_signal: ends it, whatever it does at that moment.
     """
 
-    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        stop_signal: signal.Signals = signal.SIGTERM,
+    ) -> None:
         self.name = name
         self.log = log
         self._command = tuple(command)
         self._environment = dict(environment)
+        self._stop_signal = stop_signal
         self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
         self._backoff_s = MIN_BACKOFF_S
@@ -64,7 +74,7 @@ class ManagedProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_supervisor,
+                preexec_fn=partial(_die_with_supervisor, self._stop_signal),
             )
         self._started = time.monotonic()
         self._restart_at = None
@@ -92,10 +102,10 @@ class ManagedProcess:
         )
 
     def terminate(self) -> None:
-        """Send SIGTERM; the process is not started again."""
+        """Send the signal to stop; the process is not started again."""
         self._restart_at = None
         if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
+            self._process.send_signal(self._stop_signal)
 
     def wait(self, deadline: float) -> str | None:
         """Wait for the process to end; kill it at the deadline (monotonic seconds). Return a message on the outcome."""
@@ -133,6 +143,6 @@ def _ended(code: int) -> str:
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
 
 
-def _die_with_supervisor() -> None:
+def _die_with_supervisor(stop_signal: signal.Signals) -> None:
     if _LIBC is not None:
-        _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        _LIBC.prctl(PR_SET_PDEATHSIG, stop_signal)

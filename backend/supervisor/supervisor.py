@@ -107,7 +107,10 @@ class Supervisor:
         for number in range(1, environment.jobmanagers() + 1):
             name = "jobmanager" if number == 1 else f"jobmanager-{number}"
             self._launch(name, self._manage("jobmanager"), settings, "")
-        self._launch("taskmanager", self._manage("taskmanager"), settings, environment.spark_master())
+        # at once: with SIGTERM it would try to move its jobs elsewhere, and all ends here
+        self._launch(
+            "taskmanager", self._manage("taskmanager"), settings, environment.spark_master(), stop_signal=signal.SIGINT
+        )
         self._wait_until("the web process answers", lambda: self._get("/readyz", token) is not None)
         environment.write_secret(environment.URL_FILE, self._url)
         self._wait_until("a TaskManager has registered", lambda: bool(self._overview(token).get("taskmanagers")))
@@ -142,8 +145,15 @@ class Supervisor:
         else:
             self._say("the demo was submitted: a year of flights, one scheduled hour a second")
 
-    def _launch(self, name: str, command: Sequence[str], settings: Mapping[str, str], detail: str) -> None:
-        process = ManagedProcess(name, command, settings, self._home / "logs" / f"{name}.log")
+    def _launch(
+        self,
+        name: str,
+        command: Sequence[str],
+        settings: Mapping[str, str],
+        detail: str,
+        stop_signal: signal.Signals = signal.SIGTERM,
+    ) -> None:
+        process = ManagedProcess(name, command, settings, self._home / "logs" / f"{name}.log", stop_signal)
         process.start()
         self._processes.append(process)
         self._say(f"{name} started (pid {process.pid}{', ' if detail else ''}{detail})")

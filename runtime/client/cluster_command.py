@@ -29,7 +29,7 @@ def add_cluster(actions: Actions) -> None:
 def _cluster(client: RestClient, _: argparse.Namespace, terminal: Terminal) -> int:
     cluster, known = client.cluster(), client.jobmanagers()
     jobmanagers = known["jobmanagers"]
-    taskmanagers = [t for t in cluster["taskmanagers"] if t["state"] == "REGISTERED"]
+    taskmanagers = [t for t in cluster["taskmanagers"] if t["state"] in ("REGISTERED", "DRAINING")]
     slots = {"total": cluster["slots_total"], "available": cluster["slots_available"]}
     terminal.result(
         {"jobmanagers": jobmanagers, "taskmanagers": taskmanagers, "slots": slots},
@@ -61,5 +61,7 @@ def _taskmanager_lines(taskmanagers: list[dict[str, Any]], columns: int | None) 
     if not taskmanagers:
         return ["No TaskManager is registered."]
     rows = [("TASKMANAGER", "SPARK MASTER", "FREE", "SLOTS")]
-    rows += [(t["id"], t["spark_master"], str(t["free_slots"]), str(t["slots"])) for t in taskmanagers]
+    for entry in taskmanagers:
+        free = "draining" if entry["state"] == "DRAINING" else str(entry["free_slots"])
+        rows.append((entry["id"], entry["spark_master"], free, str(entry["slots"])))
     return table(rows, right={2, 3}, columns=columns, shrink=((1, 12), (0, 16)))

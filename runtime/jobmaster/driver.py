@@ -211,6 +211,14 @@ class JobMasterDriver:
         """
         return self._request(lambda request_id: RescaleRequested(request_id, parallelism))
 
+    def move(self) -> Future[RequestAnswered]:
+        """Continue on other slots, from a checkpoint; the result comes when the job runs there.
+
+        Returns:
+            Fails with JobRequestError; the job then runs on where it was.
+        """
+        return self._request(lambda request_id: RescaleRequested(request_id, {}, is_move=True))
+
     def _request(self, event: Callable[[str], JobMasterEvent]) -> Future[RequestAnswered]:
         future: Future[RequestAnswered] = Future()
         future.set_running_or_notify_cancel()

@@ -112,6 +112,8 @@ class RescaleRequested:
     request_id: str
     parallelism: Mapping[VertexId, int]
     """New parallelisms of the vertices that are to change."""
+    is_move: bool = False
+    """Whether the job is redeployed, and at once, even if no parallelism changes: on other slots."""
 
 
 @dataclass(frozen=True, slots=True)

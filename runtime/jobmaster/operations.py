@@ -62,6 +62,11 @@ class _Rescale:
     not_before_ms: float
     is_triggered: bool = False
 
+    @property
+    def what(self) -> str:
+        """Say what happens to the job."""
+        return "moved to other slots" if self.graph == self.previous else "rescaled"
+
 
 class Snapshots(Protocol):
     """What operations need of JobCheckpoints."""
@@ -182,7 +187,7 @@ class JobOperations:
             return
         try:
             wanted = rescaled(graph, request.parallelism, self._max_slots)
-            if wanted == graph:
+            if wanted == graph and not request.is_move:
                 self._answer(request.request_id)
                 return
             if self._rescale is not None:
@@ -192,7 +197,8 @@ class JobOperations:
         except RescaleError as refusal:
             self._answer(request.request_id, str(refusal))
             return
-        not_before_ms = max(self._journal.now_ms, self._last_rescale_ms + self._settings.rescale_cooldown_ms)
+        now_ms, cooldown_ms = self._journal.now_ms, self._settings.rescale_cooldown_ms
+        not_before_ms = now_ms if request.is_move else max(now_ms, self._last_rescale_ms + cooldown_ms)
         self._rescale = _Rescale(request.request_id, wanted, graph, not_before_ms)
         self._begin_rescale()
 
@@ -318,9 +324,9 @@ class JobOperations:
     def _on_rescale_done(self, done: RequestDone) -> None:
         assert self._rescale is not None
         if done.error is None and self._over is not None:
-            self._fail_rescale(f"the job ended its attempt before it could be rescaled: {self._over}")
+            self._fail_rescale(f"the job ended its attempt before it could be {self._rescale.what}: {self._over}")
         elif done.error is None:
-            self._decide(RedeployJob(self._rescale.graph, "the job is rescaled"))
+            self._decide(RedeployJob(self._rescale.graph, f"the job is {self._rescale.what}"))
         else:
             self._fail_rescale(f"no checkpoint could be taken to rescale from: {done.error}")
 

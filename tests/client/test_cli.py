@@ -507,13 +507,15 @@ def test_cluster_shows_who_leads_and_who_stands_by(tidemark: Tidemark, cluster: 
     cluster.jobmanagers = [jobmanager("host:7", **leader), jobmanager("host:8")]
     taskmanager = {"id": "host:9-ab", "state": "REGISTERED", "spark_master": "local[4]", "slots": 4, "free_slots": 1}
     lost = taskmanager | {"id": "host:1-cd", "state": "LOST"}
-    cluster.cluster |= {"slots_total": 4, "slots_available": 1, "taskmanagers": [taskmanager, lost]}
+    ending = taskmanager | {"id": "host:2-ef", "state": "DRAINING", "free_slots": 0}
+    cluster.cluster |= {"slots_total": 4, "slots_available": 1, "taskmanagers": [taskmanager, lost, ending]}
     assert tidemark("cluster") == 0
-    heading, first, second, empty, _, only, slots = capsys.readouterr().out.splitlines()
+    heading, first, second, empty, _, usable, draining, slots = capsys.readouterr().out.splitlines()
     assert heading.split() == ["JOBMANAGER", "ROLE", "EPOCH", "LEADS", "SINCE"]
     assert first.split()[:3] == ["host:7", "leader", "12"]
     assert second.split() == ["host:8", "standby", "-", "-"]
-    assert (empty, only.split()) == ("", ["host:9-ab", "local[4]", "1", "4"])
+    assert (empty, usable.split()) == ("", ["host:9-ab", "local[4]", "1", "4"])
+    assert draining.split() == ["host:2-ef", "local[4]", "draining", "4"]
     assert slots == "1 of 4 slots are free."
     assert tidemark("cluster", "--json") == 0
     told = json.loads(capsys.readouterr().out)

@@ -115,3 +115,10 @@ def test_random_events_are_decoded_or_refused() -> None:
             decode_event(text)
         except MalformedEventError:
             continue
+
+
+def test_a_taskmanager_that_drains_says_when_its_jobs_have_to_leave() -> None:
+    report = REPORT | {"evicts_in_ms": 20_000}
+    assert decode_event(json.dumps(EVENTS[0] | {"taskmanager": report})) == Heartbeat(report, (("job", 0, 1),))
+    with pytest.raises(MalformedEventError, match="evicts_in_ms is -1"):
+        decode_event(json.dumps(EVENTS[0] | {"taskmanager": REPORT | {"evicts_in_ms": -1}}))

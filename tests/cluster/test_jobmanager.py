@@ -20,6 +20,7 @@ from backend.cluster.lease import HeldLease
 from backend.cluster.live_document import LiveDocument
 from backend.cluster.models import Job, Operation, TaskManager
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS
+from backend.dispatcher.shapes.taskmanagers import taskmanager_overview
 from runtime.jobmaster.actions import RequestSlots
 from runtime.jobmaster.driver import JobMasterDriver
 from tests.cluster.failing_database import FailingDatabase, Loss
@@ -67,7 +68,9 @@ def turn(manager: JobManager, job: Job) -> Job:
     return Job.objects.get(id=job.id)
 
 
-def heartbeat(slots: int, name: str = "host:1-abc", stages: tuple[tuple[str, int, int], ...] = ()) -> None:
+def heartbeat(
+    slots: int, name: str = "host:1-abc", stages: tuple[tuple[str, int, int], ...] = (), **more: object
+) -> None:
     report = {
         "id": name,
         "worker_name": f"w@{name}",
@@ -77,6 +80,7 @@ def heartbeat(slots: int, name: str = "host:1-abc", stages: tuple[tuple[str, int
         "spark_master": "local[4,1]",
         "registered_at": 5,
         "hardware": {"cpu_cores": 2},
+        **more,
     }
     bus.post_event({"type": "heartbeat", "taskmanager": report, "stages": list(stages)})
 
@@ -464,3 +468,23 @@ def test_what_the_leader_cannot_tell_of_a_job_is_that_jobs_failure_only(
         return set(manager.jobs.runners) == {other.id}
 
     wait_until(is_dropped, 20, "its runner's end")
+
+
+def test_a_taskmanager_that_drains_is_shown_and_its_slots_are_nobodys(lead: Any) -> None:
+    manager, job = lead(), submit(2)
+    heartbeat(4, "old")
+    turn(manager, job)
+    heartbeat(4, "old", evicts_in_ms=20_000)
+    heartbeat(1, "new")
+    manager.hasten()
+    manager.step(0.01)
+    manager.hasten()
+    manager.step(0.01)
+    cluster = services.cluster_document()
+    assert sorted((t["id"], t["state"], t["free_slots"]) for t in cluster["taskmanagers"]) == [
+        ("new", "REGISTERED", 1),
+        ("old", "DRAINING", 0),
+    ]
+    assert (cluster["slots_total"], cluster["slots_available"]) == (1, 1)
+    answered = {row["id"]: row.get("blocked") for row in map(taskmanager_overview, cluster["taskmanagers"], (0, 0))}
+    assert answered == {"new": None, "old": True}

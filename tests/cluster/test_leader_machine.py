@@ -17,8 +17,10 @@ from backend.cluster.leader_machine import (
     Dispose,
     DropJob,
     EndJob,
+    JobOnDraining,
     JobRow,
     LeaderMachine,
+    MoveJob,
     OperationAction,
     OperationRow,
     RegisterTaskManager,
@@ -209,3 +211,27 @@ def test_rows_of_taskmanagers_follow_those_that_are_there(machine: LeaderMachine
         UnregisterTaskManager("b", has_signed_off=True),
         RegisterTaskManager("d"),
     ]
+
+
+# --- TaskManagers that drain ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("jobs", "moving", "moved"),
+    [
+        ([JobOnDraining("a", 2, 2, is_evicted=False)], (), ["a"]),
+        ([JobOnDraining("a", 3, 2, is_evicted=False)], (), []),
+        # the time is over: it waits for slots with its state saved
+        ([JobOnDraining("a", 3, 2, is_evicted=True)], (), ["a"]),
+        # there is room for one of them
+        ([JobOnDraining("a", 2, 3, is_evicted=False), JobOnDraining("b", 2, 3, is_evicted=False)], (), ["a"]),
+        # which is on its way
+        ([JobOnDraining("a", 2, 3, is_evicted=False), JobOnDraining("b", 2, 3, is_evicted=False)], ("b",), []),
+        # others are found slots when they restart
+        ([JobOnDraining("restarts", 1, 3, is_evicted=True)], (), []),
+    ],
+)
+def test_jobs_leave_when_there_are_slots_elsewhere_or_no_more_time(
+    machine: LeaderMachine, jobs: list[JobOnDraining], moving: tuple[str, ...], moved: list[str]
+) -> None:
+    assert machine.moves(jobs, {"a", "b"}, moving) == [MoveJob(name) for name in moved]

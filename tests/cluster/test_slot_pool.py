@@ -245,3 +245,31 @@ def test_no_slot_is_ever_given_twice_and_none_is_lost(history: list[tuple[str, i
             used = sum(len(stage.slots) for stage in slots.stages(taskmanager=name))
             assert 0 <= used <= total
             assert slots.free_of(name) == total - used
+
+
+def test_a_taskmanager_that_drains_keeps_its_stages_and_gets_no_more() -> None:
+    slots = pool(old=4, new=2)
+    slots.request(request("a", 3))
+    [(_, [stage])] = slots.grant()
+    slots.drain("old")
+    assert (slots.total, slots.free, slots.free_of("old")) == (2, 2, 0)
+    assert slots.slots_on_draining() == {"a": 3}
+    assert slots.stages("a") == [stage]
+    slots.request(request("b", 2, 1))
+    assert slots.grant() == []
+    assert "needs 3 slots, 2 are free (the cluster has 2 in all)" in slots.shortage("b")
+    slots.release(stage.key)
+    assert slots.slots_on_draining() == {}
+
+
+def test_slots_for_a_job_that_leaves_are_those_that_are_kept_for_no_other() -> None:
+    slots = pool(old=2, new=3)
+    slots.request(request("waits", 2))
+    [(_, [stage])] = slots.grant()
+    slots.drain("old")
+    assert slots.free_for("leaves") == 3
+    slots.release(stage.key)
+    # it restarts, and its slots are kept for it
+    slots.request(replace(request("waits", 4, attempt=1), has_run=True))
+    assert slots.grant() == []
+    assert (slots.free_for("waits"), slots.free_for("leaves")) == (3, 0)

@@ -234,3 +234,27 @@ def test_what_could_not_be_told_is_told_when_redis_is_back(rig: Rig, settings: A
     settings.REDIS_URL = url
     rig.manager.report()
     assert [event["type"] for event in rig.events()] == ["stage_ended", "heartbeat"]
+
+
+def test_while_it_drains_its_heartbeats_say_so_and_it_ends_when_nothing_runs(rig: Rig) -> None:
+    rig.deploy()
+    wait_until(lambda: rig.context.started == ["job-0-0"], 5, "the stage's start")
+    bus.show_jobmanager("somebody")
+    rig.manager.drain(30_000)
+    rig.clock.advance(5_000)
+    rig.manager.report()
+    [heartbeat] = rig.events()
+    assert heartbeat["taskmanager"]["evicts_in_ms"] == 15_000
+    assert rig.manager.why_drained() == ""
+    rig.manager.end(1, "job", 0)
+    wait_until(lambda: rig.manager.why_drained() == "nothing runs on it any more", 5, "the end of the stage")
+
+
+def test_while_it_drains_it_does_not_wait_for_a_cluster_that_ends(rig: Rig) -> None:
+    rig.deploy()
+    wait_until(lambda: rig.context.started == ["job-0-0"], 5, "the stage's start")
+    bus.hide_jobmanager("somebody")
+    rig.manager.drain(30_000)
+    assert rig.manager.why_drained() == ""
+    rig.clock.advance(5_000)
+    assert rig.manager.why_drained() == "there is no jobmanager that could move its jobs"

@@ -72,3 +72,38 @@ def test_two_taskmanagers_share_a_standalone_cluster(tmp_path: Path) -> None:
         second.send_signal(signal.SIGKILL)
         wait_until(lambda: "needs 4 slots, 2 are free" in client.live(wide)["waiting_for"], 40, "it waits for slots")
         assert client.live(wide)["state"] in ("CREATED", "RESTARTING")
+
+
+def test_a_taskmanager_that_gets_sigterm_hands_its_job_over_before_it_ends(tmp_path: Path) -> None:
+    (tmp_path / "spark").mkdir()
+    with (
+        standalone_cluster(tmp_path / "spark", workers=2, cores=2) as master,
+        running_stack(tmp_path / "home", TIDEMARK_SPARK_MASTER=master, TIDEMARK_SLOTS="2") as stack,
+        second_taskmanager(stack, master) as second,
+    ):
+        client = stack.client
+        wait_until(lambda: is_running(stack, DEMO), 60, "the demo runs on the first")
+        program = tmp_path / "numbers.py"
+        program.write_text(HOLDS_SLOTS)
+        job = client.run(client.upload(program), [], {}, 2, None)
+        wait_until(lambda: client.live(job)["state"] == "RUNNING", 90, "a second job runs on the second")
+        before = taskmanagers_of(client.live(job))
+
+        def draining() -> set[str]:
+            return {t["id"] for t in client.cluster()["taskmanagers"] if t["state"] == "DRAINING"}
+
+        second.send_signal(signal.SIGTERM)
+        wait_until(lambda: draining() == before, 10, "the cluster shows that it drains")
+        cluster = client.cluster()
+        assert (cluster["slots_total"], cluster["slots_available"]) == (2, 0)
+        # there are no slots for it elsewhere
+        assert client.live(job)["attempt"] == 0
+        client.cancel(stack.job(DEMO)["jid"])
+        wait_until(lambda: client.live(job)["attempt"] > 0, 20, "it leaves as soon as there are")
+        wait_until(lambda: client.live(job)["state"] == "RUNNING", 60, "it runs on the first")
+        moved = client.live(job)
+        assert taskmanagers_of(moved).isdisjoint(before)
+        assert (moved["restarts"], moved["exceptions"]) == (0, [])
+        assert second.wait(30) == 0
+        log = (stack.home / "logs" / "second.log").read_text()
+        assert "has drained: nothing runs on it any more" in log

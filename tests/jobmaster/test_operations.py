@@ -261,6 +261,21 @@ def test_the_same_parallelism_is_answered_at_once() -> None:
     assert s.machine.attempt == 0
 
 
+def test_a_job_moves_to_other_slots_from_a_checkpoint_with_the_same_parallelism() -> None:
+    s = saving_job()
+    s.deliver(parallelism(s, 4))
+    s.settle()
+    s.answers.clear()
+    # whatever the cool-down says
+    s.deliver(RescaleRequested("move", {}, is_move=True))
+    s.settle()
+    assert s.answers["move"].error is None
+    assert (s.machine.state, s.machine.attempt, s.machine.restarts) == (S.RUNNING, 2, 0)
+    assert set(s.machine.status().parallelism.values()) == {4}
+    assert any("the job is moved to other slots" in line for line in s.machine.story())
+    assert S.FAILING not in s.states
+
+
 def test_a_checkpoint_that_fails_leaves_the_job_as_it_is() -> None:
     s = saving_job()
     s.storage_is_slow = True

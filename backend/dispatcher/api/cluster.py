@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from backend.cluster import services
+from backend.cluster.cluster_document import DRAINING
 from backend.cluster.models import TERMINAL_STATES, Job, TaskManager
 from backend.dispatcher.api.base import Document, FlinkView, aggregations, cluster_options, names
 from backend.dispatcher.shapes.jobs import jobs_by_kind
@@ -97,8 +98,8 @@ class TaskManagersMetricsView(FlinkView):
 
 
 def registered(cluster: Document) -> list[Document]:
-    """Return the currently registered TaskManagers."""
-    return [t for t in cluster["taskmanagers"] if t["state"] == TaskManager.State.REGISTERED]
+    """Return the currently registered TaskManagers, also those that are draining."""
+    return [t for t in cluster["taskmanagers"] if t["state"] in (TaskManager.State.REGISTERED, DRAINING)]
 
 
 def find_taskmanager(taskmanager_id: str) -> Document:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from backend.cluster.cluster_document import DRAINING
+
 TaskManager = Mapping[str, Any]
 
 _JVM_FIGURES = (
@@ -44,6 +46,8 @@ _MEMORY_CONFIGURATION = (
 def taskmanager_overview(taskmanager: TaskManager, assigned_tasks: int) -> dict[str, Any]:
     """Return an entry of /taskmanagers. Memory pools that do not exist here are 0: Java clients need the fields."""
     slots, free = int(taskmanager["slots"]), int(taskmanager["free_slots"])
+    # Flink leaves "blocked" out unless it is true
+    blocked = {"blocked": True} if taskmanager["state"] == DRAINING else {}
     return {
         "id": taskmanager["id"],
         "path": f"{taskmanager.get('spark_master', '')} on {taskmanager.get('host', '')}",
@@ -63,6 +67,7 @@ def taskmanager_overview(taskmanager: TaskManager, assigned_tasks: int) -> dict[
             "managedMemory": 0,
         },
         "memoryConfiguration": dict.fromkeys(_MEMORY_CONFIGURATION, 0),
+        **blocked,
     }
 
 

@@ -257,7 +257,7 @@ export interface TaskManagerSummary {
   free_slots: number;
   last_heartbeat: number;
   registered_at: number;
-  state: 'REGISTERED' | 'LOST' | 'GONE';
+  state: 'REGISTERED' | 'DRAINING' | 'LOST' | 'GONE';
   spark_master: string;
   cpu_cores: number;
   physical_memory: number;

@@ -64,7 +64,9 @@ function Waiting() {
 
 function Cards({ cluster }: { readonly cluster: ClusterDocument }) {
   const used = cluster.slots_total - cluster.slots_available;
-  const registered = cluster.taskmanagers.filter((taskmanager) => taskmanager.state === 'REGISTERED').length;
+  const inState = (state: string) => cluster.taskmanagers.filter((taskmanager) => taskmanager.state === state).length;
+  const registered = inState('REGISTERED');
+  const draining = inState('DRAINING');
   const count = (...states: string[]) => cluster.jobs.filter((job) => states.includes(job.state)).length;
   const active = cluster.jobs.filter((job) => !isTerminal(job.state)).length;
   const running = count('RUNNING');
@@ -92,7 +94,7 @@ function Cards({ cluster }: { readonly cluster: ClusterDocument }) {
         label="Task Managers"
         icon={<IconServer2 {...icon} />}
         value={registered}
-        note={registered === 0 ? 'none registered' : 'registered'}
+        note={`${registered === 0 ? 'none registered' : 'registered'}${draining === 0 ? '' : `, ${draining} draining`}`}
       />
       <StatCard
         label="Running Jobs"

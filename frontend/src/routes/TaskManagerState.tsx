@@ -3,7 +3,7 @@
 import { StateBadge } from '../components/StateBadge/StateBadge';
 import type { TaskManagerSummary } from '../gen/live';
 
-const LOOKS = { REGISTERED: 'RUNNING', LOST: 'FAILED', GONE: 'CANCELED' } as const;
+const LOOKS = { REGISTERED: 'RUNNING', DRAINING: 'CANCELLING', LOST: 'FAILED', GONE: 'CANCELED' } as const;
 
 export function TaskManagerState({ state }: Pick<TaskManagerSummary, 'state'>) {
   return <StateBadge state={LOOKS[state]} text={state} />;

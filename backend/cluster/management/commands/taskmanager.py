@@ -1,4 +1,7 @@
-"""`manage.py taskmanager`: offer slots until SIGTERM.
+"""`manage.py taskmanager`: offer slots until a signal.
+
+SIGTERM drains the process: its jobs are moved elsewhere, which may take TIDEMARK_DRAIN_TIMEOUT. A second one, SIGINT or
+a timeout of 0 end it within seconds, and its jobs restart.
 
 The order matters: the SparkSession is created first, while the process has one thread (PySpark forks to start its JVM);
 before that, secrets are removed from the environment, because user code inherits it.
@@ -38,16 +41,18 @@ logger = logging.getLogger(__name__)
 SECRETS = ("TIDEMARK_ADMIN_TOKEN", "TIDEMARK_SECRET_KEY", "DATABASE_URL", "REDIS_URL")
 #: commands only hand over work; with two threads, a command that waits for a lock does not delay the ping
 WORKER_THREADS = 2
+DRAIN_BEAT_S = 0.5
 
 
 class Command(BaseCommand):
-    help = "Run a TaskManager: it offers TIDEMARK_SLOTS slots on TIDEMARK_SPARK_MASTER."
+    help = (
+        "Run a TaskManager: it offers TIDEMARK_SLOTS slots on TIDEMARK_SPARK_MASTER. "
+        "SIGTERM moves its jobs elsewhere first; a second one, or SIGINT, ends it at once."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        stopped = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stopped.set())
-        slots, master = environment.slots(), environment.spark_master()
+        signals = _Signals()
+        slots, master, drain_s = environment.slots(), environment.spark_master(), environment.drain_timeout_s()
         for name in SECRETS:
             os.environ.pop(name, None)
         _tell_of_the_dead()
@@ -74,12 +79,40 @@ class Command(BaseCommand):
         worker.start()
         manager.start()
         logger.info("TaskManager %s offers %d slots on %s", identity.id, slots, master)
-        stopped.wait()
+        signals.told.wait()
+        if drain_s and not signals.at_once.is_set():
+            logger.info("TaskManager %s is drained within %d s", identity.id, drain_s)
+            manager.drain(drain_s * 1000.0)
+            logger.info("TaskManager %s has drained: %s", identity.id, _drained(manager, signals.at_once))
         logger.info("TaskManager %s stops", identity.id)
         manager.stop()
         lifeline.close()
         # do not wait for the worker's threads or a JVM that is slow to stop: they end with the process
         _exit(0)
+
+
+def _drained(manager: TaskManager, at_once: threading.Event) -> str:
+    """Wait until the process has drained, or is to end at once; return why that is."""
+    while not at_once.wait(DRAIN_BEAT_S):
+        cause = manager.why_drained()
+        if cause:
+            return cause
+    return "it was told to end at once"
+
+
+class _Signals:
+    """Notes the signals that end this process."""
+
+    def __init__(self) -> None:
+        self.told = threading.Event()
+        self.at_once = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _: object) -> None:
+        if number == signal.SIGINT or self.told.is_set():
+            self.at_once.set()
+        self.told.set()
 
 
 def _tell_of_the_dead() -> None:
