@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow.flight as flight
 
 from runtime.core.ids import Attempt, SlotId
+from runtime.network.addresses import in_uri, listening_host
 from runtime.network.control_stream import ControlStreamError, Hello, Outbox, decode_messages
 from runtime.network.pieces import PieceAssembler, PieceError
 from runtime.task.messages import EndOfStream, HeartbeatRequest, JobMasterMessage, SlotLeaving, SlotMessage
@@ -24,7 +25,7 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
     """Serves the control streams of one job.
 
     Args:
-        host: interface to listen on.
+        host: address that slots connect to.
         token_of: returns the secret of an attempt; who does not know it is refused.
         on_message: called with the slot and each of its messages, on that slot's thread.
         on_lost: called with (slot, attempt, cause) when a stream ends without SlotLeaving.
@@ -42,8 +43,8 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
         self._on_lost = on_lost
         self._lock = threading.Lock()
         self._outboxes: dict[tuple[SlotId, Attempt], Outbox] = {}
-        super().__init__(f"grpc://{host}:0")
-        self.address = f"grpc://{host}:{self.port}"
+        super().__init__(f"grpc://{in_uri(listening_host(host))}:0")
+        self.address = f"grpc://{in_uri(host)}:{self.port}"
 
     def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
         """Queue a message for a slot; one that is not connected gets nothing."""

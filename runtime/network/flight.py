@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import ipaddress
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +27,7 @@ import pyarrow.flight as fl
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import Attempt, SlotId
+from runtime.network.addresses import in_uri, listening_host
 from runtime.network.channel import ChannelFailure, ChannelId, InputChannel, NetworkEnvironment, OutputChannel
 from runtime.network.credit import DEFAULT_FLOATING_BYTES, DEFAULT_WINDOW_BYTES
 from runtime.network.frames import FrameError, Hello, decode_hello, encode_hello
@@ -77,7 +77,7 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
         slot: this slot.
         attempt: only peers of the same attempt are let in.
         token: shared secret of the job's slots.
-        host: address that the server binds to, and that peers connect to.
+        host: address that peers connect to.
         clock: its monotonic time measures silence.
         window_bytes: exclusive credit of each channel; the same in all slots.
         floating_bytes: credit that the channels of one edge into one subtask share beside that.
@@ -116,8 +116,8 @@ class FlightNetworkEnvironment(NetworkEnvironment, ConnectionOwner):
         #: by name; written before peers know the address
         self._actions: dict[str, Callable[[bytes], None]] = {}
         self._threads: list[threading.Thread] = []
-        self._host = f"[{host}]" if _is_ipv6(host) else host
-        self._server = _FlightServer(f"grpc+tcp://{self._host}:0", self)
+        self._host = in_uri(host)
+        self._server = _FlightServer(f"grpc+tcp://{in_uri(listening_host(host))}:0", self)
 
     @property
     def address(self) -> str:
@@ -394,10 +394,3 @@ def _in_short(error: Exception) -> str:
     """Return the first line of a Flight error without gRPC's debug context."""
     lines = str(error).partition(". gRPC client debug context")[0].splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
-
-
-def _is_ipv6(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).version == 6
-    except ValueError:
-        return False

@@ -117,7 +117,7 @@ def test_a_program_without_a_session_cluster_has_slots_on_both_hosts(cluster: Tw
     printed = cluster.run_program(
         program,
         RECOVERY_S,
-        TIDEMARK_CONF_SPARK_MASTER=f"spark://{cluster.first.name}:7077",
+        TIDEMARK_CONF_SPARK_MASTER=cluster.spark_master,
         TIDEMARK_CONF_PARALLELISM_DEFAULT="2",
     )
     counts = dict(line.split() for line in printed.splitlines() if line.startswith(("alpha", "beta")))

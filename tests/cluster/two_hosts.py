@@ -45,6 +45,8 @@ class TwoHosts:
         self.network = network
         self.first, self.second = network.hosts.values()
         self.database = database
+        # Spark binds to what it is named by, so a name that is a loopback address at home would not do
+        self.spark_master = f"spark://{self.first.address}:7077"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._token, redis_password = secrets.token_hex(16), secrets.token_hex(16)
         unset = ("REDIS_URL", "DJANGO_SETTINGS_MODULE", "SPARK_LOCAL_IP")
@@ -56,7 +58,7 @@ class TwoHosts:
             "TIDEMARK_HOME": str(self.home),
             "TIDEMARK_ALLOWED_HOSTS": self.first.address,
             "TIDEMARK_JOBMANAGER_HOST": self.first.name,
-            "TIDEMARK_SPARK_MASTER": f"spark://{self.first.name}:7077",
+            "TIDEMARK_SPARK_MASTER": self.spark_master,
             "TIDEMARK_SLOTS": "1",
             "DJANGO_SETTINGS_MODULE": "backend.config.settings",
             "SPARK_HOME": str(SPARK_HOME),
@@ -81,7 +83,7 @@ class TwoHosts:
         wait_until(lambda: "Starting Spark master" in self.log("master"), START_TIMEOUT_S, "Spark's master")
         for host in (self.first, self.second):
             worker = ("--cores", "2", "--memory", "2g", "--work-dir", str(self.directory / f"work-{host.name}"))
-            self._start_spark(host, f"worker-{host.name}", "Worker", *worker, f"spark://{self.first.name}:7077")
+            self._start_spark(host, f"worker-{host.name}", "Worker", *worker, self.spark_master)
             environment = {"TIDEMARK_TASKMANAGER_HOST": host.name}
             self._start(host, f"taskmanager-{host.name}", sys.executable, "manage.py", "taskmanager", **environment)
         registered = "Registering worker"
@@ -115,7 +117,7 @@ class TwoHosts:
 
     def _start_spark(self, host: Host, name: str, role: str, *arguments: str) -> None:
         program = f"org.apache.spark.deploy.{role.lower()}.{role}"
-        self._start(host, name, str(SPARK_HOME / "bin" / "spark-class"), program, "--host", host.name, *arguments)
+        self._start(host, name, str(SPARK_HOME / "bin" / "spark-class"), program, "--host", host.address, *arguments)
 
     def _start(self, host: Host, name: str, *command: str, **environment: str) -> None:
         with (self.directory / f"{name}.log").open("ab") as log:

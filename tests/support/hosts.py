@@ -39,7 +39,7 @@ class Host:
     Args:
         name: as other hosts call it.
         address: IPv4.
-        hosts_file: names and addresses of all hosts.
+        hosts_file: its /etc/hosts.
     """
 
     def __init__(self, name: str, address: str, hosts_file: Path) -> None:
@@ -112,20 +112,17 @@ class Network:
 
     Args:
         names: of the hosts.
-        directory: for the file of their names.
+        directory: for the files of their names.
     """
 
     def __init__(self, names: Sequence[str], directory: Path) -> None:
         addresses = {name: f"10.213.{number}.2" for number, name in enumerate(names, 1)}
-        hosts_file = directory / "hosts"
-        lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in addresses.items())]
-        hosts_file.write_text("".join(f"{line}\n" for line in lines))
         with ExitStack() as made:
-            self._router = Host(ROUTER, "", hosts_file)
+            self._router = Host(ROUTER, "", _hosts_file(directory, ROUTER, {}))
             made.callback(self._router.close)
             self.hosts: dict[str, Host] = {}
             for name, address in addresses.items():
-                host = self.hosts[name] = Host(name, address, hosts_file)
+                host = self.hosts[name] = Host(name, address, _hosts_file(directory, name, addresses))
                 made.callback(host.close)
                 self._connect(host)
             self.heal()
@@ -152,6 +149,14 @@ class Network:
         host.run("ip", "address", "add", f"{host.address}/24", "dev", "eth0")
         host.run("ip", "link", "set", "eth0", "up")
         host.run("ip", "route", "add", "default", "via", gateway)
+
+
+def _hosts_file(directory: Path, own_name: str, addresses: Mapping[str, str]) -> Path:
+    """Write the /etc/hosts of a host. As on Debian, the address of its own name is 127.0.1.1."""
+    known = {"localhost": "127.0.0.1", **addresses, own_name: "127.0.1.1"}
+    path = directory / f"hosts-{own_name}"
+    path.write_text("".join(f"{address} {name}\n" for name, address in known.items()))
+    return path
 
 
 def _check(result: int) -> None:

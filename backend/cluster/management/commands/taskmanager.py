@@ -34,6 +34,7 @@ from runtime.execution.errors import ExecutionError
 from runtime.execution.session_health import SessionWatch, kill_jvm
 from runtime.execution.spark_session import acquire_context, is_local
 from runtime.execution.spark_stages import SparkStages
+from runtime.network.addresses import listening_host
 
 logger = logging.getLogger(__name__)
 
@@ -134,8 +135,7 @@ def _configuration(master: str) -> Configuration:
     if host:
         # the address by which other machines reach this driver and the slots of a local master
         configuration.set_string("spark.driver.host", host)
-        if is_local(master):
-            configuration.set_string("spark.driver.bindAddress", host)
+        configuration.set_string("spark.driver.bindAddress", listening_host(host))
     return configuration
 
 
