@@ -30,6 +30,8 @@ DEMO = ROOT / "examples" / "flights_live.py"
 BEAT_S = 0.2
 #: from the signal to the last kill; Ctrl-C promises ten seconds
 STOP_TIMEOUT_S = 7.0
+#: of it, for the jobmanagers
+LEADERS_STOP_TIMEOUT_S = 4.0
 READY_TIMEOUT_S = 120.0
 CHILD_TIMEOUT_S = 90.0
 
@@ -238,14 +240,17 @@ class Supervisor:
             # a second Ctrl-C must not leave processes behind
             signal.signal(number, signal.SIG_IGN)
         deadline = time.monotonic() + STOP_TIMEOUT_S
+        leaders = [process for process in self._processes if process.name.startswith("jobmanager")]
         redis = [process for process in self._processes if process.name == "redis"]
-        others = [process for process in self._processes if process.name != "redis"]
-        # the others sign off through Redis, so it stops last
-        for group in (others, redis):
+        others = [process for process in self._processes if process not in (*leaders, *redis)]
+        # jobmanagers first, or the end of the TaskManager would be a failure of their jobs; Redis last, because the
+        # others sign off through it
+        for group, share_s in ((leaders, LEADERS_STOP_TIMEOUT_S), (others, STOP_TIMEOUT_S), (redis, STOP_TIMEOUT_S)):
             for process in group:
                 process.terminate()
+            group_deadline = min(deadline, time.monotonic() + share_s)
             for process in group:
-                told = process.wait(deadline)
+                told = process.wait(group_deadline)
                 if told is not None:
                     self._say(told)
         for name in (environment.URL_FILE, environment.REDIS_URL_FILE):
