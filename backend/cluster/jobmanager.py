@@ -106,7 +106,7 @@ class JobManager:
         self._store = JobStore(self.leadership)
         self._writer = SlotLogWriter()
         self._disposal = SnapshotDisposal(cluster_storage().files())
-        self.publisher = Publisher(leader_bus, clock)
+        self.publisher = Publisher(leader_bus, clock, leadership.may_act)
         self.resources = ResourceManager(epoch, clock, partial(self._command, send))
         machine = LeaderMachine(epoch, clock.now_ms())
         self.jobs = LedJobs(

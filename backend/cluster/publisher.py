@@ -7,7 +7,7 @@ they are sent, because otherwise the bus would show those jobs running for ever.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from backend.cluster import bus
@@ -36,11 +36,14 @@ class Publisher:
     Args:
         leader_bus: the bus.
         clock: for the times of documents.
+        may_act: returns whether the leader's lease is valid. It is asked before each write, because a bus that was
+            emptied does not know whom to refuse; may raise LeadershipLostError.
     """
 
-    def __init__(self, leader_bus: LeaderBus, clock: Clock) -> None:
+    def __init__(self, leader_bus: LeaderBus, clock: Clock, may_act: Callable[[], bool]) -> None:
         self._bus = leader_bus
         self._clock = clock
+        self._may_act = may_act
         #: whether the bus does not answer: nothing is sent
         self.is_away = False
         #: job → its entry in the cluster's document
@@ -102,7 +105,7 @@ class Publisher:
 
     def metrics(self, runner: JobRunner, expiry_s: int = bus.METRICS_EXPIRY_S) -> None:
         """Publish the metrics of a job's subtasks."""
-        if self.is_away:
+        if not self._may_send():
             return
         try:
             self._bus.put_fields(bus.METRICS_KEY.format(runner.job.id), metric_fields(runner.tasks()), expiry_s, ())
@@ -141,7 +144,7 @@ class Publisher:
 
     def _vouch(self) -> None:
         """Tell readers that the live documents are up to date; publish them again if the bus has lost them."""
-        if self.is_away:
+        if not self._may_send():
             return
         try:
             if not self._bus.beat():
@@ -155,6 +158,9 @@ class Publisher:
         self._told_cluster = {}
         for details in self._details.values():
             details.forget()
+
+    def _may_send(self) -> bool:
+        return not self.is_away and self._may_act()
 
     # --- small things -------------------------------------------------------------------------------------------------
 
@@ -170,7 +176,7 @@ class Publisher:
             del self._untold_ends[job_id]
 
     def _send(self, topic: str, document: Document) -> bool:
-        if self.is_away:
+        if not self._may_send():
             return False
         try:
             self._bus.publish(topic, document)
@@ -181,8 +187,10 @@ class Publisher:
 
     def _tell_checkpoints(self, runner: JobRunner) -> None:
         details = self._details.setdefault(runner.job.id, CheckpointDetails())
+        if not self._may_send():
+            return
         changed, gone = details.changed(runner.checkpoints())
-        if self.is_away or not (changed or gone):
+        if not (changed or gone):
             return
         try:
             self._bus.put_fields(bus.CHECKPOINTS_KEY.format(runner.job.id), changed, bus.EXPIRY_S, gone)

@@ -38,19 +38,8 @@ class FailingDatabase:
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Count the calls of this thread, while the block lasts."""
-        # Django's own COMMIT is no statement that a wrapper sees
-        database: Any = connection
-        commit = database._commit
-
-        def execute(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-            return self._call(sql, lambda: execute(sql, params, many, context))
-
-        database._commit = lambda: self._call("COMMIT", commit)
-        try:
-            with database.execute_wrapper(execute):
-                yield
-        finally:
-            del database._commit
+        with calls_pass(self._call):
+            yield
 
     def _call(self, what: str, carry_out: Callable[[], Any]) -> Any:
         self.calls += 1
@@ -61,3 +50,25 @@ class FailingDatabase:
         if self.loss is Loss.ANSWER and not what.startswith("BEGIN"):
             carry_out()
         raise OperationalError(f"the connection is lost: {what}")
+
+
+@contextmanager
+def calls_pass(handler: Callable[[str, Callable[[], Any]], Any]) -> Iterator[None]:
+    """Have every call of this thread to the database pass through a handler, while the block lasts.
+
+    Args:
+        handler: given the statement, or "COMMIT", and what carries it out; returns its result.
+    """
+    # Django's own COMMIT is no statement that a wrapper sees
+    database: Any = connection
+    commit = database._commit
+
+    def execute(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        return handler(sql, lambda: execute(sql, params, many, context))
+
+    database._commit = lambda: handler("COMMIT", commit)
+    try:
+        with database.execute_wrapper(execute):
+            yield
+    finally:
+        del database._commit

@@ -12,7 +12,6 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any
 
 from runtime.checkpoint import file_system, state_files
@@ -344,7 +343,9 @@ def mutated(mutation: Mutation) -> Iterator[None]:
         setattr(mutation.owner, mutation.function, original)
 
 
-def _recompiled(function: FunctionType, mutation: Mutation) -> Callable[..., Any]:
+def _recompiled(replaced: Callable[..., Any], mutation: Mutation) -> Callable[..., Any]:
+    # of one that is made a context manager, the function itself; its source names the decorator
+    function = inspect.unwrap(replaced)
     source = textwrap.dedent(inspect.getsource(function))
     if source.count(mutation.old) != 1:
         raise LookupError(f"{mutation.name}: {source.count(mutation.old)} places in {function.__qualname__} match")

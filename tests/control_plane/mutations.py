@@ -1,0 +1,424 @@
+"""Mistakes in the control plane that its simulation must find, each by the rule that stands for it.
+
+Each comes with scenarios, made for it, of which one at least has to find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from backend.cluster.checkpoint_store import SqlCompletedStore
+from backend.cluster.containment import Containment
+from backend.cluster.job_runner import JobRunner
+from backend.cluster.job_store import JobStore
+from backend.cluster.leader_machine import LeaderMachine
+from backend.cluster.leadership import Leadership, LeaseKeeper
+from backend.cluster.lease import StandbyWatch
+from backend.cluster.led_jobs import LedJobs
+from backend.cluster.led_operations import LedOperations
+from backend.cluster.models import Operation
+from backend.cluster.publisher import Publisher
+from backend.cluster.resource_manager import ResourceManager
+from backend.cluster.slot_pool import SlotPool
+from backend.cluster.taskmanager import TaskManager
+from tests.control_plane.oracle import (
+    BROKE,
+    CHANGED,
+    CROWDED,
+    DELETED,
+    DEPOSED,
+    FORGOTTEN,
+    LAPSED,
+    LEADERLESS,
+    LEFT,
+    NO_ANSWER,
+    NO_EFFECT,
+    REUSED,
+    ROWS,
+    STRANDED,
+    UNANSWERED,
+    UNTOLD,
+    ZOMBIE,
+)
+from tests.control_plane.scenario import Action, CallFault, Event, Point, Request, Scenario, Submission, TimedFault
+from tests.simulation.mutations import Mutation
+
+Kind = Operation.Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A mutation, and where it shows."""
+
+    mutation: Mutation
+    scenarios: Sequence[Scenario]
+
+
+def sql(action: Action, what: str, nth: int = 1, ms: int = 0) -> CallFault:
+    return CallFault(Point.SQL, nth, action, ms, what)
+
+
+def command(action: Action, what: str, ms: int = 0) -> CallFault:
+    return CallFault(Point.COMMAND, 1, action, ms, what)
+
+
+TAKEN = 'COMMIT DELETE FROM "cluster_placement"'
+BEGUN = 'COMMIT UPDATE "cluster_operation"'
+ANSWERED = 'UPDATE "cluster_operation" SET "state" = %s, "result"'
+LEADER_DIES = Scenario(1, events=(TimedFault(4_000, Event.KILL_LEADER),))
+STOPPED = Scenario(1, requests=(Request(5_000, Kind.STOP, 0),))
+CANCELLED = Scenario(1, requests=(Request(5_000, Kind.CANCEL, 0),))
+
+MISTAKES = (
+    # --- jobs ---------------------------------------------------------------------------------------------------------
+    Mistake(
+        Mutation(
+            "a job that was taken counts as run",
+            JobStore,
+            "without_runner",
+            "leader_epoch__lte=self._epoch",
+            "leader_epoch__lt=self._epoch",
+            found_as=STRANDED,
+        ),
+        [Scenario(1, calls=(sql(Action.LOSE_ANSWER, TAKEN),))],
+    ),
+    Mistake(
+        Mutation(
+            "only new jobs are looked for",
+            JobStore,
+            "without_runner",
+            "Job.objects.filter(",
+            'Job.objects.filter(state="INITIALIZING", ',
+            found_as=STRANDED,
+        ),
+        [LEADER_DIES],
+    ),
+    Mistake(
+        Mutation(
+            "a new leader uses the number of the attempt that was lost",
+            LeaderMachine,
+            "job",
+            "attempt = row.attempt + 1",
+            "attempt = row.attempt",
+            found_as=REUSED,
+        ),
+        [LEADER_DIES],
+    ),
+    Mistake(
+        Mutation(
+            "later attempts are not recorded",
+            JobRunner,
+            "_record_attempt",
+            "if attempt <= self._first_attempt:",
+            "if True:",
+            found_as=REUSED,
+        ),
+        [
+            Scenario(
+                1,
+                calls=(command(Action.KILL, "deploy 1", 1),),
+                events=(TimedFault(3_000, Event.KILL_SLOT),),
+            )
+        ],
+    ),
+    Mistake(
+        Mutation(
+            "an error of the database in one job's work ends the leader",
+            Containment,
+            "of",
+            "self.database_failed = True",
+            "raise",
+            found_as=BROKE,
+        ),
+        [Scenario(1, calls=(sql(Action.FAIL, 'FROM "cluster_operation"', 2),))],
+    ),
+    Mistake(
+        Mutation(
+            "a save that failed is not repeated",
+            LedJobs,
+            "_save",
+            "document = runner.document()",
+            "document = runner.document(); self.unsaved.discard(job.id)",
+            found_as=REUSED,
+        ),
+        [Scenario(1, requests=STOPPED.requests, calls=(sql(Action.FAIL, ANSWERED),))],
+    ),
+    Mistake(
+        Mutation(
+            "a job whose row cannot be written fails",
+            LedJobs,
+            "poll",
+            "except (DatabaseError, LeadershipLostError):",
+            "except LeadershipLostError:",
+            found_as=LEFT,
+        ),
+        [Scenario(1, calls=(sql(Action.FAIL, 'UPDATE "cluster_job"'),))],
+    ),
+    # --- operations ---------------------------------------------------------------------------------------------------
+    Mistake(
+        Mutation(
+            "a cancellation that was begun is not begun again",
+            LeaderMachine,
+            "_operation",
+            "if row.kind == Operation.Kind.CANCEL:",
+            "if row.kind == Operation.Kind.CANCEL and row.is_begun:\n        return None\n"
+            "    if row.kind == Operation.Kind.CANCEL:",
+            found_as=UNANSWERED,
+        ),
+        [Scenario(1, requests=CANCELLED.requests, calls=(sql(Action.LOSE_ANSWER, BEGUN),))],
+    ),
+    Mistake(
+        Mutation(
+            "an operation that was begun is not begun again",
+            LeaderMachine,
+            "_operation",
+            "if row.trigger_id in runner.requests and not is_premature:",
+            "if row.is_begun or row.trigger_id in runner.requests and not is_premature:",
+            found_as=UNANSWERED,
+        ),
+        [
+            Scenario(
+                1,
+                requests=(Request(3_000, Kind.SAVEPOINT, 0),),
+                calls=(sql(Action.LOSE_ANSWER, BEGUN),),
+            )
+        ],
+    ),
+    Mistake(
+        Mutation(
+            "an operation is begun again although it is in progress",
+            LeaderMachine,
+            "_operation",
+            "if row.trigger_id in runner.requests and not is_premature:",
+            "if False:",
+            found_as=NO_ANSWER,
+        ),
+        [
+            Scenario(
+                seed,
+                requests=(
+                    Request(5_000, Kind.STOP, 0),
+                    *(Request(5_000 + ms, Kind.CHECKPOINT, 0) for ms in (10, 25, 50, 80)),
+                ),
+            )
+            for seed in range(5)
+        ],
+    ),
+    Mistake(
+        Mutation(
+            "answers are given again",
+            JobStore,
+            "_finish",
+            "operations.exclude(state=Operation.State.COMPLETED).update(",
+            "operations.update(",
+            found_as=CHANGED,
+        ),
+        [Scenario(1, requests=(Request(3_000, Kind.SAVEPOINT, 0), *CANCELLED.requests))],
+    ),
+    Mistake(
+        Mutation(
+            "a disposal is answered before it is done",
+            LedOperations,
+            "_act",
+            "self._disposal.dispose(trigger_id, directory)",
+            "self._store.complete(trigger_id, {'location': directory}, 0)",
+            found_as=NO_EFFECT,
+        ),
+        [Scenario(1, requests=(Request(3_000, Kind.SAVEPOINT, 0), Request(6_000, Kind.DISPOSE, 0)))],
+    ),
+    # --- lease --------------------------------------------------------------------------------------------------------
+    Mistake(
+        Mutation(
+            "the leader does not look whether its lease is valid",
+            Leadership,
+            "may_act",
+            "return not self._is_released and self._lease.is_valid(self._clock.monotonic_ms())",
+            "return True",
+            found_as=LAPSED,
+        ),
+        [Scenario(1, events=(TimedFault(5_000, Event.DATABASE_AWAY, 7_000),))],
+    ),
+    Mistake(
+        Mutation(
+            "a standby takes over although the beat goes on",
+            StandbyWatch,
+            "looked",
+            "if not is_prompt or self._seen != (row.epoch, row.beat):",
+            "if self._seen is None:",
+            found_as=DEPOSED,
+        ),
+        [Scenario(1)],
+    ),
+    Mistake(
+        Mutation(
+            "a standby waits for the leader's process to end",
+            StandbyWatch,
+            "looked",
+            "return unchanged_ms >= (",
+            "return row.epoch == self._dead_epoch and unchanged_ms >= (",
+            found_as=LEADERLESS,
+        ),
+        [Scenario(1, events=(TimedFault(4_000, Event.FREEZE_LEADER, 9_000),))],
+    ),
+    Mistake(
+        Mutation(
+            "the lease is not renewed",
+            LeaseKeeper,
+            "_run",
+            "self._leadership.renew()",
+            "pass",
+            found_as=LEFT,
+        ),
+        [Scenario(1, submissions=(Submission(6_000),), jobmanagers=1)],
+    ),
+    Mistake(
+        Mutation(
+            "a write does not look at the epoch",
+            Leadership,
+            "fenced",
+            "if row.epoch != self.epoch:",
+            "if False:",
+            found_as=ZOMBIE,
+        ),
+        [Scenario(1, calls=(sql(Action.FREEZE, "BEGIN", nth, 8_000),)) for nth in range(6, 16)],
+    ),
+    Mistake(
+        Mutation(
+            "TaskManagers obey every leader",
+            TaskManager,
+            "_accepts",
+            "if epoch < self._epoch:",
+            "if False:",
+            found_as=ZOMBIE,
+        ),
+        [
+            Scenario(
+                1,
+                calls=(command(Action.LATE, "deploy 0", 6_000),),
+                events=(TimedFault(1_500, Event.KILL_LEADER),),
+            )
+        ],
+    ),
+    # --- checkpoints --------------------------------------------------------------------------------------------------
+    Mistake(
+        Mutation(
+            "the last checkpoint is removed before the end of its job is recorded",
+            SqlCompletedStore,
+            "remove",
+            "self._end_is_saved.wait()",
+            "pass",
+            found_as=DELETED,
+        ),
+        [Scenario(seed, requests=CANCELLED.requests) for seed in range(10)],
+    ),
+    Mistake(
+        Mutation(
+            "a new leader deletes what ended jobs keep",
+            JobStore,
+            "leftover_checkpoints",
+            "if not _keeps_checkpoints(row.job):",
+            "if True:",
+            found_as=DELETED,
+        ),
+        [
+            Scenario(
+                1,
+                submissions=(Submission(0, keeps_checkpoints=True),),
+                requests=CANCELLED.requests,
+                events=(TimedFault(8_000, Event.KILL_LEADER),),
+            )
+        ],
+    ),
+    Mistake(
+        Mutation(
+            "a checkpoint counts although its row is not written",
+            SqlCompletedStore,
+            "complete",
+            "with brief_connection(), self._leadership.fenced():",
+            "for _ in ():",
+            found_as=FORGOTTEN,
+        ),
+        [Scenario(1, events=(TimedFault(7_000, Event.KILL_SLOT),))],
+    ),
+    # --- TaskManagers, slots, documents -------------------------------------------------------------------------------
+    Mistake(
+        Mutation(
+            "a TaskManager counts with a slot too many",
+            SlotPool,
+            "add",
+            "_TaskManager(slots)",
+            "_TaskManager(slots + 1)",
+            found_as=CROWDED,
+        ),
+        [
+            Scenario(
+                1,
+                taskmanagers=(3,),
+                submissions=(Submission(0, parallelism=2), Submission(0, parallelism=2)),
+                requests=CANCELLED.requests,
+            )
+        ],
+    ),
+    Mistake(
+        Mutation(
+            "a TaskManager that is silent counts as there",
+            ResourceManager,
+            "silent",
+            "if known.heard_ms < deadline",
+            "if False",
+            found_as=ROWS,
+        ),
+        [Scenario(seed, events=(TimedFault(3_000, Event.KILL_TASKMANAGER),)) for seed in range(12)],
+    ),
+    Mistake(
+        Mutation(
+            "rows of TaskManagers that have ended stay",
+            LeaderMachine,
+            "taskmanagers",
+            "left = sorted(set(seen.registered) - set(seen.known))",
+            "left = list[str]()",
+            found_as=ROWS,
+        ),
+        [Scenario(1, events=(TimedFault(3_000, Event.STOP_TASKMANAGER),))],
+    ),
+    Mistake(
+        Mutation(
+            "a stage that its TaskManager does not report keeps its slots",
+            ResourceManager,
+            "_missing",
+            "if stage.key in running:",
+            "if True:",
+            found_as=LEFT,
+        ),
+        [Scenario(1, taskmanagers=(1,), calls=(command(Action.LOSE_ANSWER, "deploy 0"),))],
+    ),
+    Mistake(
+        Mutation(
+            "the final document of a job is sent once, whether it arrives or not",
+            Publisher,
+            "_tell_ends",
+            'if not self._send(f"job:{job_id}", document):',
+            'if self._send(f"job:{job_id}", document) is None:',
+            found_as=UNTOLD,
+        ),
+        [Scenario(1, requests=CANCELLED.requests, events=(TimedFault(4_900, Event.BUS_AWAY, 2_000),))],
+    ),
+    Mistake(
+        Mutation(
+            "documents are not published again after the bus has lost them",
+            Publisher,
+            "_forget_published",
+            "self._published.clear()",
+            "pass",
+            found_as=UNTOLD,
+        ),
+        [
+            Scenario(
+                1,
+                submissions=(Submission(0, takes_checkpoints=False),),
+                events=(TimedFault(6_000, Event.FLUSH),),
+            )
+        ],
+    ),
+)

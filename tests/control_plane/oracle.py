@@ -1,0 +1,325 @@
+"""What must hold of a control plane, whatever goes wrong. Watched all the time, and judged once it has come to rest.
+
+Each violation begins with the name of the rule, which tests of mistakes ask for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.db import connection
+
+from backend.cluster import bus
+from backend.cluster.lease import LEASE_MS
+from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, Operation, TaskManager
+from runtime.task.messages import Deploy
+
+if TYPE_CHECKING:
+    from tests.control_plane.taskmanagers import Stage, TaskManagerProcess
+    from tests.control_plane.world import LeaderProcess, World
+
+LEADERLESS = "nobody leads"
+DEPOSED = "a leader with a lease is replaced"
+BROKE = "broke"
+STRANDED = "a job without a runner"
+ZOMBIE = "a leader acts after its epoch"
+LAPSED = "a leader acts without a lease"
+LINGERS = "a leader that was replaced does not end"
+REUSED = "an attempt number is used again"
+CROWDED = "slots are granted twice"
+DELETED = "a checkpoint that is needed is gone"
+FORGOTTEN = "a job goes on without its newest checkpoint"
+REVIVED = "a job that had ended"
+CHANGED = "an answer that had been given"
+UNANSWERED = "an operation is not answered"
+NO_EFFECT = "an answer without its effect"
+NO_ANSWER = "an effect without its answer"
+LEFT = "a job that does not run"
+UNTOLD = "a document that is not true"
+ROWS = "a row of a TaskManager that is not true"
+
+#: within this time after the database answers every job has a runner
+RUNNER_MS = 10_000.0
+#: the same for somebody to lead, if a standby is there that does not stand still
+LEADER_MS = 6_000.0
+#: the same for a leader that was replaced to notice
+NOTICE_MS = 15_000.0
+
+Kind = Operation.Kind
+
+
+class Oracle:
+    """Watches one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        #: that of SQL
+        self.epoch = 0
+        #: when something went wrong last, and until when things go wrong that last
+        self._disturbed_ms = self._disturbed_until_ms = 0.0
+        #: (job, attempt, slot) → the epoch that started it
+        self._started: dict[tuple[str, int, int], int] = {}
+        #: ended job → state and time of its end
+        self._ends: dict[str, tuple[str, int]] = {}
+        #: answered operation → its result
+        self._answers: dict[str, Any] = {}
+        #: (job, attempt) → where the newest checkpoint in SQL was when the attempt was first deployed
+        self._newest: dict[tuple[str, int], str | None] = {}
+        #: when somebody led who did not stand still, and when the database was away, last
+        self._led_ms = self._database_ms = 0.0
+        #: job → its newest checkpoint in SQL so far
+        self._reached: dict[str, int] = {}
+        #: job that has not ended and has no runner → since when the leader could have given it one
+        self._without_runner: dict[str, float] = {}
+        #: ended job whose checkpoints are retained → where they are
+        self._retained: dict[str, set[str]] = {}
+        #: what happened, for tests that ask whether it ever did
+        self.counts: Counter[str] = Counter()
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
+    def disturbed(self, ms: float) -> None:
+        """Something goes wrong, for that long."""
+        self._disturbed_ms = self._world.clock.monotonic_ms()
+        self._disturbed_until_ms = max(self._disturbed_until_ms, self._disturbed_ms + ms)
+
+    def written(self, statements: Sequence[str]) -> None:
+        """Somebody has committed writes."""
+        world = self._world
+        leading = self._rows("SELECT epoch, holder FROM cluster_leaderepoch")
+        before, (self.epoch, holder) = self.epoch, leading[0] if leading else (0, "")
+        process: Any = world.scheduler.process
+        if before != self.epoch:
+            self._look_at_deposed(before)
+        if process in world.leaders and process.epoch:
+            process.has_released = process.epoch == self.epoch and not holder
+            others = [statement for statement in statements if "cluster_leaderepoch" not in statement]
+            if others and process.epoch != self.epoch:
+                world.violate(f"{ZOMBIE}: {process.name} of epoch {process.epoch} wrote: {others[0]:.80}")
+            if not others and process.epoch == self.epoch:
+                process.renewed_ms = world.clock.monotonic_ms()
+        self._look_at_rows()
+
+    def _look_at_deposed(self, epoch: int) -> None:
+        world = self._world
+        for process in world.leaders:
+            if process.epoch == epoch and epoch and not process.is_dead and not process.has_released:
+                age_ms = world.clock.monotonic_ms() - process.renewed_ms
+                if age_ms < LEASE_MS:
+                    world.violate(f"{DEPOSED}: {process.name}, {age_ms:.0f} ms after it renewed its lease")
+
+    def started(self, taskmanager: TaskManagerProcess, stage: Stage) -> None:
+        """A TaskManager begins a stage."""
+        world = self._world
+        job_id, attempt, number = stage.key
+        manager: Any = taskmanager.manager
+        epoch = manager._epoch
+        if epoch < taskmanager.epoch:
+            world.violate(f"{ZOMBIE}: {taskmanager.name} obeys epoch {epoch} after {taskmanager.epoch}")
+        taskmanager.epoch = max(taskmanager.epoch, epoch)
+        world.tell(f"{taskmanager.name}: stage {number} of attempt {attempt} of {self._name(job_id)} begins")
+        for slot in stage.spec.slots:
+            key = (job_id, attempt, int(slot))
+            if key in self._started:
+                world.violate(f"{REUSED}: slot {slot} of attempt {attempt} of {self._name(job_id)}")
+            self._started[key] = epoch
+        mine = [s for s in taskmanager.stages.running.values() if self._epoch_of(s) == epoch]
+        if sum(len(s.slots) for s in mine) > taskmanager.num_slots:
+            world.violate(
+                f"{CROWDED}: {taskmanager.name} has {taskmanager.num_slots} slots for {[s.key for s in mine]}"
+            )
+
+    def deployed(self, key: tuple[str, int, int], message: Deploy) -> None:
+        """A slot is told what to run, and from which checkpoint."""
+        job_id, attempt, _ = key
+        if (job_id, attempt) not in self._newest:
+            rows = Checkpoint.objects.filter(job_id=job_id).order_by("-checkpoint_id")
+            self._newest[job_id, attempt] = rows.values_list("location", flat=True).first()
+        newest = self._newest[job_id, attempt]
+        restored = {None if task.restore is None else task.restore.location for task in message.tasks}
+        if restored != {newest}:
+            self._world.violate(
+                f"{FORGOTTEN}: attempt {attempt} of {self._name(job_id)} begins with {restored}, the newest is {newest}"
+            )
+        if newest is not None:
+            self.counts["restored"] += 1
+
+    # --- looks --------------------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Look at everything; called twice a second."""
+        world = self._world
+        now_ms = world.clock.monotonic_ms()
+        self._look_at_files()
+        if world.database.is_away:
+            self._database_ms = now_ms
+        leader = world.leader
+        if leader is not None and not leader.is_frozen:
+            self._led_ms = now_ms
+        standbys = [p.thawed_ms for p in world.leaders if not (p.epoch or p.is_dead or p.is_frozen)]
+        since_ms = max(self._led_ms, self._database_ms, self._disturbed_ms, min(standbys, default=now_ms))
+        if now_ms - since_ms > LEADER_MS:
+            world.violate(f"{LEADERLESS} since {self._led_ms:.0f}")
+        if self._is_calm_for(NOTICE_MS):
+            for process in self._replaced():
+                world.violate(f"{LINGERS}: {process.name} of epoch {process.epoch}, epoch {self.epoch} leads")
+        if leader is None or leader.manager is None or leader.is_frozen or world.database.is_away:
+            self._without_runner.clear()
+            return
+        stranded = [job_id for job_id in self._unended() if not self._runs(leader, job_id)]
+        self._without_runner = {job_id: self._without_runner.get(job_id, now_ms) for job_id in stranded}
+        for job_id, since_ms in self._without_runner.items():
+            if now_ms - since_ms > RUNNER_MS:
+                world.violate(f"{STRANDED}: {self._name(job_id)} under {leader.name}")
+
+    def _replaced(self) -> list[LeaderProcess]:
+        """Return the leaders whose epoch is over, and who could know it."""
+        alive = [p for p in self._world.leaders if not p.is_dead and not p.is_frozen]
+        return [process for process in alive if process.epoch and process.epoch != self.epoch]
+
+    def _is_calm_for(self, ms: float) -> bool:
+        """Return whether nothing that lasts has gone wrong for so long."""
+        return self._world.clock.monotonic_ms() - self._disturbed_until_ms > ms
+
+    def _runs(self, leader: LeaderProcess, job_id: str) -> bool:
+        assert leader.manager is not None
+        runner = leader.manager.jobs.runners.get(job_id)
+        return runner is not None and not (runner.is_over and not runner.job.is_terminal)
+
+    def _look_at_rows(self) -> None:
+        for job_id, state, ended_at in self._rows("SELECT id, state, ended_at FROM cluster_job"):
+            if job_id in self._ends and self._ends[job_id] != (state, ended_at):
+                self._world.violate(f"{REVIVED} {self._ends[job_id]} is {state}: {self._name(job_id)}")
+            if state in TERMINAL_STATES and job_id not in self._ends:
+                self._ends[job_id] = (state, ended_at)
+                self._note_retained(job_id, state)
+                self._world.tell(f"{self._name(job_id)} is {state}")
+        newest = "SELECT job_id, MAX(checkpoint_id) FROM cluster_checkpoint GROUP BY job_id"
+        reached = dict(self._rows(newest))
+        for job_id, number in self._reached.items():
+            if job_id not in self._ends and reached.get(job_id, -1) < number:
+                self._world.violate(
+                    f"{DELETED}: {self._name(job_id)} had checkpoint {number}, now {reached.get(job_id)}"
+                )
+        self._reached |= reached
+        answered = "SELECT trigger_id, result, finished_at FROM cluster_operation WHERE state = 'COMPLETED'"
+        for trigger_id, *answer in self._rows(answered):
+            if trigger_id not in self._answers:
+                self._answers[trigger_id] = answer
+                self._world.tell(f"operation {trigger_id[-4:]}: {answer[0]}")
+            elif self._answers[trigger_id] != answer:
+                self._world.violate(f"{CHANGED}: {self._answers[trigger_id]} became {answer}")
+
+    def _note_retained(self, job_id: str, state: str) -> None:
+        """A job has ended: what it keeps stays from now on."""
+        submission = self._world.scenario.submissions[self._world.users.job_ids.index(job_id)]
+        if submission.keeps_checkpoints and state in ("CANCELED", "FAILED"):
+            rows = self._rows(f"SELECT location FROM cluster_checkpoint WHERE job_id = '{job_id}'")
+            self._retained[job_id] = {location for (location,) in rows}
+
+    def _look_at_files(self) -> None:
+        """Every checkpoint that a job may have to go on from, or that a user has kept, is there."""
+        for job_id, locations in self._retained.items():
+            rows = self._rows(f"SELECT location FROM cluster_checkpoint WHERE job_id = '{job_id}'")
+            gone = locations - {location for (location,) in rows}
+            gone |= {location for location in locations if not (_path(location) / "_metadata").exists()}
+            if gone:
+                self._world.violate(f"{DELETED}: {self._name(job_id)} has ended and keeps {sorted(gone)}")
+        rows = self._rows(
+            "SELECT c.location, c.job_id, c.checkpoint_id FROM cluster_checkpoint c JOIN cluster_job j"
+            " ON c.job_id = j.id WHERE j.state NOT IN ('FINISHED', 'CANCELED', 'FAILED')"
+        )
+        for location, job_id, number in rows:
+            if not (_path(location) / "_metadata").exists():
+                self._world.violate(f"{DELETED}: checkpoint {number} of {self._name(job_id)}")
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def complaints(self) -> list[str]:
+        """Return what a cluster that has come to rest must not show; nothing: it has, and all is well."""
+        self._look_at_rows()
+        leader = self._world.leader
+        if leader is None or leader.manager is None or leader.is_frozen:
+            return [LEADERLESS]
+        found = [f"{LINGERS}: {process.name}" for process in self._replaced()]
+        for number, job_id in enumerate(self._world.users.job_ids):
+            job = Job.objects.defer("graph", "plan", "document").filter(id=job_id).first()
+            found += [f"{LEFT}: job {number} is not there"] if job is None else self._about_job(number, job)
+        for row in Operation.objects.select_related("job").defer("job__graph", "job__plan", "job__document"):
+            found += self._about_operation(row)
+        return found + self._about_taskmanagers()
+
+    def _about_job(self, number: int, job: Job) -> list[str]:
+        submission = self._world.scenario.submissions[number]
+        done = [o for o in Operation.objects.filter(job=job) if o.result is not None and "error" not in o.result]
+        found = []
+        match job.state:
+            case "RUNNING":
+                pass
+            case "CANCELED" if not [o for o in done if o.kind == Kind.CANCEL or o.parameters.get("cancel_job")]:
+                found.append(f"{NO_ANSWER}: job {number} is CANCELED, and nobody was told so")
+            case "FINISHED" if not [o for o in done if o.kind == Kind.STOP]:
+                found.append(f"{NO_ANSWER}: job {number} is FINISHED, and nobody was told so")
+            case "FAILED" if submission.is_restarted:
+                found.append(f"{LEFT}: job {number} is FAILED: {job.failure}")
+            case state if state not in TERMINAL_STATES:
+                found.append(f"{LEFT}: job {number} is {job.state}: {job.waiting_for}")
+        document = self._world.redis.documents.get(bus.JOB_KEY.format(job.id))
+        told = None if document is None else document["state"]
+        # of an ended job readers find the row if the bus has lost the document
+        if told != job.state and not (document is None and job.is_terminal):
+            found.append(f"{UNTOLD}: job {number} is {job.state}, readers are told {told}")
+        return found
+
+    def _about_operation(self, row: Operation) -> list[str]:
+        what = f"{row.kind} {row.trigger_id[-4:]}"
+        if row.state != Operation.State.COMPLETED or row.result is None:
+            return [f"{UNANSWERED}: {what} is {row.state}"]
+        if "error" in row.result:
+            return []
+        state = "" if row.job is None else row.job.state
+        has_effect = True
+        match row.kind:
+            case Kind.CANCEL:
+                has_effect = row.result["state"] == state and state in TERMINAL_STATES
+            case Kind.STOP:
+                has_effect = state == "FINISHED"
+            case Kind.SAVEPOINT if row.parameters.get("cancel_job"):
+                has_effect = state in TERMINAL_STATES
+            case Kind.DISPOSE:
+                has_effect = not _path(row.parameters["path"]).exists()
+        if has_effect and row.kind in (Kind.SAVEPOINT, Kind.STOP):
+            location = row.result["location"]
+            disposals = Operation.objects.filter(kind=Kind.DISPOSE, parameters__path=location)
+            has_effect = (_path(location) / "_metadata").exists() or disposals.exists()
+        return [] if has_effect else [f"{NO_EFFECT}: {what} says {row.result}, the job is {state}"]
+
+    def _about_taskmanagers(self) -> list[str]:
+        living = {process.manager.identity.id for process in self._world.living_taskmanagers()}
+        registered = set(TaskManager.objects.filter(state="REGISTERED").values_list("id", flat=True))
+        return [] if registered == living else [f"{ROWS}: {sorted(registered)} registered, {sorted(living)} live"]
+
+    # --- small things -------------------------------------------------------------------------------------------------
+
+    def _epoch_of(self, stage: Stage) -> int:
+        job_id, attempt, _ = stage.key
+        return self._started[job_id, attempt, int(stage.spec.slots[0])]
+
+    def _unended(self) -> list[str]:
+        rows = self._rows("SELECT id FROM cluster_job WHERE state NOT IN ('FINISHED', 'CANCELED', 'FAILED')")
+        return [job_id for (job_id,) in rows]
+
+    def _name(self, job_id: str) -> str:
+        return f"job {int(job_id, 16) - 1}"
+
+    def _rows(self, sql: str) -> list[Any]:
+        # past the wrapper: the simulation's looks do not fail
+        rows: list[Any] = connection.connection.execute(sql).fetchall()
+        return rows
+
+
+def _path(location: str) -> Path:
+    return Path(location.removeprefix("file://"))

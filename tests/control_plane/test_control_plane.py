@@ -1,0 +1,178 @@
+"""Runs of the whole control plane from seeds: no job is stranded, no operation unanswered, nothing is used twice.
+
+A seed that fails is told with its whole story, and is repeated by `python -m tests.control_plane --seed N`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from backend.cluster.models import Operation
+from tests.control_plane.scenario import (
+    Action,
+    CallFault,
+    Event,
+    Point,
+    Request,
+    Scenario,
+    Submission,
+    TimedFault,
+    scenario_of,
+    without_faults,
+)
+from tests.control_plane.simulate import Verdict, simulate
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(1800)]
+
+SEEDS = range(200)
+SLOW_SEEDS = range(200, 2_200)
+Kind = Operation.Kind
+
+
+@pytest.fixture(autouse=True)
+def silent() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def check(verdict: Verdict) -> None:
+    assert not verdict.violations, verdict.report()
+
+
+def run_all(seeds: Iterable[int]) -> None:
+    """Run seeds; nothing is violated, and nothing that can go wrong is left untried."""
+    failed: list[Verdict] = []
+    happened: Counter[object] = Counter()
+    for seed in seeds:
+        verdict = simulate(scenario_of(seed))
+        if verdict.violations:
+            failed.append(verdict)
+        world = verdict.world
+        happened.update(world.oracle.counts)
+        happened.update({f"refused by {who}": count for who, count in world.refused.items()})
+        for fault in world.happened:
+            happened[fault.event if isinstance(fault, TimedFault) else (fault.point, fault.action)] += 1
+    print(f"{len(failed)} seeds fail; {dict(happened)}")
+    assert not failed, f"{len(failed)} seeds fail; the first:\n{failed[0].report()}"
+    assert not [event for event in Event if not happened[event]], "that never went wrong"
+    calls = [(Point.SQL, action) for action in Action if action is not Action.TWICE]
+    assert not [call for call in calls if not happened[call]], "that never went wrong"
+    assert not [kind for kind in Kind if not happened[f"{kind} done"]], "that was never done"
+    # else nothing would be known of leaders that go on after their epoch
+    assert happened["refused by sql"] and happened["restored"]
+
+
+def test_every_seed_comes_to_rest_with_every_job_run_and_every_operation_answered() -> None:
+    run_all(SEEDS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4 * 3600)
+def test_two_thousand_seeds() -> None:
+    run_all(SLOW_SEEDS)
+
+
+# --- every call to the database, one at a time ------------------------------------------------------------------------
+
+#: jobs in each state in which a new leader finds them: one that is restarted, one that is not, one that is to be
+#: cancelled, one that waits for slots. They are claimed, taken over, asked for, and end.
+EVERY_STEP = Scenario(
+    1,
+    taskmanagers=(3,),
+    submissions=(
+        Submission(0),
+        Submission(0, is_restarted=False, takes_checkpoints=False),
+        Submission(0),
+        Submission(1_500, parallelism=2),
+        Submission(7_500),
+    ),
+    requests=(
+        Request(2_200, Kind.SAVEPOINT, 0),
+        Request(3_990, Kind.CANCEL, 2),
+        Request(4_001, Kind.CHECKPOINT, 0),
+        Request(7_000, Kind.STOP, 0),
+        Request(7_200, Kind.DISPOSE, 0),
+    ),
+    events=(TimedFault(4_000, Event.KILL_LEADER),),
+)
+MAX_CALLS = 600
+
+
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("action", [Action.FAIL, Action.LOSE_ANSWER], ids=lambda action: action.name)
+def test_whichever_call_fails_every_job_has_one_runner_and_every_operation_its_effect(
+    action: Action, step: int
+) -> None:
+    first = 1 if action is Action.FAIL else 6
+    for nth in range(min(first, step), MAX_CALLS, step):
+        fault = CallFault(Point.SQL, nth, action)
+        verdict = simulate(dataclasses.replace(EVERY_STEP, calls=(fault,)))
+        check(verdict)
+        if fault not in verdict.world.happened:
+            assert nth > 200
+            return
+    pytest.fail(f"there are more than {MAX_CALLS} calls")
+
+
+def test_without_faults_jobs_are_restarted_failed_cancelled_and_stopped_as_they_must_be() -> None:
+    verdict = simulate(EVERY_STEP)
+    check(verdict)
+    ends = {int(job_id, 16) - 1: state for job_id, (state, _) in verdict.world.oracle._ends.items()}
+    assert ends == {0: "FINISHED", 1: "FAILED", 2: "CANCELED"}, verdict.report()
+
+
+# --- leaders ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ms", "is_replaced"), [(1_500, False), (8_000, True)])
+def test_a_leader_that_thaws_finds_itself_replaced_or_goes_on(ms: int, is_replaced: bool) -> None:
+    verdict = simulate(Scenario(2, events=(TimedFault(5_000, Event.FREEZE_LEADER, ms),)))
+    check(verdict)
+    assert verdict.world.refused["sql"] == is_replaced, verdict.report()
+    assert verdict.world.oracle.epoch == 1 + is_replaced, verdict.report()
+
+
+def test_without_a_standby_the_same_leader_goes_on() -> None:
+    events = (TimedFault(5_000, Event.FREEZE_LEADER, 8_000),)
+    verdict = simulate(Scenario(3, submissions=(Submission(0),), events=events, jobmanagers=1))
+    check(verdict)
+    assert verdict.world.oracle.epoch == 1, verdict.report()
+
+
+# --- the simulation itself --------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_the_same_each_time_and_in_every_process() -> None:
+    verdict = simulate(scenario_of(5))
+    environment = {**os.environ, "PYTHONHASHSEED": "7"}
+    other = subprocess.run(
+        [sys.executable, "-m", "tests.control_plane", "--seed", "5"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=100,
+    )
+    expected, told = verdict.report().splitlines(), other.stdout.splitlines()[:-1]
+    home = str(verdict.world.home)
+    assert [_without_home(line, home) for line in expected] == [_without_home(line, "") for line in told]
+
+
+def _without_home(line: str, home: str) -> str:
+    # the directory has a random name
+    return line.partition("file://")[0]
+
+
+def test_a_scenario_without_faults_has_none() -> None:
+    verdict = simulate(without_faults(scenario_of(0)))
+    check(verdict)
+    assert verdict.world.happened == []
