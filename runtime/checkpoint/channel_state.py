@@ -15,7 +15,8 @@ from runtime.checkpoint.handles import ChannelState
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.elements import StreamElement
 from runtime.network.channel import ChannelId, Frame
-from runtime.network.frames import FrameDecoder, FrameError, decode_header
+from runtime.network.frame_codec import FrameDecoder
+from runtime.network.frames import FrameError, decode_header
 from runtime.state.handles import DamagedSnapshotError, FileHandle, StateFileReader, StateFileWriter
 
 _LENGTH = struct.Struct("<I")

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.common.typeinfo import BasicType, BasicTypeInfo
+from runtime.core.arrow_views import without_views
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import Watermark
-from runtime.network.frames import without_views
 from runtime.state.key_groups import assign_key_groups
 
 MAX_KNOWN = 1 << 17

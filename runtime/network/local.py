@@ -26,7 +26,8 @@ from runtime.network.channel import (
     OutputChannel,
 )
 from runtime.network.credit import DEFAULT_WINDOW_BYTES
-from runtime.network.frames import FrameEncoder, FrameError
+from runtime.network.frame_codec import FrameEncoder
+from runtime.network.frames import FrameError
 from runtime.network.isolation import Isolator
 from runtime.network.sizes import SizeEstimator
 

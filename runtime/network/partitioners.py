@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.common.typeinfo import Types
+from runtime.core.arrow_views import without_views
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.batch_keys import BatchKeySelector
 from runtime.core.column_keys import ColumnKeys
@@ -24,7 +25,6 @@ from runtime.core.elements import Watermark
 from runtime.core.keys import encode_key
 from runtime.graph.partitioning import Partitioning
 from runtime.network.columnar import Channels, KeyChannels, split_columns
-from runtime.network.frames import without_views
 from runtime.state.key_groups import key_group_of, operator_index_for_key_group
 
 Part = RecordBatch | Watermark | None

@@ -38,13 +38,11 @@ from runtime.network.credit import (
     ReceiverCredit,
     SenderCredit,
 )
+from runtime.network.frame_codec import FrameDecoder, FrameEncoder, barrier_of
 from runtime.network.frames import (
-    FrameDecoder,
-    FrameEncoder,
     FrameError,
     FrameHeader,
     FrameKind,
-    barrier_of,
     decode_credit,
     decode_header,
     encode_backlog,

@@ -16,7 +16,8 @@ from runtime.core.elements import StreamElement, Watermark
 from runtime.core.ids import Attempt
 from runtime.network.channel import Frame, InputChannel
 from runtime.network.credit import DEFAULT_WINDOW_BYTES
-from runtime.network.frames import FrameEncoder, FrameError
+from runtime.network.frame_codec import FrameEncoder
+from runtime.network.frames import FrameError
 from runtime.task.input_gate import InputGate
 from runtime.task.task_input import Unread
 

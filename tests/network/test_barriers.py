@@ -13,7 +13,8 @@ from runtime.core.checkpoint_options import Alignment, CheckpointOptions
 from runtime.core.elements import END_OF_INPUT, CheckpointBarrier, EndOfInput, StreamElement, Watermark, WatermarkStatus
 from runtime.core.ids import CheckpointId
 from runtime.network.channel import Frame, InputChannel, OutputChannel
-from runtime.network.frames import FrameDecoder, decode_header
+from runtime.network.frame_codec import FrameDecoder
+from runtime.network.frames import decode_header
 from runtime.network.remote import RemoteOutputChannel
 from tests.network.test_channels import WINDOW, Pair, flight_pair, local_pair, rows_of
 

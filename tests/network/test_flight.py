@@ -18,7 +18,8 @@ from runtime.core.elements import EndOfInput, Watermark
 from runtime.core.ids import Attempt, SlotId
 from runtime.network.channel import ChannelFailure, ChannelId
 from runtime.network.flight import FlightNetworkEnvironment, HeartbeatSettings
-from runtime.network.frames import FrameEncoder, Hello, encode_hello
+from runtime.network.frame_codec import FrameEncoder
+from runtime.network.frames import Hello, encode_hello
 
 CHANNEL = ChannelId(1, 0, 0)
 WINDOW = 1 << 20

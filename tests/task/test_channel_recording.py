@@ -14,7 +14,8 @@ from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.elements import CheckpointBarrier, StreamElement, Watermark
 from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.network.channel import ChannelId, Frame
-from runtime.network.frames import FrameDecoder, FrameError, decode_header
+from runtime.network.frame_codec import FrameDecoder
+from runtime.network.frames import FrameError, decode_header
 from runtime.network.local import LocalNetwork
 from runtime.task.channel_recording import ChannelRecording, GateChannel
 from runtime.task.input_gate import InputGate

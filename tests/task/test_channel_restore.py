@@ -16,7 +16,7 @@ from runtime.graph.chaining import create_job_graph
 from runtime.graph.partitioning import Partitioning
 from runtime.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from runtime.network.channel import ChannelId
-from runtime.network.frames import FrameEncoder
+from runtime.network.frame_codec import FrameEncoder
 from runtime.task.channel_restore import restored_elements
 from runtime.task.messages import TaskDeployment
 from tests.checkpoint.faulty import FaultyFileSystem

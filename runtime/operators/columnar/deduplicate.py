@@ -14,11 +14,11 @@ import numpy as np
 
 from runtime.common.typeinfo import RowTypeInfo, Types
 from runtime.common.types import Row, RowKind, row_of
+from runtime.core.arrow_views import without_views
 from runtime.core.batch import RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import Watermark
 from runtime.network.columnar import marks_between
-from runtime.network.frames import without_views
 from runtime.operators.columnar.frames import FrameReader, keys_of
 from runtime.operators.columnar.input_checks import check_inserts
 from runtime.operators.operator import OneInputOperator

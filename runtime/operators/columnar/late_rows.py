@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.common.typeinfo import TypeInformation
+from runtime.core.arrow_views import without_views
 from runtime.core.batch import Mark, RecordBatch
 from runtime.network.columnar import marks_between
-from runtime.network.frames import without_views
 from runtime.operators.operator import OperatorContext
 from runtime.operators.output import Output
 from runtime.operators.output_tag import OutputTag

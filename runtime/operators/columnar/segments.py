@@ -19,11 +19,11 @@ import polars as pl
 import pyarrow as pa
 
 from runtime.common.typeinfo import TypeInformation
+from runtime.core.arrow_views import without_views
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import MIN_WATERMARK
 from runtime.core.ids import KeyGroup
-from runtime.network.frames import without_views
 from runtime.operators.columnar.frames import arrow_of
 from runtime.operators.columnar.window_plan import WindowPlan
 from runtime.state.errors import StateMigrationError

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from runtime.core.arrow_views import without_views
+
+
+@pytest.mark.parametrize(
+    ("view", "plain"),
+    [
+        (pa.string_view(), pa.string()),
+        (pa.binary_view(), pa.binary()),
+        (pa.list_(pa.string_view()), pa.list_(pa.string())),
+        (pa.large_list(pa.binary_view()), pa.large_list(pa.binary())),
+        (pa.struct({"n": pa.int64(), "s": pa.string_view()}), pa.struct({"n": pa.int64(), "s": pa.string()})),
+    ],
+)
+def test_views_become_plain_however_deep_they_lie(view: pa.DataType, plain: pa.DataType) -> None:
+    fields = [pa.field("a", view), pa.field("b", pa.int64())]
+    columns = pa.RecordBatch.from_arrays([pa.nulls(2, view), pa.array([1, 2])], schema=pa.schema(fields, {"k": "v"}))
+    kept = without_views(columns)
+    assert kept.schema.types == [plain, pa.int64()]
+    assert (kept.num_rows, kept.schema.names, kept.schema.metadata) == (2, ["a", "b"], {b"k": b"v"})
+
+
+def test_columns_without_views_are_the_same_object() -> None:
+    columns = pa.record_batch({"a": ["x"], "n": [1]})
+    assert without_views(columns) is columns
