@@ -21,6 +21,7 @@ from backend.cluster.connections import brief_connection
 from backend.cluster.job_logs import JobLogs
 from backend.cluster.job_requests import JobRequests
 from backend.cluster.job_store import JobStore
+from backend.cluster.leader_machine import SUSPENDED
 from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.live_document import LiveDocument, Placement, exception_document
 from backend.cluster.models import TERMINAL_STATES, Job, Operation
@@ -157,7 +158,17 @@ class JobRunner:
         running = rescaled(graph, placed[0].parallelism) if placed else graph
         # an attempt that goes on has begun already
         next_attempt = Attempt(first_attempt + 1) if placed else first_attempt
-        self._driver = JobMasterDriver(running, create_provider, logs, clock, next_attempt, home, placement=placed)
+        newest_state = max(job.state_times, key=lambda state: job.state_times[state], default="")
+        self._driver = JobMasterDriver(
+            running,
+            create_provider,
+            logs,
+            clock,
+            next_attempt,
+            home,
+            placement=placed,
+            was_suspended=newest_state == SUSPENDED,
+        )
         self.requests = JobRequests(self._driver, self._slots_for)
         self._provider = providers[0]
         self._thread = threading.Thread(target=self._driver.run, name=f"job-{job.id[:8]}", daemon=True)

@@ -202,7 +202,7 @@ class LedJobs:
     def suspend(self) -> None:
         """Record that the jobs go on under the next leader, as far as the database answers; to be called last."""
         for runner in self._not_ended():
-            if runner.outlives_leader or not self._machine.suspended(self.seen(runner)):
+            if not self._machine.suspended(self.seen(runner)):
                 continue
             with self._containment.of(f"job {runner.job.id}"):
                 job = runner.job

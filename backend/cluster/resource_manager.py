@@ -84,6 +84,8 @@ class ResourceManager:
         self._planned_ms: dict[StageKey, float] = {}
         #: stages that jobs go on with, of TaskManagers that this leader has not heard of yet, by TaskManager
         self._adopted: dict[str, list[Stage]] = {}
+        #: when they were adopted, monotonic ms: reports from before may be older than these stages
+        self._adopted_ms = float("-inf")
         #: stages of attempts that are over → time of the last command to end them, monotonic ms
         self._ending_ms: dict[StageKey, float] = {}
 
@@ -103,6 +105,7 @@ class ResourceManager:
     def adopt(self, stages: Iterable[Stage]) -> None:
         """Have jobs go on with stages of an earlier leader; before any TaskManager is heard, or they would be ended."""
         with self._lock:
+            self._adopted_ms = self._clock.monotonic_ms()
             for stage in stages:
                 self._adopted.setdefault(stage.taskmanager, []).append(stage)
 
@@ -317,6 +320,8 @@ class ResourceManager:
 
     def _missing(self, known: KnownTaskManager, running: set[StageKey]) -> list[tuple[StageKey, str]]:
         """Return stages that should run there but do not: their deployment or the report of their end was lost."""
+        if known.heard_ms < self._adopted_ms:
+            return []
         overdue = self._clock.monotonic_ms() - DEPLOY_TIMEOUT_MS
         missing = []
         for stage in self._pool.stages(taskmanager=known.id):

@@ -33,8 +33,10 @@ from runtime.task.messages import JobMasterMessage, SlotMessage
 
 #: Spark needs up to 4 s to end the workers of a cancelled stage
 CLOSE_TIMEOUT_S = 8.0
-#: pause before a slot that cannot be reached is offered again to come over
+#: pause before a slot that cannot be reached is offered again to come over, and the time after which it counts as gone:
+#: a process that lives accepts connections, however busy it is
 OFFER_RETRY_S = 0.2
+UNREACHABLE_S = 1.0
 TOKEN_SALT = "tidemark.slots"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -175,22 +177,24 @@ class ClusterSlotProvider:
                 threading.Thread(target=self._adopt, args=(region.attempt, slot), name=name, daemon=True).start()
 
     def _adopt(self, attempt: Attempt, placed: PlacedSlot) -> None:
-        """Offer a slot to adopt it, again while it cannot be reached: it may be busy, or on its way."""
+        """Offer a slot to adopt it, again for a moment if its process does not accept the connection."""
         offer = AdoptionOffer(placed.slot, attempt, self._epoch, self._control.address)
-        until_s = time.monotonic() + ADOPTION_TIMEOUT_MS / 1000
-        error: Exception | None = None
-        while (left_s := until_s - time.monotonic()) > 0:
+        until_s = time.monotonic() + UNREACHABLE_S
+        while True:
             try:
-                offer_adoption(placed.data_address, offer, self._token_of(attempt), left_s)
+                offer_adoption(placed.data_address, offer, self._token_of(attempt), ADOPTION_TIMEOUT_MS / 1000)
                 return
-            except (flight.FlightUnavailableError, flight.FlightTimedOutError) as unreachable:
-                error = unreachable
-            except flight.FlightError as refusal:
-                error = refusal
-                break
+            except flight.FlightTimedOutError:
+                # it may be frozen: the machine waits no longer either
+                return
+            except flight.FlightError as error:
+                if time.monotonic() >= until_s or not isinstance(error, flight.FlightUnavailableError):
+                    cause = f"it did not come over from the earlier leader: {str(error).splitlines()[0]}"
+                    break
             time.sleep(OFFER_RETRY_S)
-        first_line = (str(error).splitlines() or [""])[0]
-        self._post(SlotLost(placed.slot, attempt, f"it did not come over from the earlier leader: {first_line}"))
+        if not self._control.is_connected(placed.slot, attempt):
+            # else only the answer was lost
+            self._post(SlotLost(placed.slot, attempt, cause))
 
     def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
         self._control.send(slot, attempt, message)

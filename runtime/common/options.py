@@ -189,7 +189,7 @@ SLOT_ORPHAN_TIMEOUT: ConfigOption[Duration] = (
     ConfigOptions.key("high-availability.slot-orphan-timeout")
     .duration_type()
     .at_least(Duration(0))
-    .default_value(Duration(0))
+    .default_value(Duration.of_seconds(45))
 )
 """Maximum time that the slots of a session cluster's job keep running after the leading jobmanager has died or hung,
 until another one adopts them. After that, or with 0, they end, and the job restarts. An application's slots end with

@@ -53,6 +53,11 @@ class ControlServer(flight.FlightServerBase):  # type: ignore[misc]
         if outbox is not None:
             outbox.put(message, may_overtake=isinstance(message, HeartbeatRequest))
 
+    def is_connected(self, slot: SlotId, attempt: Attempt) -> bool:
+        """Return whether a slot has a stream that has not ended."""
+        with self._lock:
+            return (slot, attempt) in self._outboxes
+
     def disconnect(self, attempt: Attempt, slot: SlotId | None = None) -> None:
         """End the streams of an attempt, or of one of its slots, once what is queued has been written."""
         with self._lock:

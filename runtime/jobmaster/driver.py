@@ -86,6 +86,7 @@ class JobMasterDriver:
         max_slots: how many slots there can be at most, where that is known.
         placement: where the job runs under an earlier JobMaster, whose slots are to be adopted; `graph` has its
             parallelisms, and the attempt before `first_attempt` is its latest.
+        was_suspended: whether that JobMaster ended as planned.
 
     Raises:
         ConfigurationError: an option of the job cannot be read, or it needs a checkpoint directory and names none.
@@ -102,6 +103,7 @@ class JobMasterDriver:
         is_inline: bool = False,
         max_slots: int | None = None,
         placement: Sequence[PlacedRegion] = (),
+        was_suspended: bool = False,
     ) -> None:
         self._clock = clock
         self._outputs = outputs
@@ -121,6 +123,7 @@ class JobMasterDriver:
             CheckpointCoordinator(settings, graph.job_id, home.root, home.leader_epoch, home.new_name),
             max_slots,
             placement,
+            was_suspended,
         )
         is_taken_over = first_attempt > FIRST_ATTEMPT
         self._storage = StorageWorker(

@@ -84,6 +84,7 @@ class JobMasterMachine:
         max_slots: how many slots there can be at most, where that is known.
         placement: where the job runs under an earlier JobMaster; empty: nowhere. Then `graph` has its parallelisms,
             and the attempt before `first_attempt` is its latest.
+        was_suspended: whether that JobMaster ended as planned: if nothing can be adopted, that is no failure.
 
     Raises:
         ConfigurationError: an option of the job cannot be read.
@@ -98,6 +99,7 @@ class JobMasterMachine:
         coordinator: CheckpointCoordinator | None = None,
         max_slots: int | None = None,
         placement: Sequence[PlacedRegion] = (),
+        was_suspended: bool = False,
     ) -> None:
         configuration = Configuration.from_dict(graph.configuration)
         if coordinator is None:
@@ -115,6 +117,7 @@ class JobMasterMachine:
         self._exceptions = ExceptionHistory()
         self._submitted = self._is_broken = False
         self._placement = placement
+        self._was_suspended = was_suspended
         #: why it is not known yet what the job restores
         self._waiting_for = ""
         #: earliest time of the next attempt; None = there will be none
@@ -456,6 +459,9 @@ class JobMasterMachine:
         self._advance()
 
     def _restart_after_lost_leader(self, cause: FailureInfo) -> None:
+        if self._was_suspended:
+            self._redeploy(self.graph, cause.message)
+            return
         decision = self._failover.after_lost_leader(cause)
         self._restart_at_ms = decision.restart_at_ms
         self._exceptions.add(self.attempt, self._journal.now_ms, cause, is_symptom=False)

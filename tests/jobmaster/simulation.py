@@ -212,6 +212,7 @@ class Simulation:
         epoch: int = 0,
         placement: Sequence[PlacedRegion] = (),
         first_attempt: Attempt = FIRST_ATTEMPT,
+        was_suspended: bool = False,
     ) -> None:
         self.graph = graph or keyed_job()
         self.epoch = epoch
@@ -229,6 +230,7 @@ class Simulation:
             coordinator=coordinator,
             max_slots=max_slots,
             placement=placement,
+            was_suspended=was_suspended,
         )
         #: where regions run, as it is recorded
         self.placement: dict[int, PlacedRegion] = {}
@@ -322,7 +324,7 @@ class Simulation:
         self.settle()
         assert self.machine.state is JobState.RUNNING
 
-    def successor(self) -> Simulation:
+    def successor(self, was_suspended: bool = False) -> Simulation:
         """Return the JobMaster of the next leader, with the same slots and what is recorded, before it is submitted."""
         placement = tuple(self.placement.values())
         next_attempt = Attempt(self.machine.attempt + 1)
@@ -333,6 +335,7 @@ class Simulation:
             epoch=self.epoch + 1,
             placement=placement,
             first_attempt=next_attempt,
+            was_suspended=was_suspended,
         )
         successor.slots, successor.now_ms = self.slots, self.now_ms
         successor.placement, successor.recorded = self.placement, self.recorded

@@ -109,6 +109,19 @@ def test_a_job_of_which_nothing_can_be_adopted_fails_if_it_neither_restarts_nor_
     assert new.machine.state is JobState.FAILED
 
 
+def test_a_job_of_a_leader_that_ended_as_planned_has_not_failed_if_nothing_can_be_adopted() -> None:
+    old = checkpointed(saving_job())
+    for slot in (0, 1):
+        old.current(slot).silent = True
+    new = old.successor(was_suspended=True)
+    new.take_over()
+    new.advance(ADOPTION_TIMEOUT_MS)
+    new.settle()
+    assert new.machine.state is JobState.RUNNING
+    assert (new.machine.attempt, new.machine.restarts, new.machine.status().exceptions) == (1, 0, ())
+    assert set(new.restored_from()) == {1}
+
+
 def test_only_the_region_that_cannot_be_adopted_restarts() -> None:
     old = checkpointed(pipelines())
     old.current(1).silent = True

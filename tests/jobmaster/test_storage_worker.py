@@ -217,6 +217,19 @@ def test_what_older_attempts_have_left_is_swept(tmp_path: Path, memory: MemoryCh
     assert sorted(path.name for path in (tmp_path / JOB).iterdir()) == ["chk-1-0.0", "chk-3-0.1", "unknown"]
 
 
+def test_what_the_deployer_of_an_adopted_region_has_written_is_not_swept(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, epoch=3)
+    rig.recover()
+    for name in ("chk-2-1.4", "chk-3-1.5", "chk-4-2.5"):
+        (tmp_path / JOB / name).mkdir(parents=True)
+    rig.worker.put(SweepOrphans(Attempt(5), (), leader_epoch=1))
+    rig.worker.step()
+    assert sorted(path.name for path in (tmp_path / JOB).iterdir() if path.name.startswith("chk")) == [
+        "chk-3-1.5",
+        "chk-4-2.5",
+    ]
+
+
 # --- the start --------------------------------------------------------------------------------------------------------
 
 
@@ -237,7 +250,17 @@ def test_a_damaged_one_is_left_out(tmp_path: Path) -> None:
     first.store(1)
     first.store(2)
     damage(tmp_path, 2)
-    assert [c.checkpoint_id for c in Rig(tmp_path, epoch=1).recover().retained] == [1]
+    submitted = Rig(tmp_path, epoch=1).recover()
+    assert [c.checkpoint_id for c in submitted.retained] == [1]
+    assert submitted.is_newest_damaged
+
+
+def test_an_older_one_that_is_damaged_says_nothing_of_the_newest(tmp_path: Path) -> None:
+    first = Rig(tmp_path)
+    first.store(1)
+    first.store(2)
+    damage(tmp_path, 1)
+    assert not Rig(tmp_path, epoch=1).recover().is_newest_damaged
 
 
 def test_a_damaged_one_is_forgotten_before_its_files_are_swept(tmp_path: Path) -> None:
