@@ -105,6 +105,7 @@ class Rig:
             "token": "secret",
             "local": True,
             "lease_ms": 5000.0,
+            "orphan_timeout_ms": 30_000.0,
             "window_bytes": 1 << 20,
             "floating_bytes": 4 << 20,
         }
