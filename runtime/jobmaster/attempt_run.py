@@ -49,6 +49,8 @@ class AttemptRun:
         self.phase = Phase.IDLE
         #: when the phase, or the wait for a restart, is over at the latest
         self.deadline_ms: float | None = None
+        #: what each slot has read of snapshots, as last heard
+        self.restored_bytes: dict[SlotId, int] = {}
         self.execution = ExecutionGraph(graph, attempt)
         self.slots = SlotRegistry(self.execution.slots)
         #: slots that have committed, at the end of the job
@@ -118,6 +120,7 @@ class AttemptRun:
         """Note that a slot lives, and what it reports of its tasks."""
         now_ms, slot, call = self._journal.now_ms, message.slot, message.stalled_in
         self.slots.heartbeat(slot, now_ms)
+        self.restored_bytes[slot] = message.restored_bytes
         for task in self.execution.tasks_in(slot):
             if task.task in message.metrics and not task.state.is_terminal:
                 task.metrics = message.metrics[task.task]
@@ -136,7 +139,10 @@ class AttemptRun:
         return tuple(self._stalls[slot] for slot in self.slots.live() if slot in self._stalls)
 
     def slot_snapshots(self) -> tuple[SlotSnapshot, ...]:
-        return tuple(SlotSnapshot(e.slot, e.status, e.pid, e.host) for e in self.slots.entries())
+        restored = self.restored_bytes
+        return tuple(
+            SlotSnapshot(e.slot, e.status, e.pid, e.host, restored.get(e.slot, 0)) for e in self.slots.entries()
+        )
 
     # --- up -----------------------------------------------------------------------------------------------------------
 
@@ -147,6 +153,8 @@ class AttemptRun:
             self._epochs.pop(region.index, None)
             self._released.discard(region.index)
             self._killed.difference_update(region.slots)
+            for slot in region.slots:
+                self.restored_bytes.pop(slot, None)
             self.slots.expect_again(region.slots)
             self.execution.reset(region.slots)
             for slot in region.slots:

@@ -82,6 +82,15 @@ class RegionRestarts:
         restart = self._restarts.get(self._run.execution.region_of(slot).index)
         return restart is not None and restart.phase is Phase.DEPLOYING
 
+    def prolong_restore(self, slot: SlotId) -> None:
+        """Give the tasks of the whole job, or of a slot's region, their full time again: they get on."""
+        deadline_ms = self._journal.now_ms + self._options.slot_request_timeout_ms
+        restart = self._restarts.get(self._run.execution.region_of(slot).index)
+        if self._run.phase is Phase.DEPLOYING:
+            self._run.deadline_ms = deadline_ms
+        elif restart is not None and restart.phase is Phase.DEPLOYING:
+            restart.deadline_ms = deadline_ms
+
     def failure(self, slot: SlotId) -> Failure | None:
         """Return why the tasks of a slot's region are being cancelled; None: they are not."""
         restart = self._restarts.get(self._run.execution.region_of(slot).index)

@@ -238,6 +238,8 @@ class SlotWatch:
             self._run.release((slot,))
 
     def _on_heartbeat(self, message: Heartbeat) -> None:
+        if message.restored_bytes > self._run.restored_bytes.get(message.slot, 0):
+            self._regions.prolong_restore(message.slot)
         self._run.heartbeat(message)
         is_working = self._owner.is_working() and self._regions.is_up(message.slot)
         if is_working and 0 < self._options.stall_timeout_ms <= message.stalled_ms:

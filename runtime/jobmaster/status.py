@@ -46,6 +46,8 @@ class SlotSnapshot:
     status: SlotStatus
     pid: int | None
     host: str
+    restored_bytes: int = 0
+    """What it has read of snapshots."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ LONG_CHECKPOINT_MS = 10_000
 HELD_MS = 500
 """Per second; a task that waits for its output for longer is held up."""
 MAX_NAMES = 3
+SHOWN_BYTES = 1_000_000
+"""What has been read of a snapshot is told from here on; less is read in no time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def waiting_for(at: Standing) -> str:
         case Phase.REQUESTING:
             return _registrations(at.slots) or at.storage or _undecided(at)
         case Phase.DEPLOYING:
-            return _tasks(at.tasks, DEPLOYED, "to be deployed and restored")
+            return _restoring(at)
         case Phase.STARTED if at.state is JobState.RUNNING:
             return _running(at)
         case Phase.STARTED:
@@ -77,6 +79,12 @@ def waiting_for(at: Standing) -> str:
 def _running(at: Standing) -> str:
     """Describe what a job waits for whose tasks all run."""
     return _stalled(at) or at.storage or _long_checkpoint(at) or ("" if _moves(at.tasks) else _still(at))
+
+
+def _restoring(at: Standing) -> str:
+    restored = sum(slot.restored_bytes for slot in at.slots)
+    progress = f" ({restored / 1e6:,.0f} MB have been read)" if restored >= SHOWN_BYTES else ""
+    return _tasks(at.tasks, DEPLOYED, f"to be deployed and restored{progress}")
 
 
 def _undecided(at: Standing) -> str:

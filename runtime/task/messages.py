@@ -239,6 +239,8 @@ class Heartbeat:
     """Time that the slot's loop has been inside one step: user code that does not return."""
     stalled_in: StalledCall | None = None
     """The call of user code, once it has lasted for some seconds."""
+    restored_bytes: int = 0
+    """What the slot has read of snapshots so far."""
 
 
 @dataclass(frozen=True, slots=True)

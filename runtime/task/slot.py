@@ -126,6 +126,9 @@ class Slot:
         self._on_release: list[Callable[[], None]] = []
         self._heartbeat_sequence = 0
         self._last_metrics_ms = float("-inf")
+        #: read of snapshots so far; guarded by the lock, as several threads may read
+        self._restored_bytes = 0
+        self._restored_lock = threading.Lock()
         self._wakeup = threading.Event()
         self._on_wake: Callable[[], None] | None = None
         #: written by the loop's thread, read by the control link's when a stall is looked into
@@ -278,7 +281,11 @@ class Slot:
         self._last_metrics_ms = now
         memory = memory_metrics()
         metrics = {task.task_id: task.metrics() | memory for task in self._tasks}
-        self._control.publish(Heartbeat(self.slot_id, self.attempt, self._heartbeat_sequence, metrics))
+        self._control.publish(
+            Heartbeat(
+                self.slot_id, self.attempt, self._heartbeat_sequence, metrics, restored_bytes=self._restored_bytes
+            )
+        )
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
@@ -553,7 +560,14 @@ class Slot:
 
     def state_reader(self, location: str | None) -> TaskStateReader:
         """Return a verifying reader for files of the checkpoint or savepoint in a directory."""
-        return TaskStateReader(self._file_system(), self._retries, location)
+        return TaskStateReader(self._file_system(), self._retries, location, self._note_restored)
+
+    def _note_restored(self, num_bytes: int) -> None:
+        """Have the next heartbeat tell the progress; any thread. The loop publishes nothing until all is restored."""
+        with self._restored_lock:
+            self._restored_bytes += num_bytes
+            restored = self._restored_bytes
+        self._control.publish(Heartbeat(self.slot_id, self.attempt, 0, {}, restored_bytes=restored))
 
     def working_directory(self) -> Path:
         """Return the local directory, which exists for as long as the slot lives."""

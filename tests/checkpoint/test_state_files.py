@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from runtime.checkpoint import state_files
 from runtime.checkpoint.errors import StorageAwayError
-from runtime.checkpoint.file_system import ArrowFileSystem
+from runtime.checkpoint.file_system import PIECE_BYTES, ArrowFileSystem
 from runtime.checkpoint.layout import METADATA, writer_of_file
 from runtime.checkpoint.locations import local_path, name_of, parent_of, to_uri
 from runtime.checkpoint.state_files import TaskStateReader, TaskStateWriter, write_once
@@ -45,6 +46,22 @@ def test_a_file_is_measured_while_it_is_written(writer: TaskStateWriter, tmp_pat
     assert (written_by.checkpoint_id, written_by.fence) == (4, (2, 1))
     assert local_path(handle.uri).read_bytes() == b"abc"
     assert writer.written_bytes == 3
+
+
+def test_a_reader_tells_what_it_has_read_of_large_files_piece_by_piece(
+    files: FaultyFileSystem, writer: TaskStateWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    reader = TaskStateReader(files, NO_PAUSES, on_read=told.append)
+    small, large = writer.write("state", [b"abc"]), writer.write("state", [bytes(3 * PIECE_BYTES)])
+    assert reader.read(small) == b"abc"
+    reader.read_range(large, 1, 5)
+    reader.download(large, tmp_path / "copy")
+    assert told == [3, 5, *[PIECE_BYTES] * 3]
+    told.clear()
+    monkeypatch.setattr(state_files, "LARGE_BYTES", PIECE_BYTES)
+    assert reader.read(large) == bytes(3 * PIECE_BYTES)
+    assert told == [PIECE_BYTES] * 3
 
 
 def test_files_have_names_of_their_own(writer: TaskStateWriter) -> None:

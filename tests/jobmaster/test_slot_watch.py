@@ -113,6 +113,27 @@ def test_a_slow_deployment_is_not_taken_for_a_dead_slot() -> None:
     assert "4 tasks were not deployed in time" in s.machine.status().exceptions[0].cause.message
 
 
+def test_slots_that_read_on_have_all_the_time_that_it_takes() -> None:
+    s = Simulation()
+    s.register_automatically = False
+    s.deliver(Submitted())
+    for slot in (0, 1):
+        s.say(s.current(slot).register())
+    s.queue.clear()
+    s.current(0).silent = s.current(1).silent = True
+    for minute in range(1, 21):
+        s.advance(60_000)
+        s.say(Heartbeat(SlotId(1), Attempt(0), minute, {}, restored_bytes=minute * 50_000_000))
+    assert s.machine.phase is Phase.DEPLOYING
+    assert "(1,000 MB have been read)" in s.machine.status().waiting_for
+    # no further
+    s.advance(240_000)
+    s.say(Heartbeat(SlotId(1), Attempt(0), 21, {}, restored_bytes=1_000_000_000))
+    assert s.machine.phase is Phase.DEPLOYING
+    s.advance(60_000)
+    assert "4 tasks were not deployed in time" in s.machine.status().exceptions[0].cause.message
+
+
 def test_a_stage_that_fails_takes_its_slots_with_it(running: Simulation) -> None:
     running.deliver(StageEnded(0, Attempt(0), "executor lost"))
     running.settle()

@@ -361,3 +361,17 @@ def test_an_aborted_unaligned_checkpoint_leaves_nothing_behind(tmp_path: Path) -
     assert len(OUT) == 60_000
     rig.release()
     assert_goes_on(tmp_path, metadata, 60_000)
+
+
+def test_a_slot_that_restores_tells_how_much_it_has_read_before_it_answers_anything_else(tmp_path: Path) -> None:
+    rig = CheckpointRig(counting(100_000, 1), tmp_path).start()
+    rig.step_until(lambda: len(OUT) > 0)
+    metadata = rig.checkpoint(1)
+    rig.release()
+    restored = CheckpointRig(counting(100_000, 1), tmp_path, metadata)
+    restored.deploy()
+    heartbeat = restored.link.heartbeat
+    assert heartbeat is not None
+    written = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+    assert 0 < heartbeat.restored_bytes <= written
+    restored.release()
