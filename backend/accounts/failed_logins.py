@@ -19,7 +19,7 @@ MAX_FAILURES = 10
 """Failures of one counter within `PERIOD_S` after which further logins are refused."""
 PERIOD_S = 60
 
-_KEY = "tidemark:failed-logins:{}"
+_KEY = f"{bus.PREFIX}:failed-logins:{{}}"
 
 
 def is_exhausted(counters: Sequence[str]) -> bool:
