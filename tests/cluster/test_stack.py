@@ -216,6 +216,18 @@ def test_a_taskmanager_whose_jvm_died_ends_and_is_replaced(stack: Stack) -> None
     wait_until(lambda: is_running(stack, DEMO), 90, "the demo runs again")
 
 
+@pytest.mark.slow
+def test_a_taskmanager_whose_jvm_is_frozen_ends_and_is_replaced(stack: Stack) -> None:
+    before, taskmanager = stack.live(DEMO), stack.pid_of("taskmanager")
+    [jvm] = [p for p in psutil.Process(taskmanager).children() if "java" in p.name()]
+    slots = [subtask["pid"] for vertex in before["vertices"] for subtask in vertex["subtasks"]]
+    jvm.suspend()
+    wait_until(lambda: stack.pid_of("taskmanager") != taskmanager, 90, "another TaskManager")
+    wait_until(lambda: not any(lives(pid) for pid in (*slots, jvm.pid)), 10, "the end of its slots and JVM")
+    wait_until(lambda: stack.live(DEMO)["restarts"] > before["restarts"], 90, "a restart")
+    wait_until(lambda: is_running(stack, DEMO), 90, "the demo runs again")
+
+
 def test_a_signal_ends_everything_within_ten_seconds(stack: Stack) -> None:
     everything = stack.processes()
     assert len(everything) > 5
