@@ -45,8 +45,9 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(2, f"tidemark: {message}; see `{self.prog} --help`\n")
 
 
-def with_job(parser: CommandParser) -> CommandParser:
-    """Add JOB."""
+def add_job_command(actions: Actions, name: str, *, help: str, description: str, example: str) -> CommandParser:
+    """Add a command about one job, and its JOB."""
+    parser = actions.add_parser(name, help=help, description=description, example=example)
     parser.add_argument("job", metavar="JOB", help=JOB_HELP)
     return parser
 

@@ -15,9 +15,9 @@ from runtime.client.arguments import (
     JOB_HELP,
     Actions,
     LocalCommand,
+    add_job_command,
     positive,
     with_format,
-    with_job,
     with_json,
     with_wide,
 )
@@ -34,14 +34,13 @@ _PATH_HELP = "directory of the savepoint or checkpoint, or its _metadata file; a
 
 def add_stop(actions: Actions) -> None:
     """Add `stop`."""
-    parser = with_job(
-        actions.add_parser(
-            "stop",
-            help="take a savepoint, then stop the job",
-            description="Take a savepoint, commit everything up to it, and end the job.\n"
-            "`tidemark run -s PATH` resumes from it.",
-            example='tidemark stop -p /data/savepoints "flights live"',
-        )
+    parser = add_job_command(
+        actions,
+        "stop",
+        help="take a savepoint, then stop the job",
+        description="Take a savepoint, commit everything up to it, and end the job.\n"
+        "`tidemark run -s PATH` resumes from it.",
+        example='tidemark stop -p /data/savepoints "flights live"',
     )
     with_format(parser)
     parser.add_argument(
@@ -60,26 +59,24 @@ def add_stop(actions: Actions) -> None:
 
 def add_checkpoints(actions: Actions) -> None:
     """Add `checkpoint` and `checkpoints`."""
-    one = with_job(
-        actions.add_parser(
-            "checkpoint",
-            help="trigger a checkpoint of a job now",
-            description="Trigger a checkpoint now, regardless of the job's interval.",
-            example='tidemark checkpoint --full "flights live"',
-        )
+    one = add_job_command(
+        actions,
+        "checkpoint",
+        help="trigger a checkpoint of a job now",
+        description="Trigger a checkpoint now, regardless of the job's interval.",
+        example='tidemark checkpoint --full "flights live"',
     )
     kind = one.add_mutually_exclusive_group()
     kind.add_argument("--full", action="store_true", help="a full checkpoint, which needs no earlier one")
     kind.add_argument("--incremental", action="store_true", help="only what has changed since the last one")
     with_json(one)
     one.set_defaults(command=checkpoint)
-    many = with_job(
-        actions.add_parser(
-            "checkpoints",
-            help="show the latest checkpoints and savepoints of a job",
-            description="Show how many checkpoints a job has taken, and the latest of them with duration and size.",
-            example='tidemark checkpoints "flights live"',
-        )
+    many = add_job_command(
+        actions,
+        "checkpoints",
+        help="show the latest checkpoints and savepoints of a job",
+        description="Show how many checkpoints a job has taken, and the latest of them with duration and size.",
+        example='tidemark checkpoints "flights live"',
     )
     with_json(many, "print the statistics as JSON, in Flink's shape")
     many.set_defaults(command=checkpoints)
@@ -87,13 +84,12 @@ def add_checkpoints(actions: Actions) -> None:
 
 def add_rescale(actions: Actions) -> None:
     """Add `rescale`."""
-    parser = with_job(
-        actions.add_parser(
-            "rescale",
-            help="change the parallelism of a running job",
-            description="Restart a job from a checkpoint with another parallelism.",
-            example='tidemark rescale "flights live" 4\ntidemark rescale "flights live" 4 --vertex Window',
-        )
+    parser = add_job_command(
+        actions,
+        "rescale",
+        help="change the parallelism of a running job",
+        description="Restart a job from a checkpoint with another parallelism.",
+        example='tidemark rescale "flights live" 4\ntidemark rescale "flights live" 4 --vertex Window',
     )
     parser.add_argument("parallelism", type=positive, metavar="N", help="the new parallelism")
     parser.add_argument(
@@ -117,13 +113,12 @@ def add_savepoint(actions: Actions) -> None:
         example='tidemark savepoint "flights live"',
     )
     on_savepoint: Actions = parser.add_subparsers(required=True, metavar="ACTION", dest="action")
-    take = with_job(
-        on_savepoint.add_parser(
-            "take",
-            help="take a savepoint of a job, which continues",
-            description="Take a savepoint of a job; the job continues.",
-            example='tidemark savepoint take "flights live" /data/savepoints',
-        )
+    take = add_job_command(
+        on_savepoint,
+        "take",
+        help="take a savepoint of a job, which continues",
+        description="Take a savepoint of a job; the job continues.",
+        example='tidemark savepoint take "flights live" /data/savepoints',
     )
     take.add_argument(
         "directory", nargs="?", metavar="DIRECTORY", help="where the savepoint goes (default: the cluster's directory)"

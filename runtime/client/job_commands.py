@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runtime.client import checkpoint_commands
-from runtime.client.arguments import JOB_HELP, Actions, with_format, with_job, with_json, with_wide
+from runtime.client.arguments import JOB_HELP, Actions, add_job_command, with_format, with_json, with_wide
 from runtime.client.bottleneck import bottleneck_text, find_bottleneck, percent
 from runtime.client.jobs import (
     SCHEDULED_STATES,
@@ -49,13 +49,12 @@ def add_list(actions: Actions) -> None:
 
 def add_info(actions: Actions) -> None:
     """Add `info`."""
-    parser = with_job(
-        actions.add_parser(
-            "info",
-            help="show one job: its tasks, their rates, and its bottleneck",
-            description="Show a job's vertices with records, rates and load, its bottleneck, and its slots.",
-            example='tidemark info "flights live"',
-        )
+    parser = add_job_command(
+        actions,
+        "info",
+        help="show one job: its tasks, their rates, and its bottleneck",
+        description="Show a job's vertices with records, rates and load, its bottleneck, and its slots.",
+        example='tidemark info "flights live"',
     )
     with_json(parser, "print everything that is known as JSON, with the process ids of the slots")
     with_wide(parser)

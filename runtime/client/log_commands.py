@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from runtime.client.arguments import Actions, non_negative, with_job
+from runtime.client.arguments import Actions, add_job_command, non_negative
 from runtime.client.errors import ClientError
 from runtime.client.jobs import FailureNews, resolve_job
 from runtime.client.logs import LogChoice, LogFollower, follow_logs, tell_failure
@@ -14,13 +14,12 @@ from runtime.client.terminal import INTERRUPTED, SUCCESS, Terminal
 
 def add_logs(actions: Actions) -> None:
     """Add `logs`."""
-    parser = with_job(
-        actions.add_parser(
-            "logs",
-            help="show what a job has printed and logged",
-            description="Show what the slots of a job have printed (out) and logged (log).",
-            example='tidemark logs -f --tail 20 "flights live"',
-        )
+    parser = add_job_command(
+        actions,
+        "logs",
+        help="show what a job has printed and logged",
+        description="Show what the slots of a job have printed (out) and logged (log).",
+        example='tidemark logs -f --tail 20 "flights live"',
     )
     parser.add_argument("-f", "--follow", action="store_true", help="follow the logs until the job ends")
     parser.add_argument(
