@@ -51,16 +51,7 @@ class CoProcessOperator(PlainTwoInputOperator):
         self._timer_service.watermark = self.current_watermark
 
     def process_rows(self, index: int, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
-        ctx, call, add_results = self._ctx, self._calls[index], self.collector.add_results
-        rows = iter(values)
-        try:
-            for value, ctx.element_time in zip(rows, timestamps, strict=True):
-                results = call(value, ctx)
-                if results is not None:
-                    add_results(results, ctx.element_time)
-        except Exception as error:
-            record = values[failing_index(rows, len(values))]
-            raise user_function_error(self.context, error, record, call) from error
+        self.process_each(self._calls[index], self._ctx, values, timestamps)
 
 
 class KeyedCoProcessOperator(KeyedTwoInputOperator):

@@ -110,16 +110,7 @@ class ProcessOperator(UserFunctionOperator):
         return OperatorSnapshot(operator_states=self.snapshot_operator_state(), watermark=self._timer_service.watermark)
 
     def _process_rows(self, values: list[Any], timestamps: list[int]) -> None:
-        ctx, process, add_results = self._ctx, self._function.process_element, self.collector.add_results
-        rows = iter(values)
-        try:
-            for value, ctx.element_time in zip(rows, timestamps, strict=True):
-                results = process(value, ctx)
-                if results is not None:
-                    add_results(results, ctx.element_time)
-        except Exception as error:
-            record = values[failing_index(rows, len(values))]
-            raise user_function_error(self.context, error, record, self._function.process_element) from error
+        self.process_each(self._function.process_element, self._ctx, values, timestamps)
 
 
 class KeyedFunctionTimers(TimerService):

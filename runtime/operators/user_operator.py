@@ -103,6 +103,30 @@ class FunctionOperator(StreamOperator):
         if first is not None:
             raise first
 
+    def process_each(
+        self, function: Callable[[Any, Any], Any], ctx: Any, values: list[Any], timestamps: list[int]
+    ) -> None:
+        """Call a process function with each record and its context, and collect the results.
+
+        Args:
+            function: a user's method (value, ctx); it returns or yields results, or returns None.
+            ctx: its second argument; `element_time` is set to each record's.
+            values, timestamps: of the records, equally long.
+
+        Raises:
+            UserFunctionError: the function failed; it names the record.
+        """
+        add_results = self.collector.add_results
+        rows = iter(values)
+        try:
+            for value, ctx.element_time in zip(rows, timestamps, strict=True):
+                results = function(value, ctx)
+                if results is not None:
+                    add_results(results, ctx.element_time)
+        except Exception as error:
+            record = values[failing_index(rows, len(values))]
+            raise user_function_error(self.context, error, record, function) from error
+
     def _backend_or_none(self) -> KeyedStateBackend | None:
         return None
 
