@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 from tests.simulation.faults import Action, Fault, Point
+from tests.simulation.regions import region_scenario_of
 from tests.simulation.scenario import Scenario, scenario_of
 
 ORPHAN_TIMEOUT_MS = 4_000
@@ -25,6 +26,12 @@ def adoption_scenario_of(seed: int, backend: str = "hashmap") -> Scenario:
         faults = _losses(draw, draw.choice([1, 2, 3, 5]))
         return replace(scenario, faults=faults, only_leaders_fail=True)
     return replace(scenario, faults=(*scenario.faults, *_losses(draw, 1)))
+
+
+def adoption_of_regions_scenario_of(seed: int) -> Scenario:
+    """The scenario of a seed for a job of two regions: what can be adopted of it is, and the rest restarts alone."""
+    faults = adoption_scenario_of(seed).faults
+    return replace(region_scenario_of(seed), faults=faults, orphan_timeout_ms=ORPHAN_TIMEOUT_MS, next_parallelism=())
 
 
 def _losses(draw: random.Random, count: int) -> tuple[Fault, ...]:

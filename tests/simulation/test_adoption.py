@@ -12,8 +12,13 @@ from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.jobmaster.operations import JobOperations
 from runtime.operators.source_coordinator import SourceCoordinator
 from runtime.operators.source_operator import SourceOperator
-from tests.simulation.adoption import ORPHAN_TIMEOUT_MS, adoption_scenario_of
+from tests.simulation.adoption import (
+    ORPHAN_TIMEOUT_MS,
+    adoption_of_regions_scenario_of,
+    adoption_scenario_of,
+)
 from tests.simulation.faults import Action, Fault, Point
+from tests.simulation.regions import simulate_regions
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulate import Verdict, simulate
 
@@ -44,6 +49,13 @@ def test_a_job_goes_on_whoever_leads_it() -> None:
 @pytest.mark.timeout(4 * 3600)
 def test_two_thousand_seeds() -> None:
     run_all(SLOW_SEEDS)
+
+
+def test_regions_are_adopted_each_by_itself() -> None:
+    verdicts = [simulate_regions(adoption_of_regions_scenario_of(seed)) for seed in range(8)]
+    wrong = [verdict for verdict in verdicts if verdict.violations]
+    assert not wrong, wrong[0].report()
+    assert sum(verdict.world.num_adopted > 0 for verdict in verdicts) >= 4
 
 
 def leaders_lost(*faults: Fault, **settings: Any) -> Verdict:
