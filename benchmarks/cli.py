@@ -24,13 +24,17 @@ from benchmarks.works.nexmark import nexmark_works
 from benchmarks.works.peers import peer_works
 from benchmarks.works.scaling import scaling_works
 from benchmarks.works.state import state_works
+from benchmarks.works.timers import timer_works
 
 DEFAULT_DIRECTORY = Path(".tidemark") / "bench"
 
 
 def all_works(options: Options) -> list[Work]:
     """Return every workload, in the order in which they run."""
-    makers = (bid_works, nexmark_works, state_works, latency_works, scaling_works, checkpoint_works, peer_works)
+    makers = (
+        *(bid_works, nexmark_works, state_works, timer_works),
+        *(latency_works, scaling_works, checkpoint_works, peer_works),
+    )
     return [work for make in makers for work in make(options)]
 
 
