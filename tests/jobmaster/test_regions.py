@@ -357,10 +357,7 @@ def test_a_region_goes_on_from_the_newest_checkpoint_and_checkpoints_from_there(
     s.settle()
     s.advance(600)
     assert s.machine.state is S.RUNNING
-    deploy = s.current(RIGHT).deploy
-    assert deploy is not None
-    assert deploy.attempt == 1
-    assert all(task.restore is not None and task.restore.checkpoint_id == 1 for task in deploy.tasks)
+    assert set(s.restored_from(RIGHT)) == {1}
     s.advance(1_100)
     assert s.completed == [2]
     assert s.sent(NotifyCheckpointComplete) == [LEFT, RIGHT]
@@ -406,10 +403,7 @@ def test_a_checkpoint_being_recorded_when_a_region_fails_completes_and_is_restor
     s.answer_storage()
     s.settle()
     assert s.sent(NotifyCheckpointComplete) == [LEFT]
-    deploy = s.current(RIGHT).deploy
-    assert deploy is not None
-    assert deploy.tasks[0].restore is not None
-    assert deploy.tasks[0].restore.checkpoint_id == 2
+    assert s.restored_from(RIGHT)[0] == 2
 
 
 def test_a_damaged_checkpoint_restarts_the_whole_job_from_the_one_before() -> None:
@@ -431,10 +425,7 @@ def test_a_damaged_checkpoint_restarts_the_whole_job_from_the_one_before() -> No
     s.advance(3_500)
     assert s.machine.state is S.RUNNING
     assert attempts(s) == {LEFT: 2, RIGHT: 2}
-    left = s.current(LEFT).deploy
-    assert left is not None
-    assert left.tasks[0].restore is not None
-    assert left.tasks[0].restore.checkpoint_id == 1
+    assert s.restored_from(LEFT)[0] == 1
 
 
 def test_a_region_that_runs_is_restarted_alone_whatever_it_says_is_damaged() -> None:
