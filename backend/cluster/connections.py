@@ -39,3 +39,13 @@ def lift_limits() -> None:
         with connection.cursor() as cursor:
             cursor.execute("SET lock_timeout = 0")
             cursor.execute("SET statement_timeout = 0")
+
+
+def limit_silence(limit_ms: float) -> None:
+    """Have the database roll back the calling thread's transaction if it hears nothing of it for that time.
+
+    SQLite cannot: its lock belongs to the process.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL idle_in_transaction_session_timeout = {round(limit_ms)}")

@@ -1,8 +1,8 @@
 """Leadership: a lease and an epoch in one row of the database; `lease` decides, this module reads and writes the row.
 
 The row is locked while the leader writes, so that a new leader's take-over waits for writes in progress and fences off
-all later ones. A leader whose lease has lapsed does not act until it could renew it; one that finds another epoch in
-the row has been replaced and must end.
+all later ones. PostgreSQL rolls back a write whose leader has frozen. A leader whose lease has lapsed does not act
+until it could renew it; one that finds another epoch in the row has been replaced and must end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from django.db import DatabaseError, OperationalError, connection, transaction
 from django.db.models import F
 
-from backend.cluster.lease import RENEW_MS, RETRY_MS, SLOW_MS, HeldLease, LeaseRow
+from backend.cluster.connections import limit_silence
+from backend.cluster.lease import RENEW_MS, RETRY_MS, SILENT_WRITE_MS, SLOW_MS, HeldLease, LeaseRow
 from backend.cluster.models import LeaderEpoch
 from runtime.core.clock import Clock
 
@@ -77,6 +78,7 @@ class Leadership:
         if not self.may_act():
             raise LeaseLapsedError("the leader's lease could not be renewed")
         with transaction.atomic():
+            limit_silence(SILENT_WRITE_MS)
             row = LeaderEpoch.objects.select_for_update().get(name=ROLE)
             if row.epoch != self.epoch:
                 raise LeadershipLostError(self.epoch, row.epoch, row.holder)

@@ -24,6 +24,9 @@ LEASE_MS: Final = 2_500.0
 TAKE_OVER_MS: Final = 3_000.0
 #: the same if the leader's process is known to have ended; more than an interval of renewals, should that be wrong
 DEAD_MS: Final = 1_200.0
+#: the database rolls back a leader's write after this time without a word from it: a leader that freezes in a write,
+#: up to `RENEW_MS` after it has renewed its lease, must not keep the row locked when a standby takes over
+SILENT_WRITE_MS: Final = TAKE_OVER_MS - RENEW_MS
 #: interval of a standby's looks
 LOOK_MS: Final = 250.0
 #: a look that takes longer, or comes later after the one before, proves nothing

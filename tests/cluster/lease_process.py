@@ -1,6 +1,8 @@
 """A process that wants to lead and does nothing else: a line on stdout tells each change, with its monotonic time.
 
 python -m tests.cluster.lease_process NAME
+
+At SIGUSR1 it freezes itself in the midst of a write.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import django
+from django.db import DatabaseError, connection
 
 
 def main(name: str) -> None:
@@ -26,8 +30,9 @@ def main(name: str) -> None:
     from runtime.core.clock import SYSTEM_CLOCK
 
     logging.disable(logging.INFO)
-    stop = threading.Event()
+    stop, freeze = threading.Event(), threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGUSR1, lambda *_: freeze.set())
     listener = LeaderListener("127.0.0.1")
     while not stop.is_set():
         _tell("standby", 0)
@@ -42,6 +47,11 @@ def main(name: str) -> None:
                 if leadership.may_act() is not acts:
                     acts = not acts
                     _tell("leads" if acts else "lapsed", leadership.epoch)
+                if freeze.is_set():
+                    freeze.clear()
+                    with suppress(DatabaseError), leadership.fenced():
+                        os.kill(os.getpid(), signal.SIGSTOP)
+                    connection.close()
             leadership.release()
         except LeadershipLostError:
             _tell("lost", leadership.epoch)

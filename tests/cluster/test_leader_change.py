@@ -185,14 +185,14 @@ def kill_leaders(group: Group, count: int) -> list[float]:
     return took
 
 
-def freeze_leaders(group: Group, count: int) -> list[float]:
+def freeze_leaders(group: Group, count: int, how: signal.Signals = signal.SIGSTOP) -> list[float]:
     """Seconds without a leader, each time; the old one must find out when it thaws."""
     took = []
     for _ in range(count):
         leader = group.leader()
         epoch, frozen_s, told = leader.told[-1].epoch, time.monotonic(), len(leader.told)
         leader.is_frozen = True
-        os.kill(leader.process.pid, signal.SIGSTOP)
+        os.kill(leader.process.pid, how)
         try:
             took.append(successor_s(group, epoch, frozen_s))
         finally:
@@ -214,6 +214,11 @@ def check(what: str, took: list[float], p95_s: float) -> None:
 def test_killed_and_frozen_leaders_are_replaced_within_seconds(group: Group) -> None:
     check("killed", kill_leaders(group, 2), KILLED_S)
     check("frozen", freeze_leaders(group, 1), FROZEN_S)
+
+
+@pytest.mark.parametrize("database", [pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
+def test_leaders_that_are_frozen_in_the_midst_of_a_write_are_replaced_as_fast(group: Group) -> None:
+    check("frozen in a write", freeze_leaders(group, 2, signal.SIGUSR1), FROZEN_S)
 
 
 @pytest.mark.slow
