@@ -219,7 +219,7 @@ def _keeps_checkpoints(job: Job) -> bool:
     """Return whether the checkpoints of an ended job are retained."""
     try:
         return checkpoint_settings(job).retention.keeps(JobOutcome(job.state))
-    except ConfigurationError:
+    except (ConfigurationError, KeyError, TypeError, ValueError):
         # its retention is unknown
         return True
 

@@ -153,6 +153,7 @@ class JobManager:
             with self._containment.of("the take-over"):
                 self._recover()
             if not self._recovered:
+                self._stop.wait(wait_s)
                 return
         for event, age_ms in self._take_events(wait_s):
             with self._containment.of(f"an event of kind {type(event).__name__}"):

@@ -6,6 +6,7 @@ next attempt, or the end of the job: a region whose row exists has no other atte
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from backend.cluster.models import TERMINAL_STATES, Placement
 from backend.cluster.slot_pool import Stage, StageKey
 from runtime.core.ids import Attempt, SlotId, VertexId
 from runtime.jobmaster.placement import PlacedRegion, PlacedSlot
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +32,14 @@ def placements_of(job_id: str) -> list[ClusterPlacement]:
 
 
 def placed_stages() -> list[Stage]:
-    """Read the stages of all jobs that have not ended."""
-    rows = Placement.objects.exclude(job__state__in=TERMINAL_STATES)
-    return [stage for row in rows for stage in _read(row).stages]
+    """Read the stages of all jobs that have not ended, except those of malformed rows: such a job fails when run."""
+    stages: list[Stage] = []
+    for row in Placement.objects.exclude(job__state__in=TERMINAL_STATES):
+        try:
+            stages += _read(row).stages
+        except (AttributeError, TypeError, ValueError) as error:
+            logger.warning("where job %s runs cannot be read: %r", row.job_id, error)
+    return stages
 
 
 def write_placements(job_id: str, placements: Iterable[ClusterPlacement]) -> None:

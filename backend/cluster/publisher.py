@@ -60,12 +60,18 @@ class Publisher:
         self._renewed_ms = clock.monotonic_ms()
 
     def recover(self, jobs: Iterable[Job]) -> None:
-        """Note the jobs of earlier leaders, as their rows describe them."""
+        """Note the jobs of earlier leaders, as their rows describe them, except where a row's document is malformed."""
         for job in jobs:
-            if job.document:
-                self._entries[job.id] = job_entry(job.document)
-                if job.is_terminal:
-                    self._untold_ends[job.id] = told_document(job.document)
+            if not job.document:
+                continue
+            try:
+                entry, told = job_entry(job.document), told_document(job.document)
+            except (AttributeError, KeyError, TypeError) as error:
+                logger.warning("the document of job %s cannot be read: %r", job.id, error)
+                continue
+            self._entries[job.id] = entry
+            if job.is_terminal:
+                self._untold_ends[job.id] = told
 
     def bus_is_back(self) -> None:
         """Send again, and everything: the bus may have lost it."""

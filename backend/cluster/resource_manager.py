@@ -103,9 +103,10 @@ class ResourceManager:
         self.withdraw(job_id)
 
     def adopt(self, stages: Iterable[Stage]) -> None:
-        """Have jobs go on with stages of an earlier leader; before any TaskManager is heard, or they would be ended."""
+        """Have jobs go on with these stages of an earlier leader and no others; before any TaskManager is heard."""
         with self._lock:
             self._adopted_ms = self._clock.monotonic_ms()
+            self._adopted.clear()
             for stage in stages:
                 self._adopted.setdefault(stage.taskmanager, []).append(stage)
 

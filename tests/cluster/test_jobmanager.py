@@ -18,11 +18,16 @@ from backend.cluster.jobmanager import JobManager
 from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.lease import HeldLease
 from backend.cluster.live_document import LiveDocument
-from backend.cluster.models import Job, Operation, TaskManager
+from backend.cluster.models import Checkpoint, Job, Operation, Placement, TaskManager
+from backend.cluster.placements import ClusterPlacement, write_placements
+from backend.cluster.publisher import Publisher
+from backend.cluster.slot_pool import Stage, StageKey
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS
 from backend.dispatcher.shapes.taskmanagers import taskmanager_overview
+from runtime.core.ids import Attempt, SlotId
 from runtime.jobmaster.actions import RequestSlots
 from runtime.jobmaster.driver import JobMasterDriver
+from runtime.jobmaster.placement import PlacedRegion, PlacedSlot
 from tests.cluster.failing_database import FailingDatabase, Loss
 from tests.cluster.graphs import RESTARTING, graph_json
 from tests.cluster.leading import new_leader, take_leadership
@@ -468,6 +473,60 @@ def test_what_the_leader_cannot_tell_of_a_job_is_that_jobs_failure_only(
         return set(manager.jobs.runners) == {other.id}
 
     wait_until(is_dropped, 20, "its runner's end")
+
+
+def test_a_malformed_row_of_one_job_does_not_keep_a_leader_from_taking_over(lead: Any) -> None:
+    ended, placed, job = submit(), submit(), submit()
+    Job.objects.filter(id=ended.id).update(state="CANCELED", document={"id": ended.id}, graph={})
+    Checkpoint.objects.create(
+        job_id=ended.id,
+        checkpoint_id=1,
+        location="file:///c/chk-1",
+        is_owned=True,
+        is_savepoint=False,
+        leader_epoch=1,
+        triggered_at=1,
+        completed_at=2,
+        size=3,
+    )
+    Job.objects.filter(id=placed.id).update(state="RUNNING", state_times={"RUNNING": 5})
+    Placement.objects.create(
+        job_id=placed.id, region=0, attempt=0, leader_epoch=1, protocol=1, parallelism={}, slots=["?"], stages=["?"]
+    )
+    manager = lead()
+    assert turn(manager, job).state == "CREATED"
+    row = Job.objects.get(id=placed.id)
+    assert row.state == "FAILED" and "it cannot be run" in (row.failure or {})["message"]
+    # its retention cannot be read, so what it has left is kept
+    assert Checkpoint.objects.filter(job_id=ended.id).exists()
+
+
+def test_a_take_over_that_has_failed_half_way_keeps_slots_once_when_it_is_repeated(
+    lead: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, other = submit(2), submit(2)
+    region = PlacedRegion(
+        0, Attempt(0), [PlacedSlot(SlotId(n), 1, "host", "grpc+tcp://127.0.0.1:1") for n in range(2)], {}, 1, 1
+    )
+    stage = Stage(StageKey(job.id, Attempt(0), 0), 0, "host:1-abc", [SlotId(0), SlotId(1)])
+    Job.objects.filter(id=job.id).update(state="RUNNING", state_times={"RUNNING": 5})
+    write_placements(job.id, [ClusterPlacement(region, [stage])])
+    recover = Publisher.recover
+    failures = [BrokenError("half-way")]
+
+    def fail_once(publisher: Publisher, jobs: Any) -> None:
+        if failures:
+            raise failures.pop()
+        recover(publisher, jobs)
+
+    monkeypatch.setattr(Publisher, "recover", fail_once)
+    manager = lead()
+    turn(manager, job)
+    assert not manager.jobs.runners
+    turn(manager, job)
+    heartbeat(4, stages=((job.id, 0, 0),))
+    turn(manager, job)
+    assert manager.resources.shortage(other.id) == ""
 
 
 def test_a_taskmanager_that_drains_is_shown_and_its_slots_are_nobodys(lead: Any) -> None:
