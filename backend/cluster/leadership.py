@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import DatabaseError, OperationalError, connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.models import F
 
 from backend.cluster.connections import limit_silence
@@ -139,14 +139,15 @@ class LeaseKeeper:
             begun_ms = self._clock.monotonic_ms()
             try:
                 self._leadership.renew()
-            except DatabaseError as error:
-                if not is_away:
-                    logger.warning("the lease cannot be renewed: %s", error)
-                is_away, wait_ms = True, RETRY_MS
-                connection.close()
             except LeadershipLostError as lost:
                 logger.error("%s", lost)
                 break
+            except Exception as error:
+                # whatever it is: a leader that renewed no more could never lead again, nor learn that it was replaced
+                if not is_away:
+                    logger.warning("the lease cannot be renewed: %r", error)
+                is_away, wait_ms = True, RETRY_MS
+                connection.close()
             else:
                 if is_away:
                     logger.info("the lease is renewed again")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
+from django.db import InterfaceError
 
 from backend.cluster import services
 from backend.cluster.job_store import JobStore
 from backend.cluster.leadership import (
+    Leadership,
     LeadershipLostError,
+    LeaseKeeper,
     LeaseLapsedError,
     SlowDatabaseError,
     read_lease,
     take_over,
 )
-from backend.cluster.lease import LEASE_MS, LeaseRow
+from backend.cluster.lease import LEASE_MS, HeldLease, LeaseRow
 from backend.cluster.models import Job, LeaderEpoch
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.testing import ManualClock
@@ -152,3 +157,28 @@ def test_a_failure_is_written_once_per_attempt(live_redis: str) -> None:
     store.save(job, [entry | {"suppressed": [{"name": "x", "message": "y", "task_name": ""}]}])
     [known] = store.known_exceptions(job)
     assert known["suppressed"]
+
+
+class StumblingLeadership(Leadership):
+    """Fails to renew once, in a way that nobody has foreseen."""
+
+    def __init__(self) -> None:
+        super().__init__(1, HeldLease(0.0), SYSTEM_CLOCK)
+        self.calls = 0
+        self.renewed = threading.Event()
+
+    def renew(self) -> None:
+        self.calls += 1
+        if self.calls == 1:
+            raise InterfaceError("unexpected DateStyle")
+        self.renewed.set()
+
+
+def test_a_renewal_that_fails_in_an_unforeseen_way_is_tried_again() -> None:
+    leadership = StumblingLeadership()
+    keeper = LeaseKeeper(leadership, SYSTEM_CLOCK)
+    keeper.start()
+    try:
+        assert leadership.renewed.wait(10)
+    finally:
+        keeper.stop()
