@@ -6,7 +6,7 @@ Used by the jobmanager's loop. An error in one job fails that job, never the lea
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -180,20 +180,27 @@ class LedJobs:
         """Save every job that has changed, record the results of its operations, and drop it once it is over."""
         for job_id, runner in list(self.runners.items()):
             with self.contained(runner):
+                # before the state: an answer must not be recorded ahead of what the operation has done to the job
+                answers = runner.requests.answers(has_ended=False)
                 if runner.observe():
                     self.unsaved.add(job_id)
-                for action in self._machine.runner(self.seen(runner)):
+                for action in self._machine.runner(self.seen(runner, answers)):
                     self._act_on_runner(action, runner)
 
-    def seen(self, runner: JobRunner) -> RunnerSeen:
-        """Return the observation of a running job, as of its last `observe`."""
+    def seen(self, runner: JobRunner, answers: Mapping[str, Document] | None = None) -> RunnerSeen:
+        """Return the observation of a running job, as of its last `observe`.
+
+        Args:
+            runner: its runner.
+            answers: results of its operations that may be recorded, by trigger id.
+        """
         job = runner.job
         return RunnerSeen(
             job.id,
             job.state,
             job.waiting_for,
             runner.requests.trigger_ids,
-            runner.requests.answers(has_ended=False),
+            answers or {},
             runner.requests.premature,
             is_saved=job.id not in self.unsaved,
             is_over=runner.is_over,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pytest_django import Settings
 
 from backend.cluster import bus, services
 from backend.cluster.commands import DEPLOY_TASK, END_TASK
+from backend.cluster.job_runner import JobRunner
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.lease import HeldLease
@@ -24,8 +26,8 @@ from backend.cluster.publisher import Publisher
 from backend.cluster.slot_pool import Stage, StageKey
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS
 from backend.dispatcher.shapes.taskmanagers import taskmanager_overview
-from runtime.core.ids import Attempt, SlotId
-from runtime.jobmaster.actions import RequestSlots
+from runtime.core.ids import Attempt, CheckpointId, SlotId
+from runtime.jobmaster.actions import RequestAnswered, RequestSlots
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.placement import PlacedRegion, PlacedSlot
 from tests.cluster.failing_database import FailingDatabase, Loss
@@ -473,6 +475,34 @@ def test_what_the_leader_cannot_tell_of_a_job_is_that_jobs_failure_only(
         return set(manager.jobs.runners) == {other.id}
 
     wait_until(is_dropped, 20, "its runner's end")
+
+
+def test_the_answer_of_an_operation_is_recorded_after_its_effect_on_the_job(
+    lead: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager, job = lead(), submit(2)
+    turn(manager, job)
+    operation = services.request_operation(job, Operation.Kind.SAVEPOINT, {"cancel_job": True}, None)
+    runner = manager.jobs.runners[job.id]
+    answer: Future[RequestAnswered] = Future()
+    monkeypatch.setattr(runner._driver, "trigger_savepoint", lambda *_, **__: answer)
+    runner.carry_out(operation)
+    observe = JobRunner.observe
+
+    def answered_after(of: JobRunner) -> bool:
+        is_news = observe(of)
+        # the JobMaster answers, and begins to cancel the job, when its state has just been read
+        if not answer.done():
+            answer.set_result(RequestAnswered("r", "file:///sp", CheckpointId(1)))
+        return is_news
+
+    monkeypatch.setattr(JobRunner, "observe", answered_after)
+    manager.step(0.01)
+    operation.refresh_from_db()
+    assert answer.done() and operation.result is None
+    manager.step(0.01)
+    operation.refresh_from_db()
+    assert operation.result == {"location": "file:///sp", "checkpoint_id": 1}
 
 
 def test_a_malformed_row_of_one_job_does_not_keep_a_leader_from_taking_over(lead: Any) -> None:
