@@ -357,7 +357,8 @@ def test_a_region_goes_on_from_the_newest_checkpoint_and_checkpoints_from_there(
     s.settle()
     s.advance(600)
     assert s.machine.state is S.RUNNING
-    assert set(s.restored_from(RIGHT)) == {1}
+    assert s.current(RIGHT).attempt == 1
+    assert s.restored_from(RIGHT) == [1, 1]
     s.advance(1_100)
     assert s.completed == [2]
     assert s.sent(NotifyCheckpointComplete) == [LEFT, RIGHT]
