@@ -6,17 +6,20 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.postgres import PostgresServer
-from tests.cluster.proving import RECOVERY_S, ProvingJob
+from tests.cluster.proving import RECOVERY_S, ProvingJob, answers
 from tests.cluster.two_hosts import TwoHosts, two_hosts
 from tests.support.hosts import why_no_hosts
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+#: on a loaded machine, two JVMs and their Pythons take minutes
+START_TIMEOUT_S = 180.0
 _PAUSE = threading.Event()
 #: where each number is seen first, counted where the key of that host lives
 BOTH_HOSTS = """
@@ -36,7 +39,12 @@ with sums.execute_and_collect() as found:
 for host, count in latest.items():
     print(host, count)
 """
-RESTARTING = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "1000"}
+RESTARTING = {
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "1000",
+    # a loaded machine keeps a process waiting for longer than the default
+    "heartbeat.timeout": "15 s",
+}
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +69,22 @@ def database(cluster: TwoHosts) -> PostgresServer:
     return cluster.database
 
 
+@contextmanager
+def running_job(cluster: TwoHosts, directory: Path, database: PostgresServer, **options: str) -> Iterator[ProvingJob]:
+    """The job that proves its output, once it runs on both hosts; a failure shows why it restarted, and logs."""
+    job = ProvingJob(cluster, directory, database, RESTARTING | options)
+    try:
+        wait_until(lambda: answers(lambda: job.live()["state"] == "RUNNING"), START_TIMEOUT_S, "the job starts")
+        job.wait_until_it_moves("the job runs")
+        assert hosts_of(job) == {"alpha", "beta"}
+        yield job
+    except AssertionError:
+        print(f"--- exceptions\n{job.live()['exceptions']}")
+        for name in ("jobmanager", "taskmanager-alpha", "taskmanager-beta"):
+            print(f"--- {name}\n{cluster.log(name)[-5000:]}")
+        raise
+
+
 def hosts_of(job: ProvingJob) -> set[str]:
     return {subtask["host"] for vertex in job.live()["vertices"] for subtask in vertex["subtasks"]}
 
@@ -68,9 +92,13 @@ def hosts_of(job: ProvingJob) -> set[str]:
 def test_a_job_over_two_hosts_goes_on_exactly_when_the_network_between_them_was_cut(
     cluster: TwoHosts, database: PostgresServer, tmp_path: Path
 ) -> None:
-    job, client = ProvingJob(cluster, tmp_path, database, RESTARTING), cluster.client
-    job.wait_until_it_moves("the job runs")
-    assert hosts_of(job) == {"alpha", "beta"}
+    with running_job(cluster, tmp_path, database) as job:
+        check_that_it_survives_a_cut(cluster, job)
+        job.stop()
+
+
+def check_that_it_survives_a_cut(cluster: TwoHosts, job: ProvingJob) -> None:
+    client = cluster.client
     request_id = client.trigger_savepoint(job.id, None, "CANONICAL")
     wait_until(lambda: client.operation(job.id, request_id)["state"] == "COMPLETED", 60, "a savepoint")
     assert "location" in client.operation(job.id, request_id)["result"]
@@ -93,22 +121,20 @@ def test_a_job_over_two_hosts_goes_on_exactly_when_the_network_between_them_was_
     )
     assert job.live()["attempt"] > before
     assert hosts_of(job) == {"alpha", "beta"}
-    job.stop()
 
 
 def test_a_job_does_not_notice_a_cut_that_is_shorter_than_its_heartbeat_timeout(
     cluster: TwoHosts, database: PostgresServer, tmp_path: Path
 ) -> None:
-    job = ProvingJob(cluster, tmp_path, database, RESTARTING | {"heartbeat.timeout": "60 s"})
-    job.wait_until_it_moves("the job runs")
-    before = job.live()
-    cluster.network.cut()
-    _PAUSE.wait(5)
-    cluster.network.heal()
-    job.wait_until_it_moves("the job goes on")
-    after = job.live()
-    assert (after["attempt"], after["restarts"]) == (before["attempt"], before["restarts"]), after["exceptions"]
-    job.stop()
+    with running_job(cluster, tmp_path, database, **{"heartbeat.timeout": "60 s"}) as job:
+        before = job.live()
+        cluster.network.cut()
+        _PAUSE.wait(3)
+        cluster.network.heal()
+        job.wait_until_it_moves("the job goes on")
+        after = job.live()
+        assert (after["attempt"], after["restarts"]) == (before["attempt"], before["restarts"]), after["exceptions"]
+        job.stop()
 
 
 def test_a_program_without_a_session_cluster_has_slots_on_both_hosts(cluster: TwoHosts, tmp_path: Path) -> None:

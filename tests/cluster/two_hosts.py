@@ -84,10 +84,12 @@ class TwoHosts:
         for host in (self.first, self.second):
             worker = ("--cores", "2", "--memory", "2g", "--work-dir", str(self.directory / f"work-{host.name}"))
             self._start_spark(host, f"worker-{host.name}", "Worker", *worker, self.spark_master)
-            environment = {"TIDEMARK_TASKMANAGER_HOST": host.name}
-            self._start(host, f"taskmanager-{host.name}", sys.executable, "manage.py", "taskmanager", **environment)
         registered = "Registering worker"
         wait_until(lambda: self.log("master").count(registered) == 2, START_TIMEOUT_S, "both workers")
+        # only now: both executors would be on the worker that is there first
+        for host in (self.first, self.second):
+            environment = {"TIDEMARK_TASKMANAGER_HOST": host.name}
+            self._start(host, f"taskmanager-{host.name}", sys.executable, "manage.py", "taskmanager", **environment)
         wait_until(lambda: self.taskmanagers() == set(NAMES), START_TIMEOUT_S, "both TaskManagers")
 
     def close(self) -> None:
