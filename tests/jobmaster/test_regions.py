@@ -273,6 +273,26 @@ def test_a_slot_that_imports_user_code_need_not_answer(plain: Simulation) -> Non
     assert "no heartbeat" in s.machine.status().exceptions[-1].cause.message
 
 
+def test_a_region_that_reads_on_has_all_the_time_that_it_takes(plain: Simulation) -> None:
+    s = plain
+    s.register_automatically = False
+    s.fail_task(RIGHT)
+    s.settle()
+    s.advance(600)
+    coming = s.current(RIGHT)
+    s.say(coming.register())
+    s.queue.clear()
+    coming.silent = True
+    for minute in range(1, 11):
+        s.advance(60_000)
+        s.say(Heartbeat(SlotId(RIGHT), Attempt(1), minute, {}, restored_bytes=minute))
+    assert s.machine.attempt == 1
+    s.advance(290_000)
+    assert s.machine.attempt == 1
+    s.advance(20_000)
+    assert "not deployed in time" in s.machine.status().exceptions[-1].cause.message
+
+
 def test_cancelling_a_job_that_restarts_a_region_ends_all_of_it(plain: Simulation) -> None:
     s = plain
     s.fail_task(RIGHT)
