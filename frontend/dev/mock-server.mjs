@@ -106,6 +106,11 @@ async function handle(request, response) {
   }
   if (path === '/config') return json({ 'flink-version': '2.3.0', 'tidemark-version': '0.2.0', features: {} });
   if (path === '/api/v1/cluster') return json({ ...document('cluster', now), freshness: freshness(now) });
+  if (path === '/api/v1/jobmanagers') {
+    const jobmanager = { role: 'STANDBY', epoch: null, leading_since: null, is_alive: true };
+    const leader = { ...jobmanager, id: 'host-1:4711', role: 'LEADER', epoch: 3, leading_since: now - 3_600_000 };
+    return json({ jobmanagers: [leader, { ...jobmanager, id: 'host-2:815' }], redis_answers: true });
+  }
   if (path === '/api/v1/savepoints') {
     const savepoint = (id, kind, exists, needed_by) => ({
       location: `file:///var/lib/tidemark/savepoints/savepoint-${ids.flights.slice(0, 6)}-${id}`,

@@ -183,6 +183,11 @@ def user_menu(site: Site, jobs: Jobs, page: Page) -> None:
     expect(page.get_by_role("menuitem", name="Log out")).to_be_visible()
 
 
+def jobmanagers(site: Site, jobs: Jobs, page: Page) -> None:
+    page.goto(f"{site.url}/ui/jobmanagers")
+    expect(page.get_by_role("table", name="Job Managers").get_by_role("row").filter(has_text="LEADER")).to_be_visible()
+
+
 def taskmanagers(site: Site, jobs: Jobs, page: Page) -> None:
     page.goto(f"{site.url}/ui/taskmanagers")
     expect(page.get_by_role("table", name="Task Managers")).to_be_visible()
@@ -244,6 +249,7 @@ PAGES: dict[str, Callable[[Site, Jobs, Page], None]] = {
     "submit-again": submit_again,
     "actions-menu": actions_menu,
     "user-menu": user_menu,
+    "jobmanagers": jobmanagers,
     "taskmanagers": taskmanagers,
     "taskmanager": taskmanager,
     "savepoints": savepoints,

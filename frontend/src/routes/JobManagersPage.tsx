@@ -47,7 +47,8 @@ export function JobManagersPage() {
 function Rows({ jobmanagers, redis_answers: redisAnswers }: JobManagers) {
   const times = useTimes();
   return (
-    <div className="tm-table-scroll">
+    // on a phone the table scrolls, and nothing in it takes the focus
+    <div className="tm-table-scroll" tabIndex={0}>
       <table className="tm-table">
         <caption className="tm-visually-hidden">Job Managers</caption>
         <thead>
