@@ -64,15 +64,16 @@ class JobRequests:
         """Return results by trigger id, until `forget`; premature requests have none.
 
         Args:
-            has_ended: whether the job has ended. A successful stop is reported only with the end of its job: if it were
-                saved earlier and the end lost with this process, the next leader would restart a stopped job.
+            has_ended: whether the job has ended. A successful stop, or savepoint with cancellation, is reported only
+                with the end of its job: if it were saved earlier and the end lost with this process, the next leader
+                would continue the job.
         """
         return {
             trigger_id: _result(future)
             for trigger_id, (operation, future) in self._begun.items()
             if future.done()
             and not _is_premature(future)
-            and (has_ended or operation.kind != Operation.Kind.STOP or future.exception() is not None)
+            and (has_ended or not _ends_job(operation) or future.exception() is not None)
         }
 
     @property
@@ -117,6 +118,11 @@ class JobRequests:
             # it would be stopped, wait for slots for minutes, and return to the old parallelism
             return _refused(f"the job would need {needed} slots, but only {available} are available")
         return self._driver.rescale(parallelism)
+
+
+def _ends_job(operation: Operation) -> bool:
+    """Return whether the job ends with the operation, if that succeeds."""
+    return operation.kind == Operation.Kind.STOP or bool(operation.parameters.get("cancel_job"))
 
 
 class _Refused(Exception):

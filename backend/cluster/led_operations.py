@@ -101,7 +101,7 @@ class LedOperations:
                 self._jobs.runners[job_id].carry_out(row)
             case Dispose(trigger_id, directory, is_begun):
                 self._begin(row, is_begun)
-                self._disposal.dispose(trigger_id, directory)
+                self._disposal.dispose(trigger_id, directory, is_begun=is_begun)
 
     def _begin(self, row: Operation, is_begun: bool) -> None:
         if not is_begun:

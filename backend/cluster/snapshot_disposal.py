@@ -30,9 +30,15 @@ class SnapshotDisposal:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="snapshot-disposal")
         self._disposals: dict[str, Future[Document]] = {}
 
-    def dispose(self, trigger_id: str, directory: str) -> None:
-        """Delete a savepoint or checkpoint that a user has named."""
-        self._disposals[trigger_id] = self._pool.submit(lambda: self._dispose(directory))
+    def dispose(self, trigger_id: str, directory: str, *, is_begun: bool = False) -> None:
+        """Delete a savepoint or checkpoint that a user has named.
+
+        Args:
+            trigger_id: of the operation.
+            directory: URI of the directory.
+            is_begun: whether the operation was begun before: if nothing is there, that deleted it.
+        """
+        self._disposals[trigger_id] = self._pool.submit(lambda: self._dispose(directory, is_begun))
 
     def __contains__(self, trigger_id: str) -> bool:
         return trigger_id in self._disposals
@@ -55,8 +61,13 @@ class SnapshotDisposal:
         """Begin no further deletions; the current one runs to its end."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _dispose(self, directory: str) -> Document:
-        return _told(lambda: {"location": self._files.dispose(directory)})
+    def _dispose(self, directory: str, is_begun: bool) -> Document:
+        def dispose() -> Document:
+            if is_begun and not self._files.file_system.exists(directory):
+                return {"location": directory}
+            return {"location": self._files.dispose(directory)}
+
+        return _told(dispose)
 
     def _delete(self, job_id: str, directories: Sequence[str]) -> None:
         try:

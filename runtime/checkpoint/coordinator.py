@@ -327,7 +327,9 @@ class CheckpointCoordinator:
             self._actions.append(NotifyAborted(checkpoint_id))
             # whoever acknowledges it again has written files that nobody needs
             self._aborted[checkpoint_id] = None
-            self._delete([], [event.pending[checkpoint_id].directory])
+            # a savepoint is nowhere recorded here: the earlier JobMaster may have told its user that it is complete
+            if not event.pending[checkpoint_id].is_savepoint:
+                self._delete([], [event.pending[checkpoint_id].directory])
 
     def _on_requested(self, request: TriggerRequested) -> None:
         refusal = self._refusal(request)

@@ -94,8 +94,13 @@ def test_an_operation_is_a_request(
     assert asked.trigger_id not in requests.trigger_ids and not requests.is_open
 
 
-def test_a_stop_that_went_well_is_told_with_the_jobs_end_only(requests: JobRequests, driver: RecordingDriver) -> None:
-    good, bad = operation(Kind.STOP), operation(Kind.STOP)
+@pytest.mark.parametrize(
+    ("kind", "parameters"), [(Kind.STOP, dict[str, Any]()), (Kind.SAVEPOINT, {"cancel_job": True})]
+)
+def test_what_ends_a_job_is_answered_with_the_jobs_end_if_it_went_well(
+    kind: Kind, parameters: dict[str, Any], requests: JobRequests, driver: RecordingDriver
+) -> None:
+    good, bad = operation(kind, **parameters), operation(kind, **parameters)
     requests.begin(good)
     requests.begin(bad)
     driver.futures[0].set_result(DONE)

@@ -66,6 +66,9 @@ class Database:
             world.befall(fault)
         is_begin = what.startswith("BEGIN")
         if fault is not None and fault.action is Action.KILL and (is_begin or not fault.ms):
+            if what == "COMMIT":
+                # its connection ends with it
+                connection.connection.rollback()
             world.befall(fault)
         if fault is not None and fault.action is Action.FREEZE and is_begin:
             # nobody stands still in a transaction: another process could not write

@@ -21,6 +21,7 @@ from backend.cluster.models import Operation
 from backend.cluster.publisher import Publisher
 from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_pool import SlotPool
+from backend.cluster.snapshot_disposal import SnapshotDisposal
 from backend.cluster.taskmanager import TaskManager
 from tests.control_plane.oracle import (
     BROKE,
@@ -221,11 +222,28 @@ MISTAKES = (
             "a disposal is answered before it is done",
             LedOperations,
             "_act",
-            "self._disposal.dispose(trigger_id, directory)",
+            "self._disposal.dispose(trigger_id, directory, is_begun=is_begun)",
             "self._store.complete(trigger_id, {'location': directory}, 0)",
             found_as=NO_EFFECT,
         ),
         [Scenario(1, requests=(Request(3_000, Kind.SAVEPOINT, 0), Request(6_000, Kind.DISPOSE, 0)))],
+    ),
+    Mistake(
+        Mutation(
+            "a disposal that was done and not recorded is answered with an error",
+            SnapshotDisposal,
+            "_dispose",
+            "if is_begun and not",
+            "if False and not",
+            found_as=NO_ANSWER,
+        ),
+        [
+            Scenario(
+                1,
+                requests=(Request(3_000, Kind.SAVEPOINT, 0), Request(5_000, Kind.DISPOSE, 0)),
+                calls=(sql(Action.KILL, f"COMMIT {ANSWERED}", 2),),
+            )
+        ],
     ),
     # --- lease --------------------------------------------------------------------------------------------------------
     Mistake(

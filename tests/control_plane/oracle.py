@@ -252,6 +252,11 @@ class Oracle:
             found += self._about_operation(row)
         return found + self._about_taskmanagers()
 
+    def count_operations(self) -> None:
+        """Count what was done and what was refused."""
+        for kind, result in Operation.objects.filter(result__isnull=False).values_list("kind", "result"):
+            self.counts[f"{kind} {'refused' if 'error' in (result or {}) else 'done'}"] += 1
+
     def _about_job(self, number: int, job: Job) -> list[str]:
         submission = self._world.scenario.submissions[number]
         done = [o for o in Operation.objects.filter(job=job) if o.result is not None and "error" not in o.result]
@@ -279,7 +284,7 @@ class Oracle:
         if row.state != Operation.State.COMPLETED or row.result is None:
             return [f"{UNANSWERED}: {what} is {row.state}"]
         if "error" in row.result:
-            return []
+            return self._about_refusal(row)
         state = "" if row.job is None else row.job.state
         has_effect = True
         match row.kind:
@@ -296,6 +301,13 @@ class Oracle:
             disposals = Operation.objects.filter(kind=Kind.DISPOSE, parameters__path=location)
             has_effect = (_path(location) / "_metadata").exists() or disposals.exists()
         return [] if has_effect else [f"{NO_EFFECT}: {what} says {row.result}, the job is {state}"]
+
+    def _about_refusal(self, row: Operation) -> list[str]:
+        """Return what is wrong with an operation that was answered with an error: it must have had no effect."""
+        if row.kind != Kind.DISPOSE or _path(row.parameters["path"]).exists():
+            return []
+        others = Operation.objects.filter(kind=Kind.DISPOSE, parameters=row.parameters, result__location__isnull=False)
+        return [] if others.exists() else [f"{NO_ANSWER}: {row.parameters} is gone, the answer was {row.result}"]
 
     def _about_taskmanagers(self) -> list[str]:
         living = {process.manager.identity.id for process in self._world.living_taskmanagers()}

@@ -93,6 +93,8 @@ class Submission:
     num_retained: int = 1
     times: int = 1
     """How often it is submitted, under one id."""
+    is_adopted: bool = False
+    """Whether its slots go on without a leader, for the next one to adopt them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,7 @@ def _submission(draw: random.Random) -> Submission:
         keeps_checkpoints=draw.random() < 0.3,
         num_retained=draw.choice([1, 1, 2]),
         times=draw.choice([1, 1, 2]),
+        is_adopted=draw.random() < 0.5,
     )
 
 

@@ -1,15 +1,19 @@
 """TaskManagers of a simulated cluster: the real TaskManager, on stages whose slots answer from a script.
 
 A slot is no fiber: it answers messages a little later. It connects to the control server of the leader that deployed
-it, and ends by itself if that connection breaks or says nothing for its lease.
+it. If that connection breaks, or says nothing for its lease, the slot ends by itself; where its job says so, it waits
+for another leader to adopt it.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pyarrow.flight as flight
 
 from backend.cluster.taskmanager import TaskManager, TaskManagerIdentity
 from runtime.checkpoint.handles import CheckpointMetrics, OperatorSubtaskState, TaskStateHandle
@@ -17,12 +21,15 @@ from runtime.core.ids import Attempt, OperatorId, SlotId, TaskId
 from runtime.execution.spark_slot import SlotSpec
 from runtime.state.handles import FileHandle, KeyedStateHandle
 from runtime.state.key_groups import KeyGroupRange
+from runtime.task.control_session import AdoptionOffer
 from runtime.task.messages import (
     AcknowledgeCheckpoint,
     Deploy,
     FailureInfo,
     JobMasterMessage,
+    RegisterSlot,
     SlotMessage,
+    SlotReport,
     TaskState,
     TaskStateChanged,
     TriggerCheckpoint,
@@ -79,12 +86,12 @@ class SimulatedControlServer:
     def disconnect(self, attempt: Attempt, slot: SlotId | None = None) -> None:
         for (number, of), process in list(self._slots.items()):
             if of == attempt and slot in (None, number):
-                self._world.scheduler.later(self._world.delay_ms(_BREAK_MS), process.cut_off)
+                self._world.scheduler.later(self._world.delay_ms(_BREAK_MS), self._cutting(process, is_final=True))
 
     def stop(self) -> None:
         self._world.stop_listening(self)
         for process in self._slots.values():
-            self._world.scheduler.later(self._world.delay_ms(_BREAK_MS), process.cut_off)
+            self._world.scheduler.later(self._world.delay_ms(_BREAK_MS), self._cutting(process, is_final=True))
 
     # --- slots --------------------------------------------------------------------------------------------------------
 
@@ -113,7 +120,10 @@ class SimulatedControlServer:
         """The leader has ended: every slot finds its connection broken."""
         self._world.stop_listening(self)
         for process in list(self._slots.values()):
-            self._world.scheduler.later(self._world.delay_ms(_BREAK_MS), process.cut_off)
+            self._world.scheduler.later(self._world.delay_ms(_BREAK_MS), self._cutting(process, is_final=False))
+
+    def _cutting(self, process: SlotProcess, is_final: bool) -> Callable[[], None]:
+        return lambda: process.cut_off(self, is_final)
 
 
 class ScriptedSlot(SimulatedSlot):
@@ -143,8 +153,11 @@ class SlotProcess:
         self.pid = pid
         self.script = ScriptedSlot(slot, stage.spec.attempt)
         self.is_over = False
+        self.epoch = stage.spec.epoch
         self._server: SimulatedControlServer | None = None
         self._heard_ms = 0.0
+        #: since when it has no JobMaster, but goes on
+        self._orphaned_ms: float | None = None
 
     def start(self) -> None:
         """Connect to whoever deployed it, and register."""
@@ -159,9 +172,48 @@ class SlotProcess:
             self.end("the slot is connected already")
             return
         self._heard_ms = self._world.clock.monotonic_ms()
-        message = self.script.register()
-        self._server.hear(self, type(message)(message.slot, message.attempt, self.pid, HOST, message.data_address))
+        self._say(self.script.register())
         self._check_lease()
+
+    @property
+    def address(self) -> str:
+        """The address of its data server."""
+        return f"sim-slot://{self.pid}"
+
+    def adopt(self, offer: AdoptionOffer) -> None:
+        """Come over to another leader, and report.
+
+        Raises:
+            FlightUnavailableError: it is not there.
+            FlightServerError: it does not come over.
+        """
+        if self.is_over or (self._server is None and self._orphaned_ms is None):
+            raise flight.FlightUnavailableError(f"nobody answers at {self.address}")
+        server = self._world.server_at(offer.address)
+        is_mine = (offer.slot, offer.attempt) == (self.script.slot, self.script.attempt)
+        if not is_mine or self.stage.spec.orphan_timeout_ms <= 0 or offer.epoch <= self.epoch or server is None:
+            self._world.refused["slots"] += 1
+            raise flight.FlightServerError(f"slot {self.script.slot} of epoch {self.epoch} does not come over")
+        if self._server is not None:
+            self._server.lose(self, "the slot has come over to another leader")
+        server.connect(self)
+        self._server, self.epoch, self._orphaned_ms = server, offer.epoch, None
+        self._heard_ms = self._world.clock.monotonic_ms()
+        self._world.oracle.counts["adopted"] += 1
+        for message in self.script.report():
+            self._say(message)
+
+    def _say(self, message: SlotMessage) -> None:
+        if self._server is None:
+            return
+        if isinstance(message, SlotReport):
+            message = replace(message, registration=self._identified(message.registration))
+        if isinstance(message, RegisterSlot):
+            message = self._identified(message)
+        self._server.hear(self, message)
+
+    def _identified(self, registration: RegisterSlot) -> RegisterSlot:
+        return replace(registration, pid=self.pid, host=HOST, data_address=self.address)
 
     def receive(self, message: JobMasterMessage) -> None:
         """Answer a message."""
@@ -171,7 +223,7 @@ class SlotProcess:
         if isinstance(message, Deploy):
             self._world.oracle.deployed(self.stage.key, message)
         for answer in self.script.answer(message):
-            self._server.hear(self, answer)
+            self._say(answer)
         if self.script.gone:
             self.end(None)
 
@@ -180,11 +232,18 @@ class SlotProcess:
         if self._server is not None and self.script.tasks and not self.is_over:
             script, task = self.script, self.script.tasks[0]
             failure = FailureInfo(message, task=task, slot=script.slot)
-            self._server.hear(self, TaskStateChanged(script.slot, script.attempt, task, TaskState.FAILED, failure))
+            self._say(TaskStateChanged(script.slot, script.attempt, task, TaskState.FAILED, failure))
 
-    def cut_off(self) -> None:
-        """Its connection is broken."""
-        self.end(None if self.script.gone else "the control stream ended")
+    def cut_off(self, server: SimulatedControlServer, is_final: bool) -> None:
+        """Its connection to a JobMaster has ended: by that, or because it is gone."""
+        if self._server is not server:
+            # it has come over to another one
+            return
+        if self.script.gone or is_final or self.stage.spec.orphan_timeout_ms <= 0:
+            self.end(None if self.script.gone else "the control stream ended")
+            return
+        server.lose(self, None)
+        self._server, self._orphaned_ms = None, self._world.clock.monotonic_ms()
 
     def end(self, error: str | None) -> None:
         """The process ends."""
@@ -198,7 +257,11 @@ class SlotProcess:
     def _check_lease(self) -> None:
         if self.is_over:
             return
-        if self._world.clock.monotonic_ms() - self._heard_ms > self.stage.spec.lease_ms:
+        now_ms, spec = self._world.clock.monotonic_ms(), self.stage.spec
+        if self._orphaned_ms is not None and now_ms - self._orphaned_ms > spec.orphan_timeout_ms:
+            self.end("no other JobMaster has come")
+            return
+        if self._orphaned_ms is None and now_ms - self._heard_ms > max(spec.lease_ms, spec.orphan_timeout_ms):
             self.end("its lease has expired")
             return
         self._world.scheduler.later(_LEASE_CHECK_MS, self._check_lease, self.process)

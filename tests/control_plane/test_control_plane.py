@@ -68,7 +68,7 @@ def run_all(seeds: Iterable[int]) -> None:
     assert not [call for call in calls if not happened[call]], "that never went wrong"
     assert not [kind for kind in Kind if not happened[f"{kind} done"]], "that was never done"
     # else nothing would be known of leaders that go on after their epoch
-    assert happened["refused by sql"] and happened["restored"]
+    assert happened["refused by sql"] and happened["restored"] and happened["adopted"]
 
 
 def test_every_seed_comes_to_rest_with_every_job_run_and_every_operation_answered() -> None:
@@ -130,6 +130,15 @@ def test_without_faults_jobs_are_restarted_failed_cancelled_and_stopped_as_they_
     assert ends == {0: "FINISHED", 1: "FAILED", 2: "CANCELED"}, verdict.report()
 
 
+def test_a_disposal_that_was_done_and_not_recorded_is_answered_as_done() -> None:
+    dies = CallFault(Point.SQL, 2, Action.KILL, what='COMMIT UPDATE "cluster_operation" SET "state" = %s, "result"')
+    requests = (Request(3_000, Kind.SAVEPOINT, 0), Request(5_000, Kind.DISPOSE, 0))
+    verdict = simulate(Scenario(4, requests=requests, calls=(dies,)))
+    check(verdict)
+    assert verdict.world.happened == [dies]
+    assert verdict.world.oracle.counts["dispose done"] == 1, verdict.report()
+
+
 # --- leaders ----------------------------------------------------------------------------------------------------------
 
 
@@ -139,6 +148,16 @@ def test_a_leader_that_thaws_finds_itself_replaced_or_goes_on(ms: int, is_replac
     check(verdict)
     assert verdict.world.refused["sql"] == is_replaced, verdict.report()
     assert verdict.world.oracle.epoch == 1 + is_replaced, verdict.report()
+
+
+def test_slots_are_adopted_when_only_leaders_fail_and_no_attempt_begins_anew() -> None:
+    submissions = (Submission(0, parallelism=2, is_adopted=True), Submission(1_000, is_adopted=True))
+    events = (TimedFault(4_000, Event.KILL_LEADER), TimedFault(8_000, Event.FREEZE_LEADER, 7_000))
+    verdict = simulate(Scenario(5, submissions=submissions, events=events))
+    check(verdict)
+    oracle = verdict.world.oracle
+    assert oracle.epoch == 3 and oracle.counts["adopted"] == 6, verdict.report()
+    assert {attempt for _, attempt, _ in oracle._started} == {0}, verdict.report()
 
 
 def test_without_a_standby_the_same_leader_goes_on() -> None:

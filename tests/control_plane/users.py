@@ -43,6 +43,7 @@ def graph_of(submission: Submission) -> dict[str, Any]:
         }
     else:
         options["restart-strategy.type"] = "none"
+    options["high-availability.slot-orphan-timeout"] = "20 s" if submission.is_adopted else "0 s"
     if submission.keeps_checkpoints:
         options["execution.checkpointing.externalized-checkpoint-retention"] = "RETAIN_ON_CANCELLATION"
     return graph_json(submission.parallelism, **options)

@@ -18,8 +18,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow.flight as flight
 from django.conf import settings
 from django.db import connection
 from kombu.exceptions import OperationalError
@@ -43,6 +45,7 @@ from backend.cluster.jobmanager import JobManager
 from backend.cluster.leadership import LeadershipLostError, LeaseKeeper
 from backend.cluster.lease import LEASE_MS
 from runtime.jobmaster import driver, storage_worker
+from runtime.task.control_session import AdoptionOffer
 from runtime.testing.clock import ManualClock
 from tests.control_plane.bus import Redis, SimulatedLeaderBus
 from tests.control_plane.database import Database
@@ -214,6 +217,7 @@ class World:
                 well_since_ms = end_ms
         for complaint in complaints:
             self.violate(complaint)
+        self.oracle.count_operations()
 
     # --- what everybody uses ------------------------------------------------------------------------------------------
 
@@ -370,6 +374,24 @@ class World:
                 receive = _receiver(process, task, command_id, dict(arguments))
                 self.scheduler.spawn(process, task, receive)
 
+    def offer_adoption(self, address: str, offer: AdoptionOffer, token: str, timeout_s: float) -> None:
+        """Offer a slot to come over, as `adoption_client` does."""
+        self.edge()
+        self.scheduler.sleep(self.delay_ms(_COMMAND_MS))
+        self.edge()
+        slot = next((slot for slot in self.slots() if slot.address == address), None)
+        if slot is None:
+            raise flight.FlightUnavailableError(f"nobody answers at {address}")
+        slot.adopt(offer)
+
+    def seconds(self) -> float:
+        """Return monotonic time, as `time.monotonic` does."""
+        return self.clock.monotonic_ms() / 1000.0
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, as `time.sleep` does."""
+        self.scheduler.sleep(seconds * 1000.0)
+
     def kill_slot(self, host: str, pid: int) -> bool:
         """End a slot's process, as `kill_worker` does."""
         for slot in self.slots():
@@ -489,6 +511,8 @@ def _patched(world: World) -> Iterator[None]:
         (jobmanager, "SlotLogWriter", NoLogs),
         (candidate, "LeaderProbe", partial(SimulatedProbe, world)),
         (slot_provider, "ControlServer", control_server),
+        (slot_provider, "offer_adoption", world.offer_adoption),
+        (slot_provider, "time", SimpleNamespace(monotonic=world.seconds, sleep=world.sleep)),
         (taskmanager, "kill_worker", world.kill_slot),
         (taskmanager, "hardware", dict),
         (settings, "TIDEMARK_HOME", world.home),
