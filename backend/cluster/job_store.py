@@ -105,7 +105,7 @@ class JobStore:
         *,
         disowns: bool = False,
     ) -> bool:
-        """Save the state of a job; return False if a later leader has the job.
+        """Save the state of a job. An end is recorded once: whatever is saved after it changes nothing.
 
         Args:
             job: its row.
@@ -113,6 +113,9 @@ class JobStore:
             answers: trigger id → result of operations that complete with the job.
             disowns: whether the job has ended in a way that keeps its checkpoints: their files are left to users,
                 whatever its retention.
+
+        Returns:
+            Whether the row has the job's state; False: a later leader has the job, or it has ended otherwise.
         """
         with self._leadership.fenced():
             fields = LEADER_FIELDS + (RESCALED_FIELDS if job.vertex_parallelism else ())
@@ -120,8 +123,9 @@ class JobStore:
             # the driver may have recorded a later attempt in the meantime
             values["attempt"] = Greatest(F("attempt"), Value(job.attempt))
             mine = Job.objects.filter(id=job.id, leader_epoch__lte=self._epoch)
-            if mine.update(leader_epoch=self._epoch, **values) != 1:
-                return False
+            if mine.exclude(state__in=TERMINAL_STATES).update(leader_epoch=self._epoch, **values) != 1:
+                # if it ended like this, nobody heard that it was recorded, or something failed after that
+                return mine.filter(state=job.state).exists()
             for trigger_id, result in (answers or {}).items():
                 self._finish(Operation.objects.filter(trigger_id=trigger_id), result, job.ended_at or 0)
             for entry in exceptions:

@@ -154,10 +154,11 @@ class LedJobs:
         if cause:
             failures.append(self._failure(job, cause))
             job.failure = {"message": cause, "stacktrace": cause, "timestamp": now}
-        document = job.document or planned_document(job, job_graph_from_json(job.graph), now)
-        job.document = ended_document(document, state, failures, job.created_at, now)
+        job.document = _final_document(job, failures, now)
         # after a user's cancellation the retention applies; any other reason must not cost the job its checkpoints
-        self._store.save(job, failures, disowns=state == "FAILED")
+        if not self._store.save(job, failures, disowns=state == "FAILED"):
+            logger.warning("job %s has ended otherwise, or belongs to a later leader: not %s %s", job.id, state, cause)
+            return
         self._publisher.job_ended(job.document)
         logger.info("job %s: %s %s", job.id, state, cause)
 
@@ -283,13 +284,24 @@ class LedJobs:
         }
         answers = runner.requests.answers(has_ended=True) if job.is_terminal else {}
         if not self._store.save(job, runner.exceptions(), answers, disowns=runner.disowns_checkpoints):
-            logger.warning("job %s belongs to a later leader", job.id)
+            logger.warning("job %s has ended otherwise, or belongs to a later leader", job.id)
         runner.requests.forget(answers)
         if job.is_terminal:
             runner.end_is_saved()
         self.unsaved.discard(job.id)
         self._publisher.job_saved(runner, document)
         logger.info("job %s: %s %s", job.id, job.state, job.waiting_for)
+
+
+def _final_document(job: Job, failures: Sequence[Document], now: int) -> Document:
+    """Return the document of a job that ends without a JobMaster, as its row says."""
+    if job.document:
+        try:
+            return ended_document(job.document, job.state, failures, job.created_at, now)
+        except (AttributeError, KeyError, TypeError) as error:
+            logger.warning("the document of job %s cannot be read: %r", job.id, error)
+    planned = planned_document(job, job_graph_from_json(job.graph), now)
+    return ended_document(planned, job.state, failures, job.created_at, now)
 
 
 def _observe(job: Job) -> JobRow:

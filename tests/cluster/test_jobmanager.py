@@ -531,6 +531,17 @@ def test_a_malformed_row_of_one_job_does_not_keep_a_leader_from_taking_over(lead
     assert Checkpoint.objects.filter(job_id=ended.id).exists()
 
 
+def test_a_job_with_a_malformed_document_ends_as_its_user_wants(lead: Any) -> None:
+    job = submit()
+    operation = services.request_cancel(job, None)
+    Job.objects.filter(id=job.id).update(state="RUNNING", state_times={"RUNNING": 5}, document={"id": job.id})
+    row = turn(lead(), job)
+    assert (row.state, row.failure) == ("CANCELED", None)
+    assert services.job_document(job.id)["state"] == "CANCELED"
+    operation.refresh_from_db()
+    assert operation.result == {"state": "CANCELED"}
+
+
 def test_a_take_over_that_has_failed_half_way_keeps_slots_once_when_it_is_repeated(
     lead: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,6 +140,19 @@ def test_a_job_that_nobody_runs_is_found_until_somebody_does(live_redis: str) ->
     assert store.without_runner(()) == []
 
 
+def test_the_end_of_a_job_is_recorded_once(live_redis: str) -> None:
+    store, job = JobStore(take_leadership("a")), submitted()
+    assert store.take(job)
+    job.state, job.ended_at = "CANCELED", 5
+    assert store.save(job, [])
+    job.ended_at = 6
+    assert store.save(job, []), "nobody heard that it was recorded"
+    job.state, job.failure = "FAILED", {"message": "too late", "stacktrace": "", "timestamp": 7}
+    assert not store.save(job, [])
+    job.refresh_from_db()
+    assert (job.state, job.ended_at, job.failure) == ("CANCELED", 5, None)
+
+
 def test_a_failure_is_written_once_per_attempt(live_redis: str) -> None:
     store = JobStore(take_leadership("a"))
     job = submitted()
