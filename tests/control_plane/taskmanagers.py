@@ -83,6 +83,9 @@ class SimulatedControlServer:
                 self._world.delay_ms(_LINK_MS), lambda: process.receive(message), process.process
             )
 
+    def is_connected(self, slot: SlotId, attempt: Attempt) -> bool:
+        return (slot, attempt) in self._slots
+
     def disconnect(self, attempt: Attempt, slot: SlotId | None = None) -> None:
         for (number, of), process in list(self._slots.items()):
             if of == attempt and slot in (None, number):
