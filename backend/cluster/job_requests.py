@@ -60,20 +60,20 @@ class JobRequests:
             asked = _refused(f"its parameters cannot be read: {error!r}")
         self._begun[operation.trigger_id] = (operation, asked)
 
-    def answers(self, *, has_ended: bool) -> dict[str, Document]:
+    def answers(self, *, is_ending: bool) -> dict[str, Document]:
         """Return results by trigger id, until `forget`; premature requests have none.
 
         Args:
-            has_ended: whether the job has ended. A successful stop, or savepoint with cancellation, is reported only
-                with the end of its job: if it were saved earlier and the end lost with this process, the next leader
-                would continue the job.
+            is_ending: whether the job has ended or is CANCELLING. A successful stop, or savepoint with cancellation, is
+                reported only when SQL records that its job ends: if it were saved earlier and the end lost with this
+                process, the next leader would continue the job.
         """
         return {
             trigger_id: _result(future)
             for trigger_id, (operation, future) in self._begun.items()
             if future.done()
             and not _is_premature(future)
-            and (has_ended or not _ends_job(operation) or future.exception() is not None)
+            and (is_ending or not _ends_job(operation) or future.exception() is not None)
         }
 
     @property

@@ -110,7 +110,7 @@ class JobStore:
         Args:
             job: its row.
             exceptions: failures of attempts that this leader ran.
-            answers: trigger id → result of operations that complete with the job.
+            answers: trigger id → result of operations that are recorded together with the job's state.
             disowns: whether the job has ended in a way that keeps its checkpoints: their files are left to users,
                 whatever its retention.
 
@@ -127,7 +127,8 @@ class JobStore:
                 # if it ended like this, nobody heard that it was recorded, or something failed after that
                 return mine.filter(state=job.state).exists()
             for trigger_id, result in (answers or {}).items():
-                self._finish(Operation.objects.filter(trigger_id=trigger_id), result, job.ended_at or 0)
+                now = job.ended_at or job.state_times[job.state]
+                self._finish(Operation.objects.filter(trigger_id=trigger_id), result, now)
             for entry in exceptions:
                 JobException.objects.update_or_create(
                     job_id=job.id, attempt=entry["attempt"], defaults={k: v for k, v in entry.items() if k != "attempt"}

@@ -182,7 +182,7 @@ class LedJobs:
         for job_id, runner in list(self.runners.items()):
             with self.contained(runner):
                 # before the state: an answer must not be recorded ahead of what the operation has done to the job
-                answers = runner.requests.answers(has_ended=False)
+                answers = runner.requests.answers(is_ending=_is_ending(runner.job))
                 if runner.observe():
                     self.unsaved.add(job_id)
                 for action in self._machine.runner(self.seen(runner, answers)):
@@ -282,7 +282,7 @@ class LedJobs:
             ACCUMULATORS: accumulators_document(runner.tasks()),
             DETAILS: all_details(runner.checkpoints()),
         }
-        answers = runner.requests.answers(has_ended=True) if job.is_terminal else {}
+        answers = runner.requests.answers(is_ending=True) if _is_ending(job) else {}
         if not self._store.save(job, runner.exceptions(), answers, disowns=runner.disowns_checkpoints):
             logger.warning("job %s has ended otherwise, or belongs to a later leader", job.id)
         runner.requests.forget(answers)
@@ -291,6 +291,11 @@ class LedJobs:
         self.unsaved.discard(job.id)
         self._publisher.job_saved(runner, document)
         logger.info("job %s: %s %s", job.id, job.state, job.waiting_for)
+
+
+def _is_ending(job: Job) -> bool:
+    """Return whether any leader that comes after the recording of the job's state ends the job."""
+    return job.is_terminal or job.state == "CANCELLING"
 
 
 def _final_document(job: Job, failures: Sequence[Document], now: int) -> Document:

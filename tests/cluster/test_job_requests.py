@@ -86,9 +86,9 @@ def test_an_operation_is_a_request(
     requests.begin(asked)
     assert driver.calls == [call]
     assert requests.is_open and asked.trigger_id in requests.trigger_ids
-    assert requests.answers(has_ended=True) == {}
+    assert requests.answers(is_ending=True) == {}
     driver.futures[0].set_result(DONE)
-    answers = requests.answers(has_ended=True)
+    answers = requests.answers(is_ending=True)
     assert answers == {asked.trigger_id: {"location": "file:///sp", "checkpoint_id": 7}}
     requests.forget(answers)
     assert asked.trigger_id not in requests.trigger_ids and not requests.is_open
@@ -105,8 +105,8 @@ def test_what_ends_a_job_is_answered_with_the_jobs_end_if_it_went_well(
     requests.begin(bad)
     driver.futures[0].set_result(DONE)
     driver.futures[1].set_exception(JobRequestError("the disk is full\0"))
-    assert requests.answers(has_ended=False) == {bad.trigger_id: {"error": "the disk is full\ufffd"}}
-    assert good.trigger_id in requests.answers(has_ended=True)
+    assert requests.answers(is_ending=False) == {bad.trigger_id: {"error": "the disk is full\ufffd"}}
+    assert good.trigger_id in requests.answers(is_ending=True)
 
 
 def test_what_is_refused_because_the_job_does_not_run_is_no_answer_and_may_be_asked_again(
@@ -116,11 +116,11 @@ def test_what_is_refused_because_the_job_does_not_run_is_no_answer_and_may_be_as
     requests.begin(asked)
     driver.futures[0].set_exception(JobNotRunningError("not all tasks of the job are running"))
     assert requests.premature == {asked.trigger_id: "not all tasks of the job are running"}
-    assert requests.answers(has_ended=False) == {} and not requests.is_open
+    assert requests.answers(is_ending=False) == {} and not requests.is_open
     requests.begin(asked)
     assert requests.premature == {} and requests.is_open
     driver.futures[1].set_result(DONE)
-    assert asked.trigger_id in requests.answers(has_ended=False)
+    assert asked.trigger_id in requests.answers(is_ending=False)
 
 
 @pytest.mark.parametrize(
@@ -132,4 +132,4 @@ def test_what_the_cluster_has_no_slots_for_is_refused_before_anything_is_torn_do
     asked = operation(Kind.RESCALE, parallelism=parallelism)
     requests.begin(asked)
     assert driver.calls == []
-    assert error in requests.answers(has_ended=False)[asked.trigger_id]["error"]
+    assert error in requests.answers(is_ending=False)[asked.trigger_id]["error"]

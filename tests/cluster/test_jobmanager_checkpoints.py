@@ -197,7 +197,7 @@ def test_a_savepoint_is_disposed_of(lead: Any, home: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "error"),
-    [("/etc/passwd", "not below a directory that is allowed"), ("savepoints/none", "no checkpoint or savepoint")],
+    [("/etc/passwd", "not below a directory that is allowed"), ("savepoints/none", "is not a checkpoint or savepoint")],
 )
 def test_what_is_no_savepoint_is_not_disposed_of(lead: Any, home: Path, path: str, error: str) -> None:
     assert error in dispose_answer(lead(), str(home / path))["error"]

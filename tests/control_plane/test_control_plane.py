@@ -139,6 +139,17 @@ def test_a_disposal_that_was_done_and_not_recorded_is_answered_as_done() -> None
     assert verdict.world.oracle.counts["dispose done"] == 1, verdict.report()
 
 
+def test_a_savepoint_that_cancels_its_job_is_answered_whenever_the_leader_dies() -> None:
+    for nth in range(1, 40):
+        dies = CallFault(Point.BUS, nth, Action.KILL, what="publish job:")
+        verdict = simulate(Scenario(6, requests=(Request(3_000, Kind.SAVEPOINT, 0, argument=1),), calls=(dies,)))
+        check(verdict)
+        if dies not in verdict.world.happened:
+            assert nth > 5
+            return
+    pytest.fail("the document of the job is published without end")
+
+
 # --- leaders ----------------------------------------------------------------------------------------------------------
 
 
