@@ -482,7 +482,7 @@ def test_the_answer_of_an_operation_is_recorded_after_its_effect_on_the_job(
 ) -> None:
     manager, job = lead(), submit(2)
     turn(manager, job)
-    operation = services.request_operation(job, Operation.Kind.SAVEPOINT, {"cancel_job": True}, None)
+    operation = services.request_operation(job, Operation.Kind.SAVEPOINT, {}, None)
     runner = manager.jobs.runners[job.id]
     answer: Future[RequestAnswered] = Future()
     monkeypatch.setattr(runner._driver, "trigger_savepoint", lambda *_, **__: answer)
@@ -491,7 +491,7 @@ def test_the_answer_of_an_operation_is_recorded_after_its_effect_on_the_job(
 
     def answered_after(of: JobRunner) -> bool:
         is_news = observe(of)
-        # the JobMaster answers, and begins to cancel the job, when its state has just been read
+        # the JobMaster answers when its state has just been read
         if not answer.done():
             answer.set_result(RequestAnswered("r", "file:///sp", CheckpointId(1)))
         return is_news
