@@ -218,8 +218,6 @@ class ResourceManager:
                 self._pool.add(name, known.slots)
                 for stage in self._adopted.pop(name, ()):
                     self._pool.place(stage)
-                    # a new leader reads old heartbeats first: they may be older than the deployment
-                    self._planned_ms[stage.key] = self._clock.monotonic_ms()
             known.report, known.heard_ms, known.heard_at = report, self._clock.monotonic_ms() - age_ms, now
             evicts_in_ms = report.get("evicts_in_ms")
             if evicts_in_ms is not None and known.evicts_at_ms is None:

@@ -11,7 +11,7 @@ import pytest
 from backend.cluster import commands
 from backend.cluster.placements import ClusterPlacement
 from backend.cluster.resource_manager import END_RETRY_MS, ResourceManager
-from backend.cluster.slot_pool import Stage, StageKey
+from backend.cluster.slot_pool import StageKey
 from backend.cluster.slot_provider import ClusterSlotProvider
 from runtime.common.configuration import Configuration
 from runtime.core.ids import Attempt, SlotId
@@ -161,17 +161,6 @@ def test_a_heartbeat_that_is_older_than_the_end_of_a_stage_does_not_end_its_sibl
     rig.heartbeat(0, 1)
     assert rig.told_to_end() == [("job", 0, [0])]
     assert [stage.key.stage for stage in rig.resources._pool.stages("job")] == [1]
-
-
-def test_a_stage_that_is_adopted_survives_heartbeats_that_are_older_than_its_deployment(rig: Rig) -> None:
-    """A new leader reads what TaskManagers have said in the last ten seconds."""
-    adopted = Stage(StageKey("other", Attempt(4), 0), 0, "second", (SlotId(0),))
-    rig.resources.adopt([adopted])
-    report = {"id": "second", "worker_name": "worker 2", "slots": 1}
-    for stages in ([], [("other", 4, 0)]):
-        rig.resources.heartbeat(report, stages, 0)
-    assert rig.resources._pool.stages("other") == [adopted]
-    assert rig.told_to_end() == []
 
 
 def test_stages_without_a_job_are_told_to_end_by_name_again_and_again(rig: Rig) -> None:
