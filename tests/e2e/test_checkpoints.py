@@ -147,7 +147,7 @@ def test_a_job_that_was_stopped_goes_on_from_its_savepoint_exactly(site: Site, p
     second = shown_job(page)
     assert second != job_id
     page.get_by_role("tab", name="Checkpoints").click()
-    expect(page.get_by_role("region", name=re.compile("^State taken from savepoint"))).to_contain_text("count")
+    expect(page.get_by_role("region", name=re.compile("^State restored from savepoint"))).to_contain_text("count")
     wait_until(lambda: total(tmp_path / "out") > first, 60, "it goes on")
     stop(site, second)
     assert check_exactly_once(tmp_path / "out") > first
@@ -184,7 +184,7 @@ def test_a_job_is_rescaled_and_goes_on_exactly(site: Site, page: Page, tmp_path:
         wait_until(lambda before=before: total(output) > before, 60, "it goes on")  # type: ignore[misc]
     expect(fact(page, "Restarts")).to_have_text("0")
     page.get_by_role("tab", name="Checkpoints").click()
-    expect(page.get_by_role("region", name=re.compile("^State taken from"))).to_contain_text("from parallelism 2 to 1")
+    expect(page.get_by_role("region", name=re.compile("^State restored from"))).to_contain_text("from parallelism 2 to 1")
     # more than there are: refused, and the job goes on
     refused = tidemark(site, "rescale", job_id, 99)
     assert refused.returncode == 1

@@ -26,7 +26,7 @@ def test_the_link_is_refused_when_it_is_used_again(site: Site, browser: Browser,
     expect(page.get_by_role("alert")).to_contain_text("has been used or has expired")
     # the administrator has a token and no password
     expect(page.get_by_role("radio", name="API token")).to_be_checked()
-    expect(page.get_by_role("alert")).to_contain_text("prints a new one")
+    expect(page.get_by_role("alert")).to_contain_text("prints a new link")
     expect(page.get_by_role("button", name="Log in", exact=True)).to_be_visible()
     page.goto(f"{site.url}/ui/taskmanagers")
     expect(page).to_have_url(f"{site.url}/ui/login?next=%2Ftaskmanagers")
