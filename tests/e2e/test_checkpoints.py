@@ -184,7 +184,8 @@ def test_a_job_is_rescaled_and_goes_on_exactly(site: Site, page: Page, tmp_path:
         wait_until(lambda before=before: total(output) > before, 60, "it goes on")  # type: ignore[misc]
     expect(fact(page, "Restarts")).to_have_text("0")
     page.get_by_role("tab", name="Checkpoints").click()
-    expect(page.get_by_role("region", name=re.compile("^State restored from"))).to_contain_text("from parallelism 2 to 1")
+    restored = page.get_by_role("region", name=re.compile("^State restored from"))
+    expect(restored).to_contain_text("from parallelism 2 to 1")
     # more than there are: refused, and the job goes on
     refused = tidemark(site, "rescale", job_id, 99)
     assert refused.returncode == 1
