@@ -51,7 +51,7 @@ class TaskManagerGone:
 
 @dataclass(frozen=True, slots=True)
 class RowsChanged:
-    """There is a new job or operation; the leader would find it by polling, later."""
+    """Notice that a job or an operation is new, so that the leader need not wait for its next poll."""
 
 
 Event: TypeAlias = Heartbeat | StageEnded | TaskManagerGone | RowsChanged

@@ -105,7 +105,7 @@ class JobManager:
         self._containment = Containment()
         self._store = JobStore(self.leadership)
         self._writer = SlotLogWriter()
-        self._disposal = SnapshotDisposal(cluster_storage().files())
+        self._disposal = SnapshotDisposal(cluster_storage().files(), leadership.may_act)
         self.publisher = Publisher(leader_bus, clock, leadership.may_act)
         self.resources = ResourceManager(epoch, clock, partial(self._command, send))
         machine = LeaderMachine(epoch, clock.now_ms())

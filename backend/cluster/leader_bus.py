@@ -44,7 +44,7 @@ class RefusedError(BusError):
 
 
 class LeaderBus(Protocol):
-    """What a leader needs of the bus. Used by one thread.
+    """Interface of the bus to the leader. Used by one thread.
 
     Every method may raise BusError; the writing ones also RefusedError.
     """

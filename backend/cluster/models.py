@@ -148,13 +148,13 @@ class Checkpoint(models.Model):
 
 
 class Placement(models.Model):
-    """Where a region of a running job is: what a new leader adopts instead of restarting it."""
+    """Slots and stages of a region of a running job, from which a new leader adopts it instead of restarting it."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="placements")
     region = models.IntegerField()
     attempt = models.IntegerField()
     leader_epoch = models.BigIntegerField()
-    """Of the leader that has deployed it."""
+    """Epoch of the leader that deployed it."""
     protocol = models.IntegerField()
     """Version of the control protocol that its slots speak."""
     parallelism = models.JSONField()

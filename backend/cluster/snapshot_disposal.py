@@ -1,6 +1,7 @@
 """SnapshotDisposal: deletes savepoints and checkpoints outside the jobmanager's loop: slow storage must not block it.
 
-Begun and read by the loop; one thread deletes one directory after the other.
+Begun and read by the loop; one thread deletes one directory after the other, each only while the leader's lease is
+valid: a leader that was frozen must not delete what its successor may have kept.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from backend.cluster.leadership import LeadershipLostError
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 
@@ -18,15 +20,21 @@ logger = logging.getLogger(__name__)
 Document = dict[str, Any]
 
 
+class _NotAllowedError(Exception):
+    """The leader must not act at present; nothing was deleted."""
+
+
 class SnapshotDisposal:
     """Pending deletions and their results.
 
     Args:
         files: access to the allowed roots.
+        may_act: returns whether the leader's lease is valid; may raise LeadershipLostError. Called by any thread.
     """
 
-    def __init__(self, files: SnapshotFiles) -> None:
+    def __init__(self, files: SnapshotFiles, may_act: Callable[[], bool]) -> None:
         self._files = files
+        self._may_act = may_act
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="snapshot-disposal")
         self._disposals: dict[str, Future[Document]] = {}
 
@@ -44,9 +52,14 @@ class SnapshotDisposal:
         return trigger_id in self._disposals
 
     def answer(self, trigger_id: str) -> Document | None:
-        """Return the result of a disposal; None while it is in progress."""
+        """Return the result of a disposal; None while it is in progress, or if it was not allowed and is forgotten."""
         future = self._disposals[trigger_id]
-        return future.result() if future.done() else None
+        if not future.done():
+            return None
+        if isinstance(future.exception(), _NotAllowedError):
+            self.forget(trigger_id)
+            return None
+        return future.result()
 
     def forget(self, trigger_id: str) -> None:
         """Drop a result that has been saved."""
@@ -63,6 +76,7 @@ class SnapshotDisposal:
 
     def _dispose(self, directory: str, is_begun: bool) -> Document:
         def dispose() -> Document:
+            self._check_allowed()
             if is_begun and not self._files.file_system.exists(directory):
                 return {"location": directory}
             return {"location": self._files.dispose(directory)}
@@ -71,10 +85,20 @@ class SnapshotDisposal:
 
     def _delete(self, job_id: str, directories: Sequence[str]) -> None:
         try:
+            self._check_allowed()
             self._files.delete((), directories)
             logger.info("deleted the remaining checkpoints of job %s", job_id)
-        except OSError as error:
+        except (_NotAllowedError, OSError) as error:
             logger.warning("checkpoints of job %s could not be deleted: %s", job_id, error)
+
+    def _check_allowed(self) -> None:
+        """Raise _NotAllowedError unless the leader may act."""
+        try:
+            if self._may_act():
+                return
+        except LeadershipLostError as lost:
+            raise _NotAllowedError(str(lost)) from lost
+        raise _NotAllowedError("the leader's lease could not be renewed")
 
 
 def _told(work: Callable[[], Document]) -> Document:

@@ -69,7 +69,7 @@ class _Rescale:
 
 
 class Snapshots(Protocol):
-    """What operations need of JobCheckpoints."""
+    """Interface of JobCheckpoints to the operations."""
 
     @property
     def settings(self) -> CheckpointSettings: ...

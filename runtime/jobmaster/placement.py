@@ -1,4 +1,4 @@
-"""Where the regions of a job run: what a leader records before it deploys them, so that the next one can adopt them.
+"""Placements: where the regions of a job run. A leader records them before it deploys, so that the next can adopt them.
 
 Values only. A placement is true from the moment that all slots of the region have registered until its attempt is over;
 it is recorded before the first and deleted before the next attempt of the region begins.

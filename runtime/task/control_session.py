@@ -92,12 +92,12 @@ def _mac(body: dict[str, object], token: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SessionTerms:
-    """What a slot was deployed with, as far as a change of its JobMaster goes."""
+    """Terms of a slot's deployment that decide what happens when its JobMaster changes."""
 
     slot: SlotId
     attempt: Attempt
     epoch: int
-    """Of the leader that has deployed it."""
+    """Epoch of the leader that deployed it."""
     token: str
     """Of its attempt."""
     orphan_timeout_ms: float

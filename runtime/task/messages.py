@@ -342,7 +342,7 @@ class SlotLeaving:
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """What a new JobMaster has to know of a task."""
+    """State of a task, as reported to a new JobMaster."""
 
     task: TaskId
     state: TaskState

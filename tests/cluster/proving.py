@@ -25,7 +25,7 @@ MAX_SHOWN = 10
 
 
 class Cluster(Protocol):
-    """What the job needs of a running session cluster."""
+    """Running session cluster, as far as the job uses it."""
 
     home: Path
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.snapshot_disposal import SnapshotDisposal
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import default_file_system
@@ -16,7 +18,7 @@ from tests.support.waiting import wait_until
 @pytest.mark.parametrize("is_begun", [False, True])
 def test_a_disposal_that_is_repeated_finds_its_work_done(tmp_path: Path, is_begun: bool) -> None:
     location = completed(tmp_path, "c" * 32, 1).location
-    disposal = SnapshotDisposal(SnapshotFiles(default_file_system()))
+    disposal = SnapshotDisposal(SnapshotFiles(default_file_system()), lambda: True)
     try:
         disposal.dispose("first", location)
         # the leader ends before it has recorded the answer, and the next one repeats the operation
@@ -27,3 +29,22 @@ def test_a_disposal_that_is_repeated_finds_its_work_done(tmp_path: Path, is_begu
         assert answer == {"location": location} if is_begun else "nothing exists" in answer["error"]
     finally:
         disposal.close()
+
+
+def lost() -> bool:
+    raise LeadershipLostError(1, 2, "another")
+
+
+@pytest.mark.parametrize("may_act", [lambda: False, lost], ids=["lapsed", "lost"])
+def test_a_leader_without_a_lease_deletes_nothing(tmp_path: Path, may_act: Callable[[], bool]) -> None:
+    location = completed(tmp_path, "c" * 32, 1).location
+    files = SnapshotFiles(default_file_system())
+    disposal = SnapshotDisposal(files, may_act)
+    try:
+        disposal.dispose("trigger", location)
+        disposal.delete("c" * 32, [location])
+        # it is not answered: whoever leads next polls, looks again who needs the snapshot, and decides
+        wait_until(lambda: disposal.answer("trigger") is None and "trigger" not in disposal, 10, "the refusal")
+    finally:
+        disposal._pool.shutdown(wait=True)
+    assert files.file_system.exists(location)

@@ -1,3 +1,5 @@
+"""Placements of the regions of running jobs, from which a new leader adopts them."""
+
 import django.db.models.deletion
 from django.db import migrations, models
 
