@@ -1,4 +1,4 @@
-"""What a new leader knows of jobs that run: their placements, the stages that it goes on with, whom it restarts."""
+"""A new leader and running jobs: their placements, the stages that it adopts, the jobs that it restarts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users see of the jobmanagers: the leader by the lease, the others by showing themselves."""
+"""The list of jobmanagers: the leader as the lease names it, the standbys as they report themselves."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Group:
         return member
 
     def leaders(self) -> list[Member]:
-        """Those that act, as far as they have told; a frozen one may not tell."""
+        """Return the jobmanagers that act, as far as they have reported it; a frozen one may not report."""
         return [m for m in self.members if m.state == "leads" and not m.is_frozen]
 
     def leader(self) -> Member:

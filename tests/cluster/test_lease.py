@@ -121,7 +121,7 @@ def test_the_same_world_finds_a_leader_that_does_not_stop(monkeypatch: pytest.Mo
 
 
 class World:
-    """One row, and processes that each live in their own time; calls take effect between their begin and their end."""
+    """A row, and processes with clocks of their own; calls take effect between their begin and their end."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -160,7 +160,7 @@ class World:
         return self._row.epoch
 
     def _call(self, process: int, begun: float, effect: float, ended: float, answers: bool) -> float:
-        """One renewal, or one look and what follows; returns for how long the process then waits."""
+        """Renew, or look and do what follows; return how long the process then waits."""
         lost_answer = self._chance.random() < 0.005
         if process in self._leases:
             epoch, held = self._leases[process]

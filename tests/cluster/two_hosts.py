@@ -114,7 +114,7 @@ class TwoHosts:
         return {str(taskmanager["host"]) for taskmanager in found if taskmanager["state"] == "REGISTERED"}
 
     def log(self, name: str) -> str:
-        """What a process has printed."""
+        """Return what a process has printed."""
         return (self.directory / f"{name}.log").read_text(errors="replace")
 
     def _start_spark(self, host: Host, name: str, role: str, *arguments: str) -> None:

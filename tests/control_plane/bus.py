@@ -22,7 +22,7 @@ Document = dict[str, Any]
 
 
 class Redis:
-    """What all processes share."""
+    """Memory that all processes share, in place of Redis."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -1,4 +1,4 @@
-"""What must hold of a control plane, whatever goes wrong. Watched all the time, and judged once it has come to rest.
+"""Invariants of a control plane, whatever goes wrong: watched all the time, and judged once it has come to rest.
 
 Each violation begins with the name of the rule, which tests of mistakes ask for.
 """

@@ -19,7 +19,7 @@ QUIET_MS = 60_000
 
 
 class Action(enum.Enum):
-    """What goes wrong."""
+    """Kind of a fault of a call."""
 
     FAIL = "the call is not carried out"
     LOSE_ANSWER = "the call is carried out, and nobody hears so"
@@ -30,7 +30,7 @@ class Action(enum.Enum):
 
 
 class Point(enum.Enum):
-    """Where it goes wrong."""
+    """Calls that can go wrong."""
 
     SQL = "the n-th call of leaders to the database: the statement, or COMMIT and the statements that it is of"
     BUS = "the n-th call of leaders to the bus: take events, beat, publish <topic>, put <key>"
@@ -39,7 +39,7 @@ class Point(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What goes wrong at a time."""
+    """Kind of a fault at a given time."""
 
     KILL_LEADER = "the leader ends"
     FREEZE_LEADER = "the leader stands still for `ms`"
@@ -113,7 +113,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One run."""
+    """All that a run depends on."""
 
     seed: int
     taskmanagers: Sequence[int] = (4,)

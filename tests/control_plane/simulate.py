@@ -11,7 +11,7 @@ from tests.control_plane.world import World
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a run ended."""
+    """Result of a run."""
 
     scenario: Scenario
     violations: tuple[str, ...]

@@ -284,7 +284,7 @@ class Stage:
         self.slots = [SlotProcess(stages.world, self, slot, stages.world.new_pid()) for slot in spec.slots]
 
     def slot_ended(self, error: str | None) -> None:
-        """One of its slots has ended; the stage has when all have, or at once if one fails."""
+        """Handle the end of a slot; the stage ends with its last slot, or at once if one fails."""
         self._error = self._error or error
         if error is not None:
             for slot in self.slots:

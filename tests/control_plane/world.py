@@ -152,7 +152,7 @@ class NoLogs:
 
 
 class World:
-    """One run.
+    """World of one run.
 
     Args:
         scenario: what runs, and what goes wrong.

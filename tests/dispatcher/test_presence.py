@@ -1,4 +1,4 @@
-"""Whether a request's client is still there, as a view in its thread asks."""
+"""Presence of a request's client, as a view in its thread asks for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a session is sound, as its JVM says: it answers, is stopped, has ended, or hangs."""
+"""Health of a session by its JVM, which answers, is stopped, has ended, or hangs."""
 
 from __future__ import annotations
 

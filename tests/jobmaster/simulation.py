@@ -119,7 +119,7 @@ class SimulatedSlot:
         return RegisterSlot(self.slot, self.attempt, 1000 + self.slot, "host", f"grpc://host:{self.slot}")
 
     def report(self) -> list[SlotMessage]:
-        """What it says to a JobMaster that adopts it."""
+        """Return its report to a JobMaster that adopts it."""
         tasks = [TaskReport(task, self.state, None, {}, 5_000.0, None) for task in self.tasks]
         own = self.register()
         report = SlotReport(

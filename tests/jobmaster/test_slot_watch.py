@@ -1,4 +1,4 @@
-"""What becomes of slots that speak, fall silent, are lost or leave: a machine by example."""
+"""SlotWatch by example: slots that speak, fall silent, are lost or leave."""
 
 from __future__ import annotations
 

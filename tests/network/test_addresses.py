@@ -1,4 +1,4 @@
-"""Where a process listens so that peers get through to the address that they were told."""
+"""Addresses on which a process listens so that peers reach it by the name that they were told."""
 
 from __future__ import annotations
 

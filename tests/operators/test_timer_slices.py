@@ -63,7 +63,7 @@ class Chains(KeyedProcessFunction):
 
 
 def expected_of_chains(batches: Sequence[RecordBatch]) -> list[Item]:
-    """What `Chains` gives, by a sorted list of timers."""
+    """Return the output of `Chains`, computed with a sorted list of timers."""
     timers: set[tuple[int, str]] = set()
     counts: Counter[str] = Counter()
     out: list[Item] = []
@@ -96,7 +96,7 @@ class Describe(ProcessWindowFunction):
 
 
 def by_watermark(items: Sequence[Item]) -> list[Any]:
-    """What comes between watermarks that rise, of which the last counts: by key in order, as keys have no order."""
+    """Group the output by the watermark that follows it; sort each group, as keys have no order."""
     stretches: list[Any] = []
     records: dict[Any, list[Any]] = {}
     watermarks = [-(2**63)]

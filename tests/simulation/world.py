@@ -152,7 +152,7 @@ class SlotProcess(Process):
         return self.link
 
     def heard(self, message: JobMasterMessage) -> None:
-        """It is about to act on a message."""
+        """Note that it is about to act on a message."""
         match message:
             case NotifyCheckpointComplete(checkpoint_id) | NotifyCheckpointAborted(checkpoint_id):
                 if self._ends.setdefault(checkpoint_id, type(message)) is not type(message):

@@ -1,4 +1,4 @@
-"""What a leader writes into Redis and finds there, for tests of what reads and writes on the other side."""
+"""Contents of the bus as a leader writes and finds them, for tests of the readers and writers on the other side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def beat(age_ms: int = 0) -> None:
 
 
 def stop_beating() -> None:
-    """As if no leader had ever beaten."""
+    """Remove the beat, as if no leader had ever written it."""
     bus.client().delete(bus.BEAT_KEY)
 
 

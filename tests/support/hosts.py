@@ -34,7 +34,7 @@ def why_no_hosts() -> str | None:
 
 
 class Host:
-    """One host, for as long as the process that holds it lives.
+    """Host that exists for as long as the process that holds it.
 
     Args:
         name: as other hosts call it.

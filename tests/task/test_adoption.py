@@ -1,4 +1,4 @@
-"""What a slot tells a JobMaster that adopts it, and how sources make up for what was lost with the old one."""
+"""A slot's report to a JobMaster that adopts it; sources repeat what was lost with the old one."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_splits_that_are_asked_for_or_dealt_when_the_jobmaster_dies_are_read_onc
 
 
 def records_out(rig: SlotRig) -> int:
-    """How many records the sources have emitted."""
+    """Return how many records the sources have emitted."""
     return sum(int(str(task.metrics()["numRecordsOut"])) for slot in rig.slots.values() for task in slot._tasks)
 
 

@@ -1,4 +1,4 @@
-"""What is in flight in a task's inputs, with real channels within a process."""
+"""Recording of records in flight in a task's inputs, with real channels within a process."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.task.test_input_gate import ScriptedChannel, batch
 
 
 def input_of(*channels: ScriptedChannel) -> TaskInput:
-    """One gate for each channel."""
+    """Return an input with one gate for each channel."""
     gates = [InputGate(index, [channel], first_channel=index) for index, channel in enumerate(channels)]
     return TaskInput(gates, MetricRegistry().root().counter("numRecordsIn"))
 

@@ -43,7 +43,7 @@ def fresh() -> Iterator[None]:
 
 
 class Remind(KeyedProcessFunction):
-    """One timer for each key, all at the same time."""
+    """Registers one timer for each key, all at the same time."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.seen = runtime_context.get_state(ValueStateDescriptor("seen", Types.LONG()))
