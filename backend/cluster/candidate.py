@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 
-from django.db import DatabaseError, connection
+from django.db import Error as DatabaseFailure
+from django.db import connection
 
 from backend.cluster.leader_line import LeaderProbe
 from backend.cluster.leadership import Leadership, read_lease, take_over
@@ -48,7 +49,7 @@ class Candidate:
     def _turn(self) -> Leadership | None:
         try:
             leadership = self._look()
-        except DatabaseError as error:
+        except DatabaseFailure as error:
             self._watch.interrupted()
             if not self._database_away:
                 logger.warning("the lease cannot be read or taken: %s", error)

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import DatabaseError, close_old_connections
+from django.db import Error as DatabaseFailure
+from django.db import close_old_connections
 
 from backend.cluster.leadership import LeadershipLostError
 
@@ -34,7 +35,7 @@ class Containment:
             yield
         except LeadershipLostError:
             raise
-        except DatabaseError as error:
+        except DatabaseFailure as error:
             logger.warning("%s waits for the database: %s", what, error)
             self.database_failed = True
             close_old_connections()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import Error as DatabaseFailure
 
 from backend.cluster.checkpoint_home import ClusterStorage
 from backend.cluster.checkpoint_store import SqlCompletedStore
@@ -329,7 +329,7 @@ class JobRunner:
                         return self._store.record_attempt(self.job.id, attempt, regions)
                 except LeadershipLostError:
                     return False
-                except DatabaseError as error:
+                except DatabaseFailure as error:
                     logger.warning("attempt %d of job %s waits for the database: %s", attempt, self.job.id, error)
                     self._database_trouble = f"the database, to record attempt {attempt}: {error}".strip()
                 self._attempt_given_up.wait(SQL_RETRY_S)
@@ -342,7 +342,7 @@ class JobRunner:
         try:
             with brief_connection():
                 self._store.record_placements(self.job.id, placements)
-        except (DatabaseError, LeadershipLostError) as error:
+        except (DatabaseFailure, LeadershipLostError) as error:
             logger.warning("where job %s runs could not be recorded: %s", self.job.id, error)
 
     # --- small things -------------------------------------------------------------------------------------------------

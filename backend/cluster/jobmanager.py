@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import Error as DatabaseFailure
 from kombu.exceptions import OperationalError
 
 from backend.cluster import commands
@@ -285,7 +285,7 @@ class JobManager:
             runner.abandon()
         try:
             self.leadership.release()
-        except DatabaseError as error:
+        except DatabaseFailure as error:
             logger.warning("the lease could not be released: %s", error)
         for runner in runners:
             runner.wait_abandoned(max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000.0)

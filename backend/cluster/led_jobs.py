@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import Error as DatabaseFailure
 
 from backend.cluster.checkpoint_document import DETAILS, all_details
 from backend.cluster.containment import Containment
@@ -97,7 +97,7 @@ class LedJobs:
             with self._containment.of(f"job {job.id}"):
                 try:
                     self._act_on_row(self._machine.job(_observe(job)), job)
-                except (DatabaseError, LeadershipLostError):
+                except (DatabaseFailure, LeadershipLostError):
                     raise
                 except Exception as error:
                     logger.exception("job %s cannot be run", job.id)
@@ -247,7 +247,7 @@ class LedJobs:
         with self._containment.of(f"job {runner.job.id}"):
             try:
                 yield
-            except (DatabaseError, LeadershipLostError):
+            except (DatabaseFailure, LeadershipLostError):
                 raise
             except Exception as error:
                 logger.exception("the jobmanager cannot run job %s any longer", runner.job.id)

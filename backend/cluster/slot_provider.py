@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow
 import pyarrow.flight as flight
 from django.utils.crypto import salted_hmac
 
@@ -187,7 +188,7 @@ class ClusterSlotProvider:
             except flight.FlightTimedOutError:
                 # it may be frozen: the machine waits no longer either
                 return
-            except flight.FlightError as error:
+            except (flight.FlightError, pyarrow.ArrowException) as error:
                 if time.monotonic() >= until_s or not isinstance(error, flight.FlightUnavailableError):
                     cause = f"it did not come over from the earlier leader: {str(error).splitlines()[0]}"
                     break

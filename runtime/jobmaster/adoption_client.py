@@ -20,6 +20,7 @@ def offer_adoption(address: str, offer: AdoptionOffer, token: str, timeout_s: fl
 
     Raises:
         FlightError: it cannot be reached, or refuses.
+        pyarrow.ArrowException: its address is malformed.
     """
     client = flight.FlightClient(address, generic_options=_CLIENT_OPTIONS)
     try:

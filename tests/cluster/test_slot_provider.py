@@ -15,8 +15,9 @@ from backend.cluster.slot_pool import StageKey
 from backend.cluster.slot_provider import ClusterSlotProvider
 from runtime.common.configuration import Configuration
 from runtime.core.ids import Attempt, SlotId
-from runtime.jobmaster.events import JobMasterEvent, StageEnded
+from runtime.jobmaster.events import JobMasterEvent, SlotLost, StageEnded
 from runtime.jobmaster.execution_graph import Region
+from runtime.jobmaster.placement import PlacedRegion, PlacedSlot
 from runtime.testing.clock import ManualClock
 from tests.support.waiting import wait_until
 
@@ -173,3 +174,9 @@ def test_stages_without_a_job_are_told_to_end_by_name_again_and_again(rig: Rig) 
     rig.clock.advance(END_RETRY_MS)
     rig.resources.heartbeat(report, orphans, 0)
     assert rig.told_to_end() == 2 * expected
+
+
+def test_a_slot_whose_recorded_address_is_malformed_is_lost(rig: Rig) -> None:
+    placed = PlacedSlot(SlotId(0), 1, "host", "no address")
+    rig.provider.adopt_slots([PlacedRegion(0, Attempt(0), (placed,), {})])
+    wait_until(lambda: any(isinstance(event, SlotLost) for event in rig.events), 10, "the loss of the slot")
