@@ -150,7 +150,7 @@ MISTAKES = (
             "a job whose row cannot be written fails",
             LedJobs,
             "poll",
-            "except (DatabaseError, LeadershipLostError):",
+            "except (DatabaseFailure, LeadershipLostError):",
             "except LeadershipLostError:",
             found_as=LEFT,
         ),
