@@ -1,8 +1,9 @@
 """Metrics of subtasks beyond the live document: all metrics of task, operators and user, and accumulators.
 
 The jobmanager writes them to a Redis hash per job, one field per subtask, so that the live document, which is sent to
-every open page, stays small; REST reads the fields it needs. Pure. Names are the slots' own, `<operator>.<metric>`;
-`flink_metrics` turns them into Flink's ids. Source: Flink, MetricQueryService and MetricStore.
+every open page, stays small; REST reads the fields it needs. Pure. Names are the slots' own, `<operator id>.<metric>`;
+`flink_metrics` turns them into Flink's ids, in which the operator's name stands.
+Source: Flink, MetricQueryService and MetricStore.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from runtime.common.accumulators import AccumulatorReport, accumulators_of, is_accumulator
+from runtime.core.ids import operator_id_of
+from runtime.jobmaster.metric_names import distinct_names, split_metric
 from runtime.jobmaster.status import TaskSnapshot
 from runtime.task.messages import TaskState
 
@@ -64,19 +67,29 @@ def _json_value(value: object) -> Value:
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
-def flink_metrics(reported: Mapping[str, Value], operators: Sequence[str]) -> Metrics:
+def metric_scopes(operators: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return operator id → the scope of its metrics in Flink's ids: its name, with a number behind it if it is not the
+    first of that name in the chain.
+
+    Args:
+        operators: of a vertex, as in its live document: name and uid.
+    """
+    scopes = distinct_names([metric_id(operator["name"]) for operator in operators])
+    return {operator_id_of(operator["uid"]): scope for operator, scope in zip(operators, scopes, strict=True)}
+
+
+def flink_metrics(reported: Mapping[str, Value], scopes: Mapping[str, str]) -> Metrics:
     """Return a subtask's metrics by Flink's ids: `<metric>` of the task, `<operator>.<group>.<metric>` of operators.
 
     Args:
         reported: metrics by the slot's names.
-        operators: names of the chain's operators; dots in them are replaced, too.
+        scopes: of the chain's operators, see `metric_scopes`.
     """
-    prefixes = sorted((f"{name}." for name in operators), key=len, reverse=True)
     values: Metrics = {}
     for name, value in reported.items():
-        prefix = next((p for p in prefixes if name.startswith(p)), "")
-        scope = metric_id(prefix[:-1]) + "." if prefix else ""
-        values[scope + _NOT_IN_PATHS.sub("_", name[len(prefix) :])] = value
+        operator, metric = split_metric(name, scopes)
+        scope = f"{scopes[operator]}." if operator else ""
+        values[scope + _NOT_IN_PATHS.sub("_", metric)] = value
     return values
 
 

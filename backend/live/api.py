@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from backend.accounts.views import ProductView, is_clean_text
 from backend.cluster import services
 from backend.cluster.jobmanager_list import list_jobmanagers
-from backend.cluster.task_metrics import Value, flink_metrics
+from backend.cluster.task_metrics import Value, flink_metrics, metric_scopes
 from backend.live.log_lines import DEFAULT_MATCHES, MAX_MATCHES, MAX_QUERY_CHARS, search
 from backend.live.logs import DEFAULT_LIMIT_BYTES, MAX_LIMIT_BYTES, LogFile, find_log, list_logs, read_page
 
@@ -50,13 +50,17 @@ class VertexMetricsView(ProductView):
         if vertex is None:
             raise exceptions.NotFound(f"Job {job_id} has no vertex {vertex_id[:100]!r}.")
         subtasks = [subtask["index"] for subtask in vertex["subtasks"]]
-        operators = [operator["name"] for operator in vertex["operators"]]
+        scopes = metric_scopes(vertex["operators"])
         values: dict[str, dict[str, Value]] = {}
         for index, reported in zip(subtasks, services.task_metrics(job_id, vertex_id, subtasks), strict=True):
-            for name, value in flink_metrics(reported, operators).items():
+            for name, value in flink_metrics(reported, scopes).items():
                 values.setdefault(name, {})[str(index)] = _for_javascript(value)
         metrics = [{"id": name, "values": values[name]} for name in sorted(values)]
-        return Response({"subtasks": subtasks, "metrics": metrics})
+        operators = [
+            {"id": operator_id, "name": operator["name"], "scope": scope}
+            for (operator_id, scope), operator in zip(scopes.items(), vertex["operators"], strict=True)
+        ]
+        return Response({"subtasks": subtasks, "operators": operators, "metrics": metrics})
 
 
 def _for_javascript(value: Value) -> Value:

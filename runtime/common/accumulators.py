@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 GROUP = "__accumulator__"
-"""Group of the metrics that carry accumulators: `<operator>.__accumulator__.<kind>.<part>.<name>`."""
+"""Group of the metrics that carry accumulators: `<operator id>.__accumulator__.<kind>.<part>.<name>`."""
 Number = int | float
 
 

@@ -28,6 +28,7 @@ from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import AfterSavepoint, JobMasterEvent
 from runtime.jobmaster.execution_graph import ExecutionGraph
 from runtime.jobmaster.job_state import JobState
+from runtime.jobmaster.metric_names import with_names
 from runtime.jobmaster.status import JobStatusSnapshot
 from runtime.jobmaster.storage_worker import CheckpointHome
 
@@ -65,7 +66,7 @@ class JobHandle:
 
     def status(self) -> JobStatusSnapshot:
         """Return the job's current status: state, tasks with their metrics, slots, failures."""
-        return self._driver.status()
+        return with_names(self._driver.status(), self._graph)
 
     def cancel(self) -> None:
         """Ask the job to stop; `wait` tells when it has."""

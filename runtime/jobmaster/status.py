@@ -31,7 +31,7 @@ class TaskSnapshot:
     slot: SlotId
     state: TaskState
     metrics: Mapping[str, object]
-    """Latest reported; metric name → value."""
+    """Latest reported; metric name → value, those of operators as `<operator id>.<metric>`; see metric_names."""
     attempt: Attempt = _FIRST
     """The attempt of its region."""
     started_ms: float | None = None

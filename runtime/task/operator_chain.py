@@ -127,7 +127,7 @@ class OperatorChain:
         return output
 
     def metrics(self, records_in: int, input_watermarks: Sequence[int]) -> dict[str, object]:
-        """Return the metrics of each operator as `<operator name>.<metric>`, with Flink's names.
+        """Return the metrics of each operator as `<operator id>.<metric>`, with Flink's names.
 
         Args:
             records_in: records that the head has received.
@@ -141,13 +141,13 @@ class OperatorChain:
                 watermarks: Sequence[int] = [entrance.watermark for entrance in entrances]
             else:
                 received, watermarks = records_in, input_watermarks
-            values[f"{chained.name}.numRecordsIn"] = received
-            values[f"{chained.name}.currentOutputWatermark"] = self._watermark_behind(index)
+            values[f"{chained.operator_id}.numRecordsIn"] = received
+            values[f"{chained.operator_id}.currentOutputWatermark"] = self._watermark_behind(index)
             if watermarks:
-                values[f"{chained.name}.currentInputWatermark"] = min(watermarks)
+                values[f"{chained.operator_id}.currentInputWatermark"] = min(watermarks)
             if len(watermarks) > 1 and len(self.operators[index].inputs) > 1:
                 for number, watermark in enumerate(watermarks, 1):
-                    values[f"{chained.name}.currentInput{number}Watermark"] = watermark
+                    values[f"{chained.operator_id}.currentInput{number}Watermark"] = watermark
         return values
 
     def _watermark_behind(self, index: int) -> int:

@@ -96,7 +96,8 @@ class OperatorContexts:
             configuration=services.configuration,
             clock=services.clock,
             processing_time=self._timers,
-            metrics=self._metrics.add_group(chained.name),
+            # its id: operators of one name have metrics of their own
+            metrics=self._metrics.add_group(chained.operator_id),
             client=services.client,
             events=_CoordinatorGateway(services, chained.operator_id, self._subtask),
             create_keyed_backend=lambda: self._create_backend(chained.operator_id, chained.name),

@@ -55,7 +55,7 @@ class TaskMetrics:
         }
         watermarks = [gate.valve.watermark for gate in task_input.gates]
         values |= chain.metrics(num_records_in, watermarks)
-        # rates of the operators too: their counts go by "<operator>.numRecordsIn"
+        # rates of the operators too: their counts go by "<operator id>.numRecordsIn"
         counts = {name: n for name, n in values.items() if name.endswith(_RATED) and isinstance(n, int)}
         rates = self._rates.per_second({**totals, **counts, "mailboxMails": num_mails})
         values |= totals

@@ -12,14 +12,16 @@ from backend.cluster.task_metrics import (
     accumulator_reports,
     flink_metrics,
     metric_fields,
+    metric_scopes,
     subtask_field,
 )
-from runtime.core.ids import SlotId, TaskId, VertexId
+from runtime.core.ids import SlotId, TaskId, VertexId, operator_id_of
 from runtime.jobmaster.status import TaskSnapshot
 from runtime.task.messages import TaskState
 
 VERTEX = VertexId("v")
-OPERATORS = ("Source: tides", "tides", "map.v2")
+OPERATORS = [{"name": name, "uid": f"u{number}"} for number, name in enumerate(("Source: tides", "map.v2", "map v2"))]
+SOURCE, FIRST, SECOND = (operator_id_of(f"u{number}") for number in range(3))
 
 
 def task(index: int = 0, state: TaskState = TaskState.RUNNING, **metrics: Any) -> TaskSnapshot:
@@ -31,14 +33,14 @@ def task(index: int = 0, state: TaskState = TaskState.RUNNING, **metrics: Any) -
     [
         ("numRecordsIn", "numRecordsIn"),
         ("Shuffle.Netty.Input.Buffers.inPoolUsage", "Shuffle.Netty.Input.Buffers.inPoolUsage"),
-        ("Source: tides.numRecordsOut", "Source__tides.numRecordsOut"),
-        ("tides.my group.high, low", "tides.my_group.high__low"),
-        ("map.v2.alarms", "map_v2.alarms"),
+        (f"{SOURCE}.numRecordsOut", "Source__tides.numRecordsOut"),
+        (f"{FIRST}.my group.high, low", "map_v2.my_group.high__low"),
+        (f"{SECOND}.alarms", "map_v2_2.alarms"),
         ("map.v3", "map.v3"),
     ],
 )
 def test_ids_have_no_character_that_separates_them(name: str, expected: str) -> None:
-    assert flink_metrics({name: 1}, OPERATORS) == {expected: 1}
+    assert flink_metrics({name: 1}, metric_scopes(OPERATORS)) == {expected: 1}
 
 
 def test_every_subtask_has_a_field_without_what_belongs_elsewhere() -> None:

@@ -12,14 +12,14 @@ from backend.cluster import bus, services
 from backend.cluster.models import Job
 from backend.cluster.task_metrics import ACCUMULATORS, accumulators_document, metric_fields
 from runtime.core.elements import MIN_WATERMARK
-from runtime.core.ids import SlotId, TaskId
+from runtime.core.ids import SlotId, TaskId, operator_id_of
 from runtime.jobmaster.status import TaskSnapshot
 from runtime.task.messages import TaskState
 from tests.cluster.redis_fixture import running_redis
 from tests.dispatcher import rows
 from tests.support.bus_contents import put_fields
 
-OPERATOR = "window: count"
+OPERATOR = operator_id_of("uid-3")
 
 
 def reported(index: int) -> dict[str, object]:
@@ -117,6 +117,10 @@ def test_the_page_reads_all_metrics_of_a_vertex_at_once(api: APIClient, reportin
     answer = api.get(f"/api/v1/jobs/{reporting.id}/vertices/{rows.SINK}/metrics").json()
     metrics = {entry["id"]: entry["values"] for entry in answer["metrics"]}
     assert answer["subtasks"] == [0, 1]
+    assert answer["operators"] == [
+        {"id": OPERATOR, "name": "window: count", "scope": "window__count"},
+        {"id": operator_id_of("uid-4"), "name": "sink", "scope": "sink"},
+    ]
     assert metrics["window__count.tide.alarms"] == {"0": 2}
     assert metrics["currentInputWatermark"] == {"1": str(MIN_WATERMARK)}
     assert api.get(f"/api/v1/jobs/{reporting.id}/vertices/{'f' * 32}/metrics").status_code == 404

@@ -16,6 +16,7 @@ from runtime.datastream import CoMapFunction, StreamExecutionEnvironment
 from runtime.datastream.window import TumblingEventTimeWindows
 from runtime.execution.mini_cluster import MiniCluster
 from runtime.jobmaster.client_outputs import ClientOutputs
+from runtime.jobmaster.metric_names import with_names
 from runtime.operators.source import SplitReader
 from runtime.testing.clock import ManualClock
 from tests.datastream.running import environment
@@ -98,11 +99,12 @@ def reported() -> dict[str, dict[str, object]]:
     env = environment(1)
     program(env)
     record_run("mini-cluster")
-    cluster = MiniCluster(env.create_job_graph("job"), ClientOutputs(), ManualClock(1_000_000))
+    graph = env.create_job_graph("job")
+    cluster = MiniCluster(graph, ClientOutputs(), ManualClock(1_000_000))
     seen: dict[str, dict[str, object]] = {}
     while not cluster.driver.ended.is_set():
         cluster.step()
-        for task in cluster.driver.status().tasks:
+        for task in with_names(cluster.driver.status(), graph).tasks:
             # some are told only while there is something to tell
             seen.setdefault(task.name, {}).update(task.metrics)
     return seen

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from backend.cluster import services
-from backend.cluster.task_metrics import Metrics, flink_metrics
+from backend.cluster.task_metrics import Metrics, flink_metrics, metric_scopes
 from backend.dispatcher.api.base import Document, VertexView, aggregations, bad_parameter, names
 from backend.dispatcher.errors import BadRequest
 from backend.dispatcher.shapes import accumulators
@@ -29,11 +29,11 @@ class MetricsOfVertexView(VertexView):
     def metrics_of(self, subtasks: list[Document]) -> dict[int, Metrics]:
         """Return subtask index → its metrics by Flink's ids."""
         indexes = [subtask["index"] for subtask in subtasks]
-        operators = [operator["name"] for operator in self.vertex["operators"]]
+        scopes = metric_scopes(self.vertex["operators"])
         reported = services.task_metrics(self.job.id, self.vertex["id"], indexes)
         is_source = not self.vertex["inputs"]
         return {
-            subtask["index"]: subtask_metrics(subtask, flink_metrics(own, operators), is_source)
+            subtask["index"]: subtask_metrics(subtask, flink_metrics(own, scopes), is_source)
             for subtask, own in zip(subtasks, reported, strict=True)
         }
 

@@ -343,9 +343,18 @@ export interface LogFile {
 /** A number, a boolean or a string; integers beyond 2^53 are strings. */
 export type MetricValue = number | boolean | string;
 
+/** An operator of a chain; its metrics' ids begin with the scope and a dot. */
+export interface MetricOperator {
+  id: string;
+  name: string;
+  /** The name as ids have it, with a number behind it if an operator before it has the same. */
+  scope: string;
+}
+
 /** All metrics of a vertex, by Flink's ids; values by index of the subtasks that report it. */
 export interface VertexMetrics {
   subtasks: number[];
+  operators: MetricOperator[];
   metrics: { id: string; values: Record<string, MetricValue> }[];
 }
 

@@ -9,8 +9,14 @@ const metrics = [
   { id: 'numRecordsIn', values: { 0: 7 } },
 ];
 
+const operators = [
+  { id: 'a1', name: 'Map: v1.2', scope: 'Map__v1_2' },
+  { id: 'b2', name: 'Map x', scope: 'Map_x' },
+  { id: 'c3', name: 'Map', scope: 'Map' },
+];
+
 test('metrics stand under their operators in the order of the chain, the task last', () => {
-  const groups = groupMetrics(metrics, ['Map: v1.2', 'Map x', 'Map'], '');
+  const groups = groupMetrics(metrics, operators, '');
   expect(groups.map(({ title, rows }) => [title, rows.map(({ name }) => name)])).toEqual([
     ['Map: v1.2', ['tide.alarms']],
     ['Map x', ['numRecordsIn']],
@@ -19,11 +25,31 @@ test('metrics stand under their operators in the order of the chain, the task la
   ]);
 });
 
-test('the filter looks at whole ids, whatever their case', () => {
-  expect(groupMetrics(metrics, ['Map', 'Map x'], ' MAP.NUM')).toEqual([
-    { title: 'Map', rows: [{ id: 'Map.numRecordsIn', name: 'numRecordsIn', values: { 0: 5 } }] },
+test('operators of one name have metrics of their own', () => {
+  const twins = [
+    { id: 'a1', name: 'Map', scope: 'Map' },
+    { id: 'b2', name: 'Map', scope: 'Map_2' },
+  ];
+  const values = { 0: 1 };
+  const groups = groupMetrics(
+    [
+      { id: 'Map_2.n', values },
+      { id: 'Map.n', values },
+    ],
+    twins,
+    '',
+  );
+  expect(groups.map(({ key, title, rows }) => [key, title, rows.map(({ id }) => id)])).toEqual([
+    ['a1', 'Map', ['Map.n']],
+    ['b2', 'Map', ['Map_2.n']],
   ]);
-  expect(groupMetrics(metrics, ['Map'], 'nothing')).toEqual([]);
+});
+
+test('the filter looks at whole ids, whatever their case', () => {
+  expect(groupMetrics(metrics, operators, ' MAP.NUM')).toEqual([
+    { key: 'c3', title: 'Map', rows: [{ id: 'Map.numRecordsIn', name: 'numRecordsIn', values: { 0: 5 } }] },
+  ]);
+  expect(groupMetrics(metrics, operators, 'nothing')).toEqual([]);
 });
 
 test('values read well, and watermarks that are no times are told apart', () => {

@@ -12,6 +12,8 @@ export interface MetricRow {
 }
 
 export interface MetricGroup {
+  /** The operator's id; empty for the task. */
+  readonly key: string;
   readonly title: string;
   readonly rows: readonly MetricRow[];
 }
@@ -28,26 +30,21 @@ const fractions = new Intl.NumberFormat('en-US', { maximumFractionDigits: 2 });
  */
 export function groupMetrics(
   metrics: VertexMetrics['metrics'],
-  operators: readonly string[],
+  operators: VertexMetrics['operators'],
   filter: string,
 ): MetricGroup[] {
   const wanted = filter.trim().toLowerCase();
-  const names = [...new Set(operators)];
-  // the longest first: one name may begin with another
-  const prefixes = names.map((name) => [name, `${metricId(name)}.`] as const);
+  const all = [...operators, { id: '', name: TASK, scope: '' }];
+  const groups = all.map(({ id, name }) => ({ key: id, title: name, rows: [] as MetricRow[] }));
+  // the longest first: one scope may begin with another
+  const prefixes = all.map(({ scope }, index) => [index, scope === '' ? '' : `${scope}.`] as const);
   const bySize = prefixes.toSorted(([, a], [, b]) => b.length - a.length);
-  const groups = new Map<string, MetricRow[]>([...names, TASK].map((title) => [title, []]));
   for (const { id, values } of metrics) {
     if (!id.toLowerCase().includes(wanted)) continue;
-    const [title, prefix] = bySize.find(([, each]) => id.startsWith(each)) ?? [TASK, ''];
-    groups.get(title)?.push({ id, name: id.slice(prefix.length), values });
+    const [index, prefix] = bySize.find(([, each]) => id.startsWith(each)) ?? [all.length - 1, ''];
+    groups[index]?.rows.push({ id, name: id.slice(prefix.length), values });
   }
-  return [...groups].filter(([, rows]) => rows.length > 0).map(([title, rows]) => ({ title, rows }));
-}
-
-/** An operator's name in the form used in ids. */
-function metricId(name: string): string {
-  return name.replace(/[ .:,]/g, '_');
+  return groups.filter(({ rows }) => rows.length > 0);
 }
 
 export function formatMetric(value: MetricValue | undefined): string {

@@ -47,11 +47,7 @@ export function MetricsTab({ jobId, vertex }: Props) {
   }
   const isWide = data.subtasks.length > MAX_COLUMNS;
   const subtasks = isWide ? data.subtasks.filter((index) => String(index) === picked) : data.subtasks;
-  const groups = groupMetrics(
-    data.metrics,
-    vertex.operators.map(({ name }) => name),
-    filter,
-  );
+  const groups = groupMetrics(data.metrics, data.operators, filter);
   return (
     <>
       <div className={classes.tools}>
@@ -93,8 +89,8 @@ export function MetricsTab({ jobId, vertex }: Props) {
               </tr>
             </thead>
             <tbody>
-              {groups.map(({ title, rows }) => (
-                <Fragment key={title}>
+              {groups.map(({ key, title, rows }) => (
+                <Fragment key={key}>
                   <tr className={classes.group}>
                     <th scope="rowgroup" colSpan={1 + (isWide ? 3 : 0) + subtasks.length}>
                       {title}
