@@ -39,6 +39,7 @@ from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import JobMasterEvent
 from runtime.jobmaster.execution_graph import ExecutionGraph
 from runtime.jobmaster.job_state import JobState
+from runtime.jobmaster.requirements import Parallelism
 from runtime.jobmaster.rescaling import rescaled
 from runtime.jobmaster.status import JobStatusSnapshot, TaskSnapshot
 from runtime.jobmaster.storage_worker import CheckpointHome
@@ -115,6 +116,8 @@ class JobRunner:
         self._places: dict[Attempt, dict[SlotId, Placement]] = {}
         #: failures under this leader, as last observed
         self._failures = 0
+        #: parallelism that an autoscaler wants, by vertex; None: there is none
+        self.target: Parallelism | None = None
         self._begun = False
         self._abandoned = False
         self._is_cancelled = False

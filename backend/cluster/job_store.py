@@ -21,7 +21,17 @@ from runtime.common.config_options import ConfigurationError
 from runtime.core.ids import Attempt
 
 #: fields of a job that the leader changes; the rest was written at submission
-LEADER_FIELDS = ("state", "state_times", "ended_at", "attempt", "restarts", "waiting_for", "failure", "document")
+LEADER_FIELDS = (
+    "state",
+    "state_times",
+    "ended_at",
+    "attempt",
+    "restarts",
+    "waiting_for",
+    "failure",
+    "document",
+    "requirements",
+)
 #: further fields that the leader changes if the job was rescaled
 RESCALED_FIELDS = ("parallelism", "vertex_parallelism", "slots_required", "plan")
 KEPT_EXCEPTIONS = 100

@@ -79,6 +79,8 @@ class Job(models.Model):
     parallelism = models.IntegerField()
     vertex_parallelism = models.JSONField(default=dict)
     """Vertex id → parallelism of the vertices rescaled since the submission."""
+    requirements = models.JSONField(default=dict)
+    """Vertex id → [lower, upper] bound of its parallelism; {}: both are the parallelism that it has."""
     slots_required = models.IntegerField()
     attempt = models.IntegerField(default=0)
     restarts = models.IntegerField(default=0)

@@ -21,6 +21,7 @@ from backend.cluster.checkpoint_document import DETAILS, details_field
 from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
 from backend.cluster.cluster_document import cluster_document_from_rows
 from backend.cluster.freshness import Freshness, Source, as_of_the_beat
+from backend.cluster.job_requirements import requirements_to_json
 from backend.cluster.live_document import planned_document, told_document
 from backend.cluster.models import TERMINAL_STATES, Artifact, Checkpoint, Job, JobException, Operation, TaskManager
 from backend.cluster.snapshot_users import job_that_needs
@@ -31,6 +32,7 @@ from runtime.core.ids import Attempt, JobId, new_job_id
 from runtime.graph.codec import job_graph_from_json, job_graph_to_json
 from runtime.graph.plan import job_plan
 from runtime.jobmaster.execution_graph import ExecutionGraph
+from runtime.jobmaster.requirements import default_requirements
 
 logger = logging.getLogger(__name__)
 #: a cluster document with an older last beat was left behind by a jobmanager that is gone
@@ -119,7 +121,8 @@ def submit_job(
 
     Raises:
         runtime.graph.codec.GraphFormatError: the graph cannot be read.
-        ConfigurationError: a checkpoint option is malformed, or names a directory that is not allowed.
+        ConfigurationError: an option of checkpoints or of the scheduler is malformed, or names a directory that is not
+            allowed.
         SnapshotNeededError: the job would claim a snapshot that another one needs.
         JobExistsError: a job already has the client's id.
     """
@@ -144,6 +147,7 @@ def submit_job(
         graph=job_graph_to_json(graph),
         plan=job_plan(graph),
         parallelism=max(vertex.parallelism for vertex in graph.vertices),
+        requirements=requirements_to_json(default_requirements(graph), graph),
         slots_required=ExecutionGraph(graph, Attempt(0)).slot_count,
         waiting_for="no jobmanager has taken the job yet",
     )

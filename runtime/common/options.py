@@ -459,6 +459,37 @@ RESCALE_COOLDOWN: ConfigOption[Duration] = (
 )
 """Minimum time between two rescalings of a job; an earlier request waits."""
 
+SCHEDULER: ConfigOption[str] = (
+    ConfigOptions.key("jobmanager.scheduler").choice_type("default", "adaptive").default_value("default")
+)
+"""Bounds of the parallelisms of a job on a session cluster that is submitted without any. default: the lower bound is
+the parallelism, so the job waits until it has all its slots. adaptive: the lower bound is 1, so the job runs with the
+slots that there are, and is rescaled as slots come and go."""
+
+SCHEDULER_MODE: ConfigOption[str | None] = (
+    ConfigOptions.key("scheduler-mode").choice_type("reactive").no_default_value()
+)
+"""reactive: the bounds of such a job are 1 and the max parallelism of each vertex, whatever its parallelism, so the job
+takes all slots that are free."""
+
+RESOURCE_STABILIZATION_TIMEOUT: ConfigOption[Duration] = (
+    ConfigOptions.key("jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout")
+    .duration_type()
+    .at_least(Duration(0))
+    .with_deprecated_keys("jobmanager.adaptive-scheduler.resource-stabilization-timeout")
+    .default_value(Duration.of_seconds(10))
+)
+"""Time that a new job waits for more slots once there are enough for its lower bounds."""
+
+EXECUTING_STABILIZATION_TIMEOUT: ConfigOption[Duration] = (
+    ConfigOptions.key("jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout")
+    .duration_type()
+    .at_least(Duration(0))
+    .with_deprecated_keys("jobmanager.adaptive-scheduler.scaling-interval.max")
+    .default_value(Duration.of_seconds(60))
+)
+"""Time that a running job waits for more slots once there are some that it can take, but fewer than it wants."""
+
 TMP_DIRECTORIES: ConfigOption[str | None] = (
     ConfigOptions.key("io.tmp.dirs").string_type().with_deprecated_keys("taskmanager.tmp.dirs").no_default_value()
 )
