@@ -436,6 +436,7 @@ class StreamExecutionEnvironment:
             is_source=is_source,
             is_sink=is_sink,
             is_stateful=is_stateful,
+            makes_changelog=getattr(factory, "makes_changelog", False),
         )
         self.program.add_node(node, inputs)
         return node
