@@ -103,7 +103,7 @@ def _input_of(node: StreamNode) -> ChangelogInput:
 
 
 _SINK = (
-    "cannot take rows back: use a sink that can (print(), PostgresSink with key_columns, any that accepts_changelog()), "
+    "cannot take rows back: use a sink that can (such as print() or PostgresSink with key_columns), "
     "aggregate by window, or make rows that say it: changelog_as_rows().map(...) and each row's get_row_kind()"
 )
 _INSERTS_ONLY = "accepts inserts only: put it behind a window, or before the operator that makes the changelog"
