@@ -478,6 +478,19 @@ class DataStream:
         self._node().default_description = description
         return self
 
+    def made_of(self, **parts: DataStream) -> DataStream:
+        """Say which operators were added for this one: their uids are this one's with the name of the part behind it.
+
+        Args:
+            parts: streams that these operators make, by name of the part.
+        """
+        for part, stream in parts.items():
+            helper = stream._node()
+            # windows of two streams can be applied to several functions: the first one owns what they share
+            if helper.part_of is None:
+                helper.part_of, helper.part = self._node().node_id, part
+        return self
+
     def is_made_here(self) -> bool:
         """Return whether one operator's tasks hold the records without repartitioning: another one can be chained to
         it.

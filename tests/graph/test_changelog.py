@@ -224,8 +224,9 @@ def test_times_keep_a_changelog_one() -> None:
 def test_a_cached_changelog_is_still_one() -> None:
     cached = sums().cache()
     assert len(values_of(cached)) == 5
+    cached.get_execution_environment().caches.join()
     cached.map(str, Types.STRING()).print()
-    with pytest.raises(GraphError, match="'Cache' makes a changelog, and 'Map' would"):
+    with pytest.raises(GraphError, match="'Source: Cache' makes a changelog, and 'Map' would"):
         build(cached)
 
 
