@@ -13,6 +13,7 @@ from types import ModuleType
 
 from runtime.common import options
 from runtime.common.config_options import ConfigOption
+from runtime.jobmaster import autoscaler_options
 from runtime.state.rocksdb import options as rocksdb_options
 from runtime.state.rocksdb.options import WITHOUT_EFFECT, without_effect
 
@@ -87,7 +88,7 @@ def _known_keys() -> frozenset[str]:
 
 @cache
 def _known_options() -> tuple[ConfigOption[object], ...]:
-    return tuple(option for module in (options, rocksdb_options) for option in _options_of(module))
+    return tuple(option for module in (options, rocksdb_options, autoscaler_options) for option in _options_of(module))
 
 
 def _options_of(module: ModuleType) -> Iterator[ConfigOption[object]]:

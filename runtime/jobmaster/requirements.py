@@ -143,7 +143,7 @@ def slots_of(graph: JobGraph, parallelism: Parallelism) -> int:
 
 def _units(graph: JobGraph, requirements: Requirements, target: Parallelism) -> list[_Unit]:
     units = []
-    for vertices in _tied(graph):
+    for vertices in tied(graph):
         bounds = [requirements[v.vertex_id] for v in vertices]
         least, upper = max(b.lower for b in bounds), min(b.upper for b in bounds)
         wanted = min(target.get(v.vertex_id, b.upper) for v, b in zip(vertices, bounds, strict=True))
@@ -153,7 +153,7 @@ def _units(graph: JobGraph, requirements: Requirements, target: Parallelism) -> 
     return units
 
 
-def _tied(graph: JobGraph) -> Iterable[Sequence[JobVertex]]:
+def tied(graph: JobGraph) -> Iterable[Sequence[JobVertex]]:
     """Return the vertices, together where forward edges join them, in the graph's order."""
     unit_of = {v.vertex_id: [v] for v in graph.vertices}
     for edge in graph.edges:

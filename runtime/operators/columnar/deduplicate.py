@@ -8,7 +8,7 @@ Source: Flink SQL, deduplication by processing time (ProcTimeDeduplicateKeepFirs
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from runtime.core.arrow_views import without_views
 from runtime.core.batch import RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import Watermark
-from runtime.graph.changelog import ChangelogInput
 from runtime.network.columnar import marks_between
 from runtime.operators.columnar.frames import FrameReader, keys_of
 from runtime.operators.columnar.input_checks import check_inserts
@@ -112,7 +111,6 @@ class DeduplicateOperatorFactory:
         ValueError: it is neither.
     """
 
-    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.REFUSES
     keys: ColumnKeys
     type_info: RowTypeInfo
     keep: Keep = "first"
@@ -120,10 +118,6 @@ class DeduplicateOperatorFactory:
     def __post_init__(self) -> None:
         if self.keep not in ("first", "last"):
             raise ValueError(f'deduplicate() keeps the "first" or the "last" row of a key, not {self.keep!r}')
-
-    @property
-    def makes_changelog(self) -> bool:
-        return self.keep == "last"
 
     @property
     def output_type(self) -> RowTypeInfo:
