@@ -12,7 +12,6 @@ from typing import Any
 
 from backend.cluster.models import Operation
 from runtime.core.checkpoint_options import SnapshotKind
-from runtime.core.ids import VertexId
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.driver import JobMasterDriver, JobNotRunningError
 from runtime.jobmaster.events import AfterSavepoint
@@ -33,13 +32,14 @@ class JobRequests:
 
     Args:
         driver: the driver of its JobMaster.
-        slots_for: returns the number of slots that the job needs with other parallelisms, and the number available to
-            it; may raise RescaleError.
+        rescale: carries out a RESCALE operation with these parameters; may raise RescaleError.
     """
 
-    def __init__(self, driver: JobMasterDriver, slots_for: Callable[[Mapping[VertexId, int]], tuple[int, int]]) -> None:
+    def __init__(
+        self, driver: JobMasterDriver, rescale: Callable[[Mapping[str, Any]], Future[RequestAnswered]]
+    ) -> None:
         self._driver = driver
-        self._slots_for = slots_for
+        self._rescale = rescale
         self._begun: dict[str, tuple[Operation, Future[RequestAnswered]]] = {}
 
     @property
@@ -56,7 +56,9 @@ class JobRequests:
         """Hand an operation to the JobMaster."""
         try:
             asked = self._ask(operation)
-        except (LookupError, TypeError, ValueError) as error:
+        except RescaleError as error:
+            asked = _refused(str(error))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             asked = _refused(f"its parameters cannot be read: {error!r}")
         self._begun[operation.trigger_id] = (operation, asked)
 
@@ -101,23 +103,13 @@ class JobRequests:
             case Operation.Kind.CHECKPOINT:
                 return self._driver.trigger_checkpoint(CHECKPOINT_TYPES[given.get("type", "CONFIGURED")])
             case Operation.Kind.RESCALE:
-                return self._rescale({VertexId(vertex): int(n) for vertex, n in given["parallelism"].items()})
+                return self._rescale(given)
             case _:
                 return _refused(f"unknown operation {operation.kind!r}")
 
     def _savepoint(self, given: Mapping[str, Any], after: AfterSavepoint) -> Future[RequestAnswered]:
         kind = SAVEPOINT_FORMATS[given.get("format", "CANONICAL")]
         return self._driver.trigger_savepoint(given.get("target_directory") or None, after=after, kind=kind)
-
-    def _rescale(self, parallelism: Mapping[VertexId, int]) -> Future[RequestAnswered]:
-        try:
-            needed, available = self._slots_for(parallelism)
-        except RescaleError as error:
-            return _refused(str(error))
-        if needed > available:
-            # it would be stopped, wait for slots for minutes, and return to the old parallelism
-            return _refused(f"the job would need {needed} slots, but only {available} are available")
-        return self._driver.rescale(parallelism)
 
 
 def _ends_job(operation: Operation) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from backend.cluster.models import Job
@@ -30,3 +31,22 @@ def requirements_to_json(requirements: Requirements, graph: JobGraph) -> dict[st
     """
     has = {v.vertex_id: Bounds(v.parallelism, v.parallelism) for v in graph.vertices}
     return {} if requirements == has else {v: [bounds.lower, bounds.upper] for v, bounds in requirements.items()}
+
+
+def changed(requirements: Requirements, given: Mapping[str, Any]) -> Requirements:
+    """Return requirements as a RESCALE operation changes them.
+
+    Where it has no lower bound, the one before stays, and that of a vertex without room is its new upper bound.
+
+    Args:
+        requirements: of all vertices.
+        given: {"parallelism", "lower"} of the vertices that change: the upper and the lower bound.
+    """
+    lower: Mapping[str, int] = given.get("lower", {})
+    result = dict(requirements)
+    for name, upper in given["parallelism"].items():
+        vertex, new = VertexId(name), int(upper)
+        before = requirements.get(vertex, Bounds(new, new))
+        least = new if before.lower == before.upper else min(before.lower, new)
+        result[vertex] = Bounds(int(lower.get(name, least)), new)
+    return result

@@ -18,8 +18,10 @@ from django.db import Error as DatabaseFailure
 from backend.cluster.checkpoint_home import ClusterStorage
 from backend.cluster.checkpoint_store import SqlCompletedStore
 from backend.cluster.connections import brief_connection
+from backend.cluster.elasticity import ElasticJob, Standing, Verdict
 from backend.cluster.job_logs import JobLogs
 from backend.cluster.job_requests import JobRequests
+from backend.cluster.job_scaling import JobScaling
 from backend.cluster.job_store import JobStore
 from backend.cluster.leader_machine import SUSPENDED
 from backend.cluster.leadership import LeadershipLostError
@@ -31,15 +33,14 @@ from backend.cluster.slot_provider import ClusterSlotProvider
 from runtime.checkpoint.statistics import CheckpointsSnapshot
 from runtime.common.configuration import Configuration
 from runtime.core.clock import Clock
-from runtime.core.ids import Attempt, SlotId, VertexId
+from runtime.core.ids import Attempt, SlotId
 from runtime.graph.job_graph import JobGraph
 from runtime.graph.plan import job_plan
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import JobMasterEvent
-from runtime.jobmaster.execution_graph import ExecutionGraph
+from runtime.jobmaster.execution_graph import ExecutionGraph, Region, num_slots
 from runtime.jobmaster.job_state import JobState
-from runtime.jobmaster.requirements import Parallelism
 from runtime.jobmaster.rescaling import rescaled
 from runtime.jobmaster.status import JobStatusSnapshot, TaskSnapshot
 from runtime.jobmaster.storage_worker import CheckpointHome
@@ -50,8 +51,6 @@ ANSWERS_TIMEOUT_MS = 5_000
 """Time that the end of a job waits for the results of its operations, so that a stop is saved with its savepoint. The
 state machine answers when it ends; this limit is for a JobMaster that takes long to end."""
 SQL_RETRY_S = 1.0
-MOVE_RETRY_MS = 5_000
-"""Time between two attempts to move a job: each takes a checkpoint."""
 CLOCK_JITTER_MS = 50.0
 """Smaller changes of the clocks' offset are not drift: they come from reading one clock after the other."""
 
@@ -107,7 +106,8 @@ class JobRunner:
         self._attempt_given_up = threading.Event()
         self._ended_ms: float | None = None
         self._restarts_before = job.restarts
-        self._parallelism = {v.vertex_id: v.parallelism for v in graph.vertices}
+        #: with the parallelisms that the row has
+        self._noted = graph
         self._live = LiveDocument(job, graph, exceptions, failures)
         #: whether the job ran before this leader took it
         self._has_run = "RUNNING" in job.state_times
@@ -116,13 +116,13 @@ class JobRunner:
         self._places: dict[Attempt, dict[SlotId, Placement]] = {}
         #: failures under this leader, as last observed
         self._failures = 0
-        #: parallelism that an autoscaler wants, by vertex; None: there is none
-        self.target: Parallelism | None = None
+        #: whether it is not decided yet how many slots it begins with
+        self._is_open = False
         self._begun = False
         self._abandoned = False
         self._is_cancelled = False
-        self._move: Future[RequestAnswered] | None = None
-        self._moved_ms = 0.0
+        #: since when it has been RUNNING, monotonic; None: it was not when it was observed last
+        self._running_ms: float | None = None
         #: why an attempt cannot begin yet; written by the driver's thread
         self._database_trouble = ""
         self._lock = threading.Lock()
@@ -172,7 +172,8 @@ class JobRunner:
             placement=placed,
             was_suspended=newest_state == SUSPENDED,
         )
-        self.requests = JobRequests(self._driver, self._slots_for)
+        self.scaling = JobScaling(job, graph, configuration, self._driver, self._reserve_instead, clock)
+        self.requests = JobRequests(self._driver, self._rescale)
         self._provider = providers[0]
         self._thread = threading.Thread(target=self._driver.run, name=f"job-{job.id[:8]}", daemon=True)
 
@@ -183,7 +184,9 @@ class JobRunner:
         if self._is_placed:
             self._begin()
             return
-        self._provider.reserve(self._first_attempt, ExecutionGraph(self._graph, self._first_attempt).regions)
+        # a job that has run begins with what there is at once
+        self._is_open = self.scaling.is_elastic and not self._has_run
+        self._provider.reserve(self._first_attempt, self._regions_of(self._graph), is_open=self._is_open)
 
     def cancel(self) -> None:
         """Cancel the job; further calls do nothing."""
@@ -203,18 +206,25 @@ class JobRunner:
         """Begin an operation; `requests` has its result later."""
         self.requests.begin(operation)
 
-    def move(self) -> None:
-        """Have the job go on from a checkpoint on other slots."""
-        self._move = self._driver.move()
-        self._move.add_done_callback(self._moved)
-        self._moved_ms = self._clock.monotonic_ms()
-
     @property
-    def is_moving(self) -> bool:
-        """Return whether the job is on its way to other slots, or could not leave a moment ago."""
-        if self._move is None:
-            return False
-        return not self._move.done() or self._clock.monotonic_ms() - self._moved_ms < MOVE_RETRY_MS
+    def waits_for_slots(self) -> bool:
+        """Return whether it has requested slots that are not granted yet."""
+        return self._resources.is_waiting(self.job.id)
+
+    def elastic(self, held: tuple[int, int]) -> ElasticJob | None:
+        """Return the observation of the job for the scheduler of elastic jobs; None: it is not one, or ends.
+
+        Args:
+            held: numbers of its slots on TaskManagers that stay, and on those that are draining.
+        """
+        if self._is_cancelled or self.job.is_terminal or not (self.scaling.is_elastic or self._is_open):
+            self.scaling.why = ""
+            return None
+        return self.scaling.seen(self.waits_for_slots, self._running_ms, "RUNNING" in self.job.state_times, held)
+
+    def scale(self, verdict: Verdict, standing: Standing) -> None:
+        """Do what the scheduler of elastic jobs has decided; see `JobScaling.follow`."""
+        self.scaling.follow(verdict, standing, has_begun=self._begun)
 
     def end_is_saved(self) -> None:
         """Note that the job's row records its end."""
@@ -265,7 +275,10 @@ class JobRunner:
         entered = {state.value: round(since + offset_ms) for state, since in snapshot.state_since_ms.items()}
         job.state_times = job.state_times | entered
         job.attempt = max(snapshot.attempt, self._first_attempt)
-        self._note_parallelism(snapshot.parallelism)
+        self._note_running(snapshot)
+        if self._begun:
+            self.scaling.observed(snapshot.parallelism)
+        self._note_parallelism()
         job.restarts = self._restarts_before + snapshot.restarts
         job.waiting_for = "" if job.is_terminal else self._waiting_for(snapshot)
         if job.state in TERMINAL_STATES:
@@ -350,11 +363,6 @@ class JobRunner:
 
     # --- small things -------------------------------------------------------------------------------------------------
 
-    def _moved(self, move: Future[RequestAnswered]) -> None:
-        error = move.exception()
-        if error is not None:
-            logger.warning("job %s could not be moved: %s", self.job.id, error)
-
     def _exceptions(self, snapshot: JobStatusSnapshot) -> list[Document]:
         self._note_places(snapshot)
         offset_ms = self._wall_offset_ms()
@@ -381,35 +389,44 @@ class JobRunner:
         """Return the state that is saved when it changes; `waiting_for` of a running job changes often and is not."""
         job = self.job
         waiting_for = "" if job.state == JobState.RUNNING.value else job.waiting_for
-        return job.state, job.attempt, job.restarts, waiting_for, self._failures
+        return job.state, job.attempt, job.restarts, waiting_for, self._failures, job.requirements
 
     def _waiting_for(self, snapshot: JobStatusSnapshot) -> str:
         return self._resources.shortage(self.job.id) or self._database_trouble or snapshot.waiting_for
 
-    def _note_parallelism(self, parallelism: Mapping[VertexId, int]) -> None:
-        """Note parallelisms changed by rescaling, with which the next leader will start the job."""
-        changed = {v: n for v, n in parallelism.items() if self._parallelism.get(v) != n}
-        if not changed:
+    def _note_running(self, snapshot: JobStatusSnapshot) -> None:
+        if snapshot.state is not JobState.RUNNING:
+            self._running_ms = None
             return
-        self._parallelism |= changed
-        graph = rescaled(self._graph, self._parallelism)
-        job = self.job
+        # an adopted job has been running since before this leader knows
+        before = self._clock.monotonic_ms() if self._running_ms is None else self._running_ms
+        self._running_ms = snapshot.state_since_ms.get(JobState.RUNNING, before)
+
+    def _note_parallelism(self) -> None:
+        """Note parallelisms changed by rescaling, with which the next leader will start the job."""
+        graph, job = self.scaling.graph, self.job
+        if graph is self._noted:
+            return
+        before = {v.vertex_id: v.parallelism for v in self._noted.vertices}
+        changed = {v.vertex_id: v.parallelism for v in graph.vertices if v.parallelism != before[v.vertex_id]}
+        self._noted = graph
         job.vertex_parallelism = {**job.vertex_parallelism, **changed}
-        job.parallelism = max(self._parallelism.values())
-        job.slots_required = ExecutionGraph(graph, self._first_attempt).slot_count
+        job.parallelism = max(v.parallelism for v in graph.vertices)
+        job.slots_required = num_slots(graph)
         job.plan = job_plan(graph)
 
-    def _slots_for(self, parallelism: Mapping[VertexId, int]) -> tuple[int, int]:
-        """Return the number of slots that the job needs with other parallelisms, and the number available to it now.
+    def _regions_of(self, graph: JobGraph) -> Sequence[Region]:
+        return ExecutionGraph(graph, self._first_attempt).regions
 
-        Raises:
-            RescaleError: the job cannot run with these parallelisms.
-        """
-        now = rescaled(self._graph, self._parallelism)
-        needed, used = (
-            ExecutionGraph(graph, self._first_attempt).slot_count for graph in (rescaled(now, parallelism), now)
-        )
-        return needed, used + sum(free for _, free in self._resources.taskmanagers())
+    def _reserve_instead(self, graph: JobGraph) -> None:
+        self._is_open = False
+        self._provider.reserve_instead(self._first_attempt, self._regions_of(graph))
+
+    def _rescale(self, given: Mapping[str, Any]) -> Future[RequestAnswered]:
+        """Carry out a RESCALE operation."""
+        counts = self._resources.slots()
+        available = counts.held.get(self.job.id, (0, 0))[0] + counts.free
+        return self.scaling.ask(given, available, is_waiting=self.waits_for_slots)
 
     def _placements(self, snapshot: JobStatusSnapshot) -> Mapping[SlotId, Placement]:
         where = self._provider.placements()

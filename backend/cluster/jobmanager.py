@@ -38,6 +38,7 @@ from backend.cluster.leader_machine import LeaderMachine
 from backend.cluster.leadership import Leadership, LeadershipLostError
 from backend.cluster.led_jobs import LedJobs
 from backend.cluster.led_operations import LedOperations
+from backend.cluster.led_scaling import LedScaling
 from backend.cluster.led_taskmanagers import LedTaskManagers
 from backend.cluster.models import Job
 from backend.cluster.placements import placed_stages, placements_of
@@ -114,6 +115,7 @@ class JobManager:
         )
         self._operations = LedOperations(machine, self._store, self.jobs, self._disposal, clock, self._containment)
         self._taskmanagers = LedTaskManagers(machine, self._store, self.resources, clock, self._containment)
+        self._scaling = LedScaling(self.jobs, self.resources, clock)
         self._is_acting = True
         #: duty → when it is due next, monotonic ms
         self._due_ms = dict.fromkeys(Duty, 0.0)
@@ -207,6 +209,8 @@ class JobManager:
             self._taskmanagers.poll()
         with self._containment.of("TaskManagers that are draining"):
             self.jobs.leave(self.resources.on_draining())
+        with self._containment.of("elastic jobs"):
+            self._scaling.poll()
 
     def _recover(self) -> None:
         """Take over what earlier leaders left behind, apart from what every poll derives."""

@@ -63,6 +63,8 @@ class RunnerSeen:
     """Whether its row records its state."""
     is_over: bool = False
     """Whether nothing of it is left here."""
+    waits_for_slots: bool = False
+    """Whether it has requested slots and does not have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +330,9 @@ class LeaderMachine:
         if row.trigger_id in runner.requests and not is_premature:
             return None
         is_patient = now - max(row.created_at, self._since) <= OPERATION_PATIENCE_MS
-        if runner.state == "RUNNING" and (is_patient or not is_premature):
+        # what a job that waits is asked for may be what it needs in order to run
+        is_ready = runner.state == "RUNNING" or (row.kind == Operation.Kind.RESCALE and runner.waits_for_slots)
+        if is_ready and (is_patient or not is_premature):
             return CarryOut(row.trigger_id, runner.job_id, row.is_begun)
         return None if is_patient else Answer(row.trigger_id, {"error": _not_running(row, runner)})
 
@@ -352,7 +356,7 @@ class LeaderMachine:
         Args:
             jobs: with slots on such TaskManagers.
             running: jobs in state RUNNING; the others get slots elsewhere when they restart.
-            moving: jobs that are on their way already.
+            moving: jobs that are on their way already, or are being rescaled.
         """
         decided: list[MoveJob] = []
         promised = 0

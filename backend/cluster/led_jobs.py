@@ -205,6 +205,7 @@ class LedJobs:
             runner.requests.premature,
             is_saved=job.id not in self.unsaved,
             is_over=runner.is_over,
+            waits_for_slots=runner.waits_for_slots,
         )
 
     def suspend(self) -> None:
@@ -222,12 +223,12 @@ class LedJobs:
     def leave(self, jobs: Sequence[JobOnDraining]) -> None:
         """Move jobs away from TaskManagers that are draining."""
         running = {name for name, runner in self.runners.items() if runner.job.state == "RUNNING"}
-        moving = {name for name, runner in self.runners.items() if runner.is_moving}
+        moving = {name for name, runner in self.runners.items() if runner.scaling.is_changing}
         for action in self._machine.moves(jobs, running, moving):
             runner = self.runners[action.job_id]
             with self.contained(runner):
                 logger.info("job %s leaves TaskManagers that are draining", runner.job.id)
-                runner.move()
+                runner.scaling.move()
 
     def publish(self) -> None:
         """Publish the documents of running jobs that have changed."""

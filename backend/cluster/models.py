@@ -187,7 +187,7 @@ class Operation(models.Model):
         CHECKPOINT = "checkpoint"
         """{"type"}: CONFIGURED, FULL or INCREMENTAL."""
         RESCALE = "rescale"
-        """{"parallelism"}: vertex id → parallelism."""
+        """{"parallelism", "lower"}: vertex id → upper bound of its parallelism, and lower bound if that is given."""
         DISPOSE = "dispose"
         """{"path"} of a savepoint; belongs to no job."""
 

@@ -63,6 +63,19 @@ class KnownTaskManager:
     """Those of them that no job has → time of the last command to end them, monotonic ms."""
 
 
+@dataclass(frozen=True, slots=True)
+class SlotCounts:
+    """Slots of the cluster, counted."""
+
+    free: int
+    total: int
+    """Of TaskManagers that stay."""
+    held: Mapping[str, tuple[int, int]]
+    """Job → number of its slots on TaskManagers that stay, and on those that are draining."""
+    lacking: Mapping[str, tuple[int, bool]]
+    """Job → number of slots that it lacks, and whether it has had them before."""
+
+
 class ResourceManager:
     """Grants slots to jobs.
 
@@ -121,6 +134,13 @@ class ResourceManager:
         """Request slots; `granted` is called at once or much later."""
         with self._lock:
             self._pool.request(request)
+        self._serve()
+
+    def request_instead(self, request: SlotRequest) -> None:
+        """Replace a request of the same attempt, unless that has been granted or withdrawn."""
+        with self._lock:
+            if self._pool.is_waiting(request.job_id, request.attempt):
+                self._pool.request(request)
         self._serve()
 
     def withdraw(self, job_id: str, attempt: Attempt | None = None) -> None:
@@ -190,6 +210,24 @@ class ResourceManager:
         """Return a message on what a waiting job lacks; empty if it does not wait."""
         with self._lock:
             return self._pool.shortage(job_id)
+
+    def is_waiting(self, job_id: str) -> bool:
+        """Return whether the job has requested slots that are not granted yet."""
+        with self._lock:
+            return self._pool.is_waiting(job_id)
+
+    def claim(self, claims: Mapping[str, int]) -> None:
+        """Keep so many slots in all for each of these jobs; what others may have is granted."""
+        with self._lock:
+            self._pool.claim(claims)
+        self._serve()
+
+    def slots(self) -> SlotCounts:
+        """Return what there is of slots, and who has and lacks how many."""
+        with self._lock:
+            jobs = {stage.key.job_id for stage in self._pool.stages()}
+            held = {job_id: self._pool.held(job_id) for job_id in jobs}
+            return SlotCounts(self._pool.free, self._pool.total, held, self._pool.lacking())
 
     # --- what TaskManagers report -------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ had slots keeps as many between its attempts, so that no later job takes its pla
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runtime.core.ids import Attempt, SlotId
@@ -48,6 +48,8 @@ class SlotRequest:
     """The slots of each region of the job; empty for a region that is not restarted."""
     has_run: bool = False
     """Whether the job restarts: it is served before jobs that have not run, and slots are kept for it."""
+    is_open: bool = False
+    """Whether it is not decided yet how many slots the job begins with: another request will take its place."""
 
     @property
     def count(self) -> int:
@@ -73,6 +75,8 @@ class SlotPool:
         self._waiting: dict[tuple[str, Attempt], SlotRequest] = {}
         #: jobs that have had slots → region → number of slots it runs on, whether it has them at present or not
         self._needs: dict[str, dict[int, int]] = {}
+        #: jobs whose number of slots others decide → how many are theirs, whether they have them at present or not
+        self._claims: Mapping[str, int] = {}
 
     @property
     def total(self) -> int:
@@ -108,6 +112,32 @@ class SlotPool:
         """Return the number of free slots that are not kept for other jobs."""
         return max(0, self.free - self._kept_from(job_id))
 
+    def held(self, job_id: str) -> tuple[int, int]:
+        """Return the number of a job's slots on TaskManagers that stay, and on those that are draining."""
+        staying = draining = 0
+        for entry in self._taskmanagers.values():
+            count = sum(len(stage.slots) for stage in entry.stages.values() if stage.key.job_id == job_id)
+            staying, draining = (staying, draining + count) if entry.is_draining else (staying + count, draining)
+        return staying, draining
+
+    def lacking(self) -> dict[str, tuple[int, bool]]:
+        """Return the jobs that lack slots, how many, and whether they have had them before."""
+        waiting: Counter[str] = Counter()
+        for request in self._waiting.values():
+            waiting[request.job_id] += request.count
+        kept = {job_id: self._missing(job_id) for job_id in self._needs}
+        return {job_id: (count, False) for job_id, count in waiting.items()} | {
+            job_id: (count, True) for job_id, count in kept.items() if count
+        }
+
+    def claim(self, claims: Mapping[str, int]) -> None:
+        """Keep so many slots in all for each of these jobs, whatever they had before; no others have claims."""
+        self._claims = dict(claims)
+
+    def is_waiting(self, job_id: str, attempt: Attempt | None = None) -> bool:
+        """Return whether a request of a job, or of one of its attempts, is not granted yet."""
+        return any(of == job_id and attempt in (None, a) for of, a in self._waiting)
+
     def remove(self, taskmanager: str) -> list[Stage]:
         """Remove a TaskManager; return its stages, which are gone with it."""
         entry = self._taskmanagers.pop(taskmanager, None)
@@ -131,6 +161,7 @@ class SlotPool:
                     needs.pop(region, None)
         if attempt is None:
             self._needs.pop(job_id, None)
+            self._claims = {of: slots for of, slots in self._claims.items() if of != job_id}
 
     def release(self, key: StageKey) -> Stage | None:
         """Release the slots of an ended stage and return it; None if they are released already."""
@@ -165,7 +196,7 @@ class SlotPool:
         granted = []
         in_order = sorted(self._waiting.values(), key=lambda r: (not r.has_run, r.since_ms, r.job_id, r.attempt))
         for request in in_order:
-            if 0 < request.count <= self.free - self._kept_from(request.job_id):
+            if not request.is_open and 0 < request.count <= self.free - self._kept_from(request.job_id):
                 del self._waiting[request.job_id, request.attempt]
                 self._note_needs(request)
                 granted.append((request, self._place(request)))
@@ -189,15 +220,15 @@ class SlotPool:
 
     def _kept_from(self, job_id: str) -> int:
         """Return the number of slots kept for other jobs: those that they need and do not have."""
-        held: Counter[tuple[str, int]] = Counter()
-        for stage in self.stages():
-            held[stage.key.job_id, stage.region] += len(stage.slots)
-        return sum(
-            max(0, slots - held[of, region])
-            for of, needs in self._needs.items()
-            if of != job_id
-            for region, slots in needs.items()
-        )
+        claimed = sum(max(0, slots - self.held(of)[0]) for of, slots in self._claims.items() if of != job_id)
+        return claimed + sum(self._missing(of) for of in self._needs if of != job_id and of not in self._claims)
+
+    def _missing(self, job_id: str) -> int:
+        """Return the number of slots that a job needs and does not have, by what it had last."""
+        held: Counter[int] = Counter()
+        for stage in self.stages(job_id):
+            held[stage.region] += len(stage.slots)
+        return sum(max(0, slots - held[region]) for region, slots in self._needs[job_id].items())
 
     def _place(self, request: SlotRequest) -> list[Stage]:
         """Place regions, large ones first, each on the best-fitting TaskManager; split a region that fits on none."""

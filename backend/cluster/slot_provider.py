@@ -121,9 +121,19 @@ class ClusterSlotProvider:
         """Return whether the job's slots outlive this process."""
         return self._orphan_timeout_ms > 0
 
-    def reserve(self, attempt: Attempt, regions: Sequence[Region]) -> None:
-        """Request the slots of the first attempt; the job starts when they are granted."""
-        self._resources.request(self._request(attempt, regions))
+    def reserve(self, attempt: Attempt, regions: Sequence[Region], *, is_open: bool = False) -> None:
+        """Request the slots of the first attempt; the job starts when they are granted.
+
+        Args:
+            attempt: its number.
+            regions: of the job.
+            is_open: whether it is not decided yet how many these will be: none are granted until `reserve_instead`.
+        """
+        self._resources.request(replace(self._request(attempt, regions), is_open=is_open))
+
+    def reserve_instead(self, attempt: Attempt, regions: Sequence[Region]) -> None:
+        """Request other slots for the first attempt, unless those requested before have been granted."""
+        self._resources.request_instead(self._request(attempt, regions))
 
     def placements(self) -> Mapping[SlotId, str]:
         """Return the TaskManager of each slot of the current attempt."""
@@ -138,7 +148,13 @@ class ClusterSlotProvider:
             self._begun = True
             is_alone = len(self._wanted) > 1
             reserved, self._reserved = self._reserved, []
-        if reserved and reserved[0].key.attempt == attempt:
+        slots = sorted(slot for region in regions for slot in region.slots)
+        if sorted(slot for stage in reserved for slot in stage.slots) != slots or reserved[0].key.attempt != attempt:
+            # other slots were granted at the same moment
+            for stage in reserved:
+                self._resources.give_back(stage)
+            reserved = []
+        if reserved:
             self._deploy(reserved)
         elif is_alone:
             # recording may wait for the database, which must not delay the heartbeats to the slots of other regions

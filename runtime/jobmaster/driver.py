@@ -45,6 +45,7 @@ from runtime.jobmaster.events import (
     CancelRequested,
     CheckpointRequested,
     JobMasterEvent,
+    ParallelismOffered,
     RescaleRequested,
     SavepointRequested,
     Tick,
@@ -203,16 +204,23 @@ class JobMasterDriver:
         """Take a checkpoint now; FULL, INCREMENTAL, or as configured. Fails with JobRequestError."""
         return self._request(lambda request_id: CheckpointRequested(request_id, kind))
 
-    def rescale(self, parallelism: Mapping[VertexId, int]) -> Future[RequestAnswered]:
+    def rescale(self, parallelism: Mapping[VertexId, int], *, at_once: bool = False) -> Future[RequestAnswered]:
         """Continue with other parallelisms, from a checkpoint; the result comes when the job runs with them.
 
         Args:
             parallelism: of the vertices that are to change.
+            at_once: whether it does not matter when the job was rescaled last: its slots are about to go.
 
         Returns:
             Fails with JobRequestError; the job then runs on as it was.
         """
-        return self._request(lambda request_id: RescaleRequested(request_id, parallelism))
+        return self._request(lambda request_id: RescaleRequested(request_id, parallelism, is_move=at_once))
+
+    def offer(self, parallelism: Mapping[VertexId, int]) -> None:
+        """Say which parallelisms the next attempt is to have, since there are slots for them; see
+        ParallelismOffered.
+        """
+        self.post(ParallelismOffered(parallelism))
 
     def move(self) -> Future[RequestAnswered]:
         """Continue on other slots, from a checkpoint; the result comes when the job runs there.

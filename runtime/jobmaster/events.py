@@ -117,6 +117,16 @@ class RescaleRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class ParallelismOffered:
+    """The next attempt is to have other parallelisms, for which there are slots. An attempt whose slots have been
+    requested and did not come begins anew with them; one that runs goes on as it is.
+    """
+
+    parallelism: Mapping[VertexId, int]
+    """New parallelisms of the vertices that are to change."""
+
+
+@dataclass(frozen=True, slots=True)
 class StorageAnswered:
     """A StoreCheckpoint has been performed, or could not be."""
 
@@ -138,6 +148,7 @@ JobMasterEvent = (
     | SavepointRequested
     | CheckpointRequested
     | RescaleRequested
+    | ParallelismOffered
     | StorageAnswered
     | Tick
 )

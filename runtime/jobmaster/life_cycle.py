@@ -15,7 +15,7 @@ Source: Flink, JobMaster, DefaultScheduler, states of the AdaptiveScheduler.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 from runtime.checkpoint.assignment import Assignment, StateAssignmentError
@@ -23,7 +23,7 @@ from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.messages import RequestDone
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common.configuration import Configuration
-from runtime.core.ids import Attempt, SlotId
+from runtime.core.ids import Attempt, SlotId, VertexId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import JobMasterAction, JobStateChanged
 from runtime.jobmaster.adoption import ADOPTION_TIMEOUT_MS, Adoption
@@ -40,6 +40,7 @@ from runtime.jobmaster.events import (
     CancelRequested,
     CheckpointRequested,
     JobMasterEvent,
+    ParallelismOffered,
     RecoveryDelayed,
     RescaleRequested,
     SavepointRequested,
@@ -60,6 +61,7 @@ from runtime.jobmaster.options import JobMasterOptions
 from runtime.jobmaster.phases import DEPLOYED, PHASE_STATES, RUNNING, TEARDOWN, IllegalTransitionError, Phase
 from runtime.jobmaster.placement import PlacedRegion
 from runtime.jobmaster.regions import RegionOwner, RegionRestarts
+from runtime.jobmaster.rescaling import RescaleError, rescaled
 from runtime.jobmaster.restart_strategy import RestartStrategy, create_restart_strategy
 from runtime.jobmaster.slot_watch import SlotWatch, SlotWatchOwner
 from runtime.jobmaster.status import ExceptionHistory, Failure, JobStatusSnapshot
@@ -122,6 +124,8 @@ class JobMasterMachine:
         self._waiting_for = ""
         #: earliest time of the next attempt; None = there will be none
         self._restart_at_ms: float | None = None
+        #: the job with the parallelisms that its next attempt is to have; None: with those that it has
+        self._offered: JobGraph | None = None
         #: whether the next attempt is no consequence of a failure
         self._is_planned = False
         #: what the current attempt restores; None = it starts empty
@@ -172,7 +176,7 @@ class JobMasterMachine:
             IllegalTransitionError: the driver broke the protocol; the message tells the job's recent story.
         """
         actions = self._journal.begin(now_ms, wall_ms)
-        if not isinstance(event, Tick | SlotMessageReceived | Submitted):
+        if not isinstance(event, Tick | SlotMessageReceived | Submitted | ParallelismOffered):
             self._journal.tell(f"{event}")
         self._on_event(event)
         while self._decisions:
@@ -315,6 +319,8 @@ class JobMasterMachine:
                 self._operations.request_checkpoint(event)
             case RescaleRequested():
                 self._operations.request_rescale(event, self.graph, self.state)
+            case ParallelismOffered(parallelism):
+                self._on_offered(parallelism)
 
     def _on_submitted(self, event: Submitted) -> None:
         if self._submitted:
@@ -338,6 +344,25 @@ class JobMasterMachine:
             self._reconcile()
         else:
             self._start_attempt()
+
+    def _on_offered(self, parallelism: Mapping[VertexId, int]) -> None:
+        """Note the parallelisms of the next attempt; it comes at once if slots have not come."""
+        try:
+            offered = rescaled(self.graph, parallelism)
+        except RescaleError:
+            # what the job restores has other max parallelisms; it runs with what it has
+            return
+        self._offered = offered if offered != self.graph else None
+        if self._offered is None:
+            return
+        if self.phase is Phase.REQUESTING and not self._run.slots.live():
+            self._journal.tell("the slots there are suffice for other parallelisms")
+            self._run.end()
+            self._enter(Phase.IDLE, None)
+            self._is_planned = True
+            self._start_attempt()
+        elif self.phase is Phase.STARTED and self._regions.is_waiting_for_slots:
+            self._redeploy(self._offered, "there are slots for other parallelisms")
 
     def _on_cancel(self) -> None:
         match self.phase, self.state:
@@ -416,10 +441,11 @@ class JobMasterMachine:
 
     def _redeploy(self, graph: JobGraph, cause: str) -> None:
         self._journal.tell(f"the job is redeployed: {cause}")
-        self.graph = graph
+        self.graph, self._offered = graph, None
         self._restart_at_ms = self._journal.now_ms
         self._is_planned = True
-        self._set_state(JobState.RESTARTING)
+        if self.state is not JobState.RESTARTING:
+            self._set_state(JobState.RESTARTING)
         self._tear_down(cause)
 
     # --- an attempt of an earlier JobMaster ---------------------------------------------------------------------------
@@ -487,6 +513,7 @@ class JobMasterMachine:
         else:
             self._state_since_ms[JobState.CREATED] = self._journal.now_ms
         self._is_planned = False
+        self.graph, self._offered = self._offered or self.graph, None
         if not self._assign():
             return
         self._watch_attempt(AttemptRun(self.graph, self.attempt, self._journal))

@@ -105,6 +105,12 @@ class RegionRestarts:
         waiting = [r.restart_at_ms for r in self._restarts.values() if r.phase in (*TEARDOWN, Phase.IDLE)]
         return min(waiting, default=None)
 
+    @property
+    def is_waiting_for_slots(self) -> bool:
+        """Return whether a region has requested its slots, and none of them has come."""
+        requesting = [r.region.slots for r in self._restarts.values() if r.phase is Phase.REQUESTING]
+        return any(not self._run.slots.live(slots) for slots in requesting)
+
     def clear(self) -> None:
         """Forget all restarts: the whole job goes down."""
         self._restarts.clear()

@@ -5,9 +5,9 @@ what slots there are.
 
 For an autoscaler: it leaves the bounds alone and says a *target*, the parallelism that each vertex should have by its
 load. `fitted` takes the target in place of the upper bounds; beyond the bounds it counts as the nearest of them, and
-vertices that are not named have their upper bound as target. On a cluster `JobRunner.target` is where to put it: the
-scheduler of elastic jobs (`backend.cluster.elasticity`) takes it up at its next poll, and decides when the job is
-rescaled. None, the default, is no autoscaler.
+vertices that are not named have their upper bound as target. On a cluster `JobScaling.target` (of a runner's `scaling`)
+is where to put it: the scheduler of elastic jobs (`backend.cluster.elasticity`) takes it up at its next poll, and
+decides when the job is rescaled. None, the default, is no autoscaler.
 
 Source: Flink, JobResourceRequirements, JobVertexResourceRequirements, SlotSharingSlotAllocator.
 """
@@ -84,8 +84,8 @@ def check_requirements(graph: JobGraph, requirements: Requirements) -> None:
     for vertex in graph.vertices:
         bounds = requirements[vertex.vertex_id]
         if bounds.lower > bounds.upper:
-            raise RescaleError(f"{vertex.name}: lower bound {bounds.lower} is above the upper bound {bounds.upper}")
-        for name, bound in (("lower bound", bounds.lower), ("upper bound", bounds.upper)):
+            raise RescaleError(f"{vertex.name}: the lower bound {bounds.lower} is above the upper bound {bounds.upper}")
+        for name, bound in (("the lower bound", bounds.lower), ("the upper bound", bounds.upper)):
             if not 1 <= bound <= vertex.max_parallelism:
                 limits = f"1..{vertex.max_parallelism}, its max parallelism"
                 raise RescaleError(f"{vertex.name}: {name} {bound} is not in {limits}")
@@ -113,15 +113,13 @@ def fitted(
         target: the parallelisms to aim at; None = the upper bounds.
     """
     units = _units(graph, requirements, target or {})
-    least: dict[str, int] = {}
-    most: dict[str, int] = {}
-    for unit in units:
-        for group in unit.groups:
-            least[group] = max(least.get(group, 0), unit.least)
-            most[group] = max(most.get(group, 0), unit.most)
-    widths, spare = dict(least), slots - sum(least.values())
+    widths = _widths((group, unit.least) for unit in units for group in unit.groups)
+    most = _widths((group, unit.most) for unit in units for group in unit.groups)
+    spare = slots - sum(widths.values())
     if spare < 0:
         return None
+    if slots >= sum(most.values()):
+        widths = most
     while spare > 0:
         lacking = [group for group, width in widths.items() if width < most[group]]
         if not lacking:
@@ -132,13 +130,23 @@ def fitted(
     return {v: min(unit.most, *(widths[group] for group in unit.groups)) for unit in units for v in unit.vertices}
 
 
+def least_slots(graph: JobGraph, requirements: Requirements) -> int:
+    """Return how many slots a job needs for its lower bounds."""
+    units = _units(graph, requirements, {})
+    return sum(_widths((group, unit.least) for unit in units for group in unit.groups).values())
+
+
 def slots_of(graph: JobGraph, parallelism: Parallelism) -> int:
     """Return how many slots a job needs with these parallelisms, of all its vertices."""
+    return sum(_widths((v.slot_sharing_group, parallelism[v.vertex_id]) for v in graph.vertices).values())
+
+
+def _widths(found: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return the largest number that was found of each slot-sharing group."""
     widths: dict[str, int] = {}
-    for vertex in graph.vertices:
-        group = vertex.slot_sharing_group
-        widths[group] = max(widths.get(group, 0), parallelism[vertex.vertex_id])
-    return sum(widths.values())
+    for group, width in found:
+        widths[group] = max(widths.get(group, 0), width)
+    return widths
 
 
 def _units(graph: JobGraph, requirements: Requirements, target: Parallelism) -> list[_Unit]:

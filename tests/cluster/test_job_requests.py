@@ -11,7 +11,7 @@ import pytest
 from backend.cluster.job_requests import JobRequests
 from backend.cluster.models import Operation
 from runtime.core.checkpoint_options import SnapshotKind
-from runtime.core.ids import CheckpointId, VertexId
+from runtime.core.ids import CheckpointId
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.driver import JobNotRunningError, JobRequestError
 from runtime.jobmaster.events import AfterSavepoint
@@ -41,14 +41,10 @@ class RecordingDriver:
     def trigger_checkpoint(self, kind: SnapshotKind | None) -> Future[RequestAnswered]:
         return self._asked("checkpoint", kind)
 
-    def rescale(self, parallelism: Mapping[VertexId, int]) -> Future[RequestAnswered]:
-        return self._asked("rescale", dict(parallelism))
-
-
-def slots_for(parallelism: Mapping[VertexId, int]) -> tuple[int, int]:
-    if "?" in parallelism:
-        raise RescaleError("the job has no vertex ?")
-    return max(parallelism.values()), 4
+    def rescale(self, given: Mapping[str, Any]) -> Future[RequestAnswered]:
+        if "?" in given["parallelism"]:
+            raise RescaleError("the job has no vertex ?")
+        return self._asked("rescale", given["parallelism"])
 
 
 @pytest.fixture
@@ -58,7 +54,7 @@ def driver() -> RecordingDriver:
 
 @pytest.fixture
 def requests(driver: RecordingDriver) -> JobRequests:
-    return JobRequests(driver, slots_for)  # type: ignore[arg-type]
+    return JobRequests(driver, driver.rescale)  # type: ignore[arg-type]
 
 
 def operation(kind: Kind, **parameters: Any) -> Operation:
@@ -124,12 +120,12 @@ def test_what_is_refused_because_the_job_does_not_run_is_no_answer_and_may_be_as
 
 
 @pytest.mark.parametrize(
-    ("parallelism", "error"), [({"v": 5}, "would need 5 slots, but only 4 are available"), ({"?": 1}, "no vertex ?")]
+    ("parameters", "error"), [({"parallelism": {"?": 1}}, "no vertex ?"), ({}, "its parameters cannot be read")]
 )
-def test_what_the_cluster_has_no_slots_for_is_refused_before_anything_is_torn_down(
-    requests: JobRequests, driver: RecordingDriver, parallelism: dict[str, int], error: str
+def test_what_cannot_be_is_refused_before_anything_is_torn_down(
+    requests: JobRequests, driver: RecordingDriver, parameters: dict[str, Any], error: str
 ) -> None:
-    asked = operation(Kind.RESCALE, parallelism=parallelism)
+    asked = operation(Kind.RESCALE, **parameters)
     requests.begin(asked)
     assert driver.calls == []
     assert error in requests.answers(is_ending=False)[asked.trigger_id]["error"]

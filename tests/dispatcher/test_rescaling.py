@@ -8,27 +8,63 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
+from backend.cluster.job_requirements import changed
 from backend.cluster.models import Job, Operation
+from runtime.core.ids import VertexId
+from runtime.jobmaster.requirements import Bounds
 from tests.accounts.cast import client_of
 from tests.dispatcher import rows
 
 
-def bounds(upper: Any, lower: Any = 1) -> dict[str, Any]:
+def bounds(upper: Any, lower: Any = -1) -> dict[str, Any]:
     return {"parallelism": {"lowerBound": lower, "upperBound": upper}}
 
 
-def test_the_requirements_are_what_the_job_runs_with(api: APIClient, job: Job) -> None:
+def test_without_bounds_the_requirements_are_what_the_job_runs_with(api: APIClient, job: Job) -> None:
     answer = api.get(f"/jobs/{job.id}/resource-requirements").json()
-    assert answer == {rows.SOURCE: bounds(2), rows.SINK: bounds(2)}
+    assert answer == {rows.SOURCE: bounds(2, 2), rows.SINK: bounds(2, 2)}
+    Job.objects.update(vertex_parallelism={rows.SINK: 3})
+    answer = api.get(f"/jobs/{job.id}/resource-requirements").json()
+    assert answer == {rows.SOURCE: bounds(2, 2), rows.SINK: bounds(3, 3)}
+
+
+def test_a_jobs_own_bounds_are_shown(api: APIClient, job: Job) -> None:
+    Job.objects.update(requirements={rows.SOURCE: [1, 8], rows.SINK: [2, 4]})
+    answer = api.get(f"/jobs/{job.id}/resource-requirements").json()
+    assert answer == {rows.SOURCE: bounds(8, 1), rows.SINK: bounds(4, 2)}
 
 
 def test_other_ones_become_an_operation_once(api: APIClient, job: Job) -> None:
     path = f"/v1/jobs/{job.id}/resource-requirements"
     for _ in range(2):
-        answer = api.put(path, {rows.SOURCE: bounds(4), rows.SINK: bounds(3, -1)}, format="json")
+        answer = api.put(path, {rows.SOURCE: bounds(4), rows.SINK: bounds(3, None)}, format="json")
         assert answer.status_code == 200
     operation = Operation.objects.get()
     assert (operation.kind, operation.parameters) == ("rescale", {"parallelism": {rows.SOURCE: 4, rows.SINK: 3}})
+
+
+def test_a_lower_bound_is_part_of_the_operation(api: APIClient, job: Job) -> None:
+    body = {rows.SOURCE: bounds(4, 1), rows.SINK: bounds(3)}
+    assert api.put(f"/jobs/{job.id}/resource-requirements", body, format="json").status_code == 200
+    expected = {"parallelism": {rows.SOURCE: 4, rows.SINK: 3}, "lower": {rows.SOURCE: 1}}
+    assert Operation.objects.get().parameters == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "expected"),
+    [
+        pytest.param((2, 2), {"parallelism": {"v": 5}}, (5, 5), id="without room: the lower one is the upper one"),
+        pytest.param((2, 4), {"parallelism": {"v": 5}}, (2, 5), id="with room: it stays"),
+        pytest.param((2, 4), {"parallelism": {"v": 1}}, (1, 1), id="as far as it can"),
+        pytest.param((2, 2), {"parallelism": {"v": 5}, "lower": {"v": 1}}, (1, 5), id="or as it is given"),
+        pytest.param((2, 4), {"parallelism": {}}, (2, 4), id="a vertex that is not named keeps both"),
+    ],
+)
+def test_a_bound_that_is_not_given_stays(
+    own: tuple[int, int], given: dict[str, Any], expected: tuple[int, int]
+) -> None:
+    vertex = VertexId("v")
+    assert changed({vertex: Bounds(*own)}, given) == {vertex: Bounds(*expected)}
 
 
 @pytest.mark.parametrize(
@@ -39,6 +75,7 @@ def test_other_ones_become_an_operation_once(api: APIClient, job: Job) -> None:
         ({rows.SOURCE: bounds(129)}, "not in 1..128, its max parallelism"),
         ({rows.SOURCE: bounds(0)}, "whole number from 1"),
         ({rows.SOURCE: bounds("many")}, "whole number from 1"),
+        ({rows.SOURCE: bounds(2, 0)}, "whole number from 1"),
         ({rows.SOURCE: bounds(2, 3)}, "the lower bound 3 is above the upper bound 2"),
         ({rows.SOURCE: {"parallelism": 3}}, "is expected"),
         ({rows.SOURCE: 3}, "is expected"),

@@ -16,6 +16,7 @@ from runtime.jobmaster.events import (
     CancelRequested,
     CheckpointRequested,
     JobMasterEvent,
+    ParallelismOffered,
     RescaleRequested,
     SavepointRequested,
     SlotLost,
@@ -206,6 +207,10 @@ class JobLife(RuleBasedStateMachine):
     def ask_for_another_parallelism(self, parallelism: int) -> None:
         wanted = {v.vertex_id: parallelism for v in self.graph.vertices}
         self.simulation.deliver(RescaleRequested(self.request(), wanted))
+
+    @rule(parallelism=st.integers(1, 3))
+    def offer(self, parallelism: int) -> None:
+        self.simulation.deliver(ParallelismOffered({v.vertex_id: parallelism for v in self.graph.vertices}))
 
     def request(self) -> str:
         self.asked += 1

@@ -66,9 +66,9 @@ def test_flinks_options_give_a_job_room(option: dict[str, str], expected: Requir
     [
         ({A: Bounds(1, 2)}, "no vertex b"),
         ({A: Bounds(1, 2), B: Bounds(1, 2), C: Bounds(1, 2)}, "no vertex c"),
-        ({A: Bounds(3, 2), B: Bounds(1, 2)}, "A: lower bound 3 is above the upper bound 2"),
-        ({A: Bounds(1, 2), B: Bounds(1, 5)}, "B: upper bound 5 is not in 1..4, its max parallelism"),
-        ({A: Bounds(0, 2), B: Bounds(1, 2)}, "A: lower bound 0 is not in 1..128"),
+        ({A: Bounds(3, 2), B: Bounds(1, 2)}, "A: the lower bound 3 is above the upper bound 2"),
+        ({A: Bounds(1, 2), B: Bounds(1, 5)}, "B: the upper bound 5 is not in 1..4, its max parallelism"),
+        ({A: Bounds(0, 2), B: Bounds(1, 2)}, "A: the lower bound 0 is not in 1..128"),
     ],
 )
 def test_requirements_that_no_job_can_have_are_refused(requirements: Requirements, error: str) -> None:

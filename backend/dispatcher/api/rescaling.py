@@ -1,4 +1,4 @@
-"""/jobs/:jobid/resource-requirements, which changes a running job's parallelisms; and its predecessor, /rescaling."""
+"""/jobs/:jobid/resource-requirements: the bounds of a job's parallelisms; and its predecessor, /rescaling."""
 
 from __future__ import annotations
 
@@ -10,34 +10,46 @@ from rest_framework.response import Response
 
 from backend.accounts.errors import Unavailable
 from backend.accounts.roles import Role
+from backend.cluster.job_requirements import changed, requirements_of
 from backend.cluster.models import Job, Operation
 from backend.dispatcher.api.base import JobView, whole_number
 from backend.dispatcher.api.operations import ask, body_of, trigger_id_of
 from backend.dispatcher.errors import BadRequest
-from runtime.core.ids import VertexId
 from runtime.graph.codec import job_graph_from_json
+from runtime.graph.job_graph import JobGraph
+from runtime.jobmaster.requirements import check_requirements
 from runtime.jobmaster.rescaling import RescaleError, rescaled
 
 MAX_PARALLELISM = 32768
+#: Flink's clients send it for "unchanged"
+UNCHANGED = -1
 
 
 class ResourceRequirementsView(JobView):
-    """The upper bound of each vertex is its new parallelism; the lower bound is only validated."""
+    """The bounds of each vertex's parallelism.
+
+    A lower bound that is not given stays; without room between the bounds, it is the new upper bound.
+    """
 
     roles = {"PUT": Role.OPERATOR}  # noqa: RUF012
 
     def get(self, request: Request, job_id: str) -> Response:
-        wanted = {vertex["id"]: vertex["parallelism"] for vertex in self.document["vertices"]}
-        return Response({vertex: _requirement(parallelism) for vertex, parallelism in wanted.items()})
+        requirements = requirements_of(*_job_and_graph(self.job))
+        bounds = {v: {"lowerBound": b.lower, "upperBound": b.upper} for v, b in requirements.items()}
+        return Response({vertex: {"parallelism": of_vertex} for vertex, of_vertex in bounds.items()})
 
     def put(self, request: Request, job_id: str) -> Response:
         body = body_of(request)
         vertices = {name: value for name, value in body.items() if name != "triggerId"}
-        wanted = {vertex_id: _upper_bound(vertex_id, value) for vertex_id, value in vertices.items()}
-        if not wanted:
+        given = {vertex_id: _bounds(vertex_id, value) for vertex_id, value in vertices.items()}
+        if not given:
             raise BadRequest("No vertex is given.")
+        wanted: dict[str, dict[str, int]] = {"parallelism": {v: upper for v, (_, upper) in given.items()}}
+        lower = {vertex_id: bound for vertex_id, (bound, _) in given.items() if bound is not None}
+        if lower:
+            wanted["lower"] = lower
         _check(self.job, wanted)
-        operation = ask(request, self.job, Operation.Kind.RESCALE, {"parallelism": wanted}, trigger_id_of(body))
+        operation = ask(request, self.job, Operation.Kind.RESCALE, wanted, trigger_id_of(body))
         # Flink answers {}; its clients ignore unknown fields
         return Response({"request-id": operation.trigger_id})
 
@@ -51,28 +63,26 @@ class RescalingView(JobView):
         raise Unavailable("Use PUT /jobs/:jobid/resource-requirements to rescale a job.")
 
 
-def _requirement(parallelism: int) -> dict[str, Any]:
-    return {"parallelism": {"lowerBound": 1, "upperBound": parallelism}}
-
-
-def _upper_bound(vertex_id: str, value: Any) -> int:
+def _bounds(vertex_id: str, value: Any) -> tuple[int | None, int]:
+    """Return the lower bound, None if it is not given, and the upper bound."""
     bounds = value.get("parallelism") if isinstance(value, dict) else None
     if not isinstance(bounds, dict) or "upperBound" not in bounds:
         raise BadRequest(f'{vertex_id[:40]}: {{"parallelism": {{"lowerBound": …, "upperBound": …}}}} is expected.')
     upper = whole_number(f"upperBound of {vertex_id[:40]}", bounds["upperBound"], 1, MAX_PARALLELISM)
-    # Flink's client sends -1 for "unchanged"
-    if bounds.get("lowerBound") not in (None, -1):
-        lower = whole_number(f"lowerBound of {vertex_id[:40]}", bounds["lowerBound"], 1, MAX_PARALLELISM)
-        if lower > upper:
-            raise BadRequest(f"{vertex_id[:40]}: the lower bound {lower} is above the upper bound {upper}.")
-    return upper
+    if bounds.get("lowerBound") in (None, UNCHANGED):
+        return None, upper
+    return whole_number(f"lowerBound of {vertex_id[:40]}", bounds["lowerBound"], 1, MAX_PARALLELISM), upper
 
 
-def _check(job: Job, wanted: Mapping[str, int]) -> None:
-    """Refuse parallelisms with which the job can never run."""
-    row = Job.objects.only("graph", "vertex_parallelism").get(id=job.id)
+def _job_and_graph(job: Job) -> tuple[Job, JobGraph]:
+    row = Job.objects.only("graph", "vertex_parallelism", "requirements").get(id=job.id)
+    return row, rescaled(job_graph_from_json(row.graph), row.vertex_parallelism)
+
+
+def _check(job: Job, wanted: Mapping[str, Any]) -> None:
+    """Refuse bounds within which the job can never run."""
     try:
-        graph = rescaled(job_graph_from_json(row.graph), row.vertex_parallelism)
-        rescaled(graph, {VertexId(vertex_id): parallelism for vertex_id, parallelism in wanted.items()})
+        row, graph = _job_and_graph(job)
+        check_requirements(graph, changed(requirements_of(row, graph), wanted))
     except RescaleError as error:
         raise BadRequest(str(error)) from error

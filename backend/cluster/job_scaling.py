@@ -1,0 +1,210 @@
+"""JobScaling: the bounds of one job's parallelisms, and what is done so that the job is within them.
+
+Used by the jobmanager's loop. The scheduler (`elasticity`) decides for all jobs together; this module shows it the job,
+and carries out its verdict: an offer to the job's JobMaster, another request for the first slots, or a rescaling. What
+a user asks for is recorded in the job's row once it has come about.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from backend.cluster.elasticity import ElasticJob, Patience, Standing, Verdict
+from backend.cluster.job_requirements import changed, requirements_of, requirements_to_json
+from backend.cluster.models import Job
+from runtime.common import options
+from runtime.common.configuration import Configuration
+from runtime.core.clock import Clock
+from runtime.graph.job_graph import JobGraph
+from runtime.jobmaster.actions import RequestAnswered
+from runtime.jobmaster.driver import JobMasterDriver
+from runtime.jobmaster.requirements import (
+    Bounds,
+    Parallelism,
+    Requirements,
+    check_requirements,
+    fitted,
+    least_slots,
+)
+from runtime.jobmaster.rescaling import RescaleError, rescaled
+
+logger = logging.getLogger(__name__)
+
+RETRY_MS = 5_000
+"""Time between two attempts to move or rescale a job: each takes a checkpoint."""
+
+Asked = Future[RequestAnswered]
+
+
+class JobScaling:
+    """Scaling of one job.
+
+    Args:
+        job: its row.
+        graph: its graph, with the parallelisms that it begins with here.
+        configuration: its configuration.
+        driver: of its JobMaster.
+        reserve: requests slots for the first attempt with this graph, unless those requested before were granted.
+        clock: for retries and cooldowns.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        graph: JobGraph,
+        configuration: Configuration,
+        driver: JobMasterDriver,
+        reserve: Callable[[JobGraph], None],
+        clock: Clock,
+    ) -> None:
+        self._job = job
+        self._driver = driver
+        self._reserve = reserve
+        self._clock = clock
+        self._patience = Patience(
+            configuration.get(options.RESOURCE_STABILIZATION_TIMEOUT).to_millis(),
+            configuration.get(options.EXECUTING_STABILIZATION_TIMEOUT).to_millis(),
+            configuration.get(options.RESCALE_COOLDOWN).to_millis(),
+        )
+        #: with the parallelisms that it has, as last observed
+        self.graph = graph
+        #: parallelism that an autoscaler wants, by vertex; None: there is none
+        self.target: Parallelism | None = None
+        #: why it runs with less than it wants; empty: it does not
+        self.why = ""
+        #: bounds that a user asked for, and the rescaling to them
+        self._asked: tuple[Requirements, Asked] | None = None
+        self._change: Asked | None = None
+        self._changed_ms = clock.monotonic_ms()
+        #: what it is being rescaled to; None: nothing else than it has
+        self._next: JobGraph | None = None
+
+    # --- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def requirements(self) -> Requirements:
+        """Return the bounds, with those that are about to be its own."""
+        return requirements_of(self._job, self.graph) if self._asked is None else self._asked[0]
+
+    @property
+    def is_elastic(self) -> bool:
+        """Return whether the scheduler has something to decide about it."""
+        bounds = self.requirements
+        return any(bounds[v.vertex_id] != Bounds(v.parallelism, v.parallelism) for v in self.graph.vertices)
+
+    @property
+    def is_changing(self) -> bool:
+        """Return whether it is being moved or rescaled, or could not be a moment ago."""
+        if self._change is None:
+            return False
+        return not self._change.done() or self._clock.monotonic_ms() - self._changed_ms < RETRY_MS
+
+    def seen(self, is_waiting: bool, running_ms: float | None, has_run: bool, held: tuple[int, int]) -> ElasticJob:
+        """Return the observation of the job.
+
+        Args:
+            is_waiting: whether it has requested slots that are not granted.
+            running_ms: since when it has been RUNNING, monotonic; None: it does not run.
+            has_run: whether it ever ran.
+            held: numbers of its slots on TaskManagers that stay, and on those that are draining.
+        """
+        standing = Standing.CHANGES
+        if is_waiting:
+            standing = Standing.WAITS
+        elif running_ms is not None and not self.is_changing:
+            standing = Standing.RUNS
+        return ElasticJob(
+            self._job.id,
+            self.graph if self._next is None else self._next,
+            self.requirements,
+            standing,
+            self._patience,
+            self._job.created_at,
+            has_run,
+            held[0],
+            held[1],
+            max(running_ms or 0.0, self._changed_ms),
+            self.target,
+        )
+
+    # --- what is done -------------------------------------------------------------------------------------------------
+
+    def observed(self, parallelism: Parallelism) -> None:
+        """Note the parallelisms that the job has, and what has come of a change."""
+        if any(v.parallelism != parallelism.get(v.vertex_id, v.parallelism) for v in self.graph.vertices):
+            self.graph = rescaled(self.graph, parallelism)
+        if self._change is not None and self._change.done():
+            self._next = None
+        if self._asked is not None and self._asked[1].done():
+            (requirements, asked), self._asked = self._asked, None
+            if asked.exception() is None:
+                self._job.requirements = requirements_to_json(requirements, self.graph)
+
+    def follow(self, verdict: Verdict, standing: Standing, *, has_begun: bool) -> None:
+        """Do what the scheduler has decided.
+
+        Args:
+            verdict: about this job.
+            standing: as it was observed.
+            has_begun: whether the job has a JobMaster that runs: else its first slots have not been granted.
+        """
+        self.why, parallelism = verdict.why, verdict.parallelism
+        if parallelism is None:
+            return
+        if standing is Standing.RUNS and verdict.is_due:
+            self._rescale(parallelism, verdict)
+        elif standing is not Standing.WAITS or verdict.is_due:
+            self._driver.offer(parallelism)
+            if not has_begun:
+                self.graph = rescaled(self.graph, parallelism)
+                self._reserve(self.graph)
+
+    def move(self) -> None:
+        """Have the job go on from a checkpoint on other slots."""
+        self._begin(self._driver.move(), "moved")
+
+    def ask(self, given: Mapping[str, Any], available: int, *, is_waiting: bool) -> Asked:
+        """Change the bounds, as a user has asked: at once if the job waits for slots, else it is rescaled first.
+
+        Args:
+            given: parameters of the operation.
+            available: number of slots that the job can have now, with those that it has.
+            is_waiting: whether it has requested slots that are not granted.
+
+        Raises:
+            RescaleError: the job cannot run within these bounds, or there are too few slots.
+        """
+        requirements = changed(self.requirements, given)
+        check_requirements(self.graph, requirements)
+        if is_waiting:
+            self._job.requirements = requirements_to_json(requirements, self.graph)
+            done: Asked = Future()
+            done.set_result(RequestAnswered(""))
+            return done
+        parallelism = fitted(self.graph, requirements, available, self.target)
+        if parallelism is None:
+            # it would be stopped, wait for slots for minutes, and return to the old parallelism
+            needed = least_slots(self.graph, requirements)
+            raise RescaleError(f"the job would need {needed} slots, but only {available} are available")
+        asked = self._driver.rescale(parallelism)
+        self._asked = (requirements, asked)
+        self._next = rescaled(self.graph, parallelism)
+        self._begin(asked, "rescaled")
+        return asked
+
+    def _rescale(self, parallelism: Parallelism, verdict: Verdict) -> None:
+        logger.info("job %s is rescaled: %s", self._job.id, verdict.why or "to all that it wants")
+        self._next = rescaled(self.graph, parallelism)
+        self._begin(self._driver.rescale(parallelism, at_once=verdict.at_once), "rescaled")
+
+    def _begin(self, change: Asked, what: str) -> None:
+        self._change, self._changed_ms = change, self._clock.monotonic_ms()
+        change.add_done_callback(lambda done: self._done(done, what))
+
+    def _done(self, change: Asked, what: str) -> None:
+        error = change.exception()
+        if error is not None:
+            logger.warning("job %s could not be %s: %s", self._job.id, what, error)
