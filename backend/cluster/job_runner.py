@@ -306,6 +306,7 @@ class JobRunner:
             self._clock.now_ms(),
             self._exceptions(snapshot),
             self._wall_offset_ms(),
+            "" if self.job.is_terminal else self.scaling.why,
         )
 
     def tasks(self) -> Sequence[TaskSnapshot]:

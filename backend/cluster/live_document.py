@@ -88,6 +88,7 @@ class LiveDocument:
         now: int,
         exceptions: Sequence[Document] = (),
         offset_ms: float = 0.0,
+        scaling: str = "",
     ) -> Document:
         """Build the current document.
 
@@ -97,6 +98,7 @@ class LiveDocument:
             now: wall-clock time, epoch ms.
             exceptions: entries of this leader, newest first.
             offset_ms: wall-clock time minus the snapshot's monotonic time.
+            scaling: why the job runs with less than its upper bounds; empty: it does not.
         """
         tasks = {t.task: t for t in snapshot.tasks} if snapshot is not None else {}
         parallelism = snapshot.parallelism if snapshot is not None else {}
@@ -114,6 +116,7 @@ class LiveDocument:
             "waiting_for": job.waiting_for,
             "parallelism": job.parallelism,
             "max_parallelism": max(v.max_parallelism for v in self._graph.vertices),
+            "scaling": scaling,
             "vertices": [
                 self._vertex(v, parallelism.get(v.vertex_id, v.parallelism), tasks, placements, now, offset_ms)
                 for v in self._graph.vertices
@@ -148,12 +151,15 @@ class LiveDocument:
         ids = [TaskId(vertex.vertex_id, index) for index in range(parallelism)]
         subtasks = [self._subtask(task, tasks.get(task), placements, not inputs, now, offset_ms) for task in ids]
         ends = [subtask["end_time"] for subtask in subtasks]
+        lower, upper = self._job.requirements.get(vertex.vertex_id, (parallelism, parallelism))
         return {
             "id": vertex.vertex_id,
             "name": vertex.name,
             "description": " -> ".join(operator.description or operator.name for operator in vertex.operators),
             "parallelism": parallelism,
             "max_parallelism": vertex.max_parallelism,
+            "lower_bound": lower,
+            "upper_bound": upper,
             "slot_sharing_group": vertex.slot_sharing_group,
             "state": vertex_state([subtask["state"] for subtask in subtasks]),
             "inputs": [{"id": edge.source, "ship_strategy": edge.partitioning.value} for edge in inputs],

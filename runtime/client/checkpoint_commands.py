@@ -88,10 +88,19 @@ def add_rescale(actions: Actions) -> None:
         actions,
         "rescale",
         help="change the parallelism of a running job",
-        description="Restart a job from a checkpoint with another parallelism.",
-        example='tidemark rescale "flights live" 4\ntidemark rescale "flights live" 4 --vertex Window',
+        description="Restart a job from a checkpoint with another parallelism.\n"
+        "With --min, it runs with less while there are too few slots, and is rescaled as slots come and go.",
+        example='tidemark rescale "flights live" 4\ntidemark rescale "flights live" 4 --vertex Window\n'
+        'tidemark rescale "flights live" 8 --min 2',
     )
-    parser.add_argument("parallelism", type=positive, metavar="N", help="the new parallelism")
+    parser.add_argument("parallelism", type=positive, metavar="N", help="the new parallelism; with --min, the largest")
+    parser.add_argument(
+        "--min",
+        type=positive,
+        metavar="M",
+        dest="lower",
+        help="the least that the job runs with (default: N, or what was set before if that was less than the most)",
+    )
     parser.add_argument(
         "--vertex",
         action="append",
@@ -250,17 +259,24 @@ def rescale(client: RestClient, options: argparse.Namespace, terminal: Terminal)
     """
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
     chosen = _chosen(client.live(job_id)["vertices"], options.vertex or [])
+    lower: int | None = options.lower
+    if lower is not None and lower > options.parallelism:
+        raise ClientError(f"--min {options.lower} is more than the parallelism {options.parallelism}")
     wanted = {vertex["id"]: options.parallelism for vertex in chosen}
-    _wait(client, job_id, client.rescale(job_id, wanted), terminal, "Rescaling the job")
+    _wait(client, job_id, client.rescale(job_id, wanted, lower), terminal, "Rescaling the job")
+    now = client.live(job_id)
+    has = {vertex["id"]: vertex["parallelism"] for vertex in now["vertices"]}
     changed = [
-        {"id": v["id"], "name": v["name"], "from": v["parallelism"], "to": options.parallelism}
+        {"id": v["id"], "name": v["name"], "from": v["parallelism"], "to": has[v["id"]]}
         for v in chosen
-        if v["parallelism"] != options.parallelism
+        if v["parallelism"] != has[v["id"]]
     ]
     lines = [f"{change['name']}: {change['from']} → {change['to']}" for change in changed]
+    if now.get("scaling"):
+        lines.append(str(now["scaling"]))
     terminal.result(
         {"jobid": job_id, "parallelism": wanted, "changed": changed},
-        f"Job {job_id} runs with its new parallelism" if changed else f"Job {job_id} has that parallelism already",
+        f"Job {job_id} runs with its new parallelism" if changed else f"Job {job_id} keeps its parallelism",
         *lines,
     )
     return SUCCESS

@@ -24,6 +24,8 @@ from runtime.client.server import TOKEN_HINT, Server
 TIMEOUT_S = 10.0
 SUBMIT_TIMEOUT_S = 300.0
 """The server runs the program up to its execute(), for which it may take a minute, and others may be before it."""
+#: a lower bound that stays as it is
+UNCHANGED = -1
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -210,9 +212,16 @@ class RestClient:
         """Return /savepoint-disposal/:triggerid."""
         return self._call("GET", f"/v1/savepoint-disposal/{request_id}")
 
-    def rescale(self, job_id: str, parallelism: Mapping[str, int]) -> str:
-        """Ask for other parallelisms, by vertex; returns the request's id."""
-        bounds = {v: {"parallelism": {"lowerBound": 1, "upperBound": n}} for v, n in parallelism.items()}
+    def rescale(self, job_id: str, parallelism: Mapping[str, int], lower: int | None = None) -> str:
+        """Ask for other parallelisms; returns the request's id.
+
+        Args:
+            job_id: the job.
+            parallelism: by vertex; the upper bound if there is a lower one.
+            lower: lower bound of these vertices; None: as it was.
+        """
+        least = UNCHANGED if lower is None else lower
+        bounds = {v: {"parallelism": {"lowerBound": least, "upperBound": n}} for v, n in parallelism.items()}
         answer = self._call("PUT", f"/v1/jobs/{job_id}/resource-requirements", json.dumps(bounds).encode())
         return str(answer["request-id"])
 

@@ -127,12 +127,26 @@ def test_rescale_leaves_vertices_alone_that_had_less(tidemark: Tidemark, cluster
     assert tidemark("rescale", JOB_ID, "4") == 0
     path, body = asked(cluster, "PUT")
     assert path == f"/v1/jobs/{JOB_ID}/resource-requirements"
-    bounds = {"parallelism": {"lowerBound": 1, "upperBound": 4}}
+    # the lower one is not changed
+    bounds = {"parallelism": {"lowerBound": -1, "upperBound": 4}}
     assert body == {"a" * 32: bounds, "b" * 32: bounds}
 
 
+def test_rescale_with_a_lower_bound_says_what_the_job_has(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured
+) -> None:
+    scaling = "3 of 8 wanted slots; waits for slots"
+    cluster.documents = [document(vertices=vertices(a=2)), document(vertices=vertices(a=3), scaling=scaling)]
+    cluster.operations = [done(location=None)]
+    assert tidemark("rescale", JOB_ID, "8", "--min", "2") == 0
+    assert asked(cluster, "PUT")[1] == {"a" * 32: {"parallelism": {"lowerBound": 2, "upperBound": 8}}}
+    assert capsys.readouterr().out.splitlines()[-2:] == ["vertex a: 2 → 3", scaling]
+    assert tidemark("rescale", JOB_ID, "2", "--min", "3") == 1
+    assert "--min 3 is more than the parallelism 2" in capsys.readouterr().err
+
+
 def test_rescale_of_one_vertex(tidemark: Tidemark, cluster: FakeCluster, capsys: Captured) -> None:
-    cluster.documents = [document(vertices=vertices(a=2, b=2))]
+    cluster.documents = [document(vertices=vertices(a=2, b=2)), document(vertices=vertices(a=2, b=4))]
     cluster.operations = [done(location=None)]
     assert tidemark("rescale", JOB_ID, "4", "--vertex", "vertex b") == 0
     assert list(asked(cluster, "PUT")[1]) == ["b" * 32]
