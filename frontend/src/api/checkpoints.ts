@@ -49,7 +49,7 @@ export function triggerCheckpoint(jobId: string, triggerId: string): Promise<Tri
 /** Parallelisms by vertex id. */
 export function rescaleJob(jobId: string, wanted: Record<string, number>, triggerId: string): Promise<Triggered> {
   const body: Record<string, unknown> = { triggerId };
-  for (const [id, n] of Object.entries(wanted)) body[id] = { parallelism: { lowerBound: 1, upperBound: n } };
+  for (const [id, n] of Object.entries(wanted)) body[id] = { parallelism: { upperBound: n } };
   return request(`${job(jobId)}/resource-requirements`, { method: 'PUT', body });
 }
 
