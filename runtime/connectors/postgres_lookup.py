@@ -1,7 +1,8 @@
 """PostgresLookup: looks up a table's rows for the key of each record, as an asynchronous function with a cache.
 
 For `AsyncDataStream`. Keys that are wanted at the same time go into one query. Everything but `open` runs in the
-operator's asyncio loop. What is in the cache may be as old as its time to live.
+operator's asyncio loop; nothing connects before the first record. What is in the cache may be as old as its time to
+live.
 Source: Flink, the lookup joins of the JDBC connector.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -38,10 +40,11 @@ class PostgresLookup(AsyncFunction[Any, Any]):
         cache_rows: number of keys that are remembered, also those without a row; 0 = none.
         cache_ttl_ms: for how long.
         batch_keys: keys of one query.
+        row_type: names and types of a row's columns, instead of `columns`; the lookup fails if a column is not of its
+            type. Whole numbers and floats may be declared wider than they are, and everything may be a STRING.
 
     Raises:
-        ValueError: no key column, no such table or column, or a number is out of range.
-        psycopg.OperationalError: there is no server, or it refuses.
+        ValueError: no key column, columns and a row type, or a number is out of range.
     """
 
     def __init__(
@@ -56,17 +59,19 @@ class PostgresLookup(AsyncFunction[Any, Any]):
         cache_rows: int = 10_000,
         cache_ttl_ms: int = 60_000,
         batch_keys: int = 500,
+        row_type: RowTypeInfo | None = None,
     ) -> None:
         if not key_columns:
             raise ValueError("a lookup needs at least one key column")
         if cache_rows < 0 or cache_ttl_ms < 0 or batch_keys < 1:
             raise ValueError("cache_rows and cache_ttl_ms must not be negative, batch_keys must be at least 1")
+        if columns is not None and row_type is not None:
+            raise ValueError("the columns are those of the row type: leave out one of the two")
         self._url = url
-        self._shape = describe_table(url, table, columns, None)
-        if any("%" in name for name in (table, *key_columns, *self.row_type.get_field_names())):
-            raise ValueError("a name with a percent sign cannot be looked up")
-        self._query = _query(self._shape, describe_table(url, table, key_columns, None))
-        self._key_count = len(key_columns)
+        self._table = table
+        self._key_columns = list(key_columns)
+        self._columns = None if columns is None else list(columns)
+        self._row_type = row_type
         self._key = key
         self._join = join
         self._is_left = is_left
@@ -76,8 +81,13 @@ class PostgresLookup(AsyncFunction[Any, Any]):
 
     @property
     def row_type(self) -> RowTypeInfo:
-        """Return the type of the rows."""
-        return self._shape.row_type
+        """Return the type of the rows: the declared one, else the server is asked for it.
+
+        Raises:
+            ValueError: there is no such table or column.
+            psycopg.OperationalError: there is no server, or it refuses.
+        """
+        return self._described().shape.row_type if self._row_type is None else self._row_type
 
     def open(self, runtime_context: RuntimeContext) -> None:
         #: key → rows and when they expire, the least recently used first
@@ -85,6 +95,8 @@ class PostgresLookup(AsyncFunction[Any, Any]):
         self._wanted: dict[Key, asyncio.Future[list[Row]]] = {}
         self._has_wanted = asyncio.Event()
         self._server: asyncio.Task[None] | None = None
+        #: once it has been asked for
+        self._known: _Described | None = None
         group = runtime_context.get_metrics_group()
         self._hits = group.counter("lookupCacheHits")
         self._misses = group.counter("lookupCacheMisses")
@@ -92,8 +104,8 @@ class PostgresLookup(AsyncFunction[Any, Any]):
     async def async_invoke(self, value: Any) -> list[Any]:
         key = self._key(value)
         key = key if isinstance(key, tuple) else (key,)
-        if len(key) != self._key_count:
-            raise ValueError(f"the key {key!r} has {len(key)} values for {self._key_count} key columns")
+        if len(key) != len(self._key_columns):
+            raise ValueError(f"the key {key!r} has {len(key)} values for {len(self._key_columns)} key columns")
         rows = [] if None in key else await self._rows_of(key)
         joined: list[Row | None] = [None] if not rows and self._is_left else list(rows)
         join = self._join
@@ -120,6 +132,10 @@ class PostgresLookup(AsyncFunction[Any, Any]):
         """Answer the wanted keys over one connection; ends with an error of it, and is then started anew."""
         batch: dict[Key, asyncio.Future[list[Row]]] = {}
         try:
+            known = self._known
+            if known is None:
+                # other records' lookups, and the slot's loop, go on meanwhile
+                known = self._known = await asyncio.to_thread(self._described)
             connection = await psycopg.AsyncConnection.connect(
                 self._url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
             )
@@ -130,25 +146,26 @@ class PostgresLookup(AsyncFunction[Any, Any]):
                     batch = {key: self._wanted.pop(key) for key in keys}
                     if not self._wanted:
                         self._has_wanted.clear()
-                    await self._answer(connection, batch)
+                    await self._answer(connection, known, batch)
                     batch = {}
-        except (psycopg.Error, OSError) as error:
+        except (psycopg.Error, OSError, ValueError) as error:
+            kind = ValueError if isinstance(error, ValueError) else ConnectionError
             failed = batch or self._wanted
             for future in failed.values():
                 if not future.done():
-                    future.set_exception(ConnectionError(f"PostgreSQL table {self._shape.name}: {error}"))
+                    future.set_exception(kind(f"PostgreSQL table {self._table}: {error}"))
                     # those that asked may be gone
                     future.exception()
             failed.clear()
 
     async def _answer(
-        self, connection: psycopg.AsyncConnection[Any], batch: dict[Key, asyncio.Future[list[Row]]]
+        self, connection: psycopg.AsyncConnection[Any], known: _Described, batch: dict[Key, asyncio.Future[list[Row]]]
     ) -> None:
         keys = list(batch)
         found: list[list[Row]] = [[] for _ in keys]
-        names = tuple(self.row_type.get_field_names())
-        convert = self._shape.row_reader()
-        cursor = await connection.execute(self._query, [list(column) for column in zip(*keys, strict=True)])
+        names = tuple(known.shape.row_type.get_field_names())
+        convert = known.shape.row_reader()
+        cursor = await connection.execute(known.query, [list(column) for column in zip(*keys, strict=True)])
         for number, *values in await cursor.fetchall():
             found[number - 1].append(row_of(convert(values) if convert else tuple(values), names))
         expires = asyncio.get_running_loop().time() + self._cache_ttl_s
@@ -160,6 +177,27 @@ class PostgresLookup(AsyncFunction[Any, Any]):
                 batch[key].set_result(rows)
         while len(self._cache) > self._cache_rows:
             self._cache.popitem(last=False)
+
+    def _described(self) -> _Described:
+        """Ask the server about the table.
+
+        Raises:
+            ValueError: there is no such table or column, a column is not of its declared type, or a name has a percent
+                sign.
+            psycopg.OperationalError: there is no server, or it refuses.
+        """
+        shape = describe_table(self._url, self._table, self._columns, None, self._row_type)
+        if any("%" in name for name in (self._table, *self._key_columns, *shape.row_type.get_field_names())):
+            raise ValueError("a name with a percent sign cannot be looked up")
+        return _Described(shape, _query(shape, describe_table(self._url, self._table, self._key_columns, None)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """What the server has said of the table."""
+
+    shape: TableShape
+    query: sql.Composed
 
 
 def _query(shape: TableShape, keys: TableShape) -> sql.Composed:

@@ -1,14 +1,14 @@
 """The PostgreSQL connectors' knowledge of a table: its columns as types, and the keys by which it can be read in parts.
 
-Found out once, by the program that makes the source; what is here is a plain value that travels with it.
-Source: PostgreSQL, system catalogs.
+Where the program declares the columns' types, nothing is asked before the job runs; the slots then check the
+declaration. Source: PostgreSQL, system catalogs.
 """
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import psycopg
@@ -39,6 +39,14 @@ _TYPES: dict[str, TypeInformation] = {
     "varchar": Types.STRING(),
     "bpchar": Types.STRING(),
 }
+_TEXT = Types.STRING()
+_INSTANTS = (Types.INSTANT(), ListTypeInfo(Types.INSTANT()))
+#: Types that a program may declare for a column beside its own and STRING: every value is one of theirs, too.
+_WIDER: dict[str, tuple[TypeInformation, ...]] = {
+    "int2": (Types.INT(), Types.LONG()),
+    "int4": (Types.LONG(),),
+    "float4": (Types.DOUBLE(),),
+}
 INTEGERS = frozenset({"int2", "int4", "int8"})
 
 
@@ -56,6 +64,8 @@ class Column:
         """Return the expression that is selected for it."""
         name = sql.Identifier(self.name)
         element = self.pg_type.removeprefix("_")
+        if self.type_info == _TEXT and column_type(self.pg_type) != _TEXT:
+            return sql.SQL("{}::text").format(name)
         if self.pg_type == "time":
             return sql.SQL("{}::time(3)").format(name)
         if element in _TYPES:
@@ -90,9 +100,28 @@ class TableShape:
     def column(self, name: str) -> Column:
         return next(column for column in self.columns if column.name == name)
 
+    def declared_as(self, row_type: RowTypeInfo) -> TableShape:
+        """Return the table with its columns as types that a program declares.
+
+        Args:
+            row_type: names and types of all columns, in their order.
+
+        Raises:
+            ValueError: a column's values are of a type that cannot be read as the declared one without loss.
+        """
+        columns = []
+        for column, declared in zip(self.columns, row_type.field_types, strict=True):
+            if declared not in (column.type_info, _TEXT) and declared not in _WIDER.get(column.pg_type, ()):
+                raise ValueError(
+                    f"column {column.name!r} of table {self.name!r} is declared {declared}, but its values are "
+                    f"{column.type_info} ({column.pg_type})"
+                )
+            columns.append(replace(column, type_info=declared))
+        return replace(self, columns=tuple(columns))
+
     def row_reader(self) -> Callable[[Sequence[Any]], tuple[Any, ...]] | None:
         """Return a function that turns a row of the server's into the row type's values; None if it is that already."""
-        instants = [i for i, column in enumerate(self.columns) if column.pg_type.removeprefix("_") == "timestamptz"]
+        instants = [i for i, column in enumerate(self.columns) if column.type_info in _INSTANTS]
         if not instants:
             return None
 
@@ -130,7 +159,9 @@ def table_identifier(name: str) -> sql.Composable:
     return sql.Identifier(*name.split(".", 1))
 
 
-def describe_table(url: str, table: str, columns: Sequence[str] | None, key: str | None) -> TableShape:
+def describe_table(
+    url: str, table: str, columns: Sequence[str] | None, key: str | None, row_type: RowTypeInfo | None = None
+) -> TableShape:
     """Ask the server about a table.
 
     Args:
@@ -138,11 +169,14 @@ def describe_table(url: str, table: str, columns: Sequence[str] | None, key: str
         table: its name, with a schema if it is not in the search path.
         columns: those to be read, in this order; None = all.
         key: column for reading in parts; None: the primary key, if that is one column of whole numbers.
+        row_type: names and types of the columns to be read, instead of `columns`; None = the types are the table's.
 
     Raises:
-        ValueError: there is no such table or column, or the key cannot be one.
+        ValueError: there is no such table or column, the key cannot be one, or a column is not of its declared type.
         psycopg.OperationalError: there is no server, or it refuses.
     """
+    if row_type is not None:
+        columns = row_type.get_field_names()
     with connect(url) as connection:
         found = connection.execute(
             "SELECT oid, relkind FROM pg_class WHERE oid = to_regclass(%s)",
@@ -173,7 +207,8 @@ def describe_table(url: str, table: str, columns: Sequence[str] | None, key: str
     elif key not in fit:
         _refuse_key(table, key)
     shown = [Column(name, known[name][0], column_type(known[name][0])) for name in columns or known]
-    return TableShape(table, tuple(shown), key, kind in ("r", "m"))
+    shape = TableShape(table, tuple(shown), key, kind in ("r", "m"))
+    return shape if row_type is None else shape.declared_as(row_type)
 
 
 def column_type(pg_type: str) -> TypeInformation:

@@ -22,6 +22,7 @@ from runtime.connectors.postgres_source import PostgresSource
 from runtime.core.batch import RecordBatch
 from runtime.datastream import AsyncDataStream
 from runtime.datastream.connectors.base import DeliveryGuarantee
+from runtime.execution.errors import JobExecutionError
 from runtime.operators.sink import SinkError
 from runtime.operators.source import NoSplit, SourceError
 from tests.connectors.postgres_fixture import running_postgres
@@ -194,7 +195,7 @@ def test_a_table_that_has_gone_fails_the_source(server: str, database: psycopg.C
     source = PostgresSource.for_table(server, "items")
     database.execute("DROP TABLE items")
     rig = SourceRig(source)
-    with pytest.raises(SourceError, match="PostgreSQL table items: relation"):
+    with pytest.raises(SourceError, match="PostgreSQL: there is no table 'items'"):
         rig.run_until(lambda: False, "the error")
     rig.close()
 
@@ -371,12 +372,113 @@ def test_what_is_no_lookup_is_refused(server: str, database: psycopg.Connection[
     make_items(database, 1)
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"key_columns": []}, "at least one key column"),
-        ({"key_columns": ["x"]}, "x"),
+        ({"key_columns": ["id"], "columns": ["name"], "row_type": ITEM}, "leave out one of the two"),
         ({"key_columns": ["id"], "batch_keys": 0}, "batch_keys must be at least 1"),
     ]
     for options, reason in wrong:
         with pytest.raises(ValueError, match=reason):
             PostgresLookup(server, "items", key=int, **options)
+    with pytest.raises(ValueError, match="no column 'x'"):
+        _ = PostgresLookup(server, "items", ["id"], int, columns=["x"]).row_type
+    for options, reason in (
+        ({"key_columns": ["x"]}, "table items: table 'items' has no column 'x'"),
+        ({"key_columns": ["id"], "row_type": TEXTS}, "'price' of table 'items' is declared Long, but"),
+    ):
+        with pytest.raises(JobExecutionError, match=reason):
+            look_up(PostgresLookup(server, "items", key=int, **options), [1])
+
+
+# --- declared types ---------------------------------------------------------------------------------------------------
+
+WIDE = Types.ROW_NAMED(["price", "id"], [Types.DOUBLE(), Types.LONG()])
+TEXTS = Types.ROW_NAMED(["id", "price"], [Types.STRING(), Types.LONG()])
+NOWHERE = "postgresql://127.0.0.1:1/nowhere"
+
+
+def test_nothing_connects_while_a_program_with_declared_types_is_built() -> None:
+    env = environment()
+    source = PostgresSource.for_table(NOWHERE, "items", row_type=ITEM, split_column="id")
+    rows = env.from_source(source, WatermarkStrategy.no_watermarks(), "items")
+    assert rows.get_type() == ITEM
+    lookup = PostgresLookup(NOWHERE, "items", ["id"], id_of, row_type=ITEM)
+    assert lookup.row_type == ITEM
+    looked_up = AsyncDataStream.unordered_wait(rows, lookup, Time.seconds(20), 50)
+    looked_up.sink_to(PostgresSink(NOWHERE, "items", key_columns=["id"]))
+    assert len(env.create_job_graph("job").vertices) == 1
+    with pytest.raises(SourceError, match="PostgreSQL: "):
+        PostgresSource.for_table(NOWHERE, "items")
+
+
+def id_of(row: Row) -> int:
+    return int(row["id"])
+
+
+@pytest.mark.parametrize("key", [True, False], ids=["by key", "by page"])
+def test_a_declared_table_is_read_as_declared(key: bool, server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 200, key)
+    source = PostgresSource.for_table(server, "items", row_type=WIDE, splits=3, where="id < 150")
+    rig = SourceRig(pickle.loads(pickle.dumps(source)), 2).run_to_end(max_rows=64)
+    assert sorted(rig.values, key=id_of) == [Row(price=i / 4, id=i) for i in range(150)]
+
+
+def test_every_column_may_be_declared_as_text(server: str, database: psycopg.Connection[Any]) -> None:
+    database.execute("CREATE TABLE things (a int, b timestamptz, c int[], d uuid, e time)")
+    database.execute(
+        "INSERT INTO things VALUES (1, '2024-02-29 12:00Z', '{1,2}', "
+        "'00000000-0000-0000-0000-000000000001', '12:30:00.123456')"
+    )
+    database.execute(f"ALTER DATABASE {database.info.dbname} SET timezone TO 'UTC'")
+    source = PostgresSource.for_table(server, "things", row_type=Types.ROW_NAMED([*"abcde"], [Types.STRING()] * 5))
+    [row] = SourceRig(source).run_to_end().values
+    assert list(row) == [
+        "1",
+        "2024-02-29 12:00:00+00",
+        "{1,2}",
+        "00000000-0000-0000-0000-000000000001",
+        "12:30:00.123456",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "declared", "reason"),
+    [
+        ("id", Types.SHORT(), r"column 'id' of table 'items' is declared Short, but its values are Integer \(int4\)"),
+        ("price", Types.LONG(), r"column 'price' of table 'items' is declared Long, but its values are Double"),
+        ("name", Types.LONG(), r"column 'name' of table 'items' is declared Long, but its values are String"),
+        ("size", Types.LONG(), r"table 'items' has no column 'size'"),
+    ],
+)
+def test_a_declaration_that_the_table_does_not_fit_fails_the_job(
+    name: str, declared: Any, reason: str, server: str, database: psycopg.Connection[Any]
+) -> None:
+    make_items(database, 10)
+    source = PostgresSource.for_table(server, "items", row_type=Types.ROW_NAMED([name], [declared]))
+    with pytest.raises(SourceError, match=reason):
+        SourceRig(source).run_to_end()
+
+
+def test_a_row_type_stands_for_the_columns(server: str) -> None:
+    with pytest.raises(ValueError, match="leave out one of the two"):
+        PostgresSource.for_table(server, "items", columns=["id"], row_type=ITEM)
+
+
+def test_positions_of_earlier_versions_are_understood(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 100)
+    source = PostgresSource.for_table(server, "items", row_type=ITEM)
+    split = source.split_from_json([10, 20])
+    assert source.split_to_json(split) == [10, 20, "id"]
+
+
+def test_a_lookup_of_declared_columns_gives_them_as_declared(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 10)
+    declared = Types.ROW_NAMED(["price", "id"], [Types.STRING(), Types.LONG()])
+    lookup = PostgresLookup(server, "items", ["id"], int, row_type=declared)
+    assert look_up(lookup, [6]) == [(6, Row(price="1.5", id=6))]
+
+
+def test_a_server_that_is_not_there_fails_the_lookup_of_a_record() -> None:
+    with pytest.raises(JobExecutionError, match="PostgreSQL table items: "):
+        look_up(PostgresLookup(NOWHERE, "items", ["id"], int), [1])
 
 
 # --- all together -----------------------------------------------------------------------------------------------------

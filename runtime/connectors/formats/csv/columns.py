@@ -6,29 +6,34 @@ supported: files are cut at line ends without being read from the start.
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation, Types
-from runtime.connectors.formats.file_format import UTF8_BOM, LineFormat
+from runtime.connectors.formats.bad_records import BadRecordHandler
+from runtime.connectors.formats.file_format import UTF8_BOM, FileSplit, LineFormat, LineReader
 from runtime.connectors.formats.line_blocks import BLOCK_BYTES, open_unpacked
 from runtime.connectors.formats.writer_format import ColumnWriterFormat, RowWriterFormat, columns_of
+from runtime.connectors.rate_limiter import RateLimiter
 from runtime.core.arrow import arrow_schema
 from runtime.core.batch import RecordBatch
 from runtime.core.shortest_floats import shortest_doubles
 from runtime.operators.sink import SinkError
-from runtime.operators.source import SourceError
+from runtime.operators.source import SourceError, SplitReader
 
 
 class CsvFormat(LineFormat):
     """Records from lines of comma-separated values.
 
     Args:
-        row_type: names and types of the columns to read. With a header they are found by name, without one they are
-            all columns of the file in order. None: all columns that the first file's header names, as STRING.
+        row_type: names and types of the columns to read. With a header they are found by name, in each file by its
+            own, and no file is opened before the job runs; without one they are all columns of the file in order.
+            None: all columns that the first file's header names, as STRING; the other files must have the same header.
         has_header: whether the first line of every file names the columns.
         delimiter: one ASCII character between fields.
         quote_char: the character around fields, doubled inside one.
@@ -52,6 +57,8 @@ class CsvFormat(LineFormat):
         self._delimiter = delimiter
         self._quote_char = quote_char
         self._file_columns = None if row_type is None else row_type.get_field_names()
+        #: of the first file, if the row type was taken from it
+        self._first_header: list[str] | None = None
         self._schema = None if row_type is None else arrow_schema(row_type)
         for field in self._schema or ():
             if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
@@ -59,21 +66,28 @@ class CsvFormat(LineFormat):
 
     @property
     def takes_from_file(self) -> bool:
-        return self._has_header
+        return self._row_type is None
 
     def resolve(self, path: str) -> CsvFormat:
-        if not self._has_header:
+        if self._row_type is not None:
             return self
         columns, _ = self._read_header(path)
-        row_type = self._row_type
-        if row_type is None:
-            if not columns:
-                raise SourceError(f"{path} has no CSV header")
-            row_type = RowTypeInfo([Types.STRING()] * len(columns), columns)
+        if not columns:
+            raise SourceError(f"{path} has no CSV header")
+        row_type = RowTypeInfo([Types.STRING()] * len(columns), columns)
         resolved = CsvFormat(row_type, True, self._delimiter, self._quote_char)
-        resolved._check_columns(path, columns)
-        resolved._file_columns = columns
+        resolved._first_header = columns
         return resolved
+
+    def open(
+        self,
+        split: FileSplit,
+        position: Any | None,
+        limiter: RateLimiter,
+        bad_records: BadRecordHandler | None = None,
+        max_record_bytes: int | None = None,
+    ) -> SplitReader:
+        return LineReader(self._with_header_of(split.path), split, position, limiter, bad_records, max_record_bytes)
 
     def produced_type(self) -> TypeInformation | None:
         return self._row_type
@@ -85,12 +99,7 @@ class CsvFormat(LineFormat):
     def first_record_offset(self, path: str) -> int:
         if not self._has_header:
             return 0
-        columns, length = self._read_header(path)
-        if length and columns != self._file_columns:
-            raise SourceError(
-                f"{path}, line 1: the header is {columns}, that of the first file was {self._file_columns}"
-            )
-        return length
+        return self._read_header(path)[1]
 
     def decode(self, data: bytes) -> RecordBatch:
         assert self._schema is not None and self._row_type is not None and self._file_columns is not None
@@ -129,11 +138,24 @@ class CsvFormat(LineFormat):
         rows = list(csv.reader([text], delimiter=self._delimiter, quotechar=self._quote_char)) if text else []
         return (rows[0] if rows else []), length
 
-    def _check_columns(self, path: str, columns: list[str]) -> None:
-        assert self._row_type is not None
+    def _with_header_of(self, path: str) -> CsvFormat:
+        """Return the format with the columns of a file in the file's order."""
+        if not self._has_header or self._row_type is None:
+            return self
+        columns, length = self._read_header(path)
+        if not length:
+            # an empty file has no records either
+            return self
+        if self._first_header is not None and columns != self._first_header:
+            raise SourceError(
+                f"{path}, line 1: the header is {columns}, that of the first file was {self._first_header}"
+            )
         missing = [name for name in self._row_type.get_field_names() if name not in columns]
         if missing:
             raise SourceError(f"{path}, line 1: no column {missing[0]!r}; the header has {columns}")
+        of_file = copy.copy(self)
+        of_file._file_columns = columns
+        return of_file
 
 
 class CsvWriterFormat(ColumnWriterFormat, RowWriterFormat):
