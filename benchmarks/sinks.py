@@ -143,6 +143,9 @@ class _SumWriter(ResultWriter):
 class LastSink(ResultSink):
     """Keeps the last record of each key, the outcome of a stream of updates; records are tuples or rows, key first."""
 
+    def accepts_changelog(self) -> bool:
+        return True
+
     def writer(self, path: Path) -> ResultWriter:
         return _LastWriter(path)
 

@@ -54,6 +54,7 @@ def main() -> None:
     (
         bids.key_by_columns("bidder")
         .top_n(2, by="price", descending=True)
+        .changelog_as_rows()
         .map(
             lambda row: f"{row.get_row_kind()} {row['bidder']}: {row['price']} for the {row['auction']}", Types.STRING()
         )

@@ -15,6 +15,9 @@ class BlackHoleSink(Sink):
     def keeps_state(self) -> bool:
         return False
 
+    def accepts_changelog(self) -> bool:
+        return True
+
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         return _BlackHoleWriter()
 

@@ -30,6 +30,9 @@ class CollectSink(Sink):
     def keeps_state(self) -> bool:
         return False
 
+    def accepts_changelog(self) -> bool:
+        return True
+
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         return _CollectWriter(f"collect:{self.collect_id}", context.client)
 

@@ -102,6 +102,9 @@ class PostgresSink(Sink):
             return TransactionWriter(self._target, row_type, context)
         return _TableWriter(self, row_type)
 
+    def accepts_changelog(self) -> bool:
+        return bool(self.key_columns)
+
     def keeps_state(self) -> bool:
         return self._is_transactional
 

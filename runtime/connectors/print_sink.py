@@ -31,6 +31,9 @@ class PrintSink(Sink):
     def keeps_state(self) -> bool:
         return False
 
+    def accepts_changelog(self) -> bool:
+        return True
+
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         prefix = line_prefix(self.identifier, context.subtask_index, context.parallelism)
         return _PrintWriter(prefix, context.input_type, context.client)

@@ -327,6 +327,9 @@ class RedisStreamSink(Sink):
         self._field = value_field
         self._max_length = max_length
 
+    def accepts_changelog(self) -> bool:
+        return isinstance(self._format, RowWriterFormat) and self._format.shows_row_kinds
+
     def keeps_state(self) -> bool:
         return False
 

@@ -138,6 +138,9 @@ class _CacheSink(Sink):
     def keeps_state(self) -> bool:
         return False
 
+    def accepts_changelog(self) -> bool:
+        return True
+
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         return _CacheWriter(self._channel, context.client)
 

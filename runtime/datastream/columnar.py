@@ -154,17 +154,18 @@ def aggregated_windows(
             )
         sessions = SessionAggregateSpec(aggregates, assigner.session_gap_ms, allowed_lateness_ms, late_data_tag)
         if _has_two_phases(stream, sessions):
-            stream = _locally_aggregated(stream, LocalSessionOperatorFactory(sessions), description)
-            sessions = replace(sessions, takes_partials=True)
+            partials = _locally_aggregated(stream, LocalSessionOperatorFactory(sessions), description)
+            factory = SessionAggregateOperatorFactory(replace(sessions, takes_partials=True))
+            return _merged(partials, keys, name, factory, description)
         factory = SessionAggregateOperatorFactory(sessions)
         return stream.transform(name, factory, factory.output_type).described_as(description)
     spec = WindowAggregateSpec(aggregates, panes, allowed_lateness_ms, late_data_tag)
     if _has_two_phases(stream, spec):
-        stream = _locally_aggregated(stream, LocalAggregateOperatorFactory(spec), description)
-        spec = replace(spec, takes_partials=True)
-    window_factory = WindowAggregateOperatorFactory(spec)
-    aggregated = stream.transform(name, window_factory, window_factory.output_type)
-    return aggregated.described_as(description)
+        partials = _locally_aggregated(stream, LocalAggregateOperatorFactory(spec), description)
+        windows = WindowAggregateOperatorFactory(replace(spec, takes_partials=True))
+        return _merged(partials, keys, name, windows, description)
+    windows = WindowAggregateOperatorFactory(spec)
+    return stream.transform(name, windows, windows.output_type).described_as(description)
 
 
 def best_rows(
@@ -246,7 +247,7 @@ def window_joined(
     ]
     united = alike[0].union(alike[1]).key_by_columns(*spec.key_columns)
     factory = WindowAggregateOperatorFactory(WindowAggregateSpec(spec, panes))
-    made = united.transform("Window Join", factory, factory.output_type)
+    made = united.transform("Window Join", factory, factory.output_type).made_of(left=alike[0], right=alike[1])
     return made.described_as(f"WindowJoin({how}, {assigner}, {', '.join(spec.sides.keys[0])})")
 
 
@@ -278,8 +279,19 @@ def _has_two_phases(stream: KeyedStream, spec: WindowSpec) -> bool:
 
 def _locally_aggregated(
     stream: KeyedStream, factory: LocalAggregateOperatorFactory | LocalSessionOperatorFactory, description: str
-) -> KeyedStream:
-    """Return the keyed stream of partial aggregates, made in the tasks that make the records."""
+) -> DataStream:
+    """Return the stream of partial aggregates, made in the tasks that make the records."""
     partials = stream.origin.transform_here("LocalWindowAggregate", factory, factory.output_type)
-    partials.described_as(f"Local{description}")
-    return partials.key_by_columns(*column_keys(stream, "aggregate_columns").names)
+    return partials.described_as(f"Local{description}")
+
+
+def _merged(
+    partials: DataStream,
+    keys: ColumnKeys,
+    name: str,
+    factory: WindowAggregateOperatorFactory | SessionAggregateOperatorFactory,
+    description: str,
+) -> DataStream:
+    """Return the stream of aggregates, made of partial ones."""
+    merged = partials.key_by_columns(*keys.names).transform(name, factory, factory.output_type)
+    return merged.described_as(description).made_of(local=partials)

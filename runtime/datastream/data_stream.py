@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from runtime.common.exclusions import refuse_attribute
@@ -36,6 +37,7 @@ from runtime.datastream.keyed_records import WithKey, type_with_key
 from runtime.datastream.slot_sharing_group import SlotSharingGroup
 from runtime.datastream.transformation import Port
 from runtime.datastream.windowed_stream import AllWindowedStream, WindowedStream
+from runtime.graph.changelog import changelogs
 from runtime.graph.partitioning import Partitioning
 from runtime.graph.stream_graph import ChainingStrategy, StreamNode
 from runtime.operators.checkpointed_function import CheckpointedFunction
@@ -216,6 +218,9 @@ class DataStream:
         parallelism = self._env.program.nodes[self._ports[0].node_id].parallelism
         factory = FilterOperatorFactory(_any_record, self._type_info)
         node = self._env.add_operator("Cache", factory, self._type_info, [(0, self._ports)], parallelism=parallelism)
+        # the next jobs have the records without the operators that made them
+        nodes = self._env.program.nodes
+        node.makes_changelog = node.node_id in changelogs(nodes, self._env.program.edges, nodes)
         self._env.caches.add(node.node_id)
         return CachedDataStream(self._env, (Port(node.node_id),), self._type_info)
 
@@ -328,6 +333,16 @@ class DataStream:
             ValueError: there is no such column.
         """
         return self._keyed(ColumnKeys(columns, self._type_info))
+
+    def changelog_as_rows(self) -> DataStream:
+        """Let Python functions see the rows of a changelog, each with its kind: `row.get_row_kind()`.
+
+        `aggregate_columns` and `top_n` without a window, and `deduplicate("last")`, make changelogs. What a function
+        returns is a row of its own, so a function that did not know would turn a row that takes another one back into
+        a new one: without this call the program is refused. `select`, `where`, `unnest` and `filter` keep the kinds
+        and need no call. As to_changelog_stream() of the Table API.
+        """
+        return DataStream(self._env, tuple(replace(p, changelog_as_rows=True) for p in self._ports), self._type_info)
 
     # --- partitioning -------------------------------------------------------------------------------------------------
 
@@ -463,6 +478,19 @@ class DataStream:
         self._node().default_description = description
         return self
 
+    def made_of(self, **parts: DataStream) -> DataStream:
+        """Say which operators were added for this one: their uids are this one's with the name of the part behind it.
+
+        Args:
+            parts: streams that these operators make, by name of the part.
+        """
+        for part, stream in parts.items():
+            helper = stream._node()
+            # windows of two streams can be applied to several functions: the first one owns what they share
+            if helper.part_of is None:
+                helper.part_of, helper.part = self._node().node_id, part
+        return self
+
     def is_made_here(self) -> bool:
         """Return whether one operator's tasks hold the records without repartitioning: another one can be chained to
         it.
@@ -499,7 +527,7 @@ class DataStream:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _node(self) -> StreamNode:
-        if len(self._ports) != 1 or self._ports[0].tag is not None or self._ports[0].partitioning is not None:
+        if not self.is_made_here() or self._ports[0].tag is not None:
             raise DataStreamError(
                 "this stream is a union, a side output or only partitioned: no operator of its own makes it"
             )
@@ -510,7 +538,7 @@ class DataStream:
             raise DataStreamError(f"{what}: the streams belong to different environments")
 
     def _dealt_out(self, partitioning: Partitioning, partitioner: Any = None) -> tuple[Port, ...]:
-        return tuple(Port(port.node_id, port.tag, partitioning, partitioner) for port in self._ports)
+        return tuple(replace(port, partitioning=partitioning, partitioner=partitioner) for port in self._ports)
 
     def _repartitioned(self, partitioning: Partitioning) -> DataStream:
         return DataStream(self._env, self._dealt_out(partitioning), self._type_info)
@@ -677,6 +705,10 @@ class KeyedStream(DataStream):
             return WindowedStream(self, CountTumblingWindowAssigner(size))
         return WindowedStream(self, CountSlidingWindowAssigner(size, slide))
 
+    def changelog_as_rows(self) -> KeyedStream:
+        """Let Python functions see the rows of a changelog, like `DataStream.changelog_as_rows`."""
+        return self._origin.changelog_as_rows()._keyed(self.key_selector)
+
     def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream:
         return self._origin.key_by(key_selector, key_type)
 
@@ -761,7 +793,7 @@ class KeyedStream(DataStream):
         """Run the program like `DataStream.execute_and_collect`; records come as Row(key, record), as in PyFlink."""
         record_type = type_with_key(self.key_selector, self._type_info)
         factory = MapOperatorFactory(WithKey(self.key_selector), record_type)
-        with_keys = self._transform("Map", factory, record_type, is_stateful=False)
+        with_keys = self.changelog_as_rows()._transform("Map", factory, record_type, is_stateful=False)
         return with_keys.execute_and_collect(job_execution_name, limit)
 
     def cache(self) -> CachedDataStream:

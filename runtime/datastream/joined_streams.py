@@ -65,9 +65,9 @@ class JoinedStreams:
         """Return windows of both streams together; for `EqualTo`."""
         first, second = self._first, self._second
         both = tagged_type(first.get_type(), second.get_type())
-        united = first.tagged(0, both).union(second.tagged(1, both))
-        windows = united.key_by(TaggedKeySelector(*selectors)).window(assigner)
-        return WithWindow(windows, self._window_function, self._name)
+        left, right = first.tagged(0, both), second.tagged(1, both)
+        windows = left.union(right).key_by(TaggedKeySelector(*selectors)).window(assigner)
+        return WithWindow(windows, (left, right), self._window_function, self._name)
 
 
 class CoGroupedStreams(JoinedStreams):
@@ -104,8 +104,9 @@ class EqualTo:
 class WithWindow:
     """Both streams are cut into common windows."""
 
-    def __init__(self, windows: Any, window_function: type, name: str) -> None:
+    def __init__(self, windows: Any, sides: tuple[DataStream, DataStream], window_function: type, name: str) -> None:
         self._windows = windows
+        self._sides = sides
         self._window_function = window_function
         self._name = name
 
@@ -137,7 +138,7 @@ class WithWindow:
         """
         window_function: WindowFunction[Any, Any, Any, Any] = self._window_function(function)
         stream: DataStream = self._windows.apply(window_function, output_type)
-        return stream.name(self._name)
+        return stream.name(self._name).made_of(left=self._sides[0], right=self._sides[1])
 
 
 # --- by event time ----------------------------------------------------------------------------------------------------

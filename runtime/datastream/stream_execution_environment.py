@@ -41,6 +41,7 @@ from runtime.graph.chaining import create_job_graph
 from runtime.graph.job_graph import JobGraph
 from runtime.graph.plan import execution_plan
 from runtime.graph.stream_graph import StreamGraph, StreamNode
+from runtime.graph.uids import stateful_without_uid
 from runtime.operators.source import Source
 from runtime.operators.source_operator import SourceOperatorFactory
 
@@ -344,14 +345,14 @@ class StreamExecutionEnvironment:
                 f"{options.RUNTIME_MODE.key}: {mode.upper()} cannot be executed, only STREAMING, which reads bounded "
                 "sources to their end too: leave out set_runtime_mode()"
             )
-        missing = _without_uid(graph)
+        missing = stateful_without_uid(graph, graph.nodes)
         if missing and not configuration.get(options.AUTO_GENERATE_UIDS):
             raise DataStreamError(f"auto-generated uids are disabled, and these have none: {', '.join(missing)}")
         return graph
 
     def _warn_of(self, graph: StreamGraph) -> None:
         """Warn of what a job that is run from here does otherwise than its program may expect."""
-        missing = _without_uid(graph)
+        missing = stateful_without_uid(graph, graph.nodes)
         if missing and self._checkpoint_config.is_checkpointing_enabled():
             logger.warning(
                 "state of %s is found again only while the program above stays the same: give these operators a uid()",
@@ -436,6 +437,7 @@ class StreamExecutionEnvironment:
             is_source=is_source,
             is_sink=is_sink,
             is_stateful=is_stateful,
+            makes_changelog=getattr(factory, "makes_changelog", False),
         )
         self.program.add_node(node, inputs)
         return node
@@ -462,8 +464,3 @@ def configuration_from_environment(environment: Mapping[str, str]) -> Configurat
             key = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", "-").replace("_", ".")
             configuration.set_string(key, value)
     return configuration
-
-
-def _without_uid(graph: StreamGraph) -> list[str]:
-    """Return the names of operators whose state is found again by a derived uid."""
-    return [node.display_name for node in graph.nodes.values() if node.is_stateful and node.uid is None]

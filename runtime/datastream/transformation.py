@@ -25,6 +25,8 @@ class Port:
     tag: OutputTag | None = None
     partitioning: Partitioning | None = None
     partitioner: Any = None
+    changelog_as_rows: bool = False
+    """Whether functions are to see the rows of a changelog."""
 
 
 @dataclass(slots=True)
@@ -59,6 +61,7 @@ class Program:
             side_output_tag=None if port.tag is None else port.tag.tag_id,
             record_type=producer.output_type if port.tag is None else port.tag.type_info,
             partitioner=port.partitioner,
+            has_changelog_as_rows=port.changelog_as_rows,
         )
 
     def closure(self, sources: Mapping[int, StreamNode]) -> tuple[dict[int, StreamNode], list[StreamEdge]]:

@@ -49,6 +49,12 @@ class StreamNode:
     is_sink: bool = False
     is_stateful: bool = False
     """Whether a uid matters: state would be lost or misplaced without one."""
+    part_of: int | None = None
+    """Node id of the operator that this one was added for; the user knows, names and identifies only that one."""
+    part: str = ""
+    """What it is of that operator: "local", "left"."""
+    makes_changelog: bool = False
+    """Whether rows that it emits take back others, which came to it as inserts."""
 
     @property
     def display_name(self) -> str:
@@ -82,6 +88,8 @@ class StreamEdge:
     partitioner: Any = None
     """KEY_GROUP: the key selector (value -> key). CUSTOM: (partition function (key, n) -> int, key selector)."""
     buffer_timeout_ms: int | None = None
+    has_changelog_as_rows: bool = False
+    """Whether the program has asked for a changelog's rows, each with its kind."""
 
 
 @dataclass(slots=True)

@@ -2,14 +2,15 @@
 
 State finds its operator by uid. A derived uid depends on what the operator is and on what feeds it, never on node
 numbers or parallelism, so that adding an unrelated branch or rescaling keeps it; changing what lies above changes it,
-up to the nearest operator with a uid of its own. Source: Flink, StreamGraphHasherV2 (the idea, not the hash).
+up to the nearest operator with a uid of its own. A part of an operator has the operator's uid and its own name behind
+it: "totals/local". Source: Flink, StreamGraphHasherV2 (the idea, not the hash).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from runtime.graph.errors import GraphError
@@ -37,24 +38,43 @@ def assign_uids(graph: StreamGraph, order: Sequence[int]) -> UidAssignment:
         GraphError: two operators have the same uid, or one has an empty one.
     """
     owners: dict[str, StreamNode] = {}
+    given: dict[int, str] = {}
     for node in graph.nodes.values():
-        if node.uid is None:
+        uid = given_uid(graph, node)
+        if uid is None:
             continue
-        if not node.uid:
+        if not uid:
             raise GraphError(f"{node.display_name}: the uid must not be empty", (node.display_name,))
-        if node.uid in owners:
-            names = (owners[node.uid].display_name, node.display_name)
-            raise GraphError(f"the uid {node.uid!r} is used twice: by {names[0]!r} and by {names[1]!r}", names)
-        owners[node.uid] = node
+        if uid in owners:
+            names = (owners[uid].display_name, node.display_name)
+            raise GraphError(f"the uid {uid!r} is used twice: by {names[0]!r} and by {names[1]!r}", names)
+        owners[uid] = node
+        given[node.node_id] = uid
 
     uids: dict[int, str] = {}
     taken = set(owners)
     for node_id in order:
-        node = graph.nodes[node_id]
-        uids[node_id] = node.uid if node.uid is not None else _derive(graph, node, uids, taken)
+        uids[node_id] = given[node_id] if node_id in given else _derive(graph, graph.nodes[node_id], uids, taken)
         taken.add(uids[node_id])
-    derived_for = tuple(n.display_name for i in order if (n := graph.nodes[i]).is_stateful and n.uid is None)
-    return UidAssignment(uids, derived_for)
+    return UidAssignment(uids, tuple(stateful_without_uid(graph, order)))
+
+
+def given_uid(graph: StreamGraph, node: StreamNode) -> str | None:
+    """Return the uid that the user gave a node, or gave the operator that it is a part of; None if there is none."""
+    # an operator of an earlier execution is not there, and its parts may feed another one now
+    whole = None if node.part_of is None else graph.nodes.get(node.part_of)
+    return node.uid if whole is None or not whole.uid else f"{whole.uid}/{node.part}"
+
+
+def stateful_without_uid(graph: StreamGraph, order: Iterable[int]) -> list[str]:
+    """Return the names of stateful operators without a uid of the user's; parts of operators are not named apart.
+
+    Args:
+        graph: the program.
+        order: the node ids, in the order in which the operators are to be named.
+    """
+    nodes = (graph.nodes[node_id] for node_id in order)
+    return [node.display_name for node in nodes if node.is_stateful and node.uid is None and node.part_of is None]
 
 
 def _derive(graph: StreamGraph, node: StreamNode, uids: Mapping[int, str], taken: set[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 
+from runtime.graph.changelog import check_changelogs
 from runtime.graph.errors import GraphError
 from runtime.graph.partitioning import Partitioning
 from runtime.graph.stream_graph import StreamEdge, StreamGraph
@@ -65,7 +66,8 @@ def check_stream_graph(graph: StreamGraph) -> None:
 
     Raises:
         GraphError: nothing to run; an edge to nowhere; an input missing or superfluous; a parallelism out of range; a
-            forward edge between unequal parallelisms; a keyed or custom edge without its function.
+            forward edge between unequal parallelisms; a keyed or custom edge without its function; a cycle; a changelog
+            where only inserts are understood.
     """
     if not graph.nodes:
         raise GraphError("No operators defined in streaming topology. Cannot execute.")
@@ -76,6 +78,7 @@ def check_stream_graph(graph: StreamGraph) -> None:
         _check_node(graph, node_id)
     for edge in graph.edges:
         _check_edge(graph, edge)
+    check_changelogs(graph, topological_order(graph))
 
 
 def _check_node(graph: StreamGraph, node_id: int) -> None:

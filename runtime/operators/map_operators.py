@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, compress, repeat
-from typing import Any
+from typing import Any, ClassVar
 
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.elements import Watermark
+from runtime.graph.changelog import ChangelogInput
 from runtime.operators.collector import coerce_all
 from runtime.operators.errors import failing_index, user_function_error
 from runtime.operators.functions import (
@@ -214,6 +215,7 @@ class FlatMapOperatorFactory:
 class FilterOperatorFactory:
     """Filter; arguments as for MapOperatorFactory, with a FilterFunction or a callable. The type is the input's."""
 
+    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.KEEPS
     function: Any
     output_type: TypeInformation | None = None
     key_selector: Any = None

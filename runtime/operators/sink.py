@@ -240,6 +240,12 @@ class Sink(ABC):
         """
         return True
 
+    def accepts_changelog(self) -> bool:
+        """Return whether the sink does, or shows, what a row's kind says: that it takes back, or replaces, an earlier
+        one. A program that gives a changelog to another sink is refused.
+        """
+        return False
+
     def create_committer(self) -> Committer | None:
         """Make the committer; None if writing makes visible at once. Called after `create_writer`, in its process."""
         return None

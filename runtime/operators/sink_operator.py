@@ -21,6 +21,7 @@ from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import RecordBatch
 from runtime.core.elements import Watermark
 from runtime.core.ids import CheckpointId
+from runtime.graph.changelog import ChangelogInput
 from runtime.operators.operator import OneInputOperator, no_mailbox
 from runtime.operators.sink import Committer, Sink, SinkError, SinkWriter, Sweeper, WriterContext
 from runtime.operators.sink_metrics import SinkMetrics
@@ -363,6 +364,10 @@ class SinkOperatorFactory:
 
     def create(self) -> SinkOperator:
         return SinkOperator(self.sink, self.input_type)
+
+    @property
+    def changelog_input(self) -> ChangelogInput:
+        return ChangelogInput.TAKES if self.sink.accepts_changelog() else ChangelogInput.REFUSES
 
     @property
     def output_type(self) -> TypeInformation | None:

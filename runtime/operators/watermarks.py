@@ -11,7 +11,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.core.batch import NO_TIMESTAMP, Mark, RecordBatch
 from runtime.core.clock import Clock
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark, WatermarkStatus
+from runtime.graph.changelog import ChangelogInput
 from runtime.operators.errors import failing_index, user_function_error
 from runtime.operators.event_time_column import with_times_of_column
 from runtime.operators.operator import OneInputOperator, OperatorContext
@@ -316,6 +317,7 @@ class TimestampsAndWatermarksOperator(OneInputOperator):
 class TimestampsAndWatermarksOperatorFactory:
     """TimestampsAndWatermarks; `output_type` is the type of the records, which pass unchanged."""
 
+    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.KEEPS
     strategy: WatermarkStrategy
     output_type: TypeInformation | None = None
 

@@ -32,6 +32,9 @@ class CollectingSink(Sink):
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
+    def accepts_changelog(self) -> bool:
+        return True
+
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         self._directory.mkdir(parents=True, exist_ok=True)
         return _Writer(self._directory, f"{context.attempt:06d}-{context.subtask_index:05d}")

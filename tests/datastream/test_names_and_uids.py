@@ -7,19 +7,21 @@ from typing import Any
 
 import pytest
 
-from runtime.common import Time, Types, WatermarkStrategy
+from runtime.common import Row, Time, Types, WatermarkStrategy
 from runtime.connectors import BlackHoleSink
 from runtime.core.ids import new_job_id
 from runtime.datastream import DataStream, StreamExecutionEnvironment
 from runtime.datastream.functions import CoMapFunction, MapFunction
-from runtime.datastream.window import TumblingEventTimeWindows
+from runtime.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
 from runtime.graph.chaining import create_job_graph, stateful_operators_without_uid
+from runtime.graph.errors import GraphError
 from runtime.graph.plan import execution_plan, job_plan
 from runtime.operators.checkpointed_function import (
     CheckpointedFunction,
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
+from tests.datastream.running import environment, values_of
 
 
 class Rich(MapFunction):
@@ -103,3 +105,76 @@ def test_a_uid_is_asked_for_where_state_would_be_lost(make: Callable[[DataStream
     make(stream)
     graph = stream.get_execution_environment().create_stream_graph(None)
     assert stateful_operators_without_uid(graph) == names
+
+
+ROW = Types.ROW_NAMED(["key", "n"], [Types.STRING(), Types.LONG()])
+SECONDS = TumblingEventTimeWindows.of(Time.seconds(1))
+SESSIONS = EventTimeSessionWindows.with_gap(Time.seconds(1))
+
+
+def rows() -> DataStream:
+    return numbers().map(lambda n: Row("a", n), ROW).name("rows").uid("rows")
+
+
+def totals(stream: DataStream, windows: Any = SECONDS) -> DataStream:
+    return stream.key_by_columns("key").window(windows).aggregate_columns(total="sum(n)")
+
+
+def joined_by_column(stream: DataStream) -> DataStream:
+    keyed = stream.key_by_columns("key")
+    return keyed.window_join(keyed, SECONDS)
+
+
+def joined_by_function(stream: DataStream) -> DataStream:
+    join = stream.join(stream).where(lambda row: row["key"]).equal_to(lambda row: row["key"])
+    return join.window(SECONDS).apply(lambda a, b: (a["n"], b["n"]))
+
+
+@pytest.mark.parametrize(
+    ("make", "parts"),
+    [
+        (totals, {"LocalWindowAggregate": "made/local", "TumblingEventTimeWindows": "made"}),
+        (lambda s: totals(s, SESSIONS), {"LocalWindowAggregate": "made/local", "EventTimeSessionWindows": "made"}),
+        (joined_by_column, {"Join Columns": "made/right", "Window Join": "made"}),
+        (joined_by_function, {"Map": "made/right", "Window Join": "made"}),
+    ],
+    ids=["two phases", "sessions", "join by column", "join by function"],
+)
+def test_parts_of_an_operator_have_its_uid_and_their_own_name_behind_it(
+    make: Callable[[DataStream], DataStream], parts: dict[str, str]
+) -> None:
+    stream = make(rows()).uid("made")
+    stream.print()
+    graph = stream.get_execution_environment().create_stream_graph(None)
+    assert stateful_operators_without_uid(graph) == []
+    operators = [o for vertex in create_job_graph(graph, new_job_id()).vertices for o in vertex.operators]
+    uids = {operator.name: operator.uid for operator in operators}
+    assert {name: uids[name] for name in parts} == parts
+    if "made/right" in parts.values():
+        assert "made/left" in [operator.uid for operator in operators]
+
+
+def test_the_user_is_not_asked_for_uids_of_parts() -> None:
+    stream = totals(rows())
+    stream.print()
+    graph = stream.get_execution_environment().create_stream_graph(None)
+    assert stateful_operators_without_uid(graph) == ["TumblingEventTimeWindows"]
+
+
+def test_the_uid_of_a_part_is_taken() -> None:
+    stream = totals(rows()).uid("made")
+    stream.map(Buffering()).uid("made/local").print()
+    with pytest.raises(GraphError, match="the uid 'made/local' is used twice: by 'LocalWindowAggregate' and by 'Map'"):
+        stream.get_execution_environment().create_job_graph(None)
+
+
+def test_a_part_that_two_operators_share_belongs_to_the_first_also_when_that_has_been_executed() -> None:
+    env = environment()
+    stream = env.from_collection([Row("a", 1)], ROW).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda row, _: int(row["n"]))
+    )
+    windows = stream.join(stream).where(lambda row: row["key"]).equal_to(lambda row: row["key"]).window(SECONDS)
+    first = windows.apply(lambda a, b: a["n"] + b["n"]).uid("first")
+    first.print()
+    env.execute()
+    assert values_of(windows.apply(lambda a, b: a["n"] - b["n"]).uid("second")) == [0]

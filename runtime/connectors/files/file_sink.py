@@ -117,6 +117,9 @@ class FileSink(Sink):
     def paths(self) -> list[str]:
         return [self._options.base_path]
 
+    def accepts_changelog(self) -> bool:
+        return self._options.file_format.shows_row_kinds
+
     def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
         return _FileSinkWriter(self._options, context, restored)
 

@@ -61,6 +61,8 @@ class TextWriterFormat(RowWriterFormat):
         charset_name: encoding of the file.
     """
 
+    shows_row_kinds = True
+
     def __init__(self, charset_name: str = "UTF-8") -> None:
         try:
             "".encode(charset_name)

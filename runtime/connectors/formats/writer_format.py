@@ -42,6 +42,8 @@ class FileWriterFormat(ABC):
     """Suffix of the part files, unless the user chooses one."""
     can_resume: bool = True
     """Whether a file can be continued after any record."""
+    shows_row_kinds: bool = False
+    """Whether what is written says which rows take back others."""
 
     def check(self, input_type: TypeInformation | None) -> None:
         """Refuse a type that cannot be written.

@@ -8,7 +8,7 @@ Source: Flink SQL, deduplication by processing time (ProcTimeDeduplicateKeepFirs
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from runtime.core.arrow_views import without_views
 from runtime.core.batch import RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import Watermark
+from runtime.graph.changelog import ChangelogInput
 from runtime.network.columnar import marks_between
 from runtime.operators.columnar.frames import FrameReader, keys_of
 from runtime.operators.columnar.input_checks import check_inserts
@@ -111,6 +112,7 @@ class DeduplicateOperatorFactory:
         ValueError: it is neither.
     """
 
+    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.REFUSES
     keys: ColumnKeys
     type_info: RowTypeInfo
     keep: Keep = "first"
@@ -118,6 +120,10 @@ class DeduplicateOperatorFactory:
     def __post_init__(self) -> None:
         if self.keep not in ("first", "last"):
             raise ValueError(f'deduplicate() keeps the "first" or the "last" row of a key, not {self.keep!r}')
+
+    @property
+    def makes_changelog(self) -> bool:
+        return self.keep == "last"
 
     @property
     def output_type(self) -> RowTypeInfo:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from runtime.common.typeinfo import RowTypeInfo
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import MIN_WATERMARK
+from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.frame_collector import FrameCollector
 from runtime.operators.columnar.frames import FrameReader
 from runtime.operators.columnar.input_checks import check_inserts, event_times
@@ -267,6 +268,7 @@ def _chunks(counts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 class ColumnIntervalJoinOperatorFactory:
     """Interval join by column; see ColumnIntervalJoinSpec."""
 
+    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.REFUSES
     spec: ColumnIntervalJoinSpec
 
     @property

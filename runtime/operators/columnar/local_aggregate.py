@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -19,6 +20,7 @@ from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.core.batch import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS, Mark, RecordBatch
 from runtime.core.elements import MIN_WATERMARK, Watermark
 from runtime.core.ids import CheckpointId
+from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.frames import FrameReader, batch_of
 from runtime.operators.columnar.input_checks import check_inserts, event_times
 from runtime.operators.columnar.panes import Times
@@ -176,6 +178,7 @@ class LocalAggregateOperatorFactory:
         spec: of the aggregate.
     """
 
+    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.REFUSES
     spec: WindowAggregateSpec
 
     @property

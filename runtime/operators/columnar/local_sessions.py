@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import polars as pl
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.core.batch import Mark
 from runtime.core.elements import Watermark
+from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.local_aggregate import LocalOperator
 from runtime.operators.columnar.panes import NEVER, Times
 from runtime.operators.columnar.row_buffer import MAX_ROWS
@@ -120,6 +122,7 @@ class LocalSessionOperatorFactory:
         spec: of the aggregate.
     """
 
+    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.REFUSES
     spec: SessionAggregateSpec
 
     @property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from polars.exceptions import PolarsError
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.elements import Watermark
+from runtime.graph.changelog import ChangelogInput
 from runtime.network.columnar import marks_between
 from runtime.operators.columnar.expressions import Projection, checked_condition, columns_looked_at, parse
 from runtime.operators.columnar.frames import FrameReader, batch_of, has_views, row_kinds, with_kinds
@@ -164,6 +166,7 @@ class ProjectOperatorFactory:
         projection: the columns to make; see `expressions.selection` and `expressions.extension`.
     """
 
+    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.KEEPS
     projection: Projection
 
     @property
@@ -187,6 +190,7 @@ class WhereOperatorFactory:
         TypeError: such records have no columns.
     """
 
+    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.KEEPS
     condition: str
     type_info: TypeInformation
 

@@ -8,7 +8,7 @@ is read and written once for each different key. Used by the task's thread. Sour
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -20,6 +20,7 @@ from runtime.core.arrow import to_arrow
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import Watermark
+from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.aggregates import ROWS, AggregateSpec
 from runtime.operators.columnar.frames import FrameReader, fields_of, keys_of, tuples_of
 from runtime.operators.columnar.input_checks import check_inserts
@@ -174,6 +175,8 @@ class RunningAggregateOperatorFactory:
         spec: without context columns.
     """
 
+    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.REFUSES
+    makes_changelog: ClassVar[bool] = True
     spec: AggregateSpec
 
     @property

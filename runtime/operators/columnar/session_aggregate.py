@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ import polars as pl
 
 from runtime.common.typeinfo import RowTypeInfo, Types
 from runtime.core.batch import Mark, RecordBatch
+from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.aggregates import ROWS, WINDOW_END, WINDOW_START, AggregateSpec
 from runtime.operators.columnar.input_checks import event_times
 from runtime.operators.columnar.panes import NEVER, Times
@@ -257,6 +258,7 @@ class SessionAggregateOperator(ColumnarWindowOperator):
 class SessionAggregateOperatorFactory:
     """Session aggregate; see SessionAggregateSpec."""
 
+    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.REFUSES
     spec: SessionAggregateSpec
 
     @property

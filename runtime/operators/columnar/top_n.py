@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from runtime.common.types import RowKind
 from runtime.core.batch import DEFAULT_BATCH_ROWS, Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import MIN_WATERMARK, Watermark
+from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.frames import FrameReader, batch_of, with_kinds
 from runtime.operators.columnar.input_checks import check_inserts
 from runtime.operators.columnar.keyed_rows import KeyedRows
@@ -200,6 +202,8 @@ class TopNOperatorFactory:
         spec: checked by `top_n_spec`.
     """
 
+    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.REFUSES
+    makes_changelog: ClassVar[bool] = True
     spec: TopNSpec
 
     @property

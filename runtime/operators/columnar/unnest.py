@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -10,6 +11,7 @@ import polars as pl
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation, _SequenceTypeInfo
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.elements import Watermark
+from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.expressions import ColumnExpressionError
 from runtime.operators.columnar.frames import FrameReader, batch_of, fields_of, row_kinds, with_kinds
 from runtime.operators.operator import OneInputOperator
@@ -57,6 +59,7 @@ class UnnestOperatorFactory:
         TypeError: the records have no columns.
     """
 
+    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.KEEPS
     input_type: TypeInformation
     column: str
     alias: str

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import polars as pl
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.elements import MIN_WATERMARK
+from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.aggregates import ROWS, WINDOW_END, WINDOW_START
 from runtime.operators.columnar.input_checks import event_times
 from runtime.operators.columnar.panes import NEVER, Panes, Times
@@ -325,6 +327,7 @@ class WindowAggregateOperator(ColumnarWindowOperator):
 class WindowAggregateOperatorFactory:
     """Window aggregate; see WindowAggregateSpec."""
 
+    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.REFUSES
     spec: WindowAggregateSpec
 
     @property

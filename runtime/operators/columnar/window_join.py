@@ -11,13 +11,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import polars as pl
 
 from runtime.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo
 from runtime.core.batch import RecordBatch
 from runtime.core.elements import Watermark
+from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.aggregates import WINDOW_COLUMNS
 from runtime.operators.columnar.expressions import ColumnExpressionError
 from runtime.operators.columnar.frames import FrameReader, batch_of
@@ -163,6 +164,7 @@ class AlikeOperatorFactory:
         side: 0 or 1.
     """
 
+    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.REFUSES
     spec: WindowJoinSpec
     side: int
 
