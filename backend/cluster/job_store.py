@@ -62,6 +62,10 @@ class JobStore:
         rows = Job.objects.filter(leader_epoch__lte=self._epoch).exclude(state__in=TERMINAL_STATES)
         return list(rows.exclude(id__in=list(running)).order_by("created_at"))
 
+    def ended(self, jobs: Collection[str]) -> list[Job]:
+        """Return those of some jobs that have ended; does not ask the database about no jobs."""
+        return list(Job.objects.filter(id__in=list(jobs), state__in=TERMINAL_STATES)) if jobs else []
+
     def take(self, job: Job, exceptions: Sequence[dict[str, Any]] = (), *, adopts: bool = False) -> bool:
         """Take a job for this leader, about to begin the attempt in its row; no later leader will use that number.
 

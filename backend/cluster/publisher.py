@@ -104,6 +104,10 @@ class Publisher:
         self._untold_ends[document["id"]] = told_document(document)
         self._tell_ends()
 
+    def shown_as_running(self) -> set[str]:
+        """Return the jobs that have not ended as far as the bus's readers are told."""
+        return {job_id for job_id, entry in self._entries.items() if entry["state"] not in TERMINAL_STATES}
+
     def forget(self, job_id: str) -> None:
         """Forget a job that has ended, apart from its entry and a final document that is still to be sent."""
         self._published.pop(job_id, None)

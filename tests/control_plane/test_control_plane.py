@@ -130,6 +130,13 @@ def test_without_faults_jobs_are_restarted_failed_cancelled_and_stopped_as_they_
     assert ends == {0: "FINISHED", 1: "FAILED", 2: "CANCELED"}, verdict.report()
 
 
+def test_the_end_of_a_job_is_published_though_the_answer_to_its_commit_is_lost() -> None:
+    lost = CallFault(Point.SQL, 1, Action.LOSE_ANSWER, what='"ended_at" =')
+    verdict = simulate(dataclasses.replace(EVERY_STEP, calls=(lost,)))
+    check(verdict)
+    assert lost in verdict.world.happened
+
+
 def test_a_disposal_that_was_done_and_not_recorded_is_answered_as_done() -> None:
     dies = CallFault(Point.SQL, 2, Action.KILL, what='COMMIT UPDATE "cluster_operation" SET "state" = %s, "result"')
     requests = (Request(3_000, Kind.SAVEPOINT, 0), Request(5_000, Kind.DISPOSE, 0))
