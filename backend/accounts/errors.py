@@ -13,6 +13,8 @@ from django.http import Http404
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 
+from backend.cluster.program_files import StorageProblem
+
 logger = logging.getLogger(__name__)
 
 
@@ -29,6 +31,9 @@ def as_api_exception(error: Exception) -> exceptions.APIException:
     if isinstance(error, OperationalError):
         logger.warning("the database cannot be used: %s", error)
         return DatabaseAway()
+    if isinstance(error, StorageProblem):
+        logger.warning("%s: %s", error, error.__cause__)
+        return StorageFull(str(error)) if error.is_full else StorageAway(str(error))
     reference = secrets.token_hex(4)
     logger.error("internal error %s", reference, exc_info=error)
     # the user gets the id only: the stack trace may show more than a user should see
@@ -89,3 +94,19 @@ class DatabaseAway(Unavailable):
     default_code = "database_away"
     #: seconds, for Retry-After
     wait = 2
+
+
+class StorageAway(Unavailable):
+    """The storage of programs and logs cannot be used."""
+
+    default_code = "storage_away"
+    #: seconds, for Retry-After
+    wait = 5
+
+
+class StorageFull(exceptions.APIException):
+    """The storage has no space left."""
+
+    status_code = status.HTTP_507_INSUFFICIENT_STORAGE
+    default_detail = "The storage is full."
+    default_code = "storage_full"

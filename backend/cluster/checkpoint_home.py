@@ -1,4 +1,4 @@
-"""Storage of the cluster's checkpoints and savepoints: by default in TIDEMARK_HOME, never outside of the allowed roots.
+"""The cluster's storage: checkpoints, savepoints, uploaded programs and logs; by default in TIDEMARK_HOME.
 
 Locations that users name are checked here before anything there is read, written or deleted: the right to trigger a
 savepoint must not give access to all files of the account that writes it. Any process, any thread.
@@ -13,7 +13,7 @@ from pathlib import Path
 from django.conf import settings
 
 from runtime.checkpoint.errors import CheckpointStorageError
-from runtime.checkpoint.locations import AllowedRoots, resolved
+from runtime.checkpoint.locations import AllowedRoots, join, resolved
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import default_file_system
@@ -24,10 +24,14 @@ from runtime.common.configuration import Configuration
 
 @dataclass(frozen=True, slots=True)
 class ClusterStorage:
-    """The cluster's directories (URIs) and the allowed roots."""
+    """The cluster's directories (URIs), and the roots that users may name directories in."""
 
     checkpoints: str
     savepoints: str
+    programs: str
+    """Uploaded programs; not an allowed root: users name no files there."""
+    logs: str
+    """Logs of jobs; not an allowed root either."""
     allowed: AllowedRoots
 
     def checkpoints_of(self, configuration: Configuration) -> str:
@@ -45,11 +49,11 @@ def cluster_storage() -> ClusterStorage:
     Raises:
         UnknownFileSystemError: a configured directory is on no known file system.
     """
-    home = Path(settings.TIDEMARK_HOME)
-    checkpoints = resolved(settings.TIDEMARK_CHECKPOINT_DIR or home / "checkpoints")
-    savepoints = resolved(settings.TIDEMARK_SAVEPOINT_DIR or home / "savepoints")
+    root = resolved(settings.TIDEMARK_STORAGE_DIR or Path(settings.TIDEMARK_HOME))
+    checkpoints = resolved(settings.TIDEMARK_CHECKPOINT_DIR or join(root, "checkpoints"))
+    savepoints = resolved(settings.TIDEMARK_SAVEPOINT_DIR or join(root, "savepoints"))
     allowed = AllowedRoots.of([checkpoints, savepoints, *settings.TIDEMARK_STORAGE_ROOTS])
-    return ClusterStorage(checkpoints, savepoints, allowed)
+    return ClusterStorage(checkpoints, savepoints, join(root, "artifacts"), join(root, "logs", "jobs"), allowed)
 
 
 def with_cluster_directories(configuration: Mapping[str, str], storage: ClusterStorage) -> dict[str, str]:

@@ -42,10 +42,12 @@ from backend.cluster.led_scaling import LedScaling
 from backend.cluster.led_taskmanagers import LedTaskManagers
 from backend.cluster.models import Job
 from backend.cluster.placements import placed_stages, placements_of
+from backend.cluster.program_files import program_files
 from backend.cluster.publisher import Publisher
 from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_pool import StageKey
 from backend.cluster.snapshot_disposal import SnapshotDisposal
+from runtime.common import options
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import Attempt, JobId
 from runtime.graph.codec import job_graph_from_json
@@ -226,6 +228,10 @@ class JobManager:
         storage = cluster_storage()
         graph = replace(job_graph_from_json(job.graph), job_id=JobId(job.id))
         graph = replace(graph, configuration=with_cluster_directories(graph.configuration, storage))
+        python_files = graph.configuration.get(options.PYTHON_FILES.key)
+        if python_files:
+            located = program_files().located(python_files)
+            graph = replace(graph, configuration={**graph.configuration, options.PYTHON_FILES.key: located})
         graph = rescaled(graph, job.vertex_parallelism)
         return JobRunner(
             job,

@@ -47,7 +47,7 @@ ACCUMULATED_TIMES = {
 }
 #: a service that does not answer stalls every slot in the same way
 MAX_STALLS = 8
-_ARTIFACT_DIRECTORY = re.compile(r'[^\s"]*/artifacts/[0-9a-f]{64}/')
+_ARTIFACT_DIRECTORY = re.compile(r'[^\s"]*/artifacts/[0-9a-f]{64}(?:\.[0-9a-f]{8})?/')
 _ERROR_NAME = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)")
 
 

@@ -38,7 +38,7 @@ class LeaderEpoch(models.Model):
 
 
 class Artifact(models.Model):
-    """An uploaded program (.py, zip or wheel), stored as artifacts/<sha256>/<file name>."""
+    """An uploaded program (.py, zip or wheel)."""
 
     id = models.CharField(max_length=64, primary_key=True)
     """SHA-256 of the file, hex."""
@@ -48,6 +48,13 @@ class Artifact(models.Model):
     uploaded_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     entry = models.JSONField(default=dict)
     """The entry point: {} for a .py, {"module": name} otherwise."""
+    files = models.JSONField(default=list)
+    """Paths of its files in the storage of programs, one for each name that it was uploaded under, newest last."""
+
+    @property
+    def path(self) -> str:
+        """The path of the newest file."""
+        return str(self.files[-1])
 
     @property
     def public_id(self) -> str:

@@ -68,6 +68,13 @@ class OperationUnknownError(ClusterError):
         super().__init__(f"Operation not found under key: {trigger_id}")
 
 
+class ProgramDeletedError(ClusterError):
+    """A program was deleted while a job of it was submitted."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} has been deleted: upload it again.")
+
+
 class JobExistsError(ClusterError):
     """A job already has the id that the client chose: its request has been carried out before."""
 
@@ -125,6 +132,7 @@ def submit_job(
             allowed.
         SnapshotNeededError: the job would claim a snapshot that another one needs.
         JobExistsError: a job already has the client's id.
+        ProgramDeletedError: the program has been deleted in the meantime.
     """
     graph = job_graph_from_json(dict(graph_json))
     _check_snapshots(graph.configuration)
@@ -154,6 +162,8 @@ def submit_job(
     job.document = planned_document(job, graph, now)
     try:
         with transaction.atomic():
+            if artifact is not None:
+                _keep(artifact)
             job.save(force_insert=True)
     except IntegrityError:
         if job_id is not None and Job.objects.filter(id=job_id).exists():
@@ -161,6 +171,13 @@ def submit_job(
         raise
     transaction.on_commit(lambda: _wake({"type": "job_submitted", "job": job.id}))
     return job
+
+
+def _keep(artifact: Artifact) -> None:
+    """Lock a program's row, so that it is deleted before the job exists, or not as long as the job runs."""
+    row = Artifact.objects.select_for_update().filter(id=artifact.id).first()
+    if row is None or artifact.path not in row.files:
+        raise ProgramDeletedError(artifact.file_name)
 
 
 def request_cancel(job: Job, user: User) -> Operation:

@@ -88,6 +88,12 @@ def spark_master() -> str:
     return os.environ.get("TIDEMARK_SPARK_MASTER") or f"local[{slots()},1]"
 
 
+def storage_directory() -> str:
+    """Return TIDEMARK_STORAGE_DIR: the directory (path or URI) of everything that processes on several machines share:
+    uploaded programs, logs of jobs, and, unless configured otherwise, checkpoints and savepoints."""
+    return os.environ.get("TIDEMARK_STORAGE_DIR") or ""
+
+
 def checkpoint_directory() -> str:
     """Return TIDEMARK_CHECKPOINT_DIR: the checkpoint directory (path or URI) of jobs that configure none. Slots on
     other machines need a shared one."""

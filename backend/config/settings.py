@@ -104,7 +104,9 @@ TIDEMARK_MAX_UPLOAD_BYTES = 256 << 20
 FILE_UPLOAD_TEMP_DIR = None
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 << 20
 
-#: empty: `checkpoints` and `savepoints` in TIDEMARK_HOME
+#: empty: TIDEMARK_HOME
+TIDEMARK_STORAGE_DIR = environment.storage_directory()
+#: empty: `checkpoints` and `savepoints` in the storage directory
 TIDEMARK_CHECKPOINT_DIR = environment.checkpoint_directory()
 TIDEMARK_SAVEPOINT_DIR = environment.savepoint_directory()
 TIDEMARK_STORAGE_ROOTS = environment.storage_roots()

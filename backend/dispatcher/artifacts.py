@@ -1,18 +1,19 @@
-"""Uploaded programs: streamed to disk, checked, and stored as artifacts/<sha256>/<file name> of TIDEMARK_HOME.
+"""Uploaded programs: checked, copied into the cluster's storage, and recorded in SQL.
 
 Clients know an artifact as "<sha256>_<file name>", like a Flink jar's id of prefix and name. The file name is derived
-from the name that the client sent, without separators. Blocking; any thread.
+from the name that the client sent, without separators. A program exists because its row does: the row is written after
+the file, and deleted before it. A file without a row, of a web process that was killed in between, is swept an hour
+later. Blocking; any thread.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
+import logging
 import re
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -21,12 +22,19 @@ from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.db import transaction
 
 from backend.cluster.models import TERMINAL_STATES, Artifact, Job
+from backend.cluster.program_files import ProgramFiles, program_files, storage_problems
 from backend.cluster.services import now_ms
 from backend.dispatcher.archives import SUFFIXES as ARCHIVE_SUFFIXES
 from backend.dispatcher.archives import check_archive
 
+logger = logging.getLogger(__name__)
+
 SUFFIXES = (".py", *ARCHIVE_SUFFIXES)
 MAX_NAME_LENGTH = 120
+LEFTOVER_AFTER_S = 3600.0
+"""A file that has had no row for so long is deleted. Less than the time between writing a file and its row: running
+uploads would lose theirs."""
+STORED = "uploaded programs"
 _ID = re.compile(r"([0-9a-f]{64})(_.*)?", re.S)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
 
@@ -47,28 +55,25 @@ class ArtifactInUse(ArtifactError):
     """A job that has not ended needs the artifact: a restart would import from it."""
 
 
-def root() -> Path:
-    """Return the directory of all artifacts."""
-    return Path(settings.TIDEMARK_HOME) / "artifacts"
-
-
-def path_of(artifact: Artifact) -> Path:
-    """Return the path of an artifact's file."""
-    return root() / artifact.id / artifact.file_name
-
-
 def public_id(artifact: Artifact) -> str:
     """Return the id that clients use."""
     return artifact.public_id
 
 
 def find(public: str) -> Artifact | None:
-    """Return the artifact with a client's id, of which the sha256 suffices; None if there is none."""
+    """Return the artifact with a client's id, of which the sha256 suffices; None if there is none.
+
+    Raises:
+        StorageProblem: the storage cannot be asked.
+    """
     match = _ID.fullmatch(public)
     if match is None:
         return None
     found = Artifact.objects.filter(id=match[1]).first()
-    return found if found is not None and path_of(found).is_file() else None
+    if found is None:
+        return None
+    with storage_problems(STORED):
+        return found if program_files().has(found.path) else None
 
 
 def store(upload: TemporaryUploadedFile, user: Any) -> Artifact:
@@ -78,44 +83,60 @@ def store(upload: TemporaryUploadedFile, user: Any) -> Artifact:
         RefusedFile: its name or content is not that of a program.
         FileTooLarge: it is larger than `TIDEMARK_MAX_UPLOAD_BYTES`.
         backend.dispatcher.archives.ArchiveError: it is an archive that the checks refuse.
+        StorageProblem: the storage is full, or cannot be used; nothing was changed.
     """
     name = safe_name(upload.name or "")
-    with _incoming() as temporary:
-        digest, size = _copy(upload, temporary)
-        module = check_archive(temporary) if name.endswith(ARCHIVE_SUFFIXES) else None
-        directory = root() / digest
-        directory.mkdir(exist_ok=True)
-        temporary.replace(directory / name)
-    artifact, _ = Artifact.objects.update_or_create(
-        id=digest,
-        defaults={
-            "file_name": name,
-            "size": size,
-            "uploaded_at": now_ms(),
-            "uploaded_by_id": user.pk,
-            "entry": {} if module is None else {"module": module},
-        },
-    )
+    received = Path(upload.temporary_file_path())
+    digest, size = _measure(upload)
+    module = check_archive(received) if name.endswith(ARCHIVE_SUFFIXES) else None
+    values = {
+        "file_name": name,
+        "size": size,
+        "uploaded_at": now_ms(),
+        "uploaded_by_id": user.pk,
+        "entry": {} if module is None else {"module": module},
+    }
+    with storage_problems(STORED):
+        files = program_files()
+        kept = next((path for path in _paths(digest) if path.endswith(f"/{name}") and files.has(path)), None)
+    if kept is not None:
+        artifact = _record(digest, kept, values, is_kept=True)
+        if artifact is not None:
+            return artifact
+        # deleted a moment ago
+    with storage_problems(STORED):
+        path = files.write(received, digest, name)
+    try:
+        artifact = _record(digest, path, values)
+    except BaseException:
+        files.delete([path])
+        raise
+    assert artifact is not None
+    _sweep.run(files)
     return artifact
 
 
 def delete(artifact: Artifact) -> None:
-    """Remove an artifact and its file.
+    """Remove an artifact and its files.
 
     Raises:
         ArtifactInUse: a job that has not ended needs it.
     """
     with transaction.atomic():
-        job = Job.objects.filter(artifact=artifact).exclude(state__in=TERMINAL_STATES).only("id", "name").first()
+        # locked: a submission that is under way has its job before, or no artifact any more
+        locked = Artifact.objects.select_for_update().filter(id=artifact.id).first()
+        if locked is None:
+            return
+        job = Job.objects.filter(artifact=locked).exclude(state__in=TERMINAL_STATES).only("id", "name").first()
         if job is not None:
-            raise ArtifactInUse(f"{artifact.file_name} is needed by job {job.name} ({job.id}), which has not ended.")
-        digest = artifact.id
-        artifact.delete()
-    shutil.rmtree(root() / digest, ignore_errors=True)
+            raise ArtifactInUse(f"{locked.file_name} is needed by job {job.name} ({job.id}), which has not ended.")
+        paths = list(locked.files)
+        locked.delete()
+    program_files().delete(paths)
 
 
 def safe_name(given: str) -> str:
-    """Return a file name for the disk, made from the last part of the client's name.
+    """Return a file name for the storage, made from the last part of the client's name.
 
     Raises:
         RefusedFile: it does not end like a program's name.
@@ -127,31 +148,80 @@ def safe_name(given: str) -> str:
     return name
 
 
-@contextmanager
-def _incoming() -> Iterator[Path]:
-    """Yield a temporary file next to the artifacts, so that it can be moved there; delete it if it was not moved."""
-    root().mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor, name = tempfile.mkstemp(prefix=".incoming-", dir=root())
-    os.close(descriptor)
-    path = Path(name)
-    try:
-        yield path
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _copy(upload: TemporaryUploadedFile, target: Path) -> tuple[str, int]:
+def _measure(upload: TemporaryUploadedFile) -> tuple[str, int]:
+    """Return the sha256 of the file that was received, hex, and its size."""
     limit: int = settings.TIDEMARK_MAX_UPLOAD_BYTES
     digest, size = hashlib.sha256(), 0
-    with target.open("wb") as file:
-        for chunk in upload.chunks():
-            size += len(chunk)
-            if size > limit:
-                raise FileTooLarge(f"The file is larger than {limit} bytes, the limit of an upload.")
-            digest.update(chunk)
-            file.write(chunk)
-        file.flush()
-        os.fsync(file.fileno())
+    for chunk in upload.chunks():
+        size += len(chunk)
+        if size > limit:
+            raise FileTooLarge(f"The file is larger than {limit} bytes, the limit of an upload.")
+        digest.update(chunk)
     if size == 0:
         raise RefusedFile("The file is empty.")
+    upload.file.flush()
     return digest.hexdigest(), size
+
+
+def _paths(digest: str) -> list[str]:
+    found = Artifact.objects.filter(id=digest).only("files").first()
+    return [] if found is None else list(found.files)
+
+
+def _record(digest: str, path: str, values: dict[str, Any], is_kept: bool = False) -> Artifact | None:
+    """Record a file as the newest of its artifact; if it was there before, only unless it was deleted meanwhile.
+
+    Earlier files stay until the artifact is deleted: jobs import from them.
+    """
+    with transaction.atomic():
+        artifact, is_new = Artifact.objects.select_for_update().get_or_create(id=digest, defaults=values)
+        if is_kept and path not in artifact.files:
+            if is_new:
+                artifact.delete()
+            return None
+        for field, value in values.items():
+            setattr(artifact, field, value)
+        artifact.files = [*(kept for kept in artifact.files if kept != path), path]
+        artifact.save()
+    return artifact
+
+
+class _Sweep:
+    """Deletes what killed web processes left in the storage: entries that no row refers to, seen twice.
+
+    Args:
+        monotonic: clock in seconds; no clocks of machines are compared.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._seen: set[str] = set()
+        self._looked: float | None = None
+
+    def run(self, files: ProgramFiles) -> None:
+        """Delete what had no row at the last look either; at most once in `LEFTOVER_AFTER_S`."""
+        with self._lock:
+            now = self._monotonic()
+            if self._looked is not None and now - self._looked < LEFTOVER_AFTER_S:
+                return
+            self._looked = now
+            seen = self._seen
+        try:
+            # listed before the rows are read: a file that is there now has its row, or gets it soon
+            listed = files.unknown(())
+            known = {
+                path.partition("/")[0] for paths in Artifact.objects.values_list("files", flat=True) for path in paths
+            }
+            unknown = {name for name in listed if name not in known}
+            for name in unknown & seen:
+                files.delete_entry(name)
+                logger.info("deleted %s, which an interrupted upload left behind", name)
+        except OSError as error:
+            logger.warning("leftovers of uploads could not be deleted: %s", error)
+            return
+        with self._lock:
+            self._seen = unknown - seen
+
+
+_sweep = _Sweep()

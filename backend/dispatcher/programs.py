@@ -20,7 +20,7 @@ from backend.accounts.views import is_clean_text
 from backend.cluster.checkpoint_home import cluster_storage
 from backend.cluster.connections import without_connection
 from backend.cluster.models import Artifact
-from backend.dispatcher import artifacts
+from backend.cluster.program_files import program_files
 from backend.dispatcher.api.base import check_id, whole_number
 from backend.dispatcher.errors import BadRequest
 from backend.dispatcher.planning_queue import ClientLeftError, PlanningQueue, QueueFullError
@@ -165,17 +165,20 @@ def extract(artifact: Artifact, wanted: ProgramRequest, has_left: Callable[[], b
         BadRequest: it defines none; the message is the program's error, with the traceback of its own code.
         PlanningBusy: too many programs are being planned.
         ClientLeft: the client is gone.
+        StorageProblem: the program cannot be read.
     """
     try:
         # the wait may be long, so release the database connection
-        with without_connection(), _queue.turn(has_left):
+        files = program_files()
+        with without_connection(), _queue.turn(has_left), files.opened(artifact.path) as program:
             extracted = extract_job_graph(
-                artifacts.path_of(artifact),
+                program,
                 wanted.args,
                 parallelism=wanted.parallelism,
                 configuration=wanted.configuration,
                 entry=wanted.entry or artifact.entry.get("module"),
                 display_name=artifact.file_name,
+                import_from=files.import_location(artifact.path),
                 timeout_s=EXTRACTION_TIMEOUT_S,
                 is_abandoned=has_left,
             )

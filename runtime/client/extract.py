@@ -82,6 +82,7 @@ def extract_job_graph(
     configuration: Mapping[str, str] | None = None,
     entry: str | None = None,
     display_name: str | None = None,
+    import_from: str | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     python_path: Sequence[Path] = (),
@@ -96,6 +97,7 @@ def extract_job_graph(
         configuration: options that the program's own go before.
         entry: module in the archive that starts the job; None: its `__main__.py`.
         display_name: file name that messages show; None: that of `program`.
+        import_from: where slots find an archive, a path or a URI; None: at `program`.
         timeout_s: after so long the child is killed.
         memory_bytes: limit of the child's address space.
         python_path: directories to import from, beside the engine's own.
@@ -111,6 +113,7 @@ def extract_job_graph(
     request = {
         "program": str(program),
         "display_name": name,
+        "import_from": import_from or str(program),
         "entry": entry,
         "args": list(args),
         "parallelism": parallelism,
@@ -154,22 +157,26 @@ def _run_child(
     request: str, directory: Path, timeout_s: float, python_path: Sequence[Path], is_abandoned: Callable[[], bool]
 ) -> _Answer:
     answer_read, answer_write = os.pipe()
+    # only this process holds the write end, so that the pipe ends with it, however it ends
+    lifeline_read, lifeline_write = os.pipe()
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "runtime.client.extract_child", str(answer_write)],
+            [sys.executable, "-m", "runtime.client.extract_child", str(answer_write), str(lifeline_read)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=directory,
             env=_environment(directory, python_path),
-            pass_fds=(answer_write,),
+            pass_fds=(answer_write, lifeline_read),
             start_new_session=True,
         )
     except BaseException:
         os.close(answer_read)
+        os.close(lifeline_write)
         raise
     finally:
         os.close(answer_write)
+        os.close(lifeline_read)
     assert process.stdin is not None and process.stdout is not None
     with os.fdopen(answer_read, "rb", buffering=0), process.stdin, process.stdout:
         try:
@@ -186,6 +193,7 @@ def _run_child(
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             exit_code = process.wait()
+            os.close(lifeline_write)
     return _Answer(answer, output, timed_out, exit_code)
 
 

@@ -1,17 +1,20 @@
 """The child's side of plan extraction: runs one program as `__main__` and answers with its job on a pipe.
 
-    python -m runtime.client.extract_child FD < request.json
+    python -m runtime.client.extract_child FD LIFELINE < request.json
 
 Not for use by hand: `runtime.client.extract` starts it. Everything that the program prints goes to stderr's place; the
-answer, {"graph", "warnings"} or {"error": {"message", "traceback"}}, is the only thing written to FD.
+answer, {"graph", "warnings"} or {"error": {"message", "traceback"}}, is the only thing written to FD. LIFELINE is a pipe that ends with the process that started this one.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import resource
 import runpy
+import select
+import signal
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
@@ -49,16 +52,19 @@ class GraphRecorder:
         configuration: options that every environment starts with.
         given: keys of the options that the program was submitted with.
         program: the program's file.
+        import_from: where slots find it, if it is an archive.
         name: of that file, as its user knows it.
     """
 
-    def __init__(self, configuration: Configuration, given: Iterable[str], program: Path, name: str) -> None:
+    def __init__(
+        self, configuration: Configuration, given: Iterable[str], program: Path, import_from: str, name: str
+    ) -> None:
         self.configuration = configuration
         self._given = tuple(given)
         self._program = program
         self._name = name
         #: slots import from an archive, too
-        self._python_files = str(program) if program.suffix != ".py" else None
+        self._python_files = import_from if program.suffix != ".py" else None
         self.answer: dict[str, Any] | None = None
         self.refusal: DataStreamError | None = None
         """Raised at every execution: the program may have caught the first."""
@@ -150,6 +156,7 @@ def main() -> NoReturn:
     # the program's own children must not hold the pipe open
     answer_fd = int(sys.argv[1])
     os.set_inheritable(answer_fd, False)
+    _end_with(int(sys.argv[2]))
     request: dict[str, Any] = json.load(sys.stdin)
     with open(os.devnull) as nothing:  # noqa: PTH123 (a device, not a path of anyone's)
         os.dup2(nothing.fileno(), 0)
@@ -160,6 +167,21 @@ def main() -> NoReturn:
     with os.fdopen(answer_fd, "w", encoding="utf-8") as pipe:
         json.dump(answer, pipe)
     os._exit(0)
+
+
+def _end_with(lifeline_fd: int) -> None:
+    """Have the kernel kill this process group when a pipe ends: the program must not outlive who waits for its job.
+
+    No thread watches the pipe, as the program's code may keep every thread from running.
+    """
+    os.set_inheritable(lifeline_fd, False)
+    if sys.platform != "linux":
+        return
+    fcntl.fcntl(lifeline_fd, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(lifeline_fd, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(lifeline_fd, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    if select.select([lifeline_fd], [], [], 0)[0]:
+        os.killpg(0, signal.SIGKILL)
 
 
 def _limit(memory_bytes: int, cpu_s: int) -> None:
@@ -174,7 +196,7 @@ def run_program(request: dict[str, Any]) -> dict[str, Any]:
     """Run a program up to its `execute()`.
 
     Args:
-        request: program (path), display_name, entry, args, parallelism, configuration.
+        request: program (path), display_name, import_from, entry, args, parallelism, configuration.
 
     Returns:
         The answer.
@@ -186,7 +208,7 @@ def run_program(request: dict[str, Any]) -> dict[str, Any]:
     except ConfigurationError as error:
         return _error(str(error))
     name: str = request["display_name"]
-    recorder = GraphRecorder(configuration, request["configuration"], path, name)
+    recorder = GraphRecorder(configuration, request["configuration"], path, request["import_from"], name)
     install_extraction(recorder)
     sys.argv = [str(path), *request["args"]]
     try:

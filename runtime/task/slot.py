@@ -9,10 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from runtime.checkpoint.file_system import CheckpointFileSystem
@@ -64,6 +63,7 @@ from runtime.task.messages import (
 )
 from runtime.task.operator_chain import OperatorChain
 from runtime.task.processing_time import TimerQueue
+from runtime.task.python_files import add_to_python_path
 from runtime.task.slot_reports import SlotReports
 from runtime.task.stalls import StackSampler
 from runtime.task.task import Task
@@ -344,7 +344,6 @@ class Slot:
         self.configuration = Configuration.from_dict(dict(deploy.configuration))
         self.job_parameters = dict(deploy.job_parameters)
         self.job_id = deploy.job_id
-        add_to_python_path((self.configuration.get(options.PYTHON_FILES) or "").split(","))
         self._directory = WorkingDirectory(
             self.configuration, f"{deploy.job_id[:8]}-{self.attempt}-{self.slot_id}", self.slot_id
         )
@@ -353,6 +352,7 @@ class Slot:
         self.state_compression = "zstd" if self.configuration.get(options.SNAPSHOT_COMPRESSION) else "none"
         self._sources = list(deploy.coordinator_slots)
         try:
+            add_to_python_path((self.configuration.get(options.PYTHON_FILES) or "").split(","))
             for operator_id, slot in deploy.coordinator_slots.items():
                 if slot == self.slot_id:
                     self._create_coordinator(operator_id, deploy)
@@ -631,12 +631,3 @@ def _vertex_of_source(operator_id: OperatorId, deploy: Deploy) -> JobVertex:
         if deployment.vertex.head.operator_id == operator_id:
             return deployment.vertex
     raise LookupError(f"the slot of source {operator_id}'s coordinator does not host the source")
-
-
-def add_to_python_path(files: Sequence[str]) -> None:
-    """Make the job's own Python files importable: archives and directories themselves, modules by their directory."""
-    for file in filter(None, files):
-        path = Path(file)
-        entry = str(path.parent if path.suffix == ".py" else path)
-        if entry not in sys.path:
-            sys.path.insert(0, entry)

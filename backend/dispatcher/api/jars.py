@@ -15,6 +15,7 @@ from backend.accounts.errors import Conflict
 from backend.accounts.roles import Role
 from backend.cluster import services
 from backend.cluster.models import Artifact, Job
+from backend.cluster.program_files import storage_problems
 from backend.dispatcher import artifacts
 from backend.dispatcher.api.base import FlinkView
 from backend.dispatcher.archives import ArchiveError
@@ -49,7 +50,8 @@ class JarUploadView(FlinkView):
         return super().initialize_request(request, *args, **kwargs)
 
     def post(self, request: Request) -> Response:
-        files = [file for name in request.FILES for file in request.FILES.getlist(name)]
+        with storage_problems("uploads that are being received"):
+            files = [file for name in request.FILES for file in request.FILES.getlist(name)]
         if len(files) != 1:
             raise BadRequest(f"Exactly one file must be sent, not {len(files)}.")
         try:
@@ -112,7 +114,7 @@ class JarRunView(FlinkView):
             )
         except ConfigurationError as error:
             raise BadRequest(str(error)) from error
-        except (services.SnapshotNeededError, services.JobExistsError) as error:
+        except (services.SnapshotNeededError, services.JobExistsError, services.ProgramDeletedError) as error:
             raise Conflict(str(error)) from error
         logger.info("%s runs %s (%s) as job %s", request.user, artifact.file_name, artifact.id, job.id)
         return Response({"jobid": job.id, "applicationid": job.id, **_told(extracted)})
