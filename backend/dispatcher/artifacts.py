@@ -159,7 +159,6 @@ def _measure(upload: TemporaryUploadedFile) -> tuple[str, int]:
         digest.update(chunk)
     if size == 0:
         raise RefusedFile("The file is empty.")
-    upload.file.flush()
     return digest.hexdigest(), size
 
 
@@ -210,9 +209,8 @@ class _Sweep:
         try:
             # listed before the rows are read: a file that is there now has its row, or gets it soon
             listed = files.unknown(())
-            known = {
-                path.partition("/")[0] for paths in Artifact.objects.values_list("files", flat=True) for path in paths
-            }
+            rows = Artifact.objects.values_list("files", flat=True)
+            known = {path.partition("/")[0] for paths in rows for path in paths}
             unknown = {name for name in listed if name not in known}
             for name in unknown & seen:
                 files.delete_entry(name)

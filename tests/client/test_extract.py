@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -350,3 +352,30 @@ def test_a_program_that_catches_the_refusal_of_its_second_job_gets_none_run(tmp_
     env.execute("second")
     """
     assert "the program executes a second job (job.py, line 9)" in str(refused(write_program(tmp_path, program)))
+
+
+PARENT = """
+import pathlib, sys
+from runtime.client.extract import extract_job_graph
+extract_job_graph(pathlib.Path(sys.argv[1]), timeout_s=50)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux")
+def test_a_program_and_what_it_has_started_end_with_the_process_that_plans_it(tmp_path: Path) -> None:
+    program = tmp_path / "long.py"
+    program.write_text(
+        "import os, subprocess, sys, pathlib\n"
+        f"child = subprocess.Popen([sys.executable, '-c', 'while True: pass'])\n"
+        f"pathlib.Path({str(tmp_path / 'pids')!r}).write_text(f'{{os.getpid()}} {{child.pid}}\\n')\n"
+        "while True: pass\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", PARENT, str(program)]) as parent:
+        pids = tmp_path / "pids"
+        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"), 30, "the program")
+        planned = [psutil.Process(int(pid)) for pid in pids.read_text().split()]
+        parent.kill()
+    gone, alive = psutil.wait_procs(planned, timeout=10)
+    for process in alive:
+        process.kill()
+    assert len(gone) == 2

@@ -61,12 +61,13 @@ def archive(**files: str) -> bytes:
 def test_an_upload_is_stored_under_its_digest_and_listed(api: APIClient, alice: User, home: Path) -> None:
     digest = sha256(PROGRAM.encode()).hexdigest()
     assert jar_id(upload(api, "tiny.py", PROGRAM)) == f"{digest}_tiny.py"
-    assert (home / "artifacts" / digest / "tiny.py").read_text() == PROGRAM
+    [stored] = (home / "artifacts").glob(f"{digest}.*/*")
+    assert (stored.name, stored.read_text()) == ("tiny.py", PROGRAM)
     [entry] = api.get("/v1/jars").json()["files"]
     assert (entry["id"], entry["name"]) == (f"{digest}_tiny.py", "tiny.py")
     assert Artifact.objects.get().uploaded_by == alice
     # nothing half-done is left
-    assert [path.name for path in (home / "artifacts").iterdir()] == [digest]
+    assert list((home / "artifacts").rglob("*.tmp")) == []
 
 
 def test_the_same_content_again_is_the_same_artifact(api: APIClient) -> None:

@@ -1,0 +1,245 @@
+"""Uploaded programs in storages of two kinds, which may be away or full, be moved, and be used by two at once."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow.fs as pafs
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import TemporaryUploadedFile
+from pytest_django import Settings
+from rest_framework.test import APIClient
+
+from backend.cluster import program_files as program_files_module
+from backend.cluster.models import Artifact, Job
+from backend.cluster.program_files import ProgramFiles, StorageProblem, program_files
+from backend.dispatcher import artifacts, programs
+from backend.dispatcher.api import jars
+from backend.dispatcher.programs import ProgramRequest
+from runtime.checkpoint.file_system import ArrowFileSystem
+from runtime.client.extract import ExtractedJob
+from runtime.common import options
+from runtime.task.python_files import DamagedProgramError, local_copy
+from tests.checkpoint.faulty import FaultyFileSystem, failing
+from tests.dispatcher.test_jars import PROGRAM, archive, jar_id, upload
+
+pytestmark = pytest.mark.usefixtures("home")
+
+
+def in_a_bucket(directory: Path) -> ArrowFileSystem:
+    """An object store: URIs of buckets, kept below a directory."""
+    directory.mkdir(exist_ok=True)
+    return ArrowFileSystem(lambda uri: (pafs.SubTreeFileSystem(str(directory), pafs.LocalFileSystem()), ""))
+
+
+@pytest.fixture(params=["directory", "object store"])
+def files(
+    request: pytest.FixtureRequest, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> FaultyFileSystem:
+    """The storage of this test, in which faults can be had."""
+    is_local = request.param == "directory"
+    settings.TIDEMARK_STORAGE_DIR = str(tmp_path / "storage") if is_local else "s3://bucket/tidemark"
+    faulty = FaultyFileSystem(ArrowFileSystem() if is_local else in_a_bucket(tmp_path / "objects"))
+    monkeypatch.setattr(program_files_module, "default_file_system", lambda: faulty)
+    monkeypatch.setattr(artifacts, "_sweep", artifacts._Sweep())
+    return faulty
+
+
+def test_a_program_is_uploaded_run_and_deleted(api: APIClient, files: FaultyFileSystem) -> None:
+    content = archive(job__slash____init__="", job__slash____main__=PROGRAM)
+    name = jar_id(upload(api, "job.zip", content))
+    answer = api.post(f"/v1/jars/{name}/run")
+    assert answer.status_code == 200, answer.content
+    stored = program_files()
+    path = Artifact.objects.get().path
+    assert files.read(stored.uri(path)) == content
+    python_files = Job.objects.get().graph["configuration"][options.PYTHON_FILES.key]
+    assert python_files == stored.import_location(path)
+    Job.objects.update(state="FINISHED")
+    assert api.delete(f"/v1/jars/{name}").status_code == 200
+    assert stored.unknown(()) == []
+
+
+@pytest.mark.parametrize(("code", "status"), [(errno.ENOSPC, 507), (errno.EDQUOT, 507), (errno.EIO, 503)])
+def test_an_upload_that_cannot_be_stored_says_why_and_changes_nothing(
+    api: APIClient, files: FaultyFileSystem, code: int, status: int
+) -> None:
+    jar_id(upload(api, "kept.py", PROGRAM))
+    files.fail = failing("write_new", code=code)
+    answer = upload(api, "job.py", PROGRAM + "\n")
+    assert answer.status_code == status
+    assert "storage of uploaded programs" in answer.json()["errors"][0]
+    assert answer.headers.get("Retry-After") == ("5" if status == 503 else None)
+    files.fail = lambda operation, uri: None
+    assert [file["name"] for file in api.get("/v1/jars").json()["files"]] == ["kept.py"]
+    assert len(program_files().unknown(())) == 1
+
+
+def test_programs_are_listed_while_the_storage_is_away_and_not_called_missing(
+    api: APIClient, files: FaultyFileSystem
+) -> None:
+    name = jar_id(upload(api, "job.py", PROGRAM))
+    files.fail = failing("exists")
+    assert len(api.get("/v1/jars").json()["files"]) == 1
+    assert api.post(f"/v1/jars/{name}/plan").status_code == 503
+    files.fail = lambda operation, uri: None
+    assert api.post(f"/v1/jars/{name}/plan").status_code == 200
+
+
+def test_a_failed_row_leaves_no_file(api: APIClient, files: FaultyFileSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, **values: Any) -> None:
+        raise RuntimeError("no row")
+
+    monkeypatch.setattr(artifacts, "_record", refuse)
+    assert upload(api, "job.py", PROGRAM).status_code == 500
+    assert program_files().unknown(()) == []
+
+
+def test_an_upload_is_not_lost_by_a_deletion_at_the_same_moment(
+    api: APIClient, alice: User, files: FaultyFileSystem
+) -> None:
+    jar_id(upload(api, "job.py", PROGRAM))
+
+    def deleted(operation: str, uri: str) -> None:
+        # the file was found a moment ago, and will be taken for the second upload's
+        if operation == "exists" and Artifact.objects.exists():
+            files.fail = lambda operation, uri: None
+            answer = files.files.exists(uri)
+            artifacts.delete(Artifact.objects.get())
+            monkey.exists = lambda asked: answer
+
+    monkey = SimpleNamespace(exists=None)
+    original = files.exists
+    files.fail = deleted
+
+    def exists(uri: str) -> bool:
+        found = original(uri)
+        kept, monkey.exists = monkey.exists, None
+        return bool(kept(uri)) if kept else found
+
+    files.exists = exists  # type: ignore[method-assign]
+    jar_id(upload(api, "job.py", PROGRAM))
+    artifact = Artifact.objects.get()
+    assert files.read(program_files().uri(artifact.path)) == PROGRAM.encode()
+
+
+def test_a_deletion_leaves_the_files_of_an_upload_that_has_no_row_yet(
+    api: APIClient, alice: User, files: FaultyFileSystem
+) -> None:
+    name = jar_id(upload(api, "one.py", PROGRAM))
+
+    def before_landing(uri: str) -> None:
+        files.before_landing = lambda uri: None
+        assert api.delete(f"/v1/jars/{name}").status_code == 200
+
+    files.before_landing = before_landing
+    jar_id(upload(api, "two.py", PROGRAM))
+    artifact = Artifact.objects.get()
+    assert (artifact.file_name, len(artifact.files)) == ("two.py", 1)
+    assert program_files().has(artifact.path)
+
+
+def test_a_program_that_is_deleted_while_it_is_planned_is_not_run(
+    api: APIClient, files: FaultyFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = jar_id(upload(api, "tiny.py", PROGRAM))
+
+    def overtaken(artifact: Artifact, request: ProgramRequest, has_left: Callable[[], bool]) -> ExtractedJob:
+        extracted = programs.extract(artifact, request, has_left)
+        assert api.delete(f"/v1/jars/{name}").status_code == 200
+        return extracted
+
+    monkeypatch.setattr(jars, "extract", overtaken)
+    answer = api.post(f"/v1/jars/{name}/run")
+    assert (answer.status_code, answer.json()["errors"]) == (409, ["tiny.py has been deleted: upload it again."])
+    assert not Job.objects.exists()
+
+
+def test_a_name_that_changes_leaves_the_file_that_jobs_import_from(api: APIClient, files: FaultyFileSystem) -> None:
+    content = archive(__main__=PROGRAM)
+    for name in ("one.zip", "two.zip", "one.zip"):
+        upload(api, name, content)
+    artifact = Artifact.objects.get()
+    assert [path.rpartition("/")[2] for path in artifact.files] == ["two.zip", "one.zip"]
+    assert all(program_files().has(path) for path in artifact.files)
+    assert api.delete(f"/v1/jars/{artifact.id}").status_code == 200
+    assert program_files().unknown(()) == []
+
+
+def test_what_a_killed_web_left_is_swept_at_the_second_look(
+    files: FaultyFileSystem, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored, seconds = program_files(), [0.0]
+    sweep = artifacts._Sweep(lambda: seconds[0])
+    kept = artifacts.store(uploaded("kept.py"), alice)
+    files.make_directory(stored.uri(f"{'a' * 64}.00000000"))
+    files.write_new(stored.uri(f"{'a' * 64}.00000000/job.py"), b"half")
+    for now, left in ((0.0, 2), (10.0, 2), (artifacts.LEFTOVER_AFTER_S, 1)):
+        seconds[0] = now
+        sweep.run(stored)
+        assert len(stored.unknown(())) == left
+    assert stored.has(kept.path)
+
+
+def test_a_program_of_an_earlier_release_is_where_it_was(api: APIClient, home: Path) -> None:
+    digest = sha256(PROGRAM.encode()).hexdigest()
+    (home / "artifacts" / digest).mkdir(parents=True)
+    (home / "artifacts" / digest / "old.py").write_text(PROGRAM)
+    Artifact.objects.create(id=digest, file_name="old.py", size=len(PROGRAM), uploaded_at=1, files=[f"{digest}/old.py"])
+    assert api.post(f"/v1/jars/{digest}_old.py/plan").status_code == 200
+    assert api.delete(f"/v1/jars/{digest}_old.py").status_code == 200
+    assert list((home / "artifacts").iterdir()) == []
+
+
+def test_the_program_of_a_job_is_found_after_the_storage_was_moved() -> None:
+    digest = "0f" * 32
+    bucket = ProgramFiles(ArrowFileSystem(), "s3://bucket/x/artifacts")
+    local = ProgramFiles(ArrowFileSystem(), "file:///srv/artifacts")
+    old = f"/home/.tidemark/artifacts/{digest}/a.zip,/opt/lib"
+    new = f"s3://bucket/x/artifacts/{digest}.0123abcd/a.zip"
+    assert bucket.located(old) == f"s3://bucket/x/artifacts/{digest}/a.zip,/opt/lib"
+    assert local.located(new) == f"/srv/artifacts/{digest}.0123abcd/a.zip"
+    assert local.located("/opt/artifacts/a.zip") == "/opt/artifacts/a.zip"
+
+
+def test_slots_copy_an_archive_from_an_object_store_once_and_as_a_whole(tmp_path: Path) -> None:
+    store = FaultyFileSystem(in_a_bucket(tmp_path / "objects"))
+    (tmp_path / "job.zip").write_bytes(b"content")
+    stored = ProgramFiles(store, "s3://bucket/artifacts")
+    path = stored.write(tmp_path / "job.zip", sha256(b"content").hexdigest(), "job.zip")
+    copies = tmp_path / "copies"
+    store.fail = failing("pieces", times=1)
+    with pytest.raises(OSError):
+        local_copy(stored.uri(path), store, copies)
+    assert [each for each in copies.rglob("*") if each.is_file()] == []
+    copied = {local_copy(stored.uri(path), store, copies) for _ in range(3)}
+    assert [each.read_bytes() for each in copied] == [b"content"]
+    assert len([call for call in store.calls if call[0] == "pieces"]) == 2
+    damaged = stored.write(tmp_path / "job.zip", "0" * 64, "job.zip")
+    with pytest.raises(DamagedProgramError):
+        local_copy(stored.uri(damaged), store, copies)
+
+
+def test_a_problem_of_the_storage_tells_no_paths() -> None:
+    with (
+        pytest.raises(StorageProblem, match="No space left") as problem,
+        program_files_module.storage_problems("logs"),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/secret/place")
+    assert problem.value.is_full and "secret" not in str(problem.value)
+
+
+def uploaded(name: str) -> TemporaryUploadedFile:
+    """A file as Django hands it over."""
+    file = TemporaryUploadedFile(name, "text/plain", len(PROGRAM), None)
+    file.write(PROGRAM.encode())
+    file.flush()
+    file.seek(0)
+    return file
