@@ -3,8 +3,8 @@
     python -m runtime.client.extract_child FD LIFELINE < request.json
 
 Not for use by hand: `runtime.client.extract` starts it. Everything that the program prints goes to stderr's place; the
-answer, {"graph", "warnings"} or {"error": {"message", "traceback"}}, is the only thing written to FD. LIFELINE is a pipe
-that ends with the process that started this one.
+answer, {"graph", "warnings"} or {"error": {"message", "traceback"}}, is the only thing written to FD. LIFELINE is a
+pipe that ends with the process that started this one.
 """
 
 from __future__ import annotations
