@@ -82,7 +82,7 @@ class GraphRecorder:
                 raise self.refusal
             later = self._later_executions()
             self.answer = {
-                "graph": job_graph_to_json(create_job_graph(self._with_files(graph), new_job_id())),
+                "graph": job_graph_to_json(create_job_graph(self._as_submitted(graph), new_job_id())),
                 "warnings": [*later, *_warnings(graph, self._given)],
             }
         raise ProgramEnd
@@ -111,7 +111,12 @@ class GraphRecorder:
             raise self.refusal
         return [f"a submitted program ends at its first execute(): a later one ({where}) is never reached"]
 
-    def _with_files(self, graph: StreamGraph) -> StreamGraph:
+    def _as_submitted(self, graph: StreamGraph) -> StreamGraph:
+        """Return the graph with the files that slots need, and with places under the names that the user knows."""
+        for node in graph.nodes.values():
+            file, _, line = node.defined_at.rpartition(":")
+            if file.startswith(str(self._program)):
+                node.defined_at = f"{_shown_file(file, self._program, self._name)}:{line}"
         if self._python_files is not None:
             key = options.PYTHON_FILES.key
             files = [self._python_files, *filter(None, [graph.configuration.get(key)])]

@@ -25,6 +25,7 @@ from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors.collection import CollectionSource
 from runtime.core.clock import SYSTEM_CLOCK, Clock
 from runtime.core.ids import new_job_id
+from runtime.core.places import calling_place
 from runtime.datastream.cached_stream import Caches
 from runtime.datastream.checkpoint_config import CheckpointConfig
 from runtime.datastream.checkpointing_mode import CheckpointingMode
@@ -438,6 +439,7 @@ class StreamExecutionEnvironment:
             is_sink=is_sink,
             is_stateful=is_stateful,
             makes_changelog=getattr(factory, "makes_changelog", False),
+            defined_at=calling_place(),
         )
         self.program.add_node(node, inputs)
         return node

@@ -156,7 +156,7 @@ class JobHandle:
             # what steps the JobMaster is broken, which takes the job with it
             self._driver.break_off(error)
         try:
-            self.result.set_result(finished(self._driver.status()))
+            self.result.set_result(finished(self.status()))
         except JobExecutionError as error:
             error.__cause__ = self._driver.broken
             self.result.set_exception(error)

@@ -144,6 +144,7 @@ class _Chainer:
             output_type=node.output_type,
             key_type=self._key_type(node_id),
             window_type=getattr(node.factory, "window_type", ""),
+            defined_at=node.defined_at,
         )
 
     def _key_type(self, node_id: int) -> str:

@@ -100,6 +100,7 @@ def _operator_to_json(operator: ChainedOperator) -> dict[str, Any]:
         "output_type": _text_of_type(operator.output_type),
         "key_type": operator.key_type,
         "window_type": operator.window_type,
+        "defined_at": operator.defined_at,
     }
 
 
@@ -234,6 +235,7 @@ def _operator_from_json(fields: _Fields) -> ChainedOperator:
         # graphs of earlier versions are in databases
         key_type=fields.text_if_there("key_type"),
         window_type=fields.text_if_there("window_type"),
+        defined_at=fields.text_if_there("defined_at"),
     )
 
 

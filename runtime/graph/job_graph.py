@@ -29,6 +29,8 @@ class ChainedOperator:
     """Type of its inputs' keys, as `runtime.graph.key_types` names it; "" = they are not keyed."""
     window_type: str = ""
     """Type of the windows that its state is kept by; "" = there are none."""
+    defined_at: str = ""
+    """Place in the user's program, "file:line"; "" = not known."""
 
 
 @dataclass(frozen=True, slots=True)

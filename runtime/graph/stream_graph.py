@@ -49,6 +49,8 @@ class StreamNode:
     is_sink: bool = False
     is_stateful: bool = False
     """Whether a uid matters: state would be lost or misplaced without one."""
+    defined_at: str = ""
+    """Place in the user's program that added it, "file:line"; "" = not known."""
     part_of: int | None = None
     """Node id of the operator that this one was added for; the user knows, names and identifies only that one."""
     part: str = ""

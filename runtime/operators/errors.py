@@ -7,26 +7,17 @@ error, which often cannot, stays behind as `__cause__` and as text. Used by the 
 from __future__ import annotations
 
 import linecache
-import os
-import site
-import sysconfig
 import traceback
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from runtime.core.places import is_engine, users_place
 from runtime.operators.operator import OperatorContext
 
 #: longer records are cut: the message must stay one readable line in a terminal and in a dashboard
 RECORD_CHARS = 200
 NO_RECORD: Any = object()
 """Placeholder for the record where a function failed outside of any: in open(), in a timer."""
-
-_RUNTIME_DIR = f"{Path(__file__).absolute().parent.parent}{os.sep}"
-_LIBRARY_DIRS = tuple(
-    f"{path}{os.sep}"
-    for path in {*map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")), site.getusersitepackages()}
-)
 
 
 class OperatorError(Exception):
@@ -161,23 +152,14 @@ def _one_line(text: str) -> str:
 
 def _users_line(trace: TracebackType | None) -> tuple[str, str] | None:
     """Return the innermost line outside of the runtime, and outside of libraries if there is one."""
-    users: tuple[str, str] | None = None
-    library: tuple[str, str] | None = None
-    for frame, line in traceback.walk_tb(trace):
-        file = frame.f_code.co_filename
-        if file.startswith(_RUNTIME_DIR):
-            continue
-        found = (f"{file}:{line}", linecache.getline(file, line).strip())
-        if file.startswith(_LIBRARY_DIRS) or file.startswith("<frozen"):
-            library = found
-        else:
-            users = found
-    return users or library
+    outermost_first = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(trace)]
+    place = users_place(reversed(outermost_first))
+    return None if place is None else (f"{place[0]}:{place[1]}", linecache.getline(*place).strip())
 
 
 def _definition(function: Any) -> tuple[str, str]:
     """Return the place where a function, or the class of a function object, is defined."""
     code = getattr(function, "__code__", None)
-    if code is None or code.co_filename.startswith(_RUNTIME_DIR):
+    if code is None or is_engine(code.co_filename):
         return "", ""
     return f"{code.co_filename}:{code.co_firstlineno}", linecache.getline(code.co_filename, code.co_firstlineno).strip()

@@ -52,6 +52,10 @@ class FailureInfo:
     """Whether the restored state cannot be read: an older checkpoint may do."""
     is_fatal: bool = False
     """Whether another attempt would fail in the same way: no restart."""
+    operator_id: OperatorId | None = None
+    """The operator that failed, if it is known."""
+    defined_at: str = ""
+    """Place in the user's program where that operator is defined, "file:line"; "" = not known."""
 
 
 @dataclass(frozen=True, slots=True)

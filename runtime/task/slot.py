@@ -30,13 +30,13 @@ from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.clock import Clock
 from runtime.core.elements import CheckpointBarrier
 from runtime.core.ids import Attempt, CheckpointId, OperatorId, SlotId, TaskId
-from runtime.graph.job_graph import JobVertex
+from runtime.graph.job_graph import ChainedOperator, JobVertex
 from runtime.network.channel import NetworkEnvironment
 from runtime.operators.operator import OperatorFactory
 from runtime.operators.source_operator import SourceCoordinator, SourceOperatorFactory
 from runtime.operators.watermark_alignment import AlignmentGroup
 from runtime.task.control_link import ControlLink, ControlLostError, LeaderChanged
-from runtime.task.failures import describe_failure
+from runtime.task.failures import describe_failure, describe_task_failure
 from runtime.task.memory import memory_metrics
 from runtime.task.messages import (
     CancelTasks,
@@ -120,6 +120,8 @@ class Slot:
         #: tasks that were never made because the slot failed before
         self._not_made: list[TaskId] = []
         self._coordinators: dict[OperatorId, SourceCoordinator] = {}
+        #: sources of the coordinators here, also of those that could not be made
+        self._source_heads: dict[OperatorId, ChainedOperator] = {}
         #: all sources of the job that have a coordinator, here or elsewhere
         self._sources: list[OperatorId] = []
         self._released = False
@@ -351,13 +353,13 @@ class Slot:
         self.keeps_finished_open = settings.after_tasks_finish
         self.state_compression = "zstd" if self.configuration.get(options.SNAPSHOT_COMPRESSION) else "none"
         self._sources = list(deploy.coordinator_slots)
+        source: OperatorId | None = None
         try:
             add_to_python_path((self.configuration.get(options.PYTHON_FILES) or "").split(","))
-            for operator_id, slot in deploy.coordinator_slots.items():
-                if slot == self.slot_id:
-                    self._create_coordinator(operator_id, deploy)
+            for source in (known for known, slot in deploy.coordinator_slots.items() if slot == self.slot_id):
+                self._create_coordinator(source, deploy)
         except Exception as error:
-            self._reports.slot_failed(describe_failure(error, slot=self.slot_id))
+            self._source_failed(source, error)
             self._not_made = [deployment.task for deployment in deploy.tasks]
             return
         for deployment in deploy.tasks:
@@ -380,6 +382,7 @@ class Slot:
 
     def _create_coordinator(self, operator_id: OperatorId, deploy: Deploy) -> None:
         vertex = _vertex_of_source(operator_id, deploy)
+        self._source_heads[operator_id] = vertex.head
         factory: OperatorFactory = pickle.loads(vertex.head.factory)
         if not isinstance(factory, SourceOperatorFactory):
             raise TypeError(f"operator {vertex.head.name} is not a source and has no coordinator")
@@ -388,22 +391,26 @@ class Slot:
         restored = deploy.coordinator_states.get(operator_id)
         coordinator = SourceCoordinator(factory.source, vertex.parallelism, restored, group)
         self._coordinators[operator_id] = coordinator
-        self._schedule_discovery(coordinator)
+        self._schedule_discovery(operator_id)
 
-    def _schedule_discovery(self, coordinator: SourceCoordinator) -> None:
-        delay_ms = coordinator.discovery_delay_ms()
+    def _schedule_discovery(self, operator_id: OperatorId) -> None:
+        delay_ms = self._coordinators[operator_id].discovery_delay_ms()
         if delay_ms is not None:
-            self.timers.register_timer(self.clock.now_ms() + delay_ms, lambda _: self._discover(coordinator))
+            self.timers.register_timer(self.clock.now_ms() + delay_ms, lambda _: self._discover(operator_id))
 
-    def _discover(self, coordinator: SourceCoordinator) -> None:
+    def _discover(self, operator_id: OperatorId) -> None:
         if self._released:
             return
         try:
-            coordinator.discover()
+            self._coordinators[operator_id].discover()
         except Exception as error:
-            self._reports.slot_failed(describe_failure(error, slot=self.slot_id))
+            self._source_failed(operator_id, error)
             return
-        self._schedule_discovery(coordinator)
+        self._schedule_discovery(operator_id)
+
+    def _source_failed(self, operator_id: OperatorId | None, error: Exception) -> None:
+        head = None if operator_id is None else self._source_heads.get(operator_id)
+        self._reports.slot_failed(describe_failure(error, slot=self.slot_id, operator=head))
 
     def _start(self, start: Start) -> None:
         self.network.connect(start.peers)
@@ -434,7 +441,7 @@ class Slot:
                 try:
                     step(task.chain)
                 except Exception as error:
-                    info = describe_failure(error, task=task.task_id, task_name=task.name, slot=self.slot_id)
+                    info = describe_task_failure(error, task, self.slot_id)
                     self._reports.slot_failed(info)
                     return
         self._reports.committed()
@@ -465,7 +472,7 @@ class Slot:
                 coordinator.handle_event(event.source_subtask, payload, reply)
                 self._spread_news(operator_id, coordinator)
             except Exception as error:
-                self._reports.slot_failed(describe_failure(error, slot=self.slot_id))
+                self._source_failed(operator_id, error)
             return
         for task in self._tasks:
             if task.task_id.subtask_index == event.target_subtask and task.hosts(event.operator_id):
@@ -530,7 +537,7 @@ class Slot:
                 tell(task)
             except Exception as error:
                 if task.state is TaskState.FINISHED:
-                    info = describe_failure(error, task=task.task_id, task_name=task.name, slot=self.slot_id)
+                    info = describe_task_failure(error, task, self.slot_id)
                     self._reports.slot_failed(info)
                 else:
                     self.task_failed(task, error)
@@ -585,7 +592,7 @@ class Slot:
         if task.state.is_terminal:
             return
         task.state = TaskState.FAILED
-        failure = describe_failure(error, task=task.task_id, task_name=task.name, slot=self.slot_id)
+        failure = describe_task_failure(error, task, self.slot_id)
         self._close(task, after_failure=True)
         self._report(task, failure)
 
@@ -593,7 +600,7 @@ class Slot:
         try:
             task.close(after_failure)
         except Exception as error:
-            info = describe_failure(error, task=task.task_id, task_name=task.name, slot=self.slot_id)
+            info = describe_task_failure(error, task, self.slot_id)
             self._reports.slot_failed(info)
 
     def _report(self, task: Task, failure: FailureInfo | None = None) -> None:

@@ -8,7 +8,7 @@ steps (see runtime.task.task_checkpoints). Used by the loop's thread only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from runtime.checkpoint.state_files import TaskStateReader
@@ -25,7 +25,9 @@ from runtime.core.elements import (
     WatermarkStatus,
 )
 from runtime.core.ids import CheckpointId, OperatorId
+from runtime.graph.job_graph import ChainedOperator
 from runtime.network.channel import NetworkEnvironment
+from runtime.operators.operator import StreamOperator
 from runtime.operators.source_operator import EmitStatus, SourceOperator
 from runtime.task.channel_restore import restored_elements
 from runtime.task.input_gate import GateElement
@@ -321,6 +323,11 @@ class Task:
             action()
         except Exception as error:
             self._services.task_failed(self, error)
+
+    @property
+    def chained_operators(self) -> Iterable[tuple[StreamOperator, ChainedOperator]]:
+        """Return its operators, and what its graph says of each."""
+        return zip(self.chain.operators, self.deployment.vertex.operators, strict=True)
 
     def hosts(self, operator_id: OperatorId) -> bool:
         """Return whether the operator is part of this task."""

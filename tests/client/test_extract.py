@@ -58,6 +58,11 @@ def test_graph_and_plan_come_as_json(good: ExtractedJob) -> None:
     assert len(good.plan_json["nodes"]) == 2
 
 
+def test_operators_know_their_line_of_the_program_by_the_name_that_its_user_knows(good: ExtractedJob) -> None:
+    places = [operator.defined_at for vertex in good.graph.vertices for operator in vertex.operators]
+    assert places == ["job.py:8", "job.py:8", "job.py:8"]
+
+
 def test_operators_that_need_a_uid_are_warned_about(good: ExtractedJob) -> None:
     assert len(good.warnings) == 1
     assert "Source: Collection Source" in good.warnings[0]
@@ -262,6 +267,7 @@ def test_a_module_of_an_archive_starts_the_job_and_the_slots_get_the_archive(tmp
     job = extract_job_graph(archive, entry="jobs.main", configuration={"python.files": "other.py"})
     assert job.graph.name == "three numbers"
     assert job.graph.configuration["python.files"] == f"{archive},other.py"
+    assert job.graph.vertices[0].head.defined_at == "bundle.zip/jobs/main.py:10"
 
 
 def test_an_archive_with_a_main_needs_no_entry(tmp_path: Path) -> None:

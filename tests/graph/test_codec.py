@@ -70,6 +70,7 @@ def job_vertices(draw: st.DrawFn, uid: str) -> JobVertex:
             output_type=draw(TYPES),
             key_type=draw(TEXTS),
             window_type=draw(TEXTS),
+            defined_at=draw(TEXTS),
         )
         for index in range(draw(st.integers(1, 3)))
     )

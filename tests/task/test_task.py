@@ -329,6 +329,6 @@ def test_a_source_that_cannot_be_read_names_itself_and_its_split() -> None:
     env.from_source(BrokenSource([1]), WatermarkStrategy.no_watermarks(), "disk").sink_to(BatchSink())
     rig = SlotRig(env).start()
     rig.run()
-    assert rig.failure() == "source disk, split collection: OSError: disk is gone"
+    assert rig.failure().startswith("source disk, split collection: OSError: disk is gone (operator 'Source: disk' is ")
     assert SEEN == [1]
     rig.release()

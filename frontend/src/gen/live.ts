@@ -89,7 +89,8 @@ export interface Vertex {
   inputs: VertexInput[];
   is_source: boolean;
   is_sink: boolean;
-  operators: { name: string; uid: string }[];
+  /** `defined_at` is a place in the program, "file:line"; missing in documents of earlier versions. */
+  operators: { name: string; uid: string; defined_at?: string }[];
   start_time: number;
   end_time: number;
   metrics: Metrics;
@@ -102,6 +103,10 @@ export interface JobException {
   message: string;
   stacktrace: string;
   task_name: string;
+  /** The operator that failed; '' if it is not known. Missing, like `defined_at`, in entries of earlier leaders. */
+  operator_id?: string;
+  /** Where the program defines it, as "file:line". */
+  defined_at?: string;
   location: string;
   attempt: number;
   suppressed: { name: string; message: string; task_name: string }[];
