@@ -1,4 +1,4 @@
-"""Prepares the database: migrations, and the administrator whose token is TIDEMARK_ADMIN_TOKEN. Run once per release.
+"""Prepares database and storage: migrations, the administrator (TIDEMARK_ADMIN_TOKEN), programs. Run once per release.
 
 A separate step before any process starts: processes that migrate by themselves would do so concurrently.
 """
@@ -13,7 +13,7 @@ from django.core.management import call_command
 
 
 def main() -> None:
-    """Migrate the database, then create the administrator.
+    """Migrate the database, create the administrator, and copy programs of earlier releases to the storage.
 
     Raises:
         SystemExit: there is no token.
@@ -26,10 +26,12 @@ def main() -> None:
     # these can be imported only once Django is set up
     from backend.accounts.services import ensure_admin
     from backend.cluster.connections import lift_limits
+    from backend.cluster.program_files import copy_programs_of_home
 
     lift_limits()
     call_command("migrate", interactive=False)
     ensure_admin(token)
+    copy_programs_of_home()
 
 
 if __name__ == "__main__":

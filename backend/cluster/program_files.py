@@ -17,7 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from django.conf import settings
+
 from backend.cluster.checkpoint_home import cluster_storage
+from backend.cluster.models import Artifact
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.file_system import PIECE_BYTES, CheckpointFileSystem
 from runtime.checkpoint.locations import join, name_of, parent_of
@@ -165,6 +168,27 @@ def program_files() -> ProgramFiles:
         UnknownFileSystemError: the configured storage is on no known file system.
     """
     return ProgramFiles(default_file_system(), cluster_storage().programs)
+
+
+def copy_programs_of_home() -> int:
+    """Copy programs that an earlier release kept in TIDEMARK_HOME into the storage; return their number.
+
+    Raises:
+        OSError: the storage refuses.
+    """
+    stored = program_files()
+    home = Path(settings.TIDEMARK_HOME) / "artifacts"
+    if stored.files.local_path(stored.root) == home:
+        return 0
+    copied = 0
+    for paths in Artifact.objects.values_list("files", flat=True):
+        for path in paths:
+            source = home / path
+            if source.is_file() and not stored.has(path):
+                stored.files.make_directory(parent_of(stored.uri(path)))
+                stored.files.write_new(stored.uri(path), _pieces(source))
+                copied += 1
+    return copied
 
 
 def _pieces(source: Path) -> Iterator[bytes]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import urllib.request
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -19,16 +21,18 @@ from rest_framework.test import APIClient
 
 from backend.cluster import program_files as program_files_module
 from backend.cluster.models import Artifact, Job
-from backend.cluster.program_files import ProgramFiles, StorageProblem, program_files
+from backend.cluster.program_files import ProgramFiles, StorageProblem, copy_programs_of_home, program_files
 from backend.dispatcher import artifacts, programs
 from backend.dispatcher.api import jars
 from backend.dispatcher.programs import ProgramRequest
 from runtime.checkpoint.file_system import ArrowFileSystem
 from runtime.client.extract import ExtractedJob
+from runtime.client.rest import RestClient
 from runtime.common import options
 from runtime.task.python_files import DamagedProgramError, local_copy
 from tests.checkpoint.faulty import FaultyFileSystem, failing
 from tests.dispatcher.test_jars import PROGRAM, archive, jar_id, upload
+from tests.dispatcher.web_server import TOKEN, WebProcess, running_web
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -243,3 +247,39 @@ def uploaded(name: str) -> TemporaryUploadedFile:
     file.flush()
     file.seek(0)
     return file
+
+
+def test_programs_of_a_home_are_copied_once_into_a_storage_that_is_configured_later(
+    alice: User, files: FaultyFileSystem, home: Path
+) -> None:
+    path = f"{'b' * 64}/old.py"
+    (home / "artifacts" / path).parent.mkdir(parents=True)
+    (home / "artifacts" / path).write_text(PROGRAM)
+    Artifact.objects.create(id="b" * 64, file_name="old.py", size=1, uploaded_at=1, files=[path])
+    assert (copy_programs_of_home(), copy_programs_of_home()) == (1, 0)
+    assert files.read(program_files().uri(path)) == PROGRAM.encode()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_web_processes_without_a_common_home_serve_the_same_programs(tmp_path: Path) -> None:
+    shared = {
+        "DATABASE_URL": f"sqlite:///{tmp_path / 'db.sqlite3'}",
+        "TIDEMARK_STORAGE_DIR": str(tmp_path / "storage"),
+        "TIDEMARK_SECRET_KEY": "of the tests",
+    }
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "job.zip").write_bytes(archive(__main__=PROGRAM))
+    with running_web(tmp_path / "a", **shared) as first, running_web(tmp_path / "b", **shared) as second:
+        jar = RestClient(first.server).upload(tmp_path / "job.zip")
+        assert [file["id"] for file in get(second, "/v1/jars")["files"]] == [jar]
+        assert get(second, f"/v1/jars/{jar}/plan")["plan"]["name"] == "tiny"
+    assert not (tmp_path / "a" / "artifacts").exists() and not (tmp_path / "b" / "artifacts").exists()
+
+
+def get(web: WebProcess, path: str) -> Any:
+    """What a web process answers."""
+    asked = urllib.request.Request(web.server.url + path, headers={"Authorization": f"Bearer {TOKEN}"})
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        return json.load(answer)

@@ -36,14 +36,15 @@ class WebProcess:
 
 
 @contextmanager
-def running_web(home: Path) -> Iterator[WebProcess]:
-    """Serves with a database of its own until the block ends."""
+def running_web(home: Path, **settings: str) -> Iterator[WebProcess]:
+    """Serves until the block ends; with a database of its own, unless these environment variables name another."""
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"} | {
         "TIDEMARK_HOME": str(home),
         "TIDEMARK_ADMIN_TOKEN": TOKEN,
         "DJANGO_SETTINGS_MODULE": "backend.config.settings",
         "REDIS_URL": "redis://127.0.0.1:1/0",
+        **settings,
     }
     prepare = (sys.executable, str(ROOT / "manage.py"), "prepare")
     subprocess.run(prepare, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=120)

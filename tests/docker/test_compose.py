@@ -74,14 +74,14 @@ def test_only_the_page_is_published_and_only_here() -> None:
 @pytest.mark.parametrize("name", ["spark-master", "spark-worker-1", "spark-worker-2"])
 def test_where_jobs_run_there_is_no_secret(name: str) -> None:
     assert "environment" not in SERVICES[name]
-    # slots write checkpoints, and nothing else
-    allowed = {"artifacts:/var/lib/tidemark/artifacts:ro", "state:/var/lib/tidemark/state"}
-    assert set(SERVICES[name].get("volumes", [])) <= allowed
+    # slots read programs and write checkpoints, and nothing else
+    assert set(SERVICES[name].get("volumes", [])) <= {"state:/var/lib/tidemark/state"}
 
 
 def test_everybody_who_reads_or_writes_checkpoints_sees_them_at_the_same_place() -> None:
     for name in ("web", *JOBMANAGERS, "taskmanager", "spark-worker-1", "spark-worker-2"):
         assert "state:/var/lib/tidemark/state" in SERVICES[name]["volumes"]
+    assert SERVICES["jobmanager"]["environment"]["TIDEMARK_STORAGE_DIR"] == "/var/lib/tidemark/state"
     for variable in ("TIDEMARK_CHECKPOINT_DIR", "TIDEMARK_SAVEPOINT_DIR"):
         assert SERVICES["jobmanager"]["environment"][variable].startswith("/var/lib/tidemark/state/")
 

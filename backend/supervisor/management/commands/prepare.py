@@ -1,7 +1,8 @@
 """`manage.py prepare`: the steps of `make run` that need Django and run before the processes start.
 
-Migrates the database, sets the administrator's token (TIDEMARK_ADMIN_TOKEN) and creates a login link. Prints one line
-of JSON: {"login": path of the link, "active_jobs": whether any job has not ended}.
+Migrates the database, copies programs of earlier releases to the storage, sets the administrator's token
+(TIDEMARK_ADMIN_TOKEN) and creates a login link. Prints one line of JSON: {"login": path of the link, "active_jobs":
+whether any job has not ended}.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from django.db import DatabaseError
 
 from backend.accounts.services import create_login_link, ensure_admin
 from backend.cluster.connections import lift_limits
+from backend.cluster.program_files import copy_programs_of_home
 from backend.cluster.services import any_job_active
+from runtime.checkpoint.errors import CheckpointStorageError
 
 
 class Command(BaseCommand):
@@ -28,7 +31,10 @@ class Command(BaseCommand):
             lift_limits()
             call_command("migrate", verbosity=0, interactive=False)
             admin = ensure_admin(os.environ["TIDEMARK_ADMIN_TOKEN"])
+            copy_programs_of_home()
             answer = {"login": create_login_link(admin), "active_jobs": any_job_active()}
         except DatabaseError as error:
             raise CommandError(f"the database cannot be used: {str(error).strip().splitlines()[0]}") from error
+        except (CheckpointStorageError, OSError) as error:
+            raise CommandError(f"the storage cannot be used: {error}") from error
         self.stdout.write(json.dumps(answer))
