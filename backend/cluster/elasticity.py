@@ -7,7 +7,8 @@ hands back; a leader that does not have it waits a little longer. The rules (ADR
 - A job that has run comes first, then the oldest. Jobs that wait get their lower bounds before any gets more; then
   whoever lacks the largest part of what it wants is served, one step at a time; running jobs come last.
 - A running job is never shrunk for another one. It shrinks if its slots go, or if its target does.
-- A new job waits a moment for more slots than its lower bounds need, a running one longer; a restart does not wait.
+- A job that begins, also under a new leader, waits a moment for more slots than its lower bounds need, and a running
+  one longer; a restart does not wait.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class ElasticJob:
     since_ms: float = 0.0
     """Time of its submission."""
     has_run: bool = False
+    begins: bool = False
+    """Whether it begins under this leader, which may not know all TaskManagers yet."""
     held: int = 0
     """Number of its slots on TaskManagers that stay."""
     on_draining: int = 0
@@ -266,7 +269,8 @@ def _verdict(job: ElasticJob, parallelism: Parallelism, now_ms: float, since_ms:
         case Standing.CHANGES:
             return Verdict(job.job_id, parallelism, claim=needed, why=less and f"{less}; waits for slots")
         case Standing.WAITS:
-            is_due = job.has_run or is_all or now_ms - since_ms >= patience.submission_ms
+            is_due = is_all or not job.begins or (job.has_run and is_same)
+            is_due = is_due or now_ms - since_ms >= patience.submission_ms
             why = less and f"{less}; begins with them unless more come within {_seconds(patience.submission_ms)}"
             return Verdict(job.job_id, parallelism, is_due, claim=needed, why=why)
         case Standing.RUNS if job.on_draining:

@@ -184,8 +184,7 @@ class JobRunner:
         if self._is_placed:
             self._begin()
             return
-        # a job that has run begins with what there is at once
-        self._is_open = self.scaling.is_elastic and not self._has_run
+        self._is_open = self.scaling.is_elastic
         self._provider.reserve(self._first_attempt, self._regions_of(self._graph), is_open=self._is_open)
 
     def cancel(self) -> None:
@@ -220,7 +219,7 @@ class JobRunner:
         if self._is_cancelled or self.job.is_terminal or not (self.scaling.is_elastic or self._is_open):
             self.scaling.why = ""
             return None
-        return self.scaling.seen(self.waits_for_slots, self._running_ms, "RUNNING" in self.job.state_times, held)
+        return self.scaling.seen(self.waits_for_slots, self._running_ms, held, has_begun=self._begun)
 
     def scale(self, verdict: Verdict, standing: Standing) -> None:
         """Do what the scheduler of elastic jobs has decided; see `JobScaling.follow`."""

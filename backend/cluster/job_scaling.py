@@ -102,13 +102,13 @@ class JobScaling:
             return False
         return not self._change.done() or self._clock.monotonic_ms() - self._changed_ms < RETRY_MS
 
-    def seen(self, is_waiting: bool, running_ms: float | None, has_run: bool, held: tuple[int, int]) -> ElasticJob:
+    def seen(self, is_waiting: bool, running_ms: float | None, held: tuple[int, int], *, has_begun: bool) -> ElasticJob:
         """Return the observation of the job.
 
         Args:
             is_waiting: whether it has requested slots that are not granted.
             running_ms: since when it has been RUNNING, monotonic; None: it does not run.
-            has_run: whether it ever ran.
+            has_begun: whether it has a JobMaster that runs: else its first slots have not been granted.
             held: numbers of its slots on TaskManagers that stay, and on those that are draining.
         """
         standing = Standing.CHANGES
@@ -123,7 +123,8 @@ class JobScaling:
             standing,
             self._patience,
             self._job.created_at,
-            has_run,
+            "RUNNING" in self._job.state_times,
+            not has_begun,
             held[0],
             held[1],
             max(running_ms or 0.0, self._changed_ms),
@@ -149,7 +150,7 @@ class JobScaling:
         Args:
             verdict: about this job.
             standing: as it was observed.
-            has_begun: whether the job has a JobMaster that runs: else its first slots have not been granted.
+            has_begun: as it was observed.
         """
         self.why, parallelism = verdict.why, verdict.parallelism
         if parallelism is None:

@@ -133,6 +133,8 @@ class JobMasterDriver:
         self._provider = create_provider(self.post)
         self._lock = threading.Lock()
         self._begun = self._closed = self._is_leaving = False
+        #: the latest parallelisms that were offered before the job began
+        self._first_offer: ParallelismOffered | None = None
         self._close_at_ms: float | None = None
         self.ended = threading.Event()
         #: the error that broke the JobMaster; None: it is sound
@@ -220,7 +222,8 @@ class JobMasterDriver:
         """Say which parallelisms the next attempt is to have, since there are slots for them; see
         ParallelismOffered.
         """
-        self.post(ParallelismOffered(parallelism))
+        self._first_offer = ParallelismOffered(parallelism)
+        self.post(self._first_offer)
 
     def move(self) -> Future[RequestAnswered]:
         """Continue on other slots, from a checkpoint; the result comes when the job runs there.
@@ -345,6 +348,9 @@ class JobMasterDriver:
         if self._begun:
             return False
         self._begun = True
+        if self._first_offer is not None:
+            # else the first attempt would request the slots that it was to have before
+            self._handle(self._first_offer)
         self._handle(self._storage.recover())
         return True
 

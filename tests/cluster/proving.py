@@ -41,10 +41,16 @@ class ProvingJob:
         directory: empty; what the job writes is below it.
         postgres: with an empty table.
         options: of the job, beside its own.
+        parallelism: of the job.
     """
 
     def __init__(
-        self, stack: Cluster, directory: Path, postgres: PostgresServer, options: Mapping[str, str] | None = None
+        self,
+        stack: Cluster,
+        directory: Path,
+        postgres: PostgresServer,
+        options: Mapping[str, str] | None = None,
+        parallelism: int = 2,
     ) -> None:
         self.stack = stack
         self._postgres = postgres
@@ -55,7 +61,7 @@ class ProvingJob:
         config.write(directory / "config.json")
         client = stack.client
         self.id = client.run(
-            client.upload(PROGRAM), [str(directory / "config.json")], OPTIONS | dict(options or {}), 2, None
+            client.upload(PROGRAM), [str(directory / "config.json")], OPTIONS | dict(options or {}), parallelism, None
         )
 
     def live(self) -> dict[str, Any]:
@@ -127,13 +133,15 @@ def answers(question: Callable[[], bool]) -> bool:
 
 
 @contextmanager
-def proving_job(stack: Stack, directory: Path, options: Mapping[str, str] | None = None) -> Iterator[ProvingJob]:
+def proving_job(
+    stack: Stack, directory: Path, options: Mapping[str, str] | None = None, parallelism: int = 2
+) -> Iterator[ProvingJob]:
     """The job with a PostgreSQL server of its own, which ends with the block; skips the test if there is none."""
     if not PostgresServer.is_installed():
         pytest.skip("PostgreSQL is not installed (apt-get install postgresql)")
     postgres = PostgresServer()
     try:
-        proving = ProvingJob(stack, directory, postgres, options)
+        proving = ProvingJob(stack, directory, postgres, options, parallelism)
         try:
             yield proving
         finally:

@@ -38,7 +38,7 @@ def graph(parallelism: int) -> JobGraph:
 def job(name: str, has: int, lower: int, upper: int, standing: Standing = RUNS, **more: Any) -> ElasticJob:
     """A job of one vertex; one that runs or changes has its slots unless told otherwise."""
     held = 0 if standing is WAITS else has
-    given = {"held": held, "has_run": standing is not WAITS} | more
+    given = {"held": held, "has_run": standing is not WAITS, "begins": not more.get("has_run", False)} | more
     return ElasticJob(name, graph(has), {V: Bounds(lower, upper)}, standing, PATIENCE, **given)
 
 
@@ -93,6 +93,13 @@ def test_a_restart_takes_what_there_is_at_once_and_keeps_its_place_if_that_is_to
     assert (verdict.parallelism, verdict.is_due, verdict.claim) == ({V: 3}, True, 3)
     none = decided([back], 1, since_ms={})["a"]
     assert (none.parallelism, none.claim) == (None, 2)
+
+
+def test_under_a_new_leader_it_waits_a_moment_for_what_it_had() -> None:
+    back = job("a", 4, 1, 6, WAITS, has_run=True, begins=True)
+    assert not decided([back], 3, since_ms={})["a"].is_due
+    assert decided([back], 4, since_ms={})["a"].is_due
+    assert decided([back], 3, now_ms=LATER, since_ms={"a": LATER - 10_000})["a"].is_due
 
 
 def test_slots_that_its_last_attempt_has_not_left_yet_count() -> None:
@@ -224,7 +231,7 @@ class _Job:
     def seen(self) -> ElasticJob:
         requirements = {v: bounds for v, (bounds, _) in self.groups.items()}
         standing = RUNS if self.slots else WAITS
-        more = (self.since_ms, self.has_run, self.slots, 0, self.settled_ms, self.target)
+        more = (self.since_ms, self.has_run, not self.has_run, self.slots, 0, self.settled_ms, self.target)
         return ElasticJob(self.name, self.graph, requirements, standing, PATIENCE, *more)
 
 

@@ -15,9 +15,12 @@ from django.db import connection
 from backend.cluster import bus
 from backend.cluster.lease import LEASE_MS
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, Operation, TaskManager
+from runtime.jobmaster.execution_graph import num_slots
+from runtime.jobmaster.requirements import least_slots
 from runtime.task.messages import Deploy
 
 if TYPE_CHECKING:
+    from backend.cluster.jobmanager import JobManager
     from tests.control_plane.taskmanagers import Stage, TaskManagerProcess
     from tests.control_plane.world import LeaderProcess, World
 
@@ -40,6 +43,8 @@ NO_ANSWER = "an effect without its answer"
 LEFT = "a job that does not run"
 UNTOLD = "a document that is not true"
 ROWS = "a row of a TaskManager that is not true"
+BEYOND = "a job has more slots than its upper bound, or a parallelism out of its bounds"
+UNUSED = "slots stay free that an elastic job wants"
 
 #: within this time after the database answers every job has a runner
 RUNNER_MS = 10_000.0
@@ -70,6 +75,8 @@ class Oracle:
         self._newest: dict[tuple[str, int], str | None] = {}
         #: when somebody led who did not stand still, and when the database was away, last
         self._led_ms = self._database_ms = 0.0
+        #: elastic job → number of slots that it ran with when it was last looked at
+        self._sizes: dict[str, int] = {}
         #: job → its newest checkpoint in SQL so far
         self._reached: dict[str, int] = {}
         #: job that has not ended and has no runner → since when the leader could have given it one
@@ -154,6 +161,7 @@ class Oracle:
         world = self._world
         now_ms = world.clock.monotonic_ms()
         self._look_at_files()
+        self._look_at_slots()
         if world.database.is_away:
             self._database_ms = now_ms
         leader = world.leader
@@ -171,6 +179,7 @@ class Oracle:
             return
         stranded = [job_id for job_id in self._unended() if not self._runs(leader, job_id)]
         self._without_runner = {job_id: self._without_runner.get(job_id, now_ms) for job_id in stranded}
+        self._look_at_sizes(leader.manager)
         for job_id, since_ms in self._without_runner.items():
             if now_ms - since_ms > RUNNER_MS:
                 world.violate(f"{STRANDED}: {self._name(job_id)} under {leader.name}")
@@ -220,6 +229,26 @@ class Oracle:
             rows = self._rows(f"SELECT location FROM cluster_checkpoint WHERE job_id = '{job_id}'")
             self._retained[job_id] = {location for (location,) in rows}
 
+    def _look_at_slots(self) -> None:
+        """No attempt has more slots than its job may have."""
+        scenario = self._world.scenario
+        counts = Counter(slot.stage.key[:2] for slot in self._world.slots())
+        for (job_id, attempt), count in counts.items():
+            number = self._world.users.job_ids.index(job_id)
+            asked = [r.argument for r in scenario.requests if r.job == number and r.kind == Kind.RESCALE]
+            if count > max(scenario.submissions[number].parallelism, *asked, 0):
+                self._world.violate(f"{BEYOND}: attempt {attempt} of {self._name(job_id)} has {count} slots")
+
+    def _look_at_sizes(self, manager: JobManager) -> None:
+        """Count how often elastic jobs have grown and shrunk."""
+        for job_id, runner in manager.jobs.runners.items():
+            submission = self._world.scenario.submissions[self._world.users.job_ids.index(job_id)]
+            if runner.job.state == "RUNNING" and submission.is_elastic:
+                size, before = num_slots(runner.scaling.graph), self._sizes.get(job_id, 0)
+                self._sizes[job_id] = size
+                if before and size != before:
+                    self.counts["grown" if size > before else "shrunk"] += 1
+
     def _look_at_files(self) -> None:
         """Every checkpoint that a job may have to go on from, or that a user has kept, is there."""
         for job_id, locations in self._retained.items():
@@ -263,14 +292,14 @@ class Oracle:
         found = []
         match job.state:
             case "RUNNING":
-                pass
+                found += self._about_bounds(number, job)
             case "CANCELED" if not [o for o in done if o.kind == Kind.CANCEL or o.parameters.get("cancel_job")]:
                 found.append(f"{NO_ANSWER}: job {number} is CANCELED, and nobody was told so")
             case "FINISHED" if not [o for o in done if o.kind == Kind.STOP]:
                 found.append(f"{NO_ANSWER}: job {number} is FINISHED, and nobody was told so")
             case "FAILED" if submission.is_restarted:
                 found.append(f"{LEFT}: job {number} is FAILED: {job.failure}")
-            case state if state not in TERMINAL_STATES:
+            case state if state not in TERMINAL_STATES and not self._may_wait(job):
                 found.append(f"{LEFT}: job {number} is {job.state}: {job.waiting_for}")
         document = self._world.redis.documents.get(bus.JOB_KEY.format(job.id))
         told = None if document is None else document["state"]
@@ -278,6 +307,37 @@ class Oracle:
         if told != job.state and not (document is None and job.is_terminal):
             found.append(f"{UNTOLD}: job {number} is {job.state}, readers are told {told}")
         return found
+
+    def _about_bounds(self, number: int, job: Job) -> list[str]:
+        """Return what is wrong with the parallelisms of a running job."""
+        leader = self._world.leader
+        assert leader is not None and leader.manager is not None
+        runner = leader.manager.jobs.runners.get(job.id)
+        if runner is None:
+            return []
+        has = {v.vertex_id: v.parallelism for v in runner.scaling.graph.vertices}
+        bounds = runner.scaling.requirements
+        beyond = {v: n for v, n in has.items() if not bounds[v].lower <= n <= bounds[v].upper}
+        if beyond:
+            return [f"{BEYOND}: job {number} has {beyond} within {bounds}"]
+        counts = leader.manager.resources.slots()
+        is_less = any(n < bounds[v].upper for v, n in has.items())
+        if is_less and counts.free and not counts.lacking:
+            return [f"{UNUSED}: job {number} has {has} within {bounds}, {counts.free} slots are free"]
+        return []
+
+    def _may_wait(self, job: Job) -> bool:
+        """Return whether a job waits rightly: others took the slots, which run with what there is."""
+        leader = self._world.leader
+        if leader is None or leader.manager is None or not any(s.is_elastic for s in self._world.scenario.submissions):
+            return False
+        counts, runner = leader.manager.resources.slots(), leader.manager.jobs.runners.get(job.id)
+        if runner is None or job.id not in counts.lacking:
+            return False
+        others = sum(count for of, (count, has_run) in counts.lacking.items() if has_run and of != job.id)
+        needed = least_slots(runner.scaling.graph, runner.scaling.requirements)
+        self.counts["waited"] += 1
+        return needed > counts.free - others
 
     def _about_operation(self, row: Operation) -> list[str]:
         what = f"{row.kind} {row.trigger_id[-4:]}"

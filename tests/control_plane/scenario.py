@@ -45,6 +45,8 @@ class Event(enum.Enum):
     FREEZE_LEADER = "the leader stands still for `ms`"
     KILL_TASKMANAGER = "a TaskManager and its slots end"
     STOP_TASKMANAGER = "a TaskManager is stopped, and signs off"
+    ADD_TASKMANAGER = "another TaskManager begins, with two slots"
+    DRAIN_TASKMANAGER = "one of those is drained; none takes its place"
     KILL_SLOT = "a slot's process ends"
     FAIL_TASK = "a task fails"
     DATABASE_AWAY = "the database cannot be reached by anybody for `ms`"
@@ -95,6 +97,8 @@ class Submission:
     """How often it is submitted, under one id."""
     is_adopted: bool = False
     """Whether its slots go on without a leader, for the next one to adopt them."""
+    is_elastic: bool = False
+    """Whether it runs with less than its parallelism while there are too few slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ class Request:
     job: int
     """Which of the submissions, in their order."""
     argument: int = 0
-    """Drain, cancel behind the savepoint (other than 0); the new parallelism."""
+    """Drain, cancel behind the savepoint (other than 0); the new parallelism, an elastic job's upper bound."""
     times: int = 1
     """How often, under one trigger id."""
 
@@ -146,6 +150,10 @@ _CALL_ACTIONS = {
 }
 
 
+#: the other events are of TaskManagers for elastic jobs
+_FAULTS = tuple(event for event in Event if event not in (Event.ADD_TASKMANAGER, Event.DRAIN_TASKMANAGER))
+
+
 def scenario_of(seed: int) -> Scenario:
     """Return the scenario of a seed."""
     draw = random.Random(f"control plane {seed}")
@@ -156,7 +164,7 @@ def scenario_of(seed: int) -> Scenario:
         if request.kind == Kind.RESCALE:
             parallelism[request.job] = max(parallelism[request.job], request.argument)
     enough = [slots for slots in _TASKMANAGERS if sum(slots) >= sum(parallelism)]
-    return Scenario(
+    made = Scenario(
         seed,
         taskmanagers=draw.choice(enough),
         submissions=submissions,
@@ -165,6 +173,23 @@ def scenario_of(seed: int) -> Scenario:
         events=tuple(_event(draw) for _ in range(draw.choice([0, 1, 1, 2, 3]))),
         jobmanagers=draw.choice([1, 2, 2, 3]),
     )
+    return with_elastic_jobs(made) if seed % 4 == 3 else made
+
+
+def with_elastic_jobs(scenario: Scenario) -> Scenario:
+    """Return the scenario with jobs that take what slots there are, and TaskManagers that come and go."""
+    draw = random.Random(f"elastic {scenario.seed}")
+    submissions = [
+        dataclasses.replace(submission, is_elastic=True, parallelism=draw.choice([2, 3, 4, 6]))
+        if number == 0 or draw.random() < 0.5
+        else submission
+        for number, submission in enumerate(scenario.submissions)
+    ]
+    comes = [draw.randrange(500, FAULTY_MS * 2 // 3) for _ in range(draw.choice([1, 1, 2]))]
+    goes = [draw.randrange(at_ms + 1_000, FAULTY_MS) for at_ms in comes if draw.random() < 0.7]
+    events = [TimedFault(at_ms, Event.ADD_TASKMANAGER) for at_ms in comes]
+    events += [TimedFault(at_ms, Event.DRAIN_TASKMANAGER) for at_ms in goes]
+    return dataclasses.replace(scenario, submissions=submissions, events=(*scenario.events, *events))
 
 
 def without_faults(scenario: Scenario) -> Scenario:
@@ -206,6 +231,6 @@ def _call(draw: random.Random) -> CallFault:
 
 
 def _event(draw: random.Random) -> TimedFault:
-    event = draw.choice([*Event, Event.KILL_LEADER, Event.KILL_LEADER, Event.FREEZE_LEADER, Event.DATABASE_AWAY])
+    event = draw.choice([*_FAULTS, Event.KILL_LEADER, Event.KILL_LEADER, Event.FREEZE_LEADER, Event.DATABASE_AWAY])
     lasting = (Event.FREEZE_LEADER, Event.DATABASE_AWAY, Event.BUS_AWAY)
     return TimedFault(draw.randrange(FAULTY_MS), event, draw.choice([400, 2_000, 7_000]) if event in lasting else 0)

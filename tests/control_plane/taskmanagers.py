@@ -361,6 +361,8 @@ class TaskManagerProcess(Process):
         super().__init__(f"taskmanager {number}")
         self.world = world
         self.num_slots = slots
+        #: whether it is drained, and no other takes its place
+        self.is_leaving = False
         self.stages = Stages(world, self)
         identity = TaskManagerIdentity(
             f"{HOST}:{number}", f"worker-{number}", HOST, number, slots, "local", world.clock.now_ms()

@@ -69,6 +69,7 @@ def run_all(seeds: Iterable[int]) -> None:
     assert not [kind for kind in Kind if not happened[f"{kind} done"]], "that was never done"
     # else nothing would be known of leaders that go on after their epoch
     assert happened["refused by sql"] and happened["restored"] and happened["adopted"]
+    assert happened["grown"] and happened["shrunk"] and happened["waited"]
 
 
 def test_every_seed_comes_to_rest_with_every_job_run_and_every_operation_answered() -> None:

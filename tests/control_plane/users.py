@@ -33,6 +33,13 @@ def graph_of(submission: Submission) -> dict[str, Any]:
         "execution.checkpointing.num-retained": str(submission.num_retained),
         "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "0 ms",
     }
+    if submission.is_elastic:
+        options |= {
+            "jobmanager.scheduler": "adaptive",
+            "jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout": "1 s",
+            "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout": "2 s",
+            "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "1 s",
+        }
     if submission.takes_checkpoints:
         options["execution.checkpointing.interval"] = "2 s"
     if submission.is_restarted:

@@ -72,6 +72,9 @@ _LOOK_MS = 500.0
 _REST_MS = 3_000
 _COMMAND_MS = 30.0
 _SUPERVISOR_MS = 800.0
+_EXTRA_SLOTS = 2
+_DRAIN_MS = 8_000.0
+_DRAIN_BEAT_MS = 500.0
 #: time that an action of a leader takes at most
 _SLACK_MS = 50.0
 _THREADED = [
@@ -179,6 +182,8 @@ class World:
         self.oracle = Oracle(self)
         self.leaders: list[LeaderProcess] = []
         self.taskmanagers: list[TaskManagerProcess] = []
+        #: those that have come for elastic jobs, and are not drained
+        self.extra: list[TaskManagerProcess] = []
         self._servers: dict[str, SimulatedControlServer] = {}
         self._numbers = itertools.count(1)
 
@@ -319,10 +324,19 @@ class World:
 
     # --- TaskManagers -------------------------------------------------------------------------------------------------
 
-    def _start_taskmanager(self, slots: int) -> None:
+    def _start_taskmanager(self, slots: int) -> TaskManagerProcess:
         process = TaskManagerProcess(self, next(self._numbers), slots)
         self.taskmanagers.append(process)
         self.scheduler.spawn(process, "main", process.manager.start)
+        return process
+
+    def _drain_taskmanager(self, process: TaskManagerProcess) -> None:
+        """Do as the command does when it is told to end."""
+        process.is_leaving = True
+        process.manager.drain(_DRAIN_MS)
+        while not process.manager.why_drained():
+            self.scheduler.sleep(_DRAIN_BEAT_MS)
+        self._stop_taskmanager(process)
 
     def _replace_taskmanager(self, dead: TaskManagerProcess) -> None:
         # the next one finds the lock of the dead one free, mostly
@@ -330,6 +344,8 @@ class World:
             event = {"type": "gone", "taskmanager": dead.manager.identity.id, "cause": "its process has ended"}
             with contextlib.suppress(Exception):
                 self.redis.post(event)
+        if dead.is_leaving:
+            return
         self._start_taskmanager(dead.num_slots)
 
     def living_taskmanagers(self) -> list[TaskManagerProcess]:
@@ -450,6 +466,13 @@ class World:
             case Event.STOP_TASKMANAGER if taskmanagers:
                 stopped = self.random.choice(taskmanagers)
                 self.scheduler.spawn(stopped, "stop", lambda: self._stop_taskmanager(stopped))
+            case Event.ADD_TASKMANAGER:
+                self.extra.append(self._start_taskmanager(_EXTRA_SLOTS))
+            case Event.DRAIN_TASKMANAGER:
+                living = [process for process in self.extra if not process.is_dead]
+                if living:
+                    drained = self.extra.pop(self.extra.index(living[0]))
+                    self.scheduler.spawn(drained, "drain", lambda: self._drain_taskmanager(drained))
             case Event.KILL_SLOT if slots:
                 self.random.choice(slots).end("its process was killed")
             case Event.FAIL_TASK if slots:
@@ -507,6 +530,7 @@ def _patched(world: World) -> Iterator[None]:
     replacements: list[tuple[Any, str, Any]] = [
         (bus, "post_event", world.redis.post),
         (bus, "wake_jobmanager", world.redis.wake),
+        (bus, "jobmanagers", lambda: [process.name for process in world.leaders if not process.is_dead]),
         (services, "now_ms", world.clock.now_ms),
         (jobmanager, "SlotLogWriter", NoLogs),
         (candidate, "LeaderProbe", partial(SimulatedProbe, world)),

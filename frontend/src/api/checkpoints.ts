@@ -2,6 +2,7 @@
  * one; the leading jobmanager carries it out. */
 
 import type { CheckpointDetails, CheckpointSubtasks, Operation, RestorePoints, Triggered } from '../gen/live';
+import type { Bounds } from '../model/requirements';
 import { ApiError, FLINK, PRODUCT, request } from './client';
 
 const POLL_MS = 500;
@@ -50,6 +51,18 @@ export function triggerCheckpoint(jobId: string, triggerId: string): Promise<Tri
 export function rescaleJob(jobId: string, wanted: Record<string, number>, triggerId: string): Promise<Triggered> {
   const body: Record<string, unknown> = { triggerId };
   for (const [id, n] of Object.entries(wanted)) body[id] = { parallelism: { upperBound: n } };
+  return request(`${job(jobId)}/resource-requirements`, { method: 'PUT', body });
+}
+
+/** Bounds of parallelisms by vertex id. */
+export function changeRequirements(
+  jobId: string,
+  wanted: Readonly<Record<string, Bounds>>,
+  triggerId: string,
+): Promise<Triggered> {
+  const body: Record<string, unknown> = { triggerId };
+  for (const [id, { lower, upper }] of Object.entries(wanted))
+    body[id] = { parallelism: { lowerBound: lower, upperBound: upper } };
   return request(`${job(jobId)}/resource-requirements`, { method: 'PUT', body });
 }
 

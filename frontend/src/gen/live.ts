@@ -84,6 +84,9 @@ export interface Vertex {
   description: string;
   parallelism: number;
   max_parallelism: number;
+  /** Bounds of the parallelism; missing in documents of an earlier version. */
+  lower_bound?: number;
+  upper_bound?: number;
   slot_sharing_group: string;
   state: ExecutionState;
   inputs: VertexInput[];
@@ -137,6 +140,8 @@ export interface JobDocument {
   now: number;
   version: number;
   waiting_for: string;
+  /** Why it runs with less than its upper bounds; '': it does not. Missing in documents of an earlier version. */
+  scaling?: string;
   max_parallelism: number;
   parallelism: number;
   vertices: Vertex[];

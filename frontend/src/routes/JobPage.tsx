@@ -13,6 +13,7 @@ import { ExceptionList } from '../components/ExceptionList/ExceptionList';
 import { JobActions } from '../components/JobActions/JobActions';
 import { JobConfiguration } from '../components/JobConfiguration/JobConfiguration';
 import { JobGraph } from '../components/JobGraph/JobGraph';
+import { JobRequirements } from '../components/JobRequirements/JobRequirements';
 import { JobNotices } from '../components/JobNotices/JobNotices';
 import { LogViewer } from '../components/LogViewer/LogViewer';
 import { Panel } from '../components/Panel/Panel';
@@ -191,6 +192,7 @@ function Overview({ job }: { readonly job: JobDocument }) {
       <Panel flush title="Vertices">
         <VertexTable vertices={job.vertices} selected={selected} onSelect={select} />
       </Panel>
+      {!isTerminal(job.state) && <JobRequirements job={job} />}
       <VertexDrawer job={job} vertex={vertex} onClose={() => select(null)} />
     </>
   );

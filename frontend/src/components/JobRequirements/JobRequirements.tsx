@@ -1,0 +1,113 @@
+/** Between which bounds the parallelism of each vertex may be, and why the job has less than it may. */
+
+import { Button, NumberInput } from '@mantine/core';
+import { useState } from 'react';
+
+import { changeRequirements } from '../../api/checkpoints';
+import type { JobDocument, Vertex } from '../../gen/live';
+import { useOperation } from '../../hooks/useOperation';
+import { useRole } from '../../hooks/useSession';
+import { mayOperate } from '../../model/access';
+import { type Bounds, boundsOf, boundsProblem, changedBounds, type Draft, edited } from '../../model/requirements';
+import { Panel } from '../Panel/Panel';
+import classes from './JobRequirements.module.css';
+
+const NOTHING: Draft = {};
+const NAMES = { lower: 'Lower bound', upper: 'Upper bound' } as const;
+
+export function JobRequirements({ job }: { readonly job: JobDocument }) {
+  const isAllowed = mayOperate(useRole());
+  const [draft, setDraft] = useState(NOTHING);
+  const { start, isAsking, error } = useOperation<Record<string, Bounds>>({
+    jobId: job.id,
+    ask: (wanted, triggerId) => changeRequirements(job.id, wanted, triggerId),
+    onAsked: () => setDraft(NOTHING),
+    titles: ['Changing the requirements', 'The job has its new requirements', 'The requirements were not changed'],
+  });
+  const changed = changedBounds(job.vertices, draft);
+  const isChanged = Object.keys(changed).length > 0;
+  const problem = boundsProblem(job.vertices, changed) ?? error?.message ?? null;
+  const field = (vertex: Vertex, bound: keyof Bounds) =>
+    isAllowed ? (
+      <NumberInput
+        size="xs"
+        className={classes.field ?? ''}
+        aria-label={`${NAMES[bound]} of ${vertex.name}`}
+        min={1}
+        max={vertex.max_parallelism}
+        clampBehavior="none"
+        allowDecimal={false}
+        value={draft[vertex.id]?.[bound] ?? boundsOf(vertex)[bound]}
+        onChange={(value) => setDraft((old) => edited(old, vertex, bound, value))}
+      />
+    ) : (
+      boundsOf(vertex)[bound]
+    );
+  const submit = () => {
+    if (isChanged && boundsProblem(job.vertices, changed) === null) start(changed);
+  };
+  return (
+    <Panel
+      flush
+      title="Job requirements"
+      actions={
+        isChanged && (
+          <div className={classes.actions}>
+            <Button size="xs" variant="default" onClick={() => setDraft(NOTHING)}>
+              Reset
+            </Button>
+            <Button size="xs" loading={isAsking} onClick={submit}>
+              Apply
+            </Button>
+          </div>
+        )
+      }
+    >
+      {job.scaling !== undefined && job.scaling !== '' && (
+        <p role="status" className={classes.scaling}>
+          {job.scaling}
+        </p>
+      )}
+      {problem !== null && (
+        <p role="alert" className={classes.problem}>
+          {problem}
+        </p>
+      )}
+      <div className="tm-table-scroll">
+        <table className="tm-table">
+          <caption className="tm-visually-hidden">Job requirements</caption>
+          <thead>
+            <tr>
+              <th scope="col">Vertex</th>
+              <th scope="col" className="tm-num">
+                Parallelism
+              </th>
+              <th scope="col" className="tm-num">
+                Lower bound
+              </th>
+              <th scope="col" className="tm-num">
+                Upper bound
+              </th>
+              <th scope="col" className="tm-num">
+                Max parallelism
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {job.vertices.map((vertex) => (
+              <tr key={vertex.id}>
+                <td className={classes.name} title={vertex.name}>
+                  {vertex.name}
+                </td>
+                <td className="tm-num">{vertex.parallelism}</td>
+                <td className="tm-num">{field(vertex, 'lower')}</td>
+                <td className="tm-num">{field(vertex, 'upper')}</td>
+                <td className="tm-num">{vertex.max_parallelism}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  );
+}

@@ -1,0 +1,45 @@
+/** Bounds of the parallelisms of a job, as its page shows and edits them. */
+
+import type { Vertex } from '../gen/live';
+
+export interface Bounds {
+  readonly lower: number;
+  readonly upper: number;
+}
+
+/** Bounds that were typed, by vertex id; '' and others that are no numbers are kept until they are. */
+export type Draft = Readonly<Record<string, Readonly<Record<keyof Bounds, number | string>>>>;
+
+export function boundsOf({ lower_bound: lower, upper_bound: upper, parallelism }: Vertex): Bounds {
+  return { lower: lower ?? parallelism, upper: upper ?? parallelism };
+}
+
+export function edited(draft: Draft, vertex: Vertex, bound: keyof Bounds, value: number | string): Draft {
+  return { ...draft, [vertex.id]: { ...boundsOf(vertex), ...draft[vertex.id], [bound]: value } };
+}
+
+/** The bounds that differ from the vertices' own. */
+export function changedBounds(vertices: readonly Vertex[], draft: Draft): Record<string, Bounds> {
+  const changed: Record<string, Bounds> = {};
+  for (const vertex of vertices) {
+    const typed = draft[vertex.id];
+    if (typed === undefined) continue;
+    const bounds = { lower: Number(typed.lower), upper: Number(typed.upper) };
+    const own = boundsOf(vertex);
+    if (bounds.lower !== own.lower || bounds.upper !== own.upper) changed[vertex.id] = bounds;
+  }
+  return changed;
+}
+
+/** Why changed bounds cannot be asked for; null: they can. */
+export function boundsProblem(vertices: readonly Vertex[], changed: Readonly<Record<string, Bounds>>): string | null {
+  for (const { id, name, max_parallelism: most } of vertices) {
+    const bounds = changed[id];
+    if (bounds === undefined) continue;
+    const { lower, upper } = bounds;
+    const isNumber = (bound: number) => Number.isInteger(bound) && bound >= 1 && bound <= most;
+    if (!isNumber(lower) || !isNumber(upper)) return `${name}: bounds are whole numbers from 1 to ${most}.`;
+    if (lower > upper) return `${name}: the lower bound ${lower} is above the upper bound ${upper}.`;
+  }
+  return null;
+}
