@@ -273,3 +273,59 @@ def test_slots_for_a_job_that_leaves_are_those_that_are_kept_for_no_other() -> N
     slots.request(replace(request("waits", 4, attempt=1), has_run=True))
     assert slots.grant() == []
     assert (slots.free_for("waits"), slots.free_for("leaves")) == (3, 0)
+
+
+def test_a_request_that_is_open_is_granted_only_when_another_has_taken_its_place() -> None:
+    slots = pool(t=4)
+    slots.request(replace(request("a", 4), is_open=True))
+    assert slots.grant() == []
+    assert slots.lacking() == {"a": (4, False)}
+    slots.request(request("b", 3))
+    assert [r.job_id for r, _ in slots.grant()] == ["b"]
+    slots.request(request("a", 1))
+    assert [r.count for r, _ in slots.grant()] == [1]
+
+
+def test_slots_that_are_claimed_for_a_job_go_to_no_other_whatever_it_had_before() -> None:
+    slots = pool(old=2, new=2)
+    slots.request(replace(request("a", 4), has_run=True))
+    [(_, stages)] = slots.grant()
+    slots.remove("old")
+    for stage in stages:
+        slots.release(stage.key)
+    # it had four, and is to have two
+    slots.claim({"a": 2})
+    slots.request(request("b", 1))
+    assert slots.grant() == []
+    slots.add("more", 1)
+    assert [r.job_id for r, _ in slots.grant()] == ["b"]
+    # its place is kept while its attempt changes
+    slots.withdraw("a", Attempt(0))
+    slots.request(request("c", 1))
+    assert slots.grant() == []
+    slots.withdraw("a")
+    assert [r.job_id for r, _ in slots.grant()] == ["c"]
+
+
+def test_a_claim_counts_slots_on_taskmanagers_that_stay() -> None:
+    slots = pool(old=2, new=3)
+    slots.request(request("a", 2))
+    slots.grant()
+    slots.drain("old")
+    assert slots.held("a") == (0, 2)
+    slots.claim({"a": 2})
+    slots.request(request("b", 2))
+    assert slots.grant() == []
+    slots.request(request("c", 1))
+    assert [r.job_id for r, _ in slots.grant()] == ["c"]
+
+
+def test_a_job_that_has_had_slots_lacks_those_that_it_does_not_have() -> None:
+    slots = pool(t=3)
+    slots.request(request("a", 2))
+    [(_, [stage])] = slots.grant()
+    assert slots.lacking() == {}
+    slots.release(stage.key)
+    assert slots.lacking() == {"a": (2, True)}
+    slots.withdraw("a")
+    assert slots.lacking() == {}

@@ -180,3 +180,35 @@ def test_a_slot_whose_recorded_address_is_malformed_is_lost(rig: Rig) -> None:
     placed = PlacedSlot(SlotId(0), 1, "host", "no address")
     rig.provider.adopt_slots([PlacedRegion(0, Attempt(0), (placed,), {})])
     wait_until(lambda: any(isinstance(event, SlotLost) for event in rig.events), 10, "the loss of the slot")
+
+
+def test_other_slots_than_those_that_were_granted_for_the_first_attempt_are_requested_anew(
+    rig: Rig,
+) -> None:
+    other = ClusterSlotProvider(
+        rig.resources,
+        "127.0.0.1",
+        "other",
+        0,
+        False,
+        Configuration(),
+        lambda: None,
+        rig._record,
+        rig.placements.extend,
+        rig.events.append,
+    )
+    try:
+        rig.resources.heartbeat({"id": "more", "worker_name": "worker", "slots": 2}, [], 0)
+        other.reserve(Attempt(0), (LEFT, RIGHT), is_open=True)
+        other.reserve_instead(Attempt(0), (LEFT, RIGHT))
+        # granted: too late for another request
+        other.reserve_instead(Attempt(0), (LEFT,))
+        assert rig.resources.slots().lacking == {}
+        rig.sent.clear()
+        other.request_slots(Attempt(0), (LEFT,))
+        assert rig.deployed() == [(0, [0])]
+        assert rig.resources.slots().held["other"] == (1, 0)
+    finally:
+        other.release_attempt(Attempt(0))
+        rig.resources.stage_ended(StageKey("other", Attempt(0), 0), None)
+        other.close()

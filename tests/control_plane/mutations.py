@@ -6,11 +6,13 @@ Each comes with scenarios, made for it, of which one at least has to find it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from backend.cluster.checkpoint_store import SqlCompletedStore
 from backend.cluster.containment import Containment
+from backend.cluster.elasticity import ElasticJob
 from backend.cluster.job_runner import JobRunner
+from backend.cluster.job_scaling import JobScaling
 from backend.cluster.job_store import JobStore
 from backend.cluster.leader_machine import LeaderMachine
 from backend.cluster.leadership import Leadership, LeaseKeeper
@@ -24,6 +26,7 @@ from backend.cluster.slot_pool import SlotPool
 from backend.cluster.snapshot_disposal import SnapshotDisposal
 from backend.cluster.taskmanager import TaskManager
 from tests.control_plane.oracle import (
+    BEYOND,
     BROKE,
     CHANGED,
     CROWDED,
@@ -40,6 +43,7 @@ from tests.control_plane.oracle import (
     STRANDED,
     UNANSWERED,
     UNTOLD,
+    UNUSED,
     ZOMBIE,
 )
 from tests.control_plane.scenario import Action, CallFault, Event, Point, Request, Scenario, Submission, TimedFault
@@ -70,6 +74,11 @@ ANSWERED = 'UPDATE "cluster_operation" SET "state" = %s, "result"'
 LEADER_DIES = Scenario(1, events=(TimedFault(4_000, Event.KILL_LEADER),))
 STOPPED = Scenario(1, requests=(Request(5_000, Kind.STOP, 0),))
 CANCELLED = Scenario(1, requests=(Request(5_000, Kind.CANCEL, 0),))
+
+#: it may have four slots, and runs with less
+ELASTIC = Submission(0, parallelism=4, is_elastic=True)
+SCARCE = Scenario(1, taskmanagers=(3,), submissions=(ELASTIC,))
+GROWING = Scenario(1, taskmanagers=(2,), submissions=(ELASTIC,), events=(TimedFault(6_000, Event.ADD_TASKMANAGER),))
 
 MISTAKES = (
     # --- jobs ---------------------------------------------------------------------------------------------------------
@@ -438,5 +447,39 @@ MISTAKES = (
                 events=(TimedFault(6_000, Event.FLUSH),),
             )
         ],
+    ),
+    # --- elastic jobs -------------------------------------------------------------------------------------------------
+    Mistake(
+        Mutation(
+            "a job that waits is not told of the slots that there are",
+            JobScaling,
+            "follow",
+            "elif standing is not Standing.WAITS or verdict.is_due:",
+            "elif standing is Standing.RUNS:",
+            found_as=LEFT,
+        ),
+        [SCARCE],
+    ),
+    Mistake(
+        Mutation(
+            "a running job is not rescaled to what there is",
+            JobScaling,
+            "follow",
+            "if standing is Standing.RUNS and verdict.is_due:",
+            "if standing is Standing.RUNS and verdict.at_once:",
+            found_as=UNUSED,
+        ),
+        [GROWING],
+    ),
+    Mistake(
+        Mutation(
+            "a job gets slots beyond its upper bounds",
+            ElasticJob,
+            "fitted",
+            "return fitted(self.graph, requirements or self.requirements, slots, self.target)",
+            "return {v.vertex_id: min(slots, v.max_parallelism) for v in self.graph.vertices}",
+            found_as=BEYOND,
+        ),
+        [Scenario(1, taskmanagers=(2, 2), submissions=(replace(ELASTIC, parallelism=3),))],
     ),
 )

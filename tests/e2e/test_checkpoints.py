@@ -194,6 +194,29 @@ def test_a_job_is_rescaled_and_goes_on_exactly(site: Site, page: Page, tmp_path:
     check_exactly_once(output)
 
 
+def test_the_bounds_of_a_jobs_parallelism_are_changed_where_they_are_shown(
+    site: Site, page: Page, tmp_path: Path
+) -> None:
+    job_id = start(site, tmp_path / "out", "numbers with room")
+    site.open_job(page, job_id)
+    panel = page.get_by_role("region", name="Job requirements")
+    lower, upper = (panel.get_by_label(re.compile(f"^{which} bound of")) for which in ("Lower", "Upper"))
+    upper.first.fill("1000")
+    expect(panel.get_by_role("alert")).to_contain_text("bounds are whole numbers from 1 to")
+    expect(panel.get_by_role("button", name="Apply")).to_be_disabled()
+    # more than the cluster has, so that it takes what there is
+    for row in range(upper.count()):
+        upper.nth(row).fill("99")
+        expect(lower.nth(row)).to_have_value("1")
+    panel.get_by_role("button", name="Apply").click()
+    expect(page.get_by_text("The job has its new requirements").last).to_be_visible(timeout=START_MS)
+    expect(panel.get_by_role("status")).to_contain_text(re.compile(r"^[2-5] of 99 wanted slots"), timeout=START_MS)
+    expect(fact(page, "Parallelism")).to_have_text(re.compile("^[2-5]$"))
+    expect(panel.get_by_role("button", name="Apply")).to_have_count(0)
+    expect(upper.first).to_have_value("99")
+    stop(site, job_id)
+
+
 def test_the_command_line_takes_savepoints_and_starts_from_them(site: Site, tmp_path: Path) -> None:
     output = tmp_path / "out"
     job_id = start(site, output, "numbers of the command line")

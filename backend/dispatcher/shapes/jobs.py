@@ -85,6 +85,14 @@ class Failure:
     suppressed: Sequence[Mapping[str, Any]]
 
 
+def scheduler_type(document: Document) -> str:
+    """Return Flink's name of the scheduler of a job: Adaptive if there is room between its bounds."""
+    vertices = document["vertices"]
+    # documents of earlier versions have no bounds
+    has_room = any(v.get("lower_bound") != v.get("upper_bound") for v in vertices)
+    return "Adaptive" if has_room else "Default"
+
+
 def job_overview(job: JobFacts, document: Document) -> dict[str, Any]:
     """Return an entry of /jobs/overview."""
     counts = state_counts(s["state"] for v in document["vertices"] for s in v["subtasks"])
@@ -92,7 +100,7 @@ def job_overview(job: JobFacts, document: Document) -> dict[str, Any]:
         "jid": job.id,
         "name": job.name,
         "jobType": "STREAMING",
-        "schedulerType": "Default",
+        "schedulerType": scheduler_type(document),
         "start-time": job.created_at,
         "end-time": job.end_time,
         "duration": job.duration,
@@ -112,7 +120,7 @@ def job_detail(job: JobFacts, document: Document) -> dict[str, Any]:
         "isStoppable": False,
         "state": job.state,
         "job-type": "STREAMING",
-        "schedulerType": "Default",
+        "schedulerType": scheduler_type(document),
         "start-time": job.created_at,
         "end-time": job.end_time,
         "duration": job.duration,

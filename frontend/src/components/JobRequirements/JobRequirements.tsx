@@ -26,7 +26,8 @@ export function JobRequirements({ job }: { readonly job: JobDocument }) {
   });
   const changed = changedBounds(job.vertices, draft);
   const isChanged = Object.keys(changed).length > 0;
-  const problem = boundsProblem(job.vertices, changed) ?? error?.message ?? null;
+  const mistake = boundsProblem(job.vertices, changed);
+  const problem = mistake ?? error?.message ?? null;
   const field = (vertex: Vertex, bound: keyof Bounds) =>
     isAllowed ? (
       <NumberInput
@@ -43,9 +44,6 @@ export function JobRequirements({ job }: { readonly job: JobDocument }) {
     ) : (
       boundsOf(vertex)[bound]
     );
-  const submit = () => {
-    if (isChanged && boundsProblem(job.vertices, changed) === null) start(changed);
-  };
   return (
     <Panel
       flush
@@ -56,7 +54,7 @@ export function JobRequirements({ job }: { readonly job: JobDocument }) {
             <Button size="xs" variant="default" onClick={() => setDraft(NOTHING)}>
               Reset
             </Button>
-            <Button size="xs" loading={isAsking} onClick={submit}>
+            <Button size="xs" loading={isAsking} disabled={mistake !== null} onClick={() => start(changed)}>
               Apply
             </Button>
           </div>
