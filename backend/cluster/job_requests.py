@@ -6,12 +6,13 @@ is a JSON value for the operation's row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
 from backend.cluster.models import Operation
 from runtime.core.checkpoint_options import SnapshotKind
+from runtime.core.ids import CheckpointId
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.driver import JobMasterDriver, JobNotRunningError
 from runtime.jobmaster.events import AfterSavepoint
@@ -43,7 +44,7 @@ class JobRequests:
         self._begun: dict[str, tuple[Operation, Future[RequestAnswered]]] = {}
 
     @property
-    def trigger_ids(self) -> Collection[str]:
+    def trigger_ids(self) -> frozenset[str]:
         """The operations that were handed over and not forgotten."""
         return frozenset(self._begun)
 
@@ -53,7 +54,7 @@ class JobRequests:
         return not all(future.done() for _, future in self._begun.values())
 
     def begin(self, operation: Operation) -> None:
-        """Hand an operation to the JobMaster."""
+        """Hand an operation to the JobMaster; a savepoint goes to the directory in its progress."""
         try:
             asked = self._ask(operation)
         except RescaleError as error:
@@ -61,6 +62,11 @@ class JobRequests:
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             asked = _refused(f"its parameters cannot be read: {error!r}")
         self._begun[operation.trigger_id] = (operation, asked)
+
+    def conclude(self, operation: Operation, location: str, checkpoint_id: CheckpointId) -> None:
+        """Hand over an operation whose savepoint an earlier JobMaster has taken, in order to end the job behind it."""
+        after = _after(operation)
+        self._begun[operation.trigger_id] = (operation, self._driver.conclude_savepoint(location, checkpoint_id, after))
 
     def answers(self, *, is_ending: bool) -> dict[str, Document]:
         """Return results by trigger id, until `forget`; premature requests have none.
@@ -94,12 +100,9 @@ class JobRequests:
     def _ask(self, operation: Operation) -> Future[RequestAnswered]:
         given = operation.parameters
         match operation.kind:
-            case Operation.Kind.SAVEPOINT:
-                after = AfterSavepoint.CANCEL if given.get("cancel_job") else AfterSavepoint.GO_ON
-                return self._savepoint(given, after)
-            case Operation.Kind.STOP:
-                after = AfterSavepoint.DRAIN if given.get("drain") else AfterSavepoint.SUSPEND
-                return self._savepoint(given, after)
+            case Operation.Kind.SAVEPOINT | Operation.Kind.STOP:
+                directory = (operation.progress or {}).get("directory")
+                return self._savepoint(given, _after(operation), directory)
             case Operation.Kind.CHECKPOINT:
                 return self._driver.trigger_checkpoint(CHECKPOINT_TYPES[given.get("type", "CONFIGURED")])
             case Operation.Kind.RESCALE:
@@ -107,14 +110,24 @@ class JobRequests:
             case _:
                 return _refused(f"unknown operation {operation.kind!r}")
 
-    def _savepoint(self, given: Mapping[str, Any], after: AfterSavepoint) -> Future[RequestAnswered]:
-        kind = SAVEPOINT_FORMATS[given.get("format", "CANONICAL")]
-        return self._driver.trigger_savepoint(given.get("target_directory") or None, after=after, kind=kind)
+    def _savepoint(
+        self, given: Mapping[str, Any], after: AfterSavepoint, directory: str | None
+    ) -> Future[RequestAnswered]:
+        kind, target = SAVEPOINT_FORMATS[given.get("format", "CANONICAL")], given.get("target_directory") or None
+        return self._driver.trigger_savepoint(target, after=after, kind=kind, directory=directory)
 
 
 def _ends_job(operation: Operation) -> bool:
     """Return whether the job ends with the operation, if that succeeds."""
     return operation.kind == Operation.Kind.STOP or bool(operation.parameters.get("cancel_job"))
+
+
+def _after(operation: Operation) -> AfterSavepoint:
+    """Return what the job does behind the operation's savepoint."""
+    given = operation.parameters
+    if operation.kind == Operation.Kind.STOP:
+        return AfterSavepoint.DRAIN if given.get("drain") else AfterSavepoint.SUSPEND
+    return AfterSavepoint.CANCEL if given.get("cancel_job") else AfterSavepoint.GO_ON
 
 
 class _Refused(Exception):

@@ -30,6 +30,7 @@ from backend.cluster.models import TERMINAL_STATES, Job, Operation
 from backend.cluster.placements import ClusterPlacement
 from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_provider import ClusterSlotProvider
+from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.statistics import CheckpointsSnapshot
 from runtime.common.configuration import Configuration
 from runtime.core.clock import Clock
@@ -200,6 +201,17 @@ class JobRunner:
         """Fail the job because something around its JobMaster is broken."""
         self._driver.fail(error)
         self._begin_without_slots()
+
+    def progress_of(self, operation: Operation) -> Document | None:
+        """Return what is to be recorded before an operation begins: where its savepoint goes; None: nothing."""
+        if operation.kind not in (Operation.Kind.SAVEPOINT, Operation.Kind.STOP):
+            return None
+        try:
+            directory = self._driver.new_savepoint_directory(operation.parameters.get("target_directory") or None)
+        except CheckpointStorageError:
+            # its JobMaster refuses it
+            return None
+        return None if directory is None else {"directory": directory, "attempt": self.job.attempt}
 
     def carry_out(self, operation: Operation) -> None:
         """Begin an operation; `requests` has its result later."""

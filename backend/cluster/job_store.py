@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from django.db.models import F, QuerySet, Value
+from django.db.models import F, Q, QuerySet, Value
 from django.db.models.functions import Greatest
 
+from backend.cluster.leader_machine import stop_in_vain
 from backend.cluster.leadership import Leadership
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, JobException, Operation, Placement, TaskManager
 from backend.cluster.placements import ClusterPlacement, write_placements
@@ -171,7 +172,8 @@ class JobStore:
 
     def due_operations(self) -> list[Operation]:
         """Return all operations that are not completed, oldest first, whichever leader began them."""
-        rows = Operation.objects.exclude(state=Operation.State.COMPLETED).select_related("job").defer("job__graph")
+        rows = Operation.objects.exclude(state=Operation.State.COMPLETED).select_related("job", "follows")
+        rows = rows.defer("job__graph")
         return list(rows.order_by("created_at"))
 
     def leftover_checkpoints(self) -> list[tuple[str, list[str]]]:
@@ -189,10 +191,11 @@ class JobStore:
         return [(job_id, sorted(directories)) for job_id, directories in found.items()]
 
     def begin(self, operation: Operation) -> bool:
-        """Mark an operation as in progress; return False if it was already."""
+        """Mark an operation as in progress, and record its progress; return False if it is completed."""
         with self._leadership.fenced():
-            pending = Operation.objects.filter(trigger_id=operation.trigger_id, state=Operation.State.PENDING)
-            return pending.update(state=Operation.State.IN_PROGRESS) == 1
+            open_ones = Operation.objects.filter(trigger_id=operation.trigger_id)
+            open_ones = open_ones.exclude(state=Operation.State.COMPLETED)
+            return open_ones.update(state=Operation.State.IN_PROGRESS, progress=operation.progress) == 1
 
     def complete(self, trigger_id: str, result: dict[str, Any], now: int) -> None:
         """Save the result of an operation, unless it has one."""
@@ -216,22 +219,30 @@ class JobStore:
         return set(rows.values_list("id", flat=True))
 
     def _complete(self, job: Job) -> None:
+        """Answer what the end of a job answers, but for savepoints that may be complete: they are looked at first."""
         now = job.ended_at or 0
         Placement.objects.filter(job_id=job.id).delete()
-        stopped_with = job.checkpoints.order_by("checkpoint_id").last() if job.state == "FINISHED" else None
-        if stopped_with is not None and stopped_with.is_savepoint:
+        newest = job.checkpoints.order_by("checkpoint_id").last() if job.state == "FINISHED" else None
+        if newest is not None and newest.is_savepoint:
             # its leader is gone, or has not said so yet
-            stops = job.operations.filter(kind=Operation.Kind.STOP, state=Operation.State.IN_PROGRESS)
-            result = {"location": stopped_with.location, "checkpoint_id": stopped_with.checkpoint_id}
-            self._finish(stops, result, now)
+            stops = job.operations.filter(kind=Operation.Kind.STOP, progress__directory=newest.location)
+            self._finish(stops, {"location": newest.location, "checkpoint_id": newest.checkpoint_id}, now)
         # a cancellation that came too late gets a result, too
         self._finish(job.operations.filter(kind=Operation.Kind.CANCEL), {"state": job.state}, now)
-        self._finish(job.operations.all(), {"error": f"the job is {job.state}"}, now)
+        begun = Q(progress__isnull=False) | Q(follows__progress__isnull=False)
+        rest = job.operations.exclude(begun)
+        if job.state == "FINISHED":
+            self._finish(rest.filter(kind=Operation.Kind.STOP), stop_in_vain(job.state), now)
+        self._finish(rest, {"error": f"the job is {job.state}"}, now)
 
     def _finish(self, operations: QuerySet[Operation], result: dict[str, Any], now: int) -> None:
-        operations.exclude(state=Operation.State.COMPLETED).update(
-            state=Operation.State.COMPLETED, result=result, finished_at=now
-        )
+        """Record the result of operations, and of those that follow them."""
+        answered = [*operations.exclude(state=Operation.State.COMPLETED).values_list("trigger_id", flat=True)]
+        if answered:
+            same = Operation.objects.filter(Q(trigger_id__in=answered) | Q(follows__in=answered))
+            same.exclude(state=Operation.State.COMPLETED).update(
+                state=Operation.State.COMPLETED, result=result, finished_at=now
+            )
 
 
 def _keeps_checkpoints(job: Job) -> bool:

@@ -40,6 +40,7 @@ from backend.cluster.led_jobs import LedJobs
 from backend.cluster.led_operations import LedOperations
 from backend.cluster.led_scaling import LedScaling
 from backend.cluster.led_taskmanagers import LedTaskManagers
+from backend.cluster.left_savepoints import LeftSavepoints
 from backend.cluster.models import Job
 from backend.cluster.placements import placed_stages, placements_of
 from backend.cluster.program_files import program_files
@@ -109,13 +110,16 @@ class JobManager:
         self._store = JobStore(self.leadership)
         self._writer = SlotLogWriter()
         self._disposal = SnapshotDisposal(cluster_storage().files(), leadership.may_act)
+        self._left = LeftSavepoints(cluster_storage().files(), leadership.may_act)
         self.publisher = Publisher(leader_bus, clock, leadership.may_act)
         self.resources = ResourceManager(epoch, clock, partial(self._command, send))
         machine = LeaderMachine(epoch, clock.now_ms())
         self.jobs = LedJobs(
             machine, self._store, self._create_runner, self.resources.disown, self.publisher, clock, self._containment
         )
-        self._operations = LedOperations(machine, self._store, self.jobs, self._disposal, clock, self._containment)
+        self._operations = LedOperations(
+            machine, self._store, self.jobs, self._disposal, self._left, clock, self._containment
+        )
         self._taskmanagers = LedTaskManagers(machine, self._store, self.resources, clock, self._containment)
         self._scaling = LedScaling(self.jobs, self.resources, clock)
         self._is_acting = True
@@ -300,5 +304,6 @@ class JobManager:
         for runner in runners:
             runner.wait_abandoned(max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000.0)
         self._disposal.close()
+        self._left.close()
         self._writer.close()
         self._bus.close()

@@ -7,6 +7,7 @@ poll; every action may be carried out twice. `jobmanager` observes and acts.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,6 +93,28 @@ class SnapshotSeen:
     """Id of a job that may have to restore from it."""
 
 
+class Remains(enum.Enum):
+    """What an earlier leader has left of a savepoint."""
+
+    UNKNOWN = "the storage has not said yet"
+    NOTHING = "its directory is not there"
+    PARTIAL = "its directory has no metadata: it was never complete"
+    COMPLETE = "it is complete"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftSavepoint:
+    """A savepoint that was begun for an operation, of which no JobMaster here knows."""
+
+    directory: str
+    """URI."""
+    remains: Remains
+    checkpoint_id: int = 0
+    """If it is complete."""
+    why: str = ""
+    """Why it is unknown."""
+
+
 @dataclass(frozen=True, slots=True)
 class OperationRow:
     """An operation whose result SQL does not record yet."""
@@ -107,6 +130,14 @@ class OperationRow:
     """State of its job according to SQL; empty without a job."""
     snapshot: SnapshotSeen | None = None
     """For DISPOSE, unless the disposal is in progress."""
+    left: LeftSavepoint | None = None
+    """For savepoints and stops that were begun, unless their job's runner carries them out."""
+    ends_job: bool = False
+    """Whether the job ends behind the savepoint."""
+    follows: str | None = None
+    """Trigger id of the same operation, which was asked for before."""
+    followed_result: Document | None = None
+    """Its recorded result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +221,24 @@ class CarryOut:
 
 
 @dataclass(frozen=True, slots=True)
+class Conclude:
+    """Hand a savepoint that an earlier leader has taken to the job's JobMaster, which ends the job behind it."""
+
+    trigger_id: str
+    job_id: str
+    directory: str
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Delete what is left of a savepoint that was never complete; the next one has another directory."""
+
+    trigger_id: str
+    directory: str
+
+
+@dataclass(frozen=True, slots=True)
 class Dispose:
     """Mark the operation as begun unless it is, and delete the snapshot in a directory."""
 
@@ -198,7 +247,7 @@ class Dispose:
     is_begun: bool
 
 
-OperationAction = Answer | CancelJob | CarryOut | Dispose
+OperationAction = Answer | CancelJob | CarryOut | Conclude | Discard | Dispose
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,8 +368,13 @@ class LeaderMachine:
     ) -> OperationAction | None:
         if row.kind == Operation.Kind.DISPOSE:
             return self._disposal(row, disposals)
+        if row.follows is not None:
+            return None if row.followed_result is None else Answer(row.trigger_id, row.followed_result)
+        is_patient = now - max(row.created_at, self._since) <= OPERATION_PATIENCE_MS
         if row.job_state in TERMINAL_STATES:
-            return Answer(row.trigger_id, _result_after_end(row))
+            return self._after_end(row, is_patient)
+        if row.left is not None and _is_answer(row.left, row):
+            return Answer(row.trigger_id, _location(row.left))
         if runner is None or runner.state in TERMINAL_STATES:
             # the job is not taken yet, or its end, which answers all its operations, is not saved yet
             return None
@@ -329,12 +383,41 @@ class LeaderMachine:
         is_premature = row.trigger_id in runner.premature
         if row.trigger_id in runner.requests and not is_premature:
             return None
-        is_patient = now - max(row.created_at, self._since) <= OPERATION_PATIENCE_MS
         # what a job that waits is asked for may be what it needs in order to run
         is_ready = runner.state == "RUNNING" or (row.kind == Operation.Kind.RESCALE and runner.waits_for_slots)
         if is_ready and (is_patient or not is_premature):
+            if row.left is not None and row.left.remains is not Remains.NOTHING:
+                return self._go_on(row, row.left, runner, is_patient)
             return CarryOut(row.trigger_id, runner.job_id, row.is_begun)
         return None if is_patient else Answer(row.trigger_id, {"error": _not_running(row, runner)})
+
+    def _go_on(
+        self, row: OperationRow, left: LeftSavepoint, runner: RunnerSeen, is_patient: bool
+    ) -> OperationAction | None:
+        """Return how an operation goes on whose savepoint an earlier leader has begun."""
+        match left.remains:
+            case Remains.COMPLETE:
+                return Conclude(row.trigger_id, runner.job_id, left.directory, left.checkpoint_id)
+            case _ if not is_patient:
+                return Answer(row.trigger_id, {"error": _left_behind(left)})
+            case Remains.PARTIAL:
+                return Discard(row.trigger_id, left.directory)
+        return None
+
+    def _after_end(self, row: OperationRow, is_patient: bool) -> OperationAction | None:
+        """Return what follows for an operation whose job has ended, and which was not answered with that."""
+        left = row.left
+        if left is None or left.remains is Remains.NOTHING:
+            return Answer(row.trigger_id, _result_after_end(row))
+        if left.remains is Remains.COMPLETE:
+            if not row.ends_job:
+                return Answer(row.trigger_id, _location(left))
+            # a stop that came about was answered together with the end of the job
+            why = f"the savepoint {left.directory} is complete, but the job did not end with it: it is {row.job_state}"
+            return Answer(row.trigger_id, {"error": why})
+        if not is_patient:
+            return Answer(row.trigger_id, {"error": f"the job is {row.job_state}; {_left_behind(left)}"})
+        return Discard(row.trigger_id, left.directory) if left.remains is Remains.PARTIAL else None
 
     def _disposal(self, row: OperationRow, disposals: Mapping[str, Document | None]) -> OperationAction | None:
         if row.trigger_id in disposals:
@@ -378,6 +461,11 @@ class LeaderMachine:
         ]
 
 
+def stop_in_vain(job_state: str) -> Document:
+    """Return the result of a stop whose job has ended otherwise."""
+    return {"error": f"the job has ended by itself, as {job_state}, before a savepoint to stop with was complete"}
+
+
 def _not_running(row: OperationRow, runner: RunnerSeen) -> str:
     if runner.state == "RUNNING":
         return runner.premature[row.trigger_id]
@@ -385,8 +473,24 @@ def _not_running(row: OperationRow, runner: RunnerSeen) -> str:
     return f"the job does not run, it is {runner.state}{why}"
 
 
+def _is_answer(left: LeftSavepoint, row: OperationRow) -> bool:
+    """Return whether nothing is left to be done behind a savepoint."""
+    return left.remains is Remains.COMPLETE and not row.ends_job
+
+
+def _location(left: LeftSavepoint) -> Document:
+    return {"location": left.directory, "checkpoint_id": left.checkpoint_id}
+
+
+def _left_behind(left: LeftSavepoint) -> str:
+    why = left.why or "it could not be deleted"
+    return f"an earlier jobmanager has begun the savepoint {left.directory}, which is not known to be complete: {why}"
+
+
 def _result_after_end(row: OperationRow) -> Document:
     if row.kind == Operation.Kind.CANCEL:
         # a cancellation that came too late gets a result, too
         return {"state": row.job_state}
+    if row.kind == Operation.Kind.STOP and row.job_state == "FINISHED":
+        return stop_in_vain(row.job_state)
     return {"error": f"the job is {row.job_state}"}

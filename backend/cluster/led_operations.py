@@ -15,18 +15,23 @@ from backend.cluster.leader_machine import (
     Answer,
     CancelJob,
     CarryOut,
+    Conclude,
+    Discard,
     Dispose,
     LeaderMachine,
+    LeftSavepoint,
     OperationAction,
     OperationRow,
     SnapshotSeen,
 )
 from backend.cluster.led_jobs import LedJobs
+from backend.cluster.left_savepoints import LeftSavepoints
 from backend.cluster.models import Operation
 from backend.cluster.snapshot_disposal import SnapshotDisposal
 from backend.cluster.snapshot_users import job_that_needs
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.core.clock import Clock
+from runtime.core.ids import CheckpointId
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +46,7 @@ class LedOperations:
         store: reads and writes rows.
         jobs: the jobs that run here.
         disposal: deletes snapshots.
+        left: looks at savepoints that earlier leaders have begun.
         clock: for the times in rows.
         containment: contains failures.
     """
@@ -51,6 +57,7 @@ class LedOperations:
         store: JobStore,
         jobs: LedJobs,
         disposal: SnapshotDisposal,
+        left: LeftSavepoints,
         clock: Clock,
         containment: Containment,
     ) -> None:
@@ -58,6 +65,7 @@ class LedOperations:
         self._store = store
         self._jobs = jobs
         self._disposal = disposal
+        self._left = left
         self._clock = clock
         self._containment = containment
 
@@ -84,7 +92,21 @@ class LedOperations:
             is_begun=row.state != Operation.State.PENDING,
             job_state="" if row.job is None else row.job.state,
             snapshot=_snapshot(str(row.parameters.get("path", ""))) if is_new_disposal else None,
+            left=self._left_of(row),
+            ends_job=row.kind == Operation.Kind.STOP or bool(row.parameters.get("cancel_job")),
+            follows=row.follows_id,
+            followed_result=None if row.follows is None else row.follows.result,
         )
+
+    def _left_of(self, row: Operation) -> LeftSavepoint | None:
+        """Return what is left of the savepoint of an operation that nobody here carries out."""
+        runner = self._jobs.runners.get(row.job_id or "")
+        directory = (row.progress or {}).get("directory")
+        if directory is None:
+            return None
+        if runner is not None and row.trigger_id in runner.requests.trigger_ids - runner.requests.premature.keys():
+            return None
+        return self._left.seen(row.trigger_id, directory)
 
     def _act(self, action: OperationAction, row: Operation) -> None:
         match action:
@@ -92,13 +114,25 @@ class LedOperations:
                 logger.info("operation %s (%s): %s", trigger_id, row.kind, result)
                 self._store.complete(trigger_id, result, self._clock.now_ms())
                 self._disposal.forget(trigger_id)
+                self._left.forget(trigger_id)
             case CancelJob(_, job_id, is_begun):
                 self._begin(row, is_begun)
                 self._jobs.runners[job_id].cancel()
-            case CarryOut(_, job_id, is_begun):
-                self._begin(row, is_begun)
+            case CarryOut(trigger_id, job_id, is_begun):
+                runner = self._jobs.runners[job_id]
+                row.progress = runner.progress_of(row)
+                if row.progress is not None:
+                    self._store.begin(row)
+                else:
+                    self._begin(row, is_begun)
+                self._left.forget(trigger_id)
                 logger.info("job %s: %s %s", job_id, row.kind, row.parameters)
-                self._jobs.runners[job_id].carry_out(row)
+                runner.carry_out(row)
+            case Conclude(_, job_id, directory, checkpoint_id):
+                logger.info("job %s: %s goes on from %s", job_id, row.kind, directory)
+                self._jobs.runners[job_id].requests.conclude(row, directory, CheckpointId(checkpoint_id))
+            case Discard(trigger_id, directory):
+                self._left.discard(trigger_id, directory)
             case Dispose(trigger_id, directory, is_begun):
                 self._begin(row, is_begun)
                 self._disposal.dispose(trigger_id, directory, is_begun=is_begun)

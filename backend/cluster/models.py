@@ -206,6 +206,10 @@ class Operation(models.Model):
     state = models.CharField(max_length=16, choices=State.choices, default=State.PENDING, db_index=True)
     created_at = models.BigIntegerField()
     finished_at = models.BigIntegerField(null=True)
+    follows = models.ForeignKey("self", null=True, on_delete=models.CASCADE, related_name="followers")
+    """The same operation, which somebody asked for before: its result becomes the result of this one."""
+    progress = models.JSONField(null=True)
+    """{"directory", "attempt"} of a savepoint, written before it begins; null for other operations."""
     result = models.JSONField(null=True)
     """{"error"} if it failed; else {"location", "checkpoint_id"} of a snapshot, {"state"} of a cancellation."""
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")

@@ -89,6 +89,16 @@ class TriggerTakenError(ClusterError):
         super().__init__(f"Trigger id {trigger_id} belongs to another operation")
 
 
+class OperationOpenError(ClusterError):
+    """The job is asked for the same with other parameters, and has not answered yet."""
+
+    def __init__(self, operation: Operation) -> None:
+        super().__init__(
+            f"Operation {operation.trigger_id} ({operation.kind}) of the job is not completed yet, and has other "
+            "parameters: wait for its result, then ask again"
+        )
+
+
 class SnapshotNeededError(ClusterError):
     """The snapshot to be claimed was taken by a job that has not ended, or such a job was started from it.
 
@@ -203,10 +213,12 @@ def request_operation(
         kind: the kind of operation.
         parameters: as documented at `Operation.Kind`.
         user: the requesting user.
-        trigger_id: 32 hex digits; a repeated request with the same id returns the same operation.
+        trigger_id: 32 hex digits; a repeated request with the same id returns the same operation. With another id,
+            an operation that cannot be carried out twice follows the one that is open, and gets its result.
 
     Raises:
         JobEndedError: the job has ended.
+        OperationOpenError: such an operation is open with other parameters.
         TriggerTakenError: another operation has the trigger id.
     """
     job_id = None if job is None else job.id
@@ -218,14 +230,20 @@ def request_operation(
             job.refresh_from_db(fields=["state"])
             if job.is_terminal:
                 raise JobEndedError(job)
+        same = None
         if kind in _REPEATABLE:
-            open_ones = Operation.objects.filter(job_id=job_id, kind=kind).exclude(state=Operation.State.COMPLETED)
+            open_ones = Operation.objects.filter(job_id=job_id, kind=kind, follows=None).exclude(
+                state=Operation.State.COMPLETED
+            )
             same = next((o for o in open_ones if kind != Operation.Kind.RESCALE or o.parameters == parameters), None)
-            if same is not None:
+            if same is not None and trigger_id is None:
                 return same
+            if same is not None and same.parameters != parameters:
+                raise OperationOpenError(same)
         operation = Operation(
             job=job, kind=kind, parameters=dict(parameters), created_at=now_ms(), requested_by_id=_user_id(user)
         )
+        operation.follows = same
         operation.trigger_id = trigger_id or operation.trigger_id
         try:
             with transaction.atomic():

@@ -431,7 +431,7 @@ class CheckpointCoordinator:
         settings = self.settings
         if request is not None and request.is_savepoint:
             target = request.target_directory or settings.savepoint_directory or ""
-            directory = savepoint_directory(target, self._job_id, self._new_name())
+            directory = request.directory or savepoint_directory(target, self._job_id, self._new_name())
             return CheckpointOptions(
                 directory=directory,
                 shared_directory=directory,

@@ -75,6 +75,8 @@ class TriggerRequested:
     is_savepoint: bool = False
     target_directory: str | None = None
     """Directory of the savepoint; None: that of the settings."""
+    directory: str | None = None
+    """The savepoint's own directory; None: one with a new name in `target_directory`."""
     after: AfterSnapshot = AfterSnapshot.GO_ON
     is_last: bool = False
     """Whether no other snapshot is taken once this one is in progress, unless it fails."""

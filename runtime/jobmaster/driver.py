@@ -19,12 +19,13 @@ from functools import partial
 
 from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.errors import CheckpointStorageError
+from runtime.checkpoint.layout import savepoint_directory
 from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, RecordEnd, StoreCheckpoint, SweepOrphans
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.common.configuration import Configuration
 from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.clock import Clock
-from runtime.core.ids import Attempt, SlotId, VertexId
+from runtime.core.ids import Attempt, CheckpointId, SlotId, VertexId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import (
     AdoptSlots,
@@ -47,6 +48,7 @@ from runtime.jobmaster.events import (
     JobMasterEvent,
     ParallelismOffered,
     RescaleRequested,
+    SavepointLeft,
     SavepointRequested,
     Tick,
 )
@@ -116,6 +118,7 @@ class JobMasterDriver:
         if home is None:
             home = CheckpointHome.of(settings, graph.job_id, slots_are_local=False)
         self._home = home
+        self._settings = settings
         self._machine = JobMasterMachine(
             graph,
             JobMasterOptions.from_configuration(configuration),
@@ -180,6 +183,7 @@ class JobMasterDriver:
         *,
         after: AfterSavepoint = AfterSavepoint.GO_ON,
         kind: SnapshotKind = SnapshotKind.CANONICAL,
+        directory: str | None = None,
     ) -> Future[RequestAnswered]:
         """Take a savepoint.
 
@@ -187,6 +191,7 @@ class JobMasterDriver:
             target_directory: the savepoint becomes a directory in it; None = execution.checkpointing.savepoint-dir.
             after: what the job does behind it. SUSPEND, DRAIN: the result comes when the job has FINISHED.
             kind: CANONICAL, or FULL for the state backend's own form.
+            directory: the savepoint's own, from `new_savepoint_directory`; None = one with a new name.
 
         Returns:
             Has the savepoint's URI as `location`. Fails with JobRequestError, or with a CheckpointStorageError for a
@@ -200,7 +205,29 @@ class JobMasterDriver:
             refused: Future[RequestAnswered] = Future()
             refused.set_exception(error)
             return refused
-        return self._request(lambda request_id: SavepointRequested(request_id, target, kind, after))
+        return self._request(lambda request_id: SavepointRequested(request_id, target, kind, after, directory))
+
+    def new_savepoint_directory(self, target_directory: str | None = None) -> str | None:
+        """Return the URI of a directory for a savepoint that nobody has yet; None: it is not known where.
+
+        Args:
+            target_directory: as for `trigger_savepoint`.
+
+        Raises:
+            CheckpointStorageError: the target is not allowed.
+        """
+        target = self._settings.savepoint_directory
+        if target_directory is not None:
+            target = self._home.allowed.check(target_directory)
+        if not target:
+            return None
+        return savepoint_directory(target, self._machine.graph.job_id, self._home.new_name())
+
+    def conclude_savepoint(
+        self, location: str, checkpoint_id: CheckpointId, after: AfterSavepoint
+    ) -> Future[RequestAnswered]:
+        """Do what is left behind a savepoint that was complete when the earlier JobMaster ended, see SavepointLeft."""
+        return self._request(lambda request_id: SavepointLeft(request_id, location, checkpoint_id, after))
 
     def trigger_checkpoint(self, kind: SnapshotKind | None = None) -> Future[RequestAnswered]:
         """Take a checkpoint now; FULL, INCREMENTAL, or as configured. Fails with JobRequestError."""

@@ -10,7 +10,7 @@ from runtime.checkpoint.completed_store import CompletedCheckpoint
 from runtime.checkpoint.messages import NotStored, Stored
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.core.checkpoint_options import SnapshotKind
-from runtime.core.ids import Attempt, SlotId, VertexId
+from runtime.core.ids import Attempt, CheckpointId, SlotId, VertexId
 from runtime.task.messages import SlotMessage
 
 
@@ -94,6 +94,22 @@ class SavepointRequested:
     kind: SnapshotKind = SnapshotKind.CANONICAL
     """CANONICAL, or FULL for the backend's own form."""
     after: AfterSavepoint = AfterSavepoint.GO_ON
+    directory: str | None = None
+    """URI of the directory of its own, in `target_directory`; None: one with a new name."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointLeft:
+    """An earlier JobMaster was asked for a savepoint, which is complete, and did not answer; answered by
+    RequestAnswered.
+    """
+
+    request_id: str
+    location: str
+    """URI of its directory."""
+    checkpoint_id: CheckpointId
+    after: AfterSavepoint
+    """Anything but GO_ON, behind which nothing is left to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +162,7 @@ JobMasterEvent = (
     | StageEnded
     | CancelRequested
     | SavepointRequested
+    | SavepointLeft
     | CheckpointRequested
     | RescaleRequested
     | ParallelismOffered

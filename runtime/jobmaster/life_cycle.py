@@ -43,6 +43,7 @@ from runtime.jobmaster.events import (
     ParallelismOffered,
     RecoveryDelayed,
     RescaleRequested,
+    SavepointLeft,
     SavepointRequested,
     SlotLost,
     SlotMessageReceived,
@@ -315,6 +316,8 @@ class JobMasterMachine:
                 self._on_cancel()
             case SavepointRequested():
                 self._operations.request_savepoint(event)
+            case SavepointLeft():
+                self._operations.take_over(event)
             case CheckpointRequested():
                 self._operations.request_checkpoint(event)
             case RescaleRequested():

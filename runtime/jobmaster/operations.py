@@ -20,7 +20,13 @@ from runtime.core.ids import CheckpointId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.decisions import CancelJob, CommitJob, Decision, FailAttempt, RedeployJob
-from runtime.jobmaster.events import AfterSavepoint, CheckpointRequested, RescaleRequested, SavepointRequested
+from runtime.jobmaster.events import (
+    AfterSavepoint,
+    CheckpointRequested,
+    RescaleRequested,
+    SavepointLeft,
+    SavepointRequested,
+)
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.journal import Journal
 from runtime.jobmaster.rescaling import RescaleError, rescaled
@@ -153,8 +159,7 @@ class JobOperations:
                 after = AfterSnapshot.SUSPEND
             case AfterSavepoint.DRAIN:
                 after = AfterSnapshot.DRAIN
-        if purpose is _Purpose.STOP and self._stop is not None and self._stop.request_id is None:
-            self._stop = replace(self._stop, request_id=request.request_id)
+        if purpose is _Purpose.STOP and self._adopt_stop(request.request_id):
             return
         if purpose is not _Purpose.SNAPSHOT and self._all_finished:
             self._answer(request.request_id, "all tasks of the job have finished")
@@ -164,10 +169,26 @@ class JobOperations:
             request.kind,
             is_savepoint=True,
             target_directory=request.target_directory,
+            directory=request.directory,
             after=after,
             is_last=purpose is not _Purpose.SNAPSHOT,
         )
         self._take(trigger, purpose)
+
+    def take_over(self, left: SavepointLeft) -> None:
+        """Do what is left to do behind a savepoint that an earlier JobMaster has taken; no other one is taken."""
+        if left.after is not AfterSavepoint.CANCEL:
+            if self._stop is None or self._stop.location != left.location or not self._adopt_stop(left.request_id):
+                cause = "the jobmanager that ran the job ended first"
+                self._answer(left.request_id, _in_vain(left.location, "did not stop", cause))
+        elif self._over is not None:
+            self._answer(left.request_id, _in_vain(left.location, "was not cancelled", self._over), is_premature=True)
+        elif self._all_finished:
+            why = "all its tasks have finished"
+            self._answer(left.request_id, _in_vain(left.location, "was not cancelled", why))
+        else:
+            self._journal.act(RequestAnswered(left.request_id, left.location, left.checkpoint_id))
+            self._decide(CancelJob())
 
     def request_checkpoint(self, request: CheckpointRequested) -> None:
         """Begin a checkpoint; answered by RequestAnswered."""
@@ -339,6 +360,13 @@ class JobOperations:
             self._retry_final_at_ms = self._journal.now_ms
         elif self._all_finished:
             self._decide(CommitJob())
+
+    def _adopt_stop(self, request_id: str) -> bool:
+        """Answer a request with the stop that an earlier JobMaster was asked for, if there is one."""
+        if self._stop is None or self._stop.request_id is not None:
+            return False
+        self._stop = replace(self._stop, request_id=request_id)
+        return True
 
     def _begin_rescale(self) -> None:
         rescale = self._rescale

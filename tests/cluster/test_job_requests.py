@@ -34,7 +34,7 @@ class RecordingDriver:
         return self.futures[-1]
 
     def trigger_savepoint(
-        self, target: str | None, *, after: AfterSavepoint, kind: SnapshotKind
+        self, target: str | None, *, after: AfterSavepoint, kind: SnapshotKind, directory: str | None
     ) -> Future[RequestAnswered]:
         return self._asked("savepoint", target, after, kind)
 

@@ -40,6 +40,7 @@ CHANGED = "an answer that had been given"
 UNANSWERED = "an operation is not answered"
 NO_EFFECT = "an answer without its effect"
 NO_ANSWER = "an effect without its answer"
+UNKNOWN_SAVEPOINT = "a savepoint that nobody was told of"
 LEFT = "a job that does not run"
 UNTOLD = "a document that is not true"
 ROWS = "a row of a TaskManager that is not true"
@@ -279,7 +280,7 @@ class Oracle:
             found += [f"{LEFT}: job {number} is not there"] if job is None else self._about_job(number, job)
         for row in Operation.objects.select_related("job").defer("job__graph", "job__plan", "job__document"):
             found += self._about_operation(row)
-        return found + self._about_taskmanagers()
+        return found + self._about_savepoints() + self._about_taskmanagers()
 
     def count_operations(self) -> None:
         """Count what was done and what was refused."""
@@ -368,6 +369,13 @@ class Oracle:
             return []
         others = Operation.objects.filter(kind=Kind.DISPOSE, parameters=row.parameters, result__location__isnull=False)
         return [] if others.exists() else [f"{NO_ANSWER}: {row.parameters} is gone, the answer was {row.result}"]
+
+    def _about_savepoints(self) -> list[str]:
+        """Return the savepoints on disk that no answer names: each operation takes one at most."""
+        results = [result or {} for result in Operation.objects.values_list("result", flat=True)]
+        told = " ".join(str(result) for result in results)
+        on_disk = [path for path in self._world.home.rglob("savepoint-*") if path.is_dir() and any(path.iterdir())]
+        return [f"{UNKNOWN_SAVEPOINT}: {path.name}" for path in sorted(on_disk) if path.name not in told]
 
     def _about_taskmanagers(self) -> list[str]:
         living = {process.manager.identity.id for process in self._world.living_taskmanagers()}

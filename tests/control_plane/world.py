@@ -34,6 +34,7 @@ from backend.cluster import (
     job_runner,
     jobmanager,
     leadership,
+    left_savepoints,
     resource_manager,
     services,
     slot_provider,
@@ -79,7 +80,7 @@ _DRAIN_BEAT_MS = 500.0
 _SLACK_MS = 50.0
 _THREADED = [
     *(checkpoint_store, job_runner, jobmanager, resource_manager, slot_provider, snapshot_disposal),
-    *(leadership, taskmanager, driver, storage_worker),
+    *(leadership, left_savepoints, taskmanager, driver, storage_worker),
 ]
 _IN_MEMORY = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 

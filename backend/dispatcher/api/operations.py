@@ -35,11 +35,11 @@ def ask(
     """Request an operation, which the leading jobmanager carries out.
 
     Raises:
-        Conflict: the job has ended, or another operation has the trigger id.
+        Conflict: the job has ended, another operation has the trigger id, or is open with other parameters.
     """
     try:
         return services.request_operation(job, kind, parameters, request.user, trigger_id)
-    except (services.JobEndedError, services.TriggerTakenError) as error:
+    except (services.JobEndedError, services.TriggerTakenError, services.OperationOpenError) as error:
         raise Conflict(str(error)) from error
 
 

@@ -1,0 +1,99 @@
+"""LeftSavepoints: looks at what earlier leaders have left of savepoints that they began and did not answer.
+
+A savepoint is complete if its metadata is written. Asked by the jobmanager's loop; one thread looks and deletes, so
+that slow storage blocks nothing else. It deletes only while the leader's lease is valid.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from backend.cluster.leader_machine import LeftSavepoint, Remains
+from backend.cluster.leadership import LeadershipLostError
+from runtime.checkpoint.errors import CheckpointStorageError, NotASnapshotError
+from runtime.checkpoint.snapshot_files import SnapshotFiles
+from runtime.state.handles import DamagedSnapshotError
+
+logger = logging.getLogger(__name__)
+
+
+class LeftSavepoints:
+    """Looks, by trigger id of the operation.
+
+    Args:
+        files: access to the allowed roots.
+        may_act: returns whether the leader's lease is valid; may raise LeadershipLostError. Called by any thread.
+    """
+
+    def __init__(self, files: SnapshotFiles, may_act: Callable[[], bool]) -> None:
+        self._files = files
+        self._may_act = may_act
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="left-savepoints")
+        self._looks: dict[str, Future[LeftSavepoint]] = {}
+
+    def seen(self, trigger_id: str, directory: str) -> LeftSavepoint:
+        """Return what is in a savepoint's directory, UNKNOWN until that was looked at; asking begins it.
+
+        Args:
+            trigger_id: of the operation.
+            directory: URI of the savepoint's own directory.
+        """
+        look = self._looks.get(trigger_id)
+        if look is None:
+            look = self._looks[trigger_id] = self._pool.submit(lambda: self._look(directory))
+        if not look.done():
+            return LeftSavepoint(directory, Remains.UNKNOWN, why="nobody has looked at it yet")
+        seen = look.result()
+        if seen.remains is Remains.UNKNOWN:
+            # the storage does not answer: the next poll looks again
+            self.forget(trigger_id)
+        return seen
+
+    def discard(self, trigger_id: str, directory: str) -> None:
+        """Delete what is left of a savepoint that was never complete, then look again."""
+        self._looks[trigger_id] = self._pool.submit(lambda: self._discard(directory))
+
+    def forget(self, trigger_id: str) -> None:
+        """Forget what was seen: the operation is answered, or has begun again."""
+        self._looks.pop(trigger_id, None)
+
+    def close(self) -> None:
+        """Look no more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _look(self, directory: str) -> LeftSavepoint:
+        try:
+            metadata = self._files.load(directory)
+        except (NotASnapshotError, DamagedSnapshotError):
+            return self._without_metadata(directory)
+        except (CheckpointStorageError, OSError) as error:
+            return _unknown(directory, error)
+        return LeftSavepoint(directory, Remains.COMPLETE, int(metadata.checkpoint_id))
+
+    def _without_metadata(self, directory: str) -> LeftSavepoint:
+        try:
+            is_there = self._files.file_system.exists(directory)
+        except OSError as error:
+            return _unknown(directory, error)
+        return LeftSavepoint(directory, Remains.PARTIAL if is_there else Remains.NOTHING)
+
+    def _discard(self, directory: str) -> LeftSavepoint:
+        # again: a leader that was frozen may have completed it meanwhile
+        seen = self._look(directory)
+        if seen.remains is not Remains.PARTIAL:
+            return seen
+        try:
+            if not self._may_act():
+                return seen
+            self._files.delete((), [directory])
+        except (OSError, LeadershipLostError) as error:
+            logger.warning("the unfinished savepoint %s could not be deleted: %s", directory, error)
+            return seen
+        logger.info("deleted the unfinished savepoint %s", directory)
+        return self._look(directory)
+
+
+def _unknown(directory: str, error: Exception) -> LeftSavepoint:
+    return LeftSavepoint(directory, Remains.UNKNOWN, why=str(error) or type(error).__name__)
