@@ -173,6 +173,18 @@ def test_a_stop_that_waits_is_not_asked_for_twice_but_savepoints_are_as_many_as_
     assert len(savepoints) == 2
 
 
+def test_a_stop_under_an_id_of_its_own_follows_the_one_that_is_open_or_is_refused(home: Path) -> None:
+    job, own = submit(), "ab" * 16
+    stop = services.request_operation(job, Kind.STOP, {}, None)
+    follower = services.request_operation(job, Kind.STOP, {}, None, own)
+    assert follower.trigger_id == own and follower.follows == stop
+    assert services.request_operation(job, Kind.STOP, {}, None, own) == follower
+    assert services.get_operation(own, job, (Kind.STOP,)) == follower
+    with pytest.raises(services.OperationOpenError, match=stop.trigger_id):
+        services.request_operation(job, Kind.STOP, {"drain": True}, None, "cd" * 16)
+    assert Operation.objects.count() == 2
+
+
 def dispose_answer(manager: JobManager, location: str) -> dict[str, Any]:
     operation = services.request_operation(None, Kind.DISPOSE, {"path": location}, None)
 

@@ -14,16 +14,20 @@ from backend.cluster.leader_machine import (
     Answer,
     CancelJob,
     CarryOut,
+    Conclude,
+    Discard,
     Dispose,
     DropJob,
     EndJob,
     JobOnDraining,
     JobRow,
     LeaderMachine,
+    LeftSavepoint,
     MoveJob,
     OperationAction,
     OperationRow,
     RegisterTaskManager,
+    Remains,
     RunJob,
     RunnerSeen,
     SaveJob,
@@ -149,6 +153,69 @@ def test_an_operation_begins_waits_or_is_answered(
     machine: LeaderMachine, row: OperationRow, runner: RunnerSeen | None, action: object
 ) -> None:
     assert decided(machine, row, runner) == action
+
+
+def left(remains: Remains, **fields: Any) -> OperationRow:
+    seen = LeftSavepoint("file:///sp", remains, 7 if remains is Remains.COMPLETE else 0)
+    return replace(ASKED, is_begun=True, left=seen, **fields)
+
+
+STOP: Any = {"kind": Kind.STOP, "ends_job": True}
+TOLD = Answer("o", {"location": "file:///sp", "checkpoint_id": 7})
+RESTARTING = replace(RUNNING, state="RESTARTING")
+
+
+@pytest.mark.parametrize(
+    ("row", "runner", "action"),
+    [
+        pytest.param(left(Remains.COMPLETE), RUNNING, TOLD, id="complete: it is the answer"),
+        pytest.param(left(Remains.COMPLETE), RESTARTING, TOLD, id="complete: the job need not run"),
+        pytest.param(left(Remains.COMPLETE, job_state="FAILED"), None, TOLD, id="complete before the job ended"),
+        pytest.param(
+            left(Remains.COMPLETE, **STOP),
+            RUNNING,
+            Conclude("o", "j", "file:///sp", 7),
+            id="the job is to stop with it",
+        ),
+        pytest.param(left(Remains.COMPLETE, **STOP), RESTARTING, None, id="the job must run first"),
+        pytest.param(left(Remains.PARTIAL), RUNNING, Discard("o", "file:///sp"), id="not complete: deleted first"),
+        pytest.param(left(Remains.PARTIAL), RESTARTING, None, id="its slots may still write"),
+        pytest.param(
+            left(Remains.PARTIAL, job_state="CANCELED"),
+            None,
+            Discard("o", "file:///sp"),
+            id="deleted after the end, too",
+        ),
+        pytest.param(left(Remains.NOTHING), RUNNING, CarryOut("o", "j", True), id="nothing is left: taken again"),
+        pytest.param(left(Remains.UNKNOWN), RUNNING, None, id="nobody knows yet"),
+        pytest.param(left(Remains.UNKNOWN, job_state="FAILED"), None, None, id="nobody knows yet, after the end"),
+    ],
+)
+def test_a_savepoint_that_an_earlier_leader_began_is_never_taken_twice(
+    machine: LeaderMachine, row: OperationRow, runner: RunnerSeen | None, action: object
+) -> None:
+    assert decided(machine, row, runner) == action
+
+
+def test_what_is_left_of_a_savepoint_is_named_if_nobody_can_look_at_it(machine: LeaderMachine) -> None:
+    answer = decided(machine, left(Remains.UNKNOWN), RUNNING, TOO_LATE)
+    assert isinstance(answer, Answer) and "file:///sp" in answer.result["error"]
+    ended = left(Remains.COMPLETE, job_state="FINISHED", **STOP)
+    answer = decided(machine, ended, None)
+    assert isinstance(answer, Answer) and "file:///sp is complete, but the job did not end" in answer.result["error"]
+
+
+def test_a_stop_of_a_job_that_ended_by_itself_is_told_so(machine: LeaderMachine) -> None:
+    answer = decided(machine, replace(ASKED, job_state="FINISHED", **STOP), None)
+    assert isinstance(answer, Answer) and "has ended by itself, as FINISHED" in answer.result["error"]
+
+
+def test_an_operation_that_follows_another_gets_its_result(machine: LeaderMachine) -> None:
+    follower = replace(ASKED, follows="first")
+    assert decided(machine, follower, RUNNING) is None
+    result = {"location": "file:///sp", "checkpoint_id": 7}
+    assert decided(machine, replace(follower, followed_result=result), RUNNING) == Answer("o", result)
+    assert decided(machine, replace(follower, job_state="FINISHED"), None) is None
 
 
 def test_an_operation_whose_job_does_not_run_for_long_is_refused_and_says_why(machine: LeaderMachine) -> None:

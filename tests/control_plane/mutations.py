@@ -42,6 +42,7 @@ from tests.control_plane.oracle import (
     ROWS,
     STRANDED,
     UNANSWERED,
+    UNKNOWN_SAVEPOINT,
     UNTOLD,
     UNUSED,
     ZOMBIE,
@@ -253,6 +254,28 @@ MISTAKES = (
                 calls=(sql(Action.KILL, f"COMMIT {ANSWERED}", 2),),
             )
         ],
+    ),
+    Mistake(
+        Mutation(
+            "nobody looks for the savepoint of the leader that ended",
+            LedOperations,
+            "_left_of",
+            "if directory is None:",
+            "if True:",
+            found_as=UNKNOWN_SAVEPOINT,
+        ),
+        [Scenario(1, requests=(Request(3_000, Kind.SAVEPOINT, 0),), calls=(sql(Action.KILL, f"COMMIT {ANSWERED}"),))],
+    ),
+    Mistake(
+        Mutation(
+            "it is not recorded where a savepoint goes",
+            JobStore,
+            "begin",
+            ", progress=operation.progress",
+            "",
+            found_as=UNKNOWN_SAVEPOINT,
+        ),
+        [Scenario(1, requests=(Request(3_000, Kind.SAVEPOINT, 0),), calls=(sql(Action.KILL, f"COMMIT {ANSWERED}"),))],
     ),
     # --- lease --------------------------------------------------------------------------------------------------------
     Mistake(

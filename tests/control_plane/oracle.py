@@ -84,6 +84,8 @@ class Oracle:
         self._without_runner: dict[str, float] = {}
         #: ended job whose checkpoints are retained → where they are
         self._retained: dict[str, set[str]] = {}
+        #: names of the directories of savepoints, in the end
+        self.savepoints: list[str] = []
         #: what happened, for tests that ask whether it ever did
         self.counts: Counter[str] = Counter()
 
@@ -374,8 +376,9 @@ class Oracle:
         """Return the savepoints on disk that no answer names: each operation takes one at most."""
         results = [result or {} for result in Operation.objects.values_list("result", flat=True)]
         told = " ".join(str(result) for result in results)
-        on_disk = [path for path in self._world.home.rglob("savepoint-*") if path.is_dir() and any(path.iterdir())]
-        return [f"{UNKNOWN_SAVEPOINT}: {path.name}" for path in sorted(on_disk) if path.name not in told]
+        found = self._world.home.rglob("savepoint-*")
+        self.savepoints = sorted(path.name for path in found if path.is_dir() and any(path.iterdir()))
+        return [f"{UNKNOWN_SAVEPOINT}: {name}" for name in self.savepoints if name not in told]
 
     def _about_taskmanagers(self) -> list[str]:
         living = {process.manager.identity.id for process in self._world.living_taskmanagers()}

@@ -158,6 +158,84 @@ def test_a_savepoint_that_cancels_its_job_is_answered_whenever_the_leader_dies()
     pytest.fail("the document of the job is published without end")
 
 
+# --- savepoints over a change of leader -------------------------------------------------------------------------------
+
+#: text of the call → whether the leader ends before it (0) or behind it (1), and what becomes of the operation
+PROGRESS = 'COMMIT UPDATE "cluster_operation" SET "state" = %s, "progress"'
+ANSWER = 'COMMIT UPDATE "cluster_operation" SET "state" = %s, "result"'
+STOP_ROW = 'COMMIT INSERT INTO "cluster_checkpoint"'
+
+
+def savepoints_of(verdict: Verdict) -> tuple[list[str], list[str]]:
+    """Return the directories on disk, and those that answers tell."""
+    told = Operation.objects.filter(result__location__isnull=False).values_list("result__location", flat=True)
+    return sorted(verdict.world.oracle.savepoints), sorted({location.rpartition("/")[2] for location in told})
+
+
+@pytest.mark.parametrize("is_adopted", [True, False], ids=["adopted", "restarted"])
+@pytest.mark.parametrize(("call", "after"), [(PROGRESS, 0), (PROGRESS, 1), (ANSWER, 0), (ANSWER, 1)])
+def test_a_savepoint_is_taken_once_whenever_the_leader_dies(call: str, after: int, is_adopted: bool) -> None:
+    dies = CallFault(Point.SQL, 1, Action.KILL, after, what=call)
+    submissions = (Submission(0, is_adopted=is_adopted),)
+    verdict = simulate(
+        Scenario(7, submissions=submissions, requests=(Request(3_000, Kind.SAVEPOINT, 0),), calls=(dies,))
+    )
+    check(verdict)
+    assert verdict.world.happened == [dies]
+    on_disk, told = savepoints_of(verdict)
+    assert on_disk == told and len(told) == 1, verdict.report()
+
+
+@pytest.mark.parametrize("drains", [0, 1], ids=["suspend", "drain"])
+@pytest.mark.parametrize("is_adopted", [True, False], ids=["adopted", "restarted"])
+@pytest.mark.parametrize(("call", "after"), [(PROGRESS, 0), (PROGRESS, 1), ("stop row", 0), ("stop row", 1)])
+def test_a_stop_takes_one_savepoint_whenever_the_leader_dies(
+    call: str, after: int, is_adopted: bool, drains: int
+) -> None:
+    # the job takes no other checkpoints: the first row is the savepoint's
+    dies = CallFault(Point.SQL, 1, Action.KILL, after, what=STOP_ROW if call == "stop row" else call)
+    submissions = (Submission(0, is_adopted=is_adopted, takes_checkpoints=False),)
+    stop = Request(3_000, Kind.STOP, 0, argument=drains)
+    verdict = simulate(Scenario(8, submissions=submissions, requests=(stop,), calls=(dies,)))
+    check(verdict)
+    assert verdict.world.happened == [dies]
+    on_disk, told = savepoints_of(verdict)
+    assert len(on_disk) == 1, verdict.report()
+    [operation] = Operation.objects.all()
+    assert operation.job is not None and operation.result is not None
+    is_complete_elsewhere = call == "stop row" and not (after and is_adopted)
+    assert ("error" in operation.result) == is_complete_elsewhere, verdict.report()
+    assert (operation.job.state == "FINISHED") == (not is_complete_elsewhere), verdict.report()
+    if is_complete_elsewhere:
+        assert on_disk[0] in operation.result["error"]
+    else:
+        assert on_disk == told
+
+
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("is_adopted", [True, False], ids=["adopted", "restarted"])
+def test_at_whichever_call_the_leader_dies_every_savepoint_is_told(is_adopted: bool, step: int) -> None:
+    submissions = (Submission(0, is_adopted=is_adopted),)
+    requests = (Request(2_500, Kind.SAVEPOINT, 0), Request(4_500, Kind.STOP, 0))
+    for nth in range(step, MAX_CALLS, step):
+        dies = CallFault(Point.SQL, nth, Action.KILL, nth % 2)
+        verdict = simulate(Scenario(9, submissions=submissions, requests=requests, calls=(dies,)))
+        check(verdict)
+        if dies not in verdict.world.happened:
+            assert nth > 50
+            return
+    pytest.fail(f"there are more than {MAX_CALLS} calls")
+
+
+def test_a_stop_asked_for_twice_has_one_savepoint_and_an_answer_under_both_ids() -> None:
+    requests = (Request(3_000, Kind.STOP, 0), Request(3_010, Kind.STOP, 0))
+    verdict = simulate(Scenario(10, requests=requests, events=(TimedFault(3_100, Event.KILL_LEADER),)))
+    check(verdict)
+    rows = list(Operation.objects.order_by("created_at"))
+    assert [row.trigger_id for row in rows] == [asked.trigger_id for asked in verdict.world.users.asked]
+    assert rows[1].follows == rows[0] and rows[0].result == rows[1].result, verdict.report()
+
+
 # --- leaders ----------------------------------------------------------------------------------------------------------
 
 

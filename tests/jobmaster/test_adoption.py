@@ -14,6 +14,7 @@ from runtime.jobmaster.adoption import ADOPTION_TIMEOUT_MS
 from runtime.jobmaster.events import (
     AfterSavepoint,
     CancelRequested,
+    SavepointLeft,
     SavepointRequested,
     SlotLost,
     SlotMessageReceived,
@@ -356,6 +357,42 @@ def test_a_stop_that_is_asked_for_again_is_answered_with_the_savepoint_that_is_c
     assert new.machine.state is JobState.FINISHED
     assert (new.answers["again"].checkpoint_id, new.answers["again"].error) == (1, None)
     assert new.answers["again"].location == old.recorded[CheckpointId(1)].location
+
+
+@pytest.mark.parametrize("is_its_savepoint", [True, False])
+def test_a_savepoint_that_an_earlier_jobmaster_took_answers_a_stop_only_if_the_job_stops_with_it(
+    is_its_savepoint: bool,
+) -> None:
+    old = stopping(AfterSavepoint.SUSPEND)
+    old.answer_storage()
+    old.current(0).stops = False
+    new = old.successor()
+    for slot in (0, 1):
+        new.current(slot).suspended_by = None  # its tasks take their time
+    new.take_over()
+    location = old.recorded[CheckpointId(1)].location if is_its_savepoint else "file:///another"
+    new.deliver(SavepointLeft("again", location, CheckpointId(1), AfterSavepoint.SUSPEND))
+    assert bool(new.answers) != is_its_savepoint
+    new.finish_tasks()
+    new.settle()
+    assert new.machine.state is JobState.FINISHED
+    answer = new.answers["again"]
+    if is_its_savepoint:
+        assert (answer.location, answer.error) == (location, None)
+    else:
+        assert answer.error is not None and "file:///another is complete, but the job did not stop" in answer.error
+
+
+def test_a_job_is_cancelled_behind_the_savepoint_that_an_earlier_jobmaster_took() -> None:
+    new = checkpointed(saving_job()).successor()
+    left = SavepointLeft("r", "file:///sp", CheckpointId(7), AfterSavepoint.CANCEL)
+    new.deliver(replace(left, request_id="early"))
+    assert new.answers["early"].is_premature, "nothing runs yet"
+    new.take_over()
+    new.deliver(left)
+    assert (new.answers["r"].location, new.answers["r"].error) == ("file:///sp", None)
+    new.settle()
+    assert new.machine.state is JobState.CANCELED
 
 
 def test_a_job_whose_savepoint_to_stop_with_is_not_recorded_goes_on() -> None:
