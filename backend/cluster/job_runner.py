@@ -145,6 +145,7 @@ class JobRunner:
                     post,
                     store.epoch,
                     placement,
+                    store.may_act,
                 )
             )
             return providers[0]

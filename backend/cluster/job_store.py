@@ -54,6 +54,14 @@ class JobStore:
         """The leader's epoch."""
         return self._epoch
 
+    def may_act(self) -> bool:
+        """Return whether the leader's lease is valid.
+
+        Raises:
+            LeadershipLostError: another jobmanager leads.
+        """
+        return self._leadership.may_act()
+
     def without_runner(self, running: Iterable[str]) -> list[Job]:
         """Return jobs that have not ended and have no runner, oldest first: new ones, and ones of earlier leaders.
 

@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow
 import pyarrow.flight as flight
 from django.utils.crypto import salted_hmac
 
+from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.placements import ClusterPlacement
 from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_pool import SlotRequest, Stage
@@ -30,7 +32,7 @@ from runtime.jobmaster.events import JobMasterEvent, SlotLost, SlotMessageReceiv
 from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.placement import PlacedRegion, PlacedSlot
 from runtime.task.control_session import AdoptionOffer
-from runtime.task.messages import JobMasterMessage, SlotMessage
+from runtime.task.messages import CancelTasks, JobMasterMessage, ReleaseSlot, SlotMessage
 
 #: Spark needs up to 4 s to end the workers of a cancelled stage
 CLOSE_TIMEOUT_S = 8.0
@@ -38,6 +40,8 @@ CLOSE_TIMEOUT_S = 8.0
 #: a process that lives accepts connections, however busy it is
 OFFER_RETRY_S = 0.2
 UNREACHABLE_S = 1.0
+#: time between two looks whether a lease that has lapsed is valid again, or lost
+LEASE_RETRY_S = 0.1
 TOKEN_SALT = "tidemark.slots"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -60,6 +64,7 @@ class ClusterSlotProvider:
         post: accepts events from any thread.
         epoch: the leader's.
         placement: where the job runs under an earlier leader.
+        may_act: returns whether the leader's lease is valid; raises LeadershipLostError once another one leads.
     """
 
     def __init__(
@@ -76,7 +81,11 @@ class ClusterSlotProvider:
         post: Callable[[JobMasterEvent], None],
         epoch: int = 0,
         placement: Sequence[ClusterPlacement] = (),
+        may_act: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._may_act = may_act
+        #: ends of slots that wait for the lease, in order
+        self._held: list[Callable[[], None]] = []
         self._resources = resources
         self._host = host
         self._job_id = job_id
@@ -214,10 +223,45 @@ class ClusterSlotProvider:
             self._post(SlotLost(placed.slot, attempt, cause))
 
     def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
-        self._control.send(slot, attempt, message)
+        if isinstance(message, CancelTasks | ReleaseSlot):
+            self._end(lambda: self._control.send(slot, attempt, message))
+        else:
+            self._control.send(slot, attempt, message)
 
     def refuse(self, slot: SlotId, attempt: Attempt, cause: str) -> None:
-        self._control.disconnect(attempt, slot)
+        self._end(lambda: self._control.disconnect(attempt, slot))
+
+    def _end(self, tell: Callable[[], None]) -> None:
+        """Tell slots that they are to end.
+
+        Without a valid lease that waits: another leader may be about to adopt them. A leader that has stood still
+        would otherwise take them along when it finds, as it goes on, that its checkpoints are refused.
+        """
+        with self._lock:
+            is_held = bool(self._held)
+            if is_held or (self.is_adoptable and not self._leads()):
+                self._held.append(tell)
+                if not is_held:
+                    threading.Thread(target=self._end_later, name=f"ends-{self._job_id[:8]}", daemon=True).start()
+                return
+        tell()
+
+    def _end_later(self) -> None:
+        try:
+            while not self._may_act():
+                time.sleep(LEASE_RETRY_S)
+        except LeadershipLostError:
+            return
+        with self._lock:
+            held, self._held = self._held, []
+        for tell in held:
+            tell()
+
+    def _leads(self) -> bool:
+        try:
+            return self._may_act()
+        except LeadershipLostError:
+            return False
 
     def kill_slots(self, attempt: Attempt, processes: Sequence[SlotProcess]) -> None:
         where = self.placements()
@@ -236,12 +280,13 @@ class ClusterSlotProvider:
         for stage in unused:
             self._resources.give_back(stage)
         for slot in (None,) if regions is None else [slot for region in regions for slot in region.slots]:
-            self._control.disconnect(attempt, slot)
+            self._end(partial(self._control.disconnect, attempt, slot))
         self._resources.end_attempt(self._job_id, attempt, only)
 
     def close(self) -> None:
         self._resources.wait_until_free(self._job_id, CLOSE_TIMEOUT_S)
-        self._control.stop()
+        if self._leads() or not self.is_adoptable:
+            self._control.stop()
         self._resources.detach(self._job_id)
 
     # --- JobSlots -----------------------------------------------------------------------------------------------------

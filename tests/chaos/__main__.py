@@ -3,6 +3,8 @@
 Prints each fault with how long it took, then the tally by kind, recovery times, and last `violations=N`; the exit code
 is 0 only for none. The same seed gives the same faults in the same order; when they strike is up to the machine. The
 job of an even seed has two regions.
+
+`--leaders` has leaders of a session cluster killed and frozen instead; see `leaders`.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Sequence
 
 from benchmarks.recovery import quantile
 from tests.chaos.faults import FAULTS, Fault, inject
+from tests.chaos.leaders import lose_leaders
 from tests.chaos.postgres import PostgresServer
 from tests.chaos.runner import ChaosRun, Recovery, Report, StalledError
 from tests.chaos.verify import tally_of
@@ -60,7 +63,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="faults with that text in their names")
     parser.add_argument("--minutes", type=float, default=math.inf, metavar="M", help="no fault begins later than that")
     parser.add_argument("--no-postgres", action="store_true", help="the file sink only")
+    parser.add_argument("--leaders", action="store_true", help="kill and freeze the leaders of a session cluster")
     given = parser.parse_args(arguments)
+    if given.leaders:
+        leaders = lose_leaders(given.faults, given.seed, given.only, _log, 60 * given.minutes)
+        print("", *leaders.lines(), sep="\n", flush=True)
+        return 1 if leaders.violations else 0
     with_postgres = not given.no_postgres and PostgresServer.is_installed()
     regions = 2 if given.seed % 2 == 0 else 1
     run = ChaosRun(
@@ -68,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
         with_postgres=with_postgres,
         regions=regions,
         vary=True,
-        log=lambda text: print(text, flush=True),
+        log=_log,
     )
     report = _run(run, schedule(run, given.faults, given.only), 60 * given.minutes)
     print()
@@ -83,6 +91,10 @@ def main(arguments: Sequence[str]) -> int:
     print(f"by kind: {tally_of(report.violations)}")
     print(f"violations={len(report.violations)}")
     return 1 if report.violations else 0
+
+
+def _log(text: str) -> None:
+    print(text, flush=True)
 
 
 def _run(run: ChaosRun, faults: Sequence[Fault], limit_s: float) -> Report:

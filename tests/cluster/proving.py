@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pytest
 
 from runtime.client.errors import ClientError
-from runtime.client.rest import RestClient
+from runtime.client.rest import RestClient, RestoreRequest
 from tests.chaos.job import JobConfig
 from tests.chaos.postgres import PostgresServer
 from tests.chaos.verify import FileWatch, compare, compare_state, pending_timers, positions_of
@@ -39,30 +39,47 @@ class ProvingJob:
     Args:
         stack: a running one.
         directory: empty; what the job writes is below it.
-        postgres: with an empty table.
+        postgres: with an empty table; None: the file sink only.
         options: of the job, beside its own.
-        parallelism: of the job.
+        parallelism: of all its vertices.
+        rows_per_second: of each of its sources.
     """
 
     def __init__(
         self,
         stack: Cluster,
         directory: Path,
-        postgres: PostgresServer,
+        postgres: PostgresServer | None,
         options: Mapping[str, str] | None = None,
         parallelism: int = 2,
+        *,
+        rows_per_second: float = JobConfig.rows_per_second,
     ) -> None:
         self.stack = stack
         self._postgres = postgres
         self._table_count = 0
-        config = JobConfig(str(directory), postgres_url=postgres.url)
+        url = "" if postgres is None else postgres.url
+        config = JobConfig(str(directory), postgres_url=url, rows_per_second=rows_per_second)
         config.make_directories()
         self.files = FileWatch(directory / "out")
-        config.write(directory / "config.json")
-        client = stack.client
-        self.id = client.run(
-            client.upload(PROGRAM), [str(directory / "config.json")], OPTIONS | dict(options or {}), parallelism, None
-        )
+        self._config = directory / "config.json"
+        config.write(self._config)
+        self._options = OPTIONS | dict(options or {})
+        self._program = stack.client.upload(PROGRAM)
+        self.id = self._run(self._options, parallelism, None)
+
+    def resume(self, savepoint: str, options: Mapping[str, str], parallelism: int) -> None:
+        """Start it again, as another job that goes on from the savepoint that it was stopped with.
+
+        Args:
+            savepoint: its location.
+            options: in place of some of its own.
+            parallelism: of all its vertices.
+        """
+        self.id = self._run(self._options | dict(options), parallelism, RestoreRequest(savepoint))
+
+    def _run(self, options: Mapping[str, str], parallelism: int, restore: RestoreRequest | None) -> str:
+        return self.stack.client.run(self._program, [str(self._config)], options, parallelism, None, restore)
 
     def live(self) -> dict[str, Any]:
         return dict(self.stack.client.live(self.id))
@@ -88,16 +105,23 @@ class ProvingJob:
             lambda: answers(lambda: self.live()["state"] == "RUNNING") and self.total() > before, RECOVERY_S, what
         )
         count = self._count()
-        took += wait_until(lambda: self._count() > count, RECOVERY_S, f"{what}: rows in PostgreSQL")
+        if self._postgres is not None:
+            took += wait_until(lambda: self._count() > count, RECOVERY_S, f"{what}: rows in PostgreSQL")
         return took
 
     def check_that_nothing_visible_has_changed(self) -> None:
         """Files only become more, and so do rows."""
+        assert self.aborted_reads() == []
+
+    def aborted_reads(self) -> list[str]:
+        """Return what was visible and is not any more, as violations, each of them once."""
         self.files.read()
-        assert self.files.violations == []
+        violations, self.files.violations = self.files.violations, []
         count = self._count()
-        assert count >= self._table_count
+        if count < self._table_count:
+            violations.append(f"aborted read: {count} rows, there were {self._table_count}")
         self._table_count = count
+        return violations
 
     def stop(self) -> None:
         """Stop it behind a savepoint, and compare all it has put out, and its state, with the model."""
@@ -108,17 +132,30 @@ class ProvingJob:
         assert "error" not in result, result
         wait_until(lambda: self.live()["state"] == "FINISHED", RECOVERY_S, "the job's end")
         self.check_that_nothing_visible_has_changed()
-        savepoint = str(result["location"]).removeprefix("file://")
-        positions, pending = positions_of(savepoint), pending_timers(savepoint)
-        violations = compare("files", self.files.rows, positions, pending)
-        violations += compare("table", self._postgres.rows(), positions, pending)
-        violations += compare_state(positions, savepoint)
+        violations = self.violations(str(result["location"]))
         assert violations == [], violations[:MAX_SHOWN]
-        assert self.files.hidden() == []
-        assert self._postgres.prepared() == []
-        assert not list((self.stack.home / "checkpoints").glob(f"{self.id}/*"))
+
+    def violations(self, savepoint: str) -> list[str]:
+        """Return the differences of all it has put out, and of its state, from the model.
+
+        Args:
+            savepoint: that it has stopped with.
+        """
+        savepoint = savepoint.removeprefix("file://")
+        positions, pending = positions_of(savepoint), pending_timers(savepoint)
+        self.files.read()
+        violations = [*self.files.violations, *compare("files", self.files.rows, positions, pending)]
+        violations += compare_state(positions, savepoint)
+        violations += [f"left behind: {path.name}" for path in self.files.hidden()]
+        if self._postgres is not None:
+            violations += compare("table", self._postgres.rows(), positions, pending)
+            violations += [f"left behind: {gid}" for gid in self._postgres.prepared()]
+        left = (self.stack.home / "checkpoints").glob(f"{self.id}/*")
+        return violations + [f"left behind: checkpoint {path.name}" for path in left]
 
     def _count(self) -> int:
+        if self._postgres is None:
+            return 0
         count = self._postgres.count()
         assert count is not None, "PostgreSQL does not answer"
         return count

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from backend.cluster import commands
+from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.placements import ClusterPlacement
 from backend.cluster.resource_manager import END_RETRY_MS, ResourceManager
 from backend.cluster.slot_pool import StageKey
@@ -18,6 +19,7 @@ from runtime.core.ids import Attempt, SlotId
 from runtime.jobmaster.events import JobMasterEvent, SlotLost, StageEnded
 from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.placement import PlacedRegion, PlacedSlot
+from runtime.task.messages import CancelTasks, HeartbeatRequest
 from runtime.testing.clock import ManualClock
 from tests.support.waiting import wait_until
 
@@ -35,6 +37,8 @@ class Rig:
         self.database = threading.Event()
         self.database.set()
         self.clock = ManualClock(0)
+        #: whether the lease is valid; None: another leader has taken over
+        self.lease: bool | None = True
         self.resources = ResourceManager(1, self.clock, self._send)
         self.provider = ClusterSlotProvider(
             self.resources,
@@ -47,6 +51,7 @@ class Rig:
             self._record,
             self.placements.extend,
             self.events.append,
+            may_act=self._may_act,
         )
         self.heartbeat()
         self.provider.reserve(Attempt(0), (LEFT, RIGHT))
@@ -59,6 +64,11 @@ class Rig:
 
     def _send(self, worker_name: str, task: str, expires_s: float, **arguments: Any) -> None:
         self.sent.append((task, arguments))
+
+    def _may_act(self) -> bool:
+        if self.lease is None:
+            raise LeadershipLostError(1, 2, "another")
+        return self.lease
 
     def _record(self, attempt: Attempt, regions: Collection[int]) -> bool:
         assert self.database.wait(10)
@@ -212,3 +222,23 @@ def test_other_slots_than_those_that_were_granted_for_the_first_attempt_are_requ
         other.release_attempt(Attempt(0))
         rig.resources.stage_ended(StageKey("other", Attempt(0), 0), None)
         other.close()
+
+
+@pytest.mark.parametrize("lease", [True, None])
+def test_slots_are_ended_by_a_leader_with_a_valid_lease_only(
+    lease: bool | None, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    control = rig.provider._control
+    monkeypatch.setattr(control, "send", lambda slot, attempt, message: told.append(type(message).__name__))
+    monkeypatch.setattr(control, "disconnect", lambda attempt, slot=None: told.append(f"{attempt} is over"))
+    rig.lease = False
+    rig.provider.send(SlotId(0), Attempt(0), CancelTasks())
+    rig.provider.send(SlotId(0), Attempt(0), HeartbeatRequest(1))
+    rig.provider.release_attempt(Attempt(0))
+    assert told == ["HeartbeatRequest"]
+    rig.lease = lease
+    ended = ["CancelTasks", "0 is over"]
+    wait_until(lambda: told == ["HeartbeatRequest", *(ended if lease else ())], 5, "what is said once it is known")
+    wait_until(lambda: not [t for t in threading.enumerate() if t.name.startswith("ends-")], 5, "the thread's end")
+    assert told == ["HeartbeatRequest", *(ended if lease else ())]
