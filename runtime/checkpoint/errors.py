@@ -79,6 +79,17 @@ class JobOverError(CheckpointStorageError):
         self.outcome = outcome
 
 
+class CheckpointLogGoneError(CheckpointStorageError):
+    """The log of a running job's completed checkpoints was deleted: it can complete none any more."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(
+            location,
+            f"{location} was deleted while the job was running: no checkpoint can be completed any more. Start the job "
+            "again, from a savepoint or another copy of its checkpoints if it is not to begin anew",
+        )
+
+
 class StorageAwayError(OSError):
     """Nothing of a completed snapshot can be found: no damage as long as its storage may become available again.
 

@@ -1,45 +1,31 @@
 """FileCompletedStore: the log of completed checkpoints of application mode, where there is no database.
 
-Each entry is one small sealed file, `completed/entry-<number>`, with the complete state: the current JobMaster and the
-retained checkpoints. An entry is created exclusively under the next number, so appending is a compare-and-set: of two
-JobMasters that saw the same last entry one gets the number, and the other then reads the winner. A JobMaster appends an
-entry when it takes over; from then on its predecessors can complete nothing, however late their writes are. The last
-entry of an elected JobMaster says how the job ended, and is kept: a JobMaster that was elected meanwhile would
-otherwise find an empty directory and begin the job anew. The file system must refuse to create a file twice: local
-ones, HDFS and shared mounts do; object stores, through pyarrow, only if the two do not write at the same moment.
+Each entry of the log (see `entry_log`) in the directory `completed` has the complete state: the current JobMaster and
+the retained checkpoints. Of two JobMasters that saw the same last entry only one can append the next. A JobMaster
+appends an entry when it takes over; from then on its predecessors can complete nothing, however late their writes are.
+The last entry of an elected JobMaster says how the job ended, and is kept: a JobMaster that was elected meanwhile would
+otherwise find an empty directory and begin the job anew.
 """
 
 from __future__ import annotations
 
-import contextlib
-import re
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from runtime.checkpoint.completed_store import CheckpointPointer, CompletedCheckpoint
-from runtime.checkpoint.errors import (
-    CheckpointStorageError,
-    FencedError,
-    JobOverError,
-    NotASnapshotError,
-    StorageAwayError,
-)
+from runtime.checkpoint.entry_log import EntryLog
+from runtime.checkpoint.errors import FencedError, JobOverError, NotASnapshotError, StorageAwayError
 from runtime.checkpoint.file_system import CheckpointFileSystem
 from runtime.checkpoint.layout import METADATA, completed_directory
 from runtime.checkpoint.locations import join
 from runtime.checkpoint.outcome import JobOutcome
-from runtime.checkpoint.sealed import seal, unseal
-from runtime.checkpoint.state_files import DEFAULT_RETRIES, Retries, write_once
+from runtime.checkpoint.state_files import DEFAULT_RETRIES, Retries
 from runtime.core.ids import CheckpointId, JobId
-from runtime.state.handles import DamagedSnapshotError
 
 _KIND: Final = "tidemark-completed"
 _VERSION: Final = 1
-_ENTRY: Final = re.compile(r"entry-([0-9]{10})")
-_KEPT_BEHIND: Final = 2
-"""Number of older entries that are kept for examination; only the newest one matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +65,7 @@ class FileCompletedStore:
         retries: Retries = DEFAULT_RETRIES,
     ) -> None:
         self._directory = completed_directory(root, job_id)
+        self._log = EntryLog(self._directory, _KIND, _VERSION, files, retries)
         self._leader_epoch = leader_epoch
         self._files = files
         self._owner = owner
@@ -198,17 +185,12 @@ class FileCompletedStore:
             DamagedSnapshotError: it is corrupt. A person must then choose what to restore.
             OSError: the storage cannot be reached.
         """
-        while True:
-            numbers = self._numbers()
-            if not numbers:
-                return LogEntry(-1, "", -1)
-            newest = numbers[-1]
-            try:
-                return self._read(newest)
-            except FileNotFoundError:
-                # newer ones have been appended in the meantime, and this one was removed
-                if self._numbers()[-1:] == [newest]:
-                    raise
+        last = self._log.last()
+        if last is None:
+            return LogEntry(-1, "", -1)
+        number, saved = last
+        outcome = JobOutcome(saved["outcome"]) if "outcome" in saved else None
+        return LogEntry(number, saved["owner"], saved["leader_epoch"], _pointers(saved["retained"]), outcome)
 
     def _last_of_some(self) -> LogEntry:
         """Return the newest entry; there is one since this JobMaster has taken over."""
@@ -219,46 +201,14 @@ class FileCompletedStore:
 
     def _append(self, last: LogEntry, retained: tuple[CheckpointPointer, ...]) -> bool:
         """Create the entry that follows `last`; returns False if another JobMaster has."""
-        entry = replace(last, number=last.number + 1, owner=self._owner, leader_epoch=self._leader_epoch)
-        entry = replace(entry, retained=retained)
-        try:
-            write_once(self._files, self._uri(entry.number), _encoded(entry), self._retries)
-        except FileExistsError:
-            return False
-        # removal may wait: an extra entry does no harm
-        with contextlib.suppress(OSError):
-            for number in self._numbers():
-                if number < entry.number - _KEPT_BEHIND:
-                    self._files.delete_file(self._uri(number))
-        return True
-
-    def _numbers(self) -> list[int]:
-        entries = self._retries.call(lambda: self._files.list(self._directory))
-        matches = (_ENTRY.fullmatch(entry.name) for entry in entries)
-        return sorted(int(match[1]) for match in matches if match)
-
-    def _uri(self, number: int) -> str:
-        return join(self._directory, f"entry-{number:010d}")
-
-    def _read(self, number: int) -> LogEntry:
-        location = self._uri(number)
-        data = self._retries.call(lambda: self._files.read(location))
-        try:
-            saved = unseal(_KIND, _VERSION, data, location)
-        except CheckpointStorageError as error:
-            raise DamagedSnapshotError(location, str(error)) from error
-        retained = _pointers(saved["retained"])
-        outcome = JobOutcome(saved["outcome"]) if "outcome" in saved else None
-        return LogEntry(number, saved["owner"], saved["leader_epoch"], retained, outcome)
-
-
-def _encoded(entry: LogEntry) -> bytes:
-    retained = [[pointer.checkpoint_id, pointer.location, pointer.is_owned] for pointer in entry.retained]
-    document = {"owner": entry.owner, "leader_epoch": entry.leader_epoch, "retained": retained}
-    if entry.outcome is not None:
-        document["outcome"] = entry.outcome.value
-    # the number is in the document, too, so that no two entries are equal
-    return seal(_KIND, _VERSION, {"number": entry.number, **document})
+        document: dict[str, Any] = {
+            "owner": self._owner,
+            "leader_epoch": self._leader_epoch,
+            "retained": [[pointer.checkpoint_id, pointer.location, pointer.is_owned] for pointer in retained],
+        }
+        if last.outcome is not None:
+            document["outcome"] = last.outcome.value
+        return self._log.append(last.number + 1, document)
 
 
 def _pointers(saved: Sequence[Sequence[Any]]) -> tuple[CheckpointPointer, ...]:

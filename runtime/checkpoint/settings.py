@@ -51,8 +51,6 @@ class RestoreSettings:
 
     path: str
     claim_mode: ClaimMode = ClaimMode.NO_CLAIM
-    ignore_unclaimed_state: bool = False
-    """Whether state of operators that the job does not have may be dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +78,8 @@ class CheckpointSettings:
     """URI as configured; None: a private directory of the JobMaster."""
     savepoint_directory: str | None = None
     restore: RestoreSettings | None = None
+    ignores_unclaimed_state: bool = False
+    """Whether state of operators that the job does not have may be dropped."""
     state_backend: str = "hashmap"
     rescale_cooldown_ms: int = 30_000
 
@@ -134,11 +134,7 @@ class CheckpointSettings:
         path = configuration.get(options.RECOVERY_PATH)
         restore = None
         if path:
-            restore = RestoreSettings(
-                path,
-                ClaimMode(configuration.get(options.RECOVERY_CLAIM_MODE)),
-                configuration.get(options.IGNORE_UNCLAIMED_STATE),
-            )
+            restore = RestoreSettings(path, ClaimMode(configuration.get(options.RECOVERY_CLAIM_MODE)))
         return cls(
             interval_ms=interval_ms,
             timeout_ms=configuration.get(options.CHECKPOINTING_TIMEOUT).to_millis(),
@@ -156,6 +152,7 @@ class CheckpointSettings:
             directory=_directory(configuration),
             savepoint_directory=configuration.get(options.SAVEPOINT_DIRECTORY) or None,
             restore=restore,
+            ignores_unclaimed_state=configuration.get(options.IGNORE_UNCLAIMED_STATE),
             state_backend=configuration.get(options.STATE_BACKEND),
             rescale_cooldown_ms=configuration.get(options.RESCALE_COOLDOWN).to_millis(),
         )

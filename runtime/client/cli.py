@@ -14,6 +14,7 @@ from pathlib import Path
 
 from runtime import __version__
 from runtime.client import checkpoint_commands, job_commands
+from runtime.client.application_command import add_application
 from runtime.client.arguments import Actions, Command, CommandParser, LocalCommand
 from runtime.client.cluster_command import add_cluster
 from runtime.client.errors import ClientError
@@ -113,6 +114,7 @@ def _parser() -> CommandParser:
     checkpoint_commands.add_savepoint(actions)
     checkpoint_commands.add_checkpoints(actions)
     checkpoint_commands.add_rescale(actions)
+    add_application(actions)
     return parser
 
 

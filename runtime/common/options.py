@@ -185,6 +185,13 @@ HEARTBEAT_TIMEOUT: ConfigOption[Duration] = (
 )
 """Time without a heartbeat after which a slot is lost. Flink: 50 s."""
 
+HA_CLUSTER_ID: ConfigOption[str | None] = (
+    ConfigOptions.key("high-availability.cluster-id").string_type().no_default_value()
+)
+"""Id of an application, at most 100 letters, digits, `_`, `.` and `-`: a program that is started again under it resumes
+its job from the newest checkpoint. Requires `execution.checkpointing.dir`. If not set, a program that is started again
+is another job. No effect on a session cluster. In Flink `high-availability.type` must be set as well."""
+
 SLOT_ORPHAN_TIMEOUT: ConfigOption[Duration] = (
     ConfigOptions.key("high-availability.slot-orphan-timeout")
     .duration_type()

@@ -267,7 +267,8 @@ class StreamExecutionEnvironment:
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run what has been added since the last execution, and wait for its end.
 
-        Ctrl-C cancels the job and waits for it.
+        Ctrl-C cancels the job and waits for it; that of an application with a `high-availability.cluster-id` resumes
+        when it is started again.
 
         Raises:
             GraphError: the program cannot run as it is.
@@ -280,7 +281,7 @@ class StreamExecutionEnvironment:
         try:
             snapshot = handle.wait()
         except KeyboardInterrupt:
-            handle.cancel()
+            handle.interrupt()
             with suppress(JobExecutionError):
                 handle.wait()
             raise

@@ -6,6 +6,7 @@ the JobMaster. A MiniCluster job with a waiting caller runs in the caller's thre
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -16,11 +17,12 @@ from runtime.common import options
 from runtime.common.configuration import Configuration
 from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.clock import SYSTEM_CLOCK, Clock
-from runtime.core.ids import Attempt, JobId, VertexId
+from runtime.core.ids import JobId, VertexId
 from runtime.execution.continuous import SparkSlots
-from runtime.execution.errors import JobCanceledError, JobExecutionError, UnknownTargetError
+from runtime.execution.errors import ApplicationError, JobCanceledError, JobExecutionError, UnknownTargetError
 from runtime.execution.mini_cluster import MiniCluster
 from runtime.execution.spark_session import acquire_context, is_local
+from runtime.execution.tenure import Application, Tenure, begin
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.client_outputs import ClientOutputs, CollectedBatches
@@ -28,6 +30,7 @@ from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import AfterSavepoint, JobMasterEvent
 from runtime.jobmaster.execution_graph import ExecutionGraph
 from runtime.jobmaster.job_state import JobState
+from runtime.jobmaster.life_cycle import FIRST_ATTEMPT
 from runtime.jobmaster.metric_names import with_names
 from runtime.jobmaster.status import JobStatusSnapshot
 from runtime.jobmaster.storage_worker import CheckpointHome
@@ -44,14 +47,15 @@ class JobHandle:
         driver: JobMasterDriver,
         outputs: ClientOutputs,
         run: Callable[[], None],
-        cancel: Callable[[], None],
         in_caller: bool,
+        tenure: Tenure | None = None,
     ) -> None:
         self._graph = graph
         self._driver = driver
         self._outputs = outputs
         self._run = run
-        self._cancel = cancel
+        self._tenure = tenure
+        self._is_interrupted = False
         #: completed when the job has ended and nothing of it is left
         self.result: Future[JobStatusSnapshot] = Future()
         self.result.set_running_or_notify_cancel()
@@ -70,7 +74,17 @@ class JobHandle:
 
     def cancel(self) -> None:
         """Ask the job to stop; `wait` tells when it has."""
-        self._cancel()
+        self._driver.cancel()
+
+    def interrupt(self) -> None:
+        """Ask the job to stop because its program is to end: an application's job then resumes when it is started
+        again, any other one is cancelled.
+        """
+        if self._tenure is None:
+            self._driver.cancel()
+        else:
+            self._is_interrupted = True
+            self._driver.abandon()
 
     def trigger_savepoint(
         self, target_directory: str | None = None, *, kind: SnapshotKind = SnapshotKind.CANONICAL
@@ -148,18 +162,32 @@ class JobHandle:
             self._run()
         except KeyboardInterrupt:
             # a MiniCluster in the caller: stop it in good order first
-            self._cancel()
+            self.interrupt()
             self._run()
+            self._end_tenure()
             self.result.set_exception(JobCanceledError(f"job {self._graph.name!r} was interrupted"))
             raise
         except Exception as error:
             # what steps the JobMaster is broken, which takes the job with it
             self._driver.break_off(error)
+        self._end_tenure()
+        broken = self._driver.broken
+        if isinstance(broken, ApplicationError):
+            # it says everything
+            self.result.set_exception(broken)
+            return
         try:
             self.result.set_result(finished(self.status()))
         except JobExecutionError as error:
-            error.__cause__ = self._driver.broken
+            if self._tenure is not None and self._driver.status().leaves_checkpoints and not self._is_interrupted:
+                error = JobExecutionError(f"{error}\n{self._tenure.advice}", error.details)
+            error.__cause__ = broken
             self.result.set_exception(error)
+
+    def _end_tenure(self) -> None:
+        if self._tenure is not None:
+            is_left = self._is_interrupted or self._driver.status().leaves_checkpoints
+            self._tenure.end(is_job_over=not is_left)
 
 
 def _location(answer: Future[RequestAnswered]) -> Future[str]:
@@ -200,10 +228,10 @@ def finished(snapshot: JobStatusSnapshot) -> JobStatusSnapshot:
 def submit(
     graph: JobGraph, *, collect_ids: tuple[str, ...] = (), wait_in_caller: bool = False, clock: Clock = SYSTEM_CLOCK
 ) -> JobHandle:
-    """Start a job where its configuration says.
+    """Start a job where its configuration says; an application's job may resume, or have ended already.
 
     Args:
-        graph: the job.
+        graph: the job; an application's has the id of that application's job, whatever the graph says.
         collect_ids: ids of the collect sinks whose output the caller will take.
         wait_in_caller: the caller will call `wait` at once: a MiniCluster then runs in that call.
         clock: for a MiniCluster; Spark's slots always use the machine's.
@@ -216,23 +244,64 @@ def submit(
     for collect_id in collect_ids:
         outputs.collector(collect_id)
     target = configuration.get(options.EXECUTION_TARGET)
-    if target == "mini-cluster":
-        cluster = MiniCluster(graph, outputs, clock)
-        return JobHandle(graph, cluster.driver, outputs, cluster.run, cluster.cancel, wait_in_caller)
-    if target == "spark":
-        slots = ExecutionGraph(graph, Attempt(0)).slot_count
+    if target not in ("mini-cluster", "spark"):
+        raise UnknownTargetError(f"unknown execution.target {target!r}: use 'spark' or 'mini-cluster'")
+    application = Application.of(configuration)
+    tenure = None if application is None else begin(application)
+    if tenure is None:
+        return _start(graph, configuration, outputs, wait_in_caller, clock, None)
+    try:
+        graph = dataclasses.replace(graph, job_id=tenure.job_id)
+        return _start(graph, configuration, outputs, wait_in_caller, clock, tenure)
+    except BaseException:
+        tenure.end(is_job_over=False)
+        raise
+
+
+def _start(
+    graph: JobGraph,
+    configuration: Configuration,
+    outputs: ClientOutputs,
+    wait_in_caller: bool,
+    clock: Clock,
+    tenure: Tenure | None,
+) -> JobHandle:
+    settings = CheckpointSettings.from_configuration(configuration)
+    first_attempt = FIRST_ATTEMPT if tenure is None else tenure.first_attempt
+    record_attempt = None if tenure is None else tenure.record_attempt
+    is_over = tenure is not None and tenure.outcome is not None
+    run: Callable[[], None]
+    # what is over needs no slots, and so no Spark
+    if configuration.get(options.EXECUTION_TARGET) == "mini-cluster" or is_over:
+        home = _home(settings, graph.job_id, True, tenure)
+        cluster = MiniCluster(graph, outputs, clock, home, first_attempt, record_attempt)
+        driver, run = cluster.driver, cluster.run
+    else:
+        slots = ExecutionGraph(graph, first_attempt).slot_count
         context = acquire_context(configuration, slots)
-        home = CheckpointHome.of(
-            CheckpointSettings.from_configuration(configuration),
-            graph.job_id,
-            slots_are_local=is_local(context.master),
-        )
 
         def create_provider(post: Callable[[JobMasterEvent], None]) -> SparkSlots:
             return SparkSlots(lambda: acquire_context(configuration, slots), graph.job_id, configuration, post)
 
         driver = JobMasterDriver(
-            graph, create_provider, outputs, SYSTEM_CLOCK, home=home, max_slots=context.defaultParallelism
+            graph,
+            create_provider,
+            outputs,
+            SYSTEM_CLOCK,
+            first_attempt,
+            home=_home(settings, graph.job_id, is_local(context.master), tenure),
+            max_slots=context.defaultParallelism,
+            record_attempt=record_attempt,
         )
-        return JobHandle(graph, driver, outputs, driver.run, driver.cancel, in_caller=False)
-    raise UnknownTargetError(f"unknown execution.target {target!r}: use 'spark' or 'mini-cluster'")
+        run, wait_in_caller = driver.run, False
+    if tenure is not None and not is_over:
+        # not before: a process forks to start its JVM, and should have one thread then
+        tenure.start_beating(driver.fail)
+    return JobHandle(graph, driver, outputs, run, wait_in_caller, tenure)
+
+
+def _home(settings: CheckpointSettings, job_id: JobId, slots_are_local: bool, tenure: Tenure | None) -> CheckpointHome:
+    if tenure is None:
+        return CheckpointHome.of(settings, job_id, slots_are_local=slots_are_local)
+    home = CheckpointHome.of(settings, job_id, slots_are_local=slots_are_local, leader_epoch=tenure.epoch)
+    return dataclasses.replace(home, is_asked_always=True, waits_for_storage=False)

@@ -19,6 +19,22 @@ class UnknownTargetError(ExecutionError):
     """`execution.target` names no kind of execution."""
 
 
+class ApplicationError(ExecutionError):
+    """An application with a `high-availability.cluster-id` cannot run its job here; nothing of it was changed."""
+
+
+class ApplicationRunningError(ApplicationError):
+    """Another process runs the application, or this one has done so."""
+
+
+class ApplicationReplacedError(ApplicationError):
+    """Another process has taken the application over, and this one may complete nothing any more."""
+
+
+class ApplicationStateGoneError(ApplicationError):
+    """Files that say what the application is to resume from were deleted."""
+
+
 class JobExecutionError(ExecutionError):
     """The job ended without finishing.
 

@@ -24,6 +24,7 @@ from runtime.jobmaster.client_outputs import ClientOutputs
 from runtime.jobmaster.driver import JobMasterDriver
 from runtime.jobmaster.events import JobMasterEvent, SlotLost, SlotMessageReceived
 from runtime.jobmaster.execution_graph import Region
+from runtime.jobmaster.life_cycle import FIRST_ATTEMPT
 from runtime.jobmaster.placement import PlacedRegion
 from runtime.jobmaster.storage_worker import CheckpointHome
 from runtime.network.local import LocalNetwork
@@ -157,10 +158,18 @@ class MiniCluster:
         outputs: takes what the job prints and collects.
         clock: a clock with a method `advance(ms)` is moved to the next deadline instead of waiting for it.
         home: where the job's checkpoints are; None = where its configuration says, else in a private directory.
+        first_attempt: see JobMasterDriver.
+        record_attempt: see JobMasterDriver.
     """
 
     def __init__(
-        self, graph: JobGraph, outputs: ClientOutputs, clock: Clock, home: CheckpointHome | None = None
+        self,
+        graph: JobGraph,
+        outputs: ClientOutputs,
+        clock: Clock,
+        home: CheckpointHome | None = None,
+        first_attempt: Attempt = FIRST_ATTEMPT,
+        record_attempt: Callable[[Attempt], None] | None = None,
     ) -> None:
         self._clock = clock
         self._advance: Callable[[int], None] | None = getattr(clock, "advance", None)
@@ -178,7 +187,14 @@ class MiniCluster:
             return providers[0]
 
         self.driver = JobMasterDriver(
-            without_heartbeat_timeout(graph), create_provider, outputs, clock, home=home, is_inline=True
+            without_heartbeat_timeout(graph),
+            create_provider,
+            outputs,
+            clock,
+            first_attempt,
+            home=home,
+            is_inline=True,
+            record_attempt=record_attempt,
         )
         self.driver.on_post = self._woken.set
         self._slots = providers[0]

@@ -50,8 +50,10 @@ from runtime.jobmaster.events import (
     RescaleRequested,
     SavepointLeft,
     SavepointRequested,
+    StageEnded,
     Tick,
 )
+from runtime.jobmaster.execution_graph import Region
 from runtime.jobmaster.life_cycle import FIRST_ATTEMPT, JobMasterMachine
 from runtime.jobmaster.options import JobMasterOptions
 from runtime.jobmaster.placement import PlacedRegion
@@ -90,6 +92,8 @@ class JobMasterDriver:
         placement: where the job runs under an earlier JobMaster, whose slots are to be adopted; `graph` has its
             parallelisms, and the attempt before `first_attempt` is its latest.
         was_suspended: whether that JobMaster ended as planned.
+        record_attempt: makes an attempt's number durable before any of it runs; raises OSError if it cannot, which
+            fails the attempt. None: the slot provider does, or nobody needs it.
 
     Raises:
         ConfigurationError: an option of the job cannot be read, or it needs a checkpoint directory and names none.
@@ -107,8 +111,10 @@ class JobMasterDriver:
         max_slots: int | None = None,
         placement: Sequence[PlacedRegion] = (),
         was_suspended: bool = False,
+        record_attempt: Callable[[Attempt], None] | None = None,
     ) -> None:
         self._clock = clock
+        self._record_attempt = record_attempt
         self._outputs = outputs
         #: called after each `post`, by its thread: for a loop that waits elsewhere
         self.on_post: Callable[[], None] = lambda: None
@@ -394,7 +400,7 @@ class JobMasterDriver:
             case DeliverClientOutput(slot, attempt, channel, payload):
                 self._outputs.deliver(slot, attempt, channel, payload, self._acknowledger(slot, attempt))
             case RequestSlots(attempt, regions):
-                self._provider.request_slots(attempt, regions)
+                self._request_slots(attempt, regions)
             case RecordPlacement(placed):
                 self._provider.record_placement(placed)
             case AdoptSlots(placed):
@@ -411,6 +417,16 @@ class JobMasterDriver:
                 self._answer(action)
             case JobStateChanged():
                 pass
+
+    def _request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
+        try:
+            if self._record_attempt is not None:
+                self._record_attempt(attempt)
+        except OSError as error:
+            for region in regions:
+                self.post(StageEnded(region.index, attempt, f"attempt {attempt} cannot be recorded: {error}"))
+        else:
+            self._provider.request_slots(attempt, regions)
 
     def _answer(self, answer: RequestAnswered) -> None:
         with self._requests_lock:

@@ -152,9 +152,7 @@ class JobCheckpoints:
         point = self._coordinator.restore_point()
         if point is None:
             return None
-        restore = self.settings.restore
-        ignore = restore is not None and restore.ignore_unclaimed_state
-        return assign_state(point.metadata, graph, ignore_unclaimed_state=ignore)
+        return assign_state(point.metadata, graph, ignore_unclaimed_state=self.settings.ignores_unclaimed_state)
 
     def deployed(self, assignment: Assignment | None) -> None:
         """Note that an attempt was told to restore that."""

@@ -25,6 +25,7 @@ from runtime.checkpoint.completed_store import (
     MemoryCompletedStore,
 )
 from runtime.checkpoint.errors import (
+    CheckpointLogGoneError,
     CheckpointStorageError,
     FencedError,
     JobOverError,
@@ -70,6 +71,10 @@ RETRY_MS = 500.0
 doubled up to the next one. Until then no other checkpoint, or no attempt, begins.
 """
 MAX_RETRY_MS = 10_000.0
+GONE_MS = 30_000.0
+"""Time after which a log of checkpoints that is not there counts as deleted. Shorter: the jobs of a share that is
+mounted again have ended; longer: a job continues without checkpoints.
+"""
 CLOSE_TIMEOUT_S = 2.0
 
 
@@ -95,6 +100,10 @@ class CheckpointHome:
     is_asked_always: bool = False
     """Whether the store is free to ask: it is then asked also for a job that takes no checkpoints by itself, and may
     have stopped with a savepoint.
+    """
+    waits_for_storage: bool = True
+    """Whether a job of which nothing is found at the start waits until its storage is there; else it is refused, and
+    whatever watches its program starts it again.
     """
     allowed: AllowedRoots = EVERYWHERE
     """Directories that may hold savepoints."""
@@ -194,6 +203,8 @@ class StorageWorker:
         self._metadata_bytes: int | None = None
         self._retry_at_ms = 0.0
         self._retry_ms = RETRY_MS
+        #: since when the job's log was not there when it was needed; None: it was
+        self._gone_since_ms: float | None = None
         self._is_fenced = False
         #: whether any checkpoint may be recorded that was not forgotten: so as long as nothing is known
         self._keeps = True
@@ -340,6 +351,7 @@ class StorageWorker:
         except NotASnapshotError as error:
             return NotStored(checkpoint_id, str(error))
         except Exception as error:
+            self._give_up_if_gone(error)
             # whether it is recorded decides what the job restores: there is no guessing
             logger.warning("checkpoint %s of job %s is not recorded yet", checkpoint_id, self._job_id, exc_info=True)
             self.trouble = f"checkpoint {checkpoint_id} to be recorded: {_described(error)}"
@@ -348,10 +360,20 @@ class StorageWorker:
         if not is_complete:
             self._is_fenced = True
             return NotStored(checkpoint_id, "another JobMaster has taken over", is_fenced=True)
-        self._keeps = True
+        self._keeps, self._gone_since_ms = True, None
         if action.is_owned:
             self._directories.add(metadata.options.directory)
         return Stored(checkpoint_id, self._metadata_bytes)
+
+    def _give_up_if_gone(self, error: Exception) -> None:
+        """Raise CheckpointLogGoneError once the job's log has been gone for `GONE_MS`; a share may be away for less."""
+        if not isinstance(error, StorageAwayError):
+            self._gone_since_ms = None
+            return
+        now_ms = self._clock.monotonic_ms()
+        self._gone_since_ms = now_ms if self._gone_since_ms is None else self._gone_since_ms
+        if now_ms - self._gone_since_ms >= GONE_MS:
+            raise CheckpointLogGoneError(error.location) from error
 
     def _record_end(self, outcome: JobOutcome) -> bool:
         """Return whether the end is recorded or never will be; else it is retried later, and nothing is forgotten
@@ -425,6 +447,8 @@ class StorageWorker:
             submitted = self._recover()
         except OSError as error:
             text = _described(error)
+            if isinstance(error, StorageAwayError) and not self._home.waits_for_storage:
+                return Submitted(refusal=f"the snapshot to restore cannot be read: {text}")
             logger.warning("cannot read yet what job %s restores from: %s", self._job_id, text)
             self._wait()
             return RecoveryDelayed(f"cannot read yet what to restore: {text}")

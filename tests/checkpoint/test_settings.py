@@ -81,7 +81,7 @@ def test_former_keys_are_read_where_the_new_ones_are_not_set() -> None:
     assert (settings.is_incremental, settings.num_retained) == (True, 4)
     assert settings.restore is not None
     assert (settings.restore.path, settings.restore.claim_mode) == ("/from", ClaimMode.CLAIM)
-    assert settings.restore.ignore_unclaimed_state
+    assert settings.ignores_unclaimed_state
     new = CheckpointSettings.from_configuration(
         Configuration.from_dict({**old, "execution.checkpointing.dir": "/new", "execution.state-recovery.path": "/to"})
     )
