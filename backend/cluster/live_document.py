@@ -308,8 +308,6 @@ def exception_document(entry: ExceptionEntry, timestamp: int, places: Mapping[Sl
         "message": _by_file_name(cause.message),
         "stacktrace": _by_file_name(cause.traceback or cause.message),
         "task_name": cause.task_name,
-        "operator_id": cause.operator_id or "",
-        "defined_at": _by_file_name(cause.defined_at),
         "location": "" if place is None else f"{place.host}:{place.pid}",
         "taskmanager": "" if place is None else place.taskmanager,
         "attempt": entry.attempt,

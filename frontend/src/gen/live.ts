@@ -106,10 +106,6 @@ export interface JobException {
   message: string;
   stacktrace: string;
   task_name: string;
-  /** The operator that failed; '' if it is not known. Missing, like `defined_at`, in entries of earlier leaders. */
-  operator_id?: string;
-  /** Where the program defines it, as "file:line". */
-  defined_at?: string;
   location: string;
   attempt: number;
   suppressed: { name: string; message: string; task_name: string }[];
