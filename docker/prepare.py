@@ -26,12 +26,14 @@ def main() -> None:
     # these can be imported only once Django is set up
     from backend.accounts.services import ensure_admin
     from backend.cluster.connections import lift_limits
+    from backend.cluster.job_logs import copy_logs_of_home
     from backend.cluster.program_files import copy_programs_of_home
 
     lift_limits()
     call_command("migrate", interactive=False)
     ensure_admin(token)
     copy_programs_of_home()
+    copy_logs_of_home()
 
 
 if __name__ == "__main__":

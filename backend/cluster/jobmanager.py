@@ -17,7 +17,6 @@ import threading
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from django.db import Error as DatabaseFailure
@@ -81,7 +80,6 @@ class JobManager:
     Args:
         leadership: its leadership, just taken.
         leader_bus: its bus, closed by this class.
-        home: TIDEMARK_HOME, for the slots' logs.
         host: address of this process that slots can reach; a loopback address if all slots are on this machine.
         stop: ends the loop once it is set.
         clock: for all deadlines.
@@ -92,13 +90,11 @@ class JobManager:
         self,
         leadership: Leadership,
         leader_bus: LeaderBus,
-        home: Path,
         host: str,
         stop: threading.Event,
         clock: Clock = SYSTEM_CLOCK,
         send: SendCommand = commands.send,
     ) -> None:
-        self._home = home
         self._host = host
         self._clock = clock
         self._stop = stop
@@ -245,7 +241,7 @@ class JobManager:
             storage,
             self.resources,
             self._host,
-            JobLogs(self._writer, job_log_directory(self._home, job.id)),
+            JobLogs(self._writer, job_log_directory(job.id)),
             self._clock,
             Attempt(job.attempt),
             self._store.known_exceptions(job),

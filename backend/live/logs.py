@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from django.conf import settings
-
+from backend.cluster.job_logs import job_log_directory
 from backend.live.log_lines import line_at
 
 DEFAULT_LIMIT_BYTES = 64 << 10
@@ -51,7 +50,7 @@ class Page:
 
 def list_logs(job_id: str) -> list[LogFile]:
     """List a job's log files, newest attempt first; empty before its first attempt."""
-    root = (Path(settings.TIDEMARK_HOME) / "logs" / "jobs" / job_id).resolve()
+    root = job_log_directory(job_id).resolve()
     files = []
     for path in root.glob("attempt-*/slot-*"):
         match = _FILE.fullmatch(path.relative_to(root).as_posix())

@@ -25,4 +25,4 @@ def new_leader(home: Path, send: SendCommand, stopped: threading.Event | None = 
     """Take the leadership, over the Redis of the settings, until `stopped`."""
     leadership = take_leadership("leader")
     stopped = threading.Event() if stopped is None else stopped
-    return JobManager(leadership, RedisLeaderBus(leadership.epoch), home, "127.0.0.1", stopped, send=send)
+    return JobManager(leadership, RedisLeaderBus(leadership.epoch), "127.0.0.1", stopped, send=send)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from backend.cluster.job_logs import JobLogs, SlotLogWriter
+from pytest_django import Settings
+
+from backend.cluster.job_logs import JobLogs, SlotLogWriter, copy_logs_of_home, job_log_directory
 from runtime.core.ids import Attempt, SlotId
 from runtime.jobmaster.status import ExceptionEntry
 from runtime.task.messages import FailureInfo
@@ -79,6 +81,62 @@ def test_a_collect_sinks_output_does_not_hold_the_job_up(tmp_path: Path) -> None
     assert deliver(JobLogs(writer, tmp_path), "collect:1", "data") == 4
     writer.close()
     assert not list(tmp_path.iterdir())
+
+
+class SlowWriter(SlotLogWriter):
+    """Its disk answers nothing until it is told to."""
+
+    def __init__(self, max_buffer_bytes: int) -> None:
+        self.answers = threading.Event()
+        super().__init__(patience_s=0.1, max_buffer_bytes=max_buffer_bytes)
+
+    def _append(self, path: Path, payload: bytes) -> None:
+        assert self.answers.wait(10)
+        super()._append(path, payload)
+
+
+def test_a_disk_that_does_not_answer_holds_up_no_job_and_the_log_tells_what_is_missing(tmp_path: Path) -> None:
+    writer = SlowWriter(max_buffer_bytes=100)
+    logs = JobLogs(writer, tmp_path)
+    # each is acknowledged, whether it waits or is dropped
+    for n in range(25):
+        assert deliver(logs, "stdout", f"line {n:03}\n") == 9
+    writer.answers.set()
+    logs.close()
+    writer.close()
+    lines = (tmp_path / "attempt-0/slot-0.out").read_text().splitlines()
+    missing = "[14 lines are missing: the storage of logs could not be written]"
+    assert lines == [*(f"line {n:03}" for n in range(11)), missing]
+
+
+def test_a_disk_that_works_again_is_told_what_it_refused(tmp_path: Path) -> None:
+    (tmp_path / "attempt-0").write_text("a file where the directory should be")
+    writer = SlotLogWriter()
+    logs = JobLogs(writer, tmp_path)
+    deliver(logs, "stdout", "lost\nlost\n")
+    (tmp_path / "attempt-0").unlink()
+    deliver(logs, "stdout", "kept\n")
+    logs.close()
+    writer.close()
+    lines = (tmp_path / "attempt-0/slot-0.out").read_text().splitlines()
+    assert lines == ["[2 lines are missing: the storage of logs could not be written]", "kept"]
+
+
+def test_logs_are_in_a_storage_that_is_a_directory_and_those_of_a_home_are_copied_there(
+    tmp_path: Path, settings: Settings
+) -> None:
+    settings.TIDEMARK_HOME = tmp_path / "home"
+    old = tmp_path / "home" / "logs" / "jobs" / "a" / "attempt-0" / "slot-0.out"
+    old.parent.mkdir(parents=True)
+    old.write_text("printed\n")
+    settings.TIDEMARK_STORAGE_DIR = "s3://bucket/tidemark"
+    assert job_log_directory("a") == old.parent.parent
+    settings.TIDEMARK_STORAGE_DIR = str(tmp_path / "storage")
+    for _ in range(2):
+        copy_logs_of_home()
+        copied = job_log_directory("a") / "attempt-0" / "slot-0.out"
+        assert copied.is_relative_to(tmp_path / "storage") and copied.read_text() == "printed\n"
+    assert [path.name for path in job_log_directory("a").parent.iterdir()] == ["a"]
 
 
 def test_a_disk_that_refuses_does_not_hold_the_job_up(tmp_path: Path) -> None:

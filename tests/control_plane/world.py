@@ -114,7 +114,7 @@ class LeaderProcess(Process):
             world.tell(f"{self.name} leads with epoch {self.epoch}")
             LeaseKeeper(leadership, world.clock).start()
             leader_bus = SimulatedLeaderBus(world, self.epoch)
-            self.manager = JobManager(leadership, leader_bus, world.home, "127.0.0.1", stopped, world.clock, world.send)
+            self.manager = JobManager(leadership, leader_bus, "127.0.0.1", stopped, world.clock, world.send)
             self.manager.run()
         except LeadershipLostError as error:
             world.refused["sql"] += 1

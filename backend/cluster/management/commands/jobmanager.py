@@ -11,7 +11,6 @@ import socket
 import threading
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from backend.cluster.candidate import Candidate
@@ -43,7 +42,7 @@ class Command(BaseCommand):
             if leadership is not None:
                 LeaseKeeper(leadership, SYSTEM_CLOCK).start()
                 leader_bus = RedisLeaderBus(leadership.epoch)
-                JobManager(leadership, leader_bus, settings.TIDEMARK_HOME, host, stopped).run()
+                JobManager(leadership, leader_bus, host, stopped).run()
         except LeadershipLostError as error:
             raise CommandError(str(error)) from error
         finally:
