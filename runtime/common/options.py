@@ -186,7 +186,10 @@ HEARTBEAT_TIMEOUT: ConfigOption[Duration] = (
 """Time without a heartbeat after which a slot is lost. Flink: 50 s."""
 
 HA_CLUSTER_ID: ConfigOption[str | None] = (
-    ConfigOptions.key("high-availability.cluster-id").string_type().no_default_value()
+    ConfigOptions.key("high-availability.cluster-id")
+    .string_type()
+    .with_deprecated_keys("high-availability.zookeeper.path.namespace", "recovery.zookeeper.path.namespace")
+    .no_default_value()
 )
 """Id of an application, at most 100 letters, digits, `_`, `.` and `-`: a program that is started again under it resumes
 its job from the newest checkpoint. Requires `execution.checkpointing.dir`. If not set, a program that is started again

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from runtime.checkpoint.completed_store import CompletedCheckpoint, CompletedCheckpointStore
+from runtime.checkpoint.errors import CheckpointLogGoneError
 from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.handles import CheckpointMetadata
 from runtime.checkpoint.layout import checkpoint_directory
@@ -185,6 +186,27 @@ def test_one_that_was_replaced_before_its_first_checkpoint_is_told_too(tmp_path:
     late = Rig(tmp_path, epoch=1)
     late.store(1)
     assert late.answers[0].is_fenced
+
+
+def test_a_log_that_was_deleted_breaks_the_job_and_one_that_comes_back_does_not(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.recover()
+    log, away = tmp_path / JOB / "completed", tmp_path / "away"
+    log.rename(away)
+    rig.store(1)
+    rig.clock.advance(20_000)
+    rig.worker.step()
+    away.rename(log)
+    rig.clock.advance(20_000)
+    rig.worker.step()
+    assert isinstance(rig.answers[-1], Stored)
+    shutil.rmtree(log)
+    rig.store(2)
+    rig.clock.advance(20_000)
+    rig.worker.step()
+    rig.clock.advance(20_000)
+    with pytest.raises(CheckpointLogGoneError, match="was deleted while the job was running"):
+        rig.worker.step()
 
 
 def test_files_are_deleted_and_what_cannot_be_stops_nobody(tmp_path: Path, memory: MemoryCheckpointStore) -> None:

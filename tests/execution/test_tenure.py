@@ -1,0 +1,154 @@
+"""The time for which a process runs an application's job: who gets it, what it records, and how it is lost."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runtime.checkpoint.application_log import ApplicationEntry, ApplicationLog, Holder, Standing
+from runtime.checkpoint.file_completed_store import FileCompletedStore
+from runtime.checkpoint.outcome import JobOutcome
+from runtime.checkpoint.state_files import default_file_system
+from runtime.common import Configuration
+from runtime.common.config_options import ConfigurationError
+from runtime.core.ids import Attempt
+from runtime.execution import tenure as tenures
+from runtime.execution.errors import ApplicationReplacedError, ApplicationRunningError, ApplicationStateGoneError
+from runtime.execution.process_identity import has_ended, this_process
+from runtime.execution.tenure import Application, Tenure, begin, forget
+
+FILES = default_file_system()
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Iterator[Application]:
+    yield Application("app", tmp_path.as_uri())
+    tenures._served.clear()
+
+
+def log_of(application: Application) -> ApplicationLog:
+    return ApplicationLog(application.root, application.application_id, FILES)
+
+
+def last_of(application: Application) -> ApplicationEntry:
+    last = log_of(application).last()
+    assert last is not None
+    return last
+
+
+def killed(application: Application) -> None:
+    """Leave the log as a process does that has been killed: its pid exists no more."""
+    last = last_of(application)
+    assert last.holder is not None
+    boot, namespace, _, start = last.holder.process.split("/")
+    dead = replace(last.holder, pid=2**22 + 1, process=f"{boot}/{namespace}/{2**22 + 1}/{start}")
+    assert log_of(application).append(replace(last, number=last.number + 1, holder=dead))
+    tenures._served.clear()
+
+
+def end(tenure: Tenure, application: Application, outcome: JobOutcome) -> None:
+    store = FileCompletedStore.open(application.root, tenure.job_id, tenure.epoch, FILES)
+    store.end(outcome)
+    tenure.end(is_job_over=True)
+    tenures._served.clear()
+
+
+def test_each_tenure_has_a_higher_epoch_and_a_higher_attempt_of_the_same_job(application: Application) -> None:
+    first = begin(application)
+    assert (first.epoch, first.first_attempt) == (1, 0)
+    first.record_attempt(Attempt(0))
+    first.record_attempt(Attempt(3))
+    killed(application)
+    second = begin(application)
+    assert (second.job_id, second.epoch, second.first_attempt) == (first.job_id, 2, 4)
+    second.end(is_job_over=False)
+    third = begin(application)
+    assert (third.job_id, third.epoch, third.first_attempt) == (first.job_id, 3, 5)
+
+
+def test_a_replaced_process_can_record_no_attempt_however_many_entries_follow(application: Application) -> None:
+    first = begin(application)
+    for _ in range(5):
+        killed(application)
+        begin(application)
+    with pytest.raises(ApplicationReplacedError, match="has taken over job"):
+        first.record_attempt(Attempt(1))
+    assert last_of(application).epoch == 6
+    entry = replace(last_of(application), number=0)
+    assert log_of(application).beat(entry, 1) is Standing.REPLACED
+
+
+@pytest.mark.parametrize("outcome", JobOutcome)
+def test_a_job_that_has_ended_is_not_run_again_except_from_another_snapshot(
+    application: Application, outcome: JobOutcome
+) -> None:
+    first = replace(application, restore_path="file:///savepoint-1")
+    job_id = (tenure := begin(first)).job_id
+    end(tenure, application, outcome)
+    for again in (first, application):
+        ended = begin(again)
+        assert (ended.job_id, ended.outcome) == (job_id, outcome)
+        ended.end(is_job_over=False)
+    anew = begin(replace(application, restore_path="file:///savepoint-2"))
+    assert anew.outcome is None
+    assert anew.job_id != job_id
+    assert (anew.epoch, anew.first_attempt) == (2, 0)
+
+
+def test_a_process_runs_one_job_under_an_id(application: Application) -> None:
+    begin(application).end(is_job_over=True)
+    with pytest.raises(ApplicationRunningError, match="an id of its own"):
+        begin(application)
+
+
+def test_a_missing_job_directory_is_told_and_forgotten_on_demand(application: Application, tmp_path: Path) -> None:
+    job_id = begin(application).job_id
+    killed(application)
+    shutil.rmtree(tmp_path / job_id)
+    with pytest.raises(ApplicationStateGoneError, match=f"{job_id} is gone.*tidemark application forget"):
+        begin(application)
+    assert forget(application) == job_id
+    anew = begin(application)
+    assert anew.job_id != job_id
+    assert anew.epoch == 3
+
+
+def test_forgetting_deletes_the_checkpoints_and_fences_the_former_process(
+    application: Application, tmp_path: Path
+) -> None:
+    former = begin(application)
+    killed(application)
+    assert forget(application) == former.job_id
+    assert not (tmp_path / former.job_id).exists()
+    with pytest.raises(ApplicationReplacedError):
+        former.record_attempt(Attempt(1))
+    assert forget(application) is None
+
+
+def test_a_process_of_which_nothing_is_known_is_not_taken_for_dead() -> None:
+    me = this_process()
+    assert me.process
+    assert not has_ended(me)
+    assert has_ended(replace(me, process=me.process + "0")), "the pid is another process's now"
+    assert not has_ended(replace(me, process="")), "its system tells nothing"
+    assert not has_ended(Holder("", "elsewhere", 2**22 + 1, "another boot/pid:[1]/1/1"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"high-availability.cluster-id": "a/b"}, "letters, digits"),
+        ({"high-availability.cluster-id": "app"}, "execution.checkpointing.dir"),
+    ],
+)
+def test_an_id_that_cannot_work_is_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Application.of(Configuration.from_dict(options))
+
+
+def test_without_an_id_there_is_no_application() -> None:
+    assert Application.of(Configuration()) is None
