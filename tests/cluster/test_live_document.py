@@ -11,17 +11,18 @@ from backend.cluster.live_document import (
     MAX_STALLS,
     LiveDocument,
     error_name,
+    exception_document,
     task_metrics,
     vertex_metrics,
     vertex_state,
 )
-from backend.cluster.models import Job
+from backend.cluster.models import Job, JobException
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
-from runtime.core.ids import Attempt, SlotId, TaskId, VertexId
+from runtime.core.ids import Attempt, OperatorId, SlotId, TaskId, VertexId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.events import Submitted
 from runtime.jobmaster.life_cycle import JobMasterMachine
-from runtime.jobmaster.status import JobStatusSnapshot, Stall, TaskSnapshot
+from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, Stall, TaskSnapshot
 from runtime.task.messages import FailureInfo, TaskState
 from tests.cluster.graphs import graph
 
@@ -178,3 +179,10 @@ def test_vertices_name_their_inputs_and_ends() -> None:
 )
 def test_a_failure_has_the_name_of_its_error(failure: FailureInfo, name: str) -> None:
     assert error_name(failure) == name
+
+
+def test_a_failure_has_a_column_for_each_of_its_fields() -> None:
+    """The leader writes it as it is: a field without a column would end every job that fails."""
+    cause = FailureInfo("broken", operator_id=OperatorId("f" * 32), defined_at="job.py:3")
+    columns = {field.name for field in JobException._meta.get_fields()}
+    assert exception_document(ExceptionEntry(Attempt(0), 5.0, cause, ()), 7, {}).keys() <= columns
