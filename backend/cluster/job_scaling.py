@@ -137,12 +137,7 @@ class JobScaling:
         """Note the parallelisms that the job has, and what has come of a change."""
         if any(v.parallelism != parallelism.get(v.vertex_id, v.parallelism) for v in self.graph.vertices):
             self.graph = rescaled(self.graph, parallelism)
-        if self._change is not None and self._change.done():
-            self._next = None
-        if self._asked is not None and self._asked[1].done():
-            (requirements, asked), self._asked = self._asked, None
-            if asked.exception() is None:
-                self._job.requirements = requirements_to_json(requirements, self.graph)
+        self._settle()
 
     def follow(self, verdict: Verdict, standing: Standing, *, has_begun: bool) -> None:
         """Do what the scheduler has decided.
@@ -178,13 +173,18 @@ class JobScaling:
         Raises:
             RescaleError: the job cannot run within these bounds, or there are too few slots.
         """
+        self._settle()
         requirements = changed(self.requirements, given)
         check_requirements(self.graph, requirements)
         if is_waiting:
+            # the latest wish counts; a rescaling that waits for its slots comes about with it
+            self._asked = self._next = None
             self._job.requirements = requirements_to_json(requirements, self.graph)
             done: Asked = Future()
             done.set_result(RequestAnswered(""))
             return done
+        if self._change is not None and not self._change.done():
+            raise RescaleError("the job is being rescaled already")
         parallelism = fitted(self.graph, requirements, available, self.target)
         if parallelism is None:
             # it would be stopped, wait for slots for minutes, and return to the old parallelism
@@ -195,6 +195,15 @@ class JobScaling:
         self._next = rescaled(self.graph, parallelism)
         self._begin(asked, "rescaled")
         return asked
+
+    def _settle(self) -> None:
+        """Take what has come of a change into the job's row."""
+        if self._change is not None and self._change.done():
+            self._next = None
+        if self._asked is not None and self._asked[1].done():
+            (requirements, asked), self._asked = self._asked, None
+            if asked.exception() is None:
+                self._job.requirements = requirements_to_json(requirements, self.graph)
 
     def _rescale(self, parallelism: Parallelism, verdict: Verdict) -> None:
         logger.info("job %s is rescaled: %s", self._job.id, verdict.why or "to all that it wants")

@@ -302,3 +302,11 @@ def test_jobs_leave_when_there_are_slots_elsewhere_or_no_more_time(
     machine: LeaderMachine, jobs: list[JobOnDraining], moving: tuple[str, ...], moved: list[str]
 ) -> None:
     assert machine.moves(jobs, {"a", "b"}, moving) == [MoveJob(name) for name in moved]
+
+
+def test_a_job_that_waits_for_slots_is_told_of_other_bounds_and_of_nothing_else(machine: LeaderMachine) -> None:
+    waits = RunnerSeen("j", "RESTARTING", "needs 4 slots, 2 are free", waits_for_slots=True)
+    for kind in (Kind.RESCALE, Kind.SAVEPOINT):
+        row = OperationRow("t", kind, "j", SINCE, job_state="RESTARTING")
+        decided = machine.operations([row], {"j": waits}, {}, SINCE)
+        assert decided == ([CarryOut("t", "j", False)] if kind is Kind.RESCALE else [])
