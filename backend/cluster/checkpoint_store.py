@@ -12,12 +12,14 @@ from collections.abc import Iterable, Sequence
 
 from django.db import transaction
 
+from backend.cluster.checkpoint_counts import write_statistics
 from backend.cluster.connections import brief_connection
 from backend.cluster.leadership import Leadership, LeadershipLostError
 from backend.cluster.models import Checkpoint
 from runtime.checkpoint.completed_store import CheckpointPointer, CompletedCheckpoint
 from runtime.checkpoint.layout import writer_of_directory
 from runtime.checkpoint.outcome import JobOutcome
+from runtime.checkpoint.statistics import StatisticsRecord
 from runtime.core.clock import Clock
 from runtime.core.ids import CheckpointId
 
@@ -43,6 +45,8 @@ class SqlCompletedStore:
         self._job_id = job_id
         self._retained = {pointer.checkpoint_id: pointer for pointer in retained}
         self._clock = clock
+        #: those that were recorded last; replaced as a whole, by the loop and the thread of the storage
+        self.statistics: StatisticsRecord | None = None
         self._is_over = False
         self._end_is_saved = threading.Event()
         self._is_given_up = False
@@ -86,8 +90,11 @@ class SqlCompletedStore:
                 Checkpoint.objects.update_or_create(
                     job_id=self._job_id, checkpoint_id=checkpoint.checkpoint_id, defaults=values
                 )
+                if checkpoint.statistics is not None:
+                    write_statistics(self._job_id, checkpoint.statistics)
         except LeadershipLostError:
             return False
+        self.statistics = checkpoint.statistics or self.statistics
         pointer = CheckpointPointer(checkpoint.checkpoint_id, checkpoint.location, checkpoint.is_owned)
         self._retained[pointer.checkpoint_id] = pointer
         return True

@@ -31,7 +31,7 @@ from backend.cluster.placements import ClusterPlacement
 from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_provider import ClusterSlotProvider
 from runtime.checkpoint.errors import CheckpointStorageError
-from runtime.checkpoint.statistics import CheckpointsSnapshot
+from runtime.checkpoint.statistics import CheckpointsSnapshot, StatisticsRecord
 from runtime.common.configuration import Configuration
 from runtime.core.clock import Clock
 from runtime.core.ids import Attempt, SlotId
@@ -75,6 +75,7 @@ class JobRunner:
         exceptions: known failures of earlier attempts, newest first.
         failures: total number of earlier failures; `exceptions` may hold only the newest.
         placement: where the attempt runs under an earlier leader, and is to go on; empty: nowhere.
+        statistics: of its checkpoints under earlier leaders; None: there are none.
 
     Raises:
         ConfigurationError: an option of the job is malformed.
@@ -95,6 +96,7 @@ class JobRunner:
         exceptions: list[Document],
         failures: int,
         placement: Sequence[ClusterPlacement] = (),
+        statistics: StatisticsRecord | None = None,
     ) -> None:
         self.job = job
         self._graph = graph
@@ -173,6 +175,7 @@ class JobRunner:
             home,
             placement=placed,
             was_suspended=newest_state == SUSPENDED,
+            statistics=statistics,
         )
         self.scaling = JobScaling(job, graph, configuration, self._driver, self._reserve_instead, clock)
         self.requests = JobRequests(self._driver, self._rescale)
@@ -325,8 +328,20 @@ class JobRunner:
         """Return the tasks of the current attempt with everything that they have reported."""
         return self._driver.status().tasks
 
+    def unrecorded_statistics(self) -> StatisticsRecord | None:
+        """Return the counts of checkpoints if SQL lacks some: failures, and savepoints, are in no checkpoint's row."""
+        record, recorded = self._driver.statistics_record(), self._checkpoints.statistics
+        if record.ended + record.restored == 0:
+            return None
+        is_newer = recorded is None or (record.ended, record.restored) > (recorded.ended, recorded.restored)
+        return record if is_newer else None
+
+    def statistics_are_recorded(self, record: StatisticsRecord) -> None:
+        """Note that SQL has these counts."""
+        self._checkpoints.statistics = record
+
     def checkpoints(self) -> CheckpointsSnapshot:
-        """Return the checkpoint statistics since this leader took the job."""
+        """Return the statistics of the job's checkpoints, also of those under earlier leaders."""
         return self._driver.status().checkpoints
 
     def exceptions(self) -> list[Document]:

@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import F, Q, QuerySet, Value
 from django.db.models.functions import Greatest
 
+from backend.cluster.checkpoint_counts import write_statistics
 from backend.cluster.leader_machine import stop_in_vain
 from backend.cluster.leadership import Leadership
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, JobException, Operation, Placement, TaskManager
@@ -18,6 +19,7 @@ from backend.cluster.placements import ClusterPlacement, write_placements
 from backend.cluster.snapshot_users import checkpoint_settings
 from runtime.checkpoint.locations import name_of, parent_of
 from runtime.checkpoint.outcome import JobOutcome
+from runtime.checkpoint.statistics import StatisticsRecord
 from runtime.common.config_options import ConfigurationError
 from runtime.core.ids import Attempt
 
@@ -119,6 +121,12 @@ class JobStore:
         with self._leadership.fenced():
             if Job.objects.filter(id=job_id, leader_epoch=self._epoch).exists():
                 write_placements(job_id, placements)
+
+    def record_statistics(self, job_id: str, record: StatisticsRecord) -> None:
+        """Record the counts of a job's checkpoints: of those that have failed, too, which have no rows."""
+        with self._leadership.fenced():
+            if Job.objects.filter(id=job_id, leader_epoch=self._epoch).exists():
+                write_statistics(job_id, record)
 
     def save(
         self,

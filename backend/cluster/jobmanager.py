@@ -23,6 +23,7 @@ from django.db import Error as DatabaseFailure
 from kombu.exceptions import OperationalError
 
 from backend.cluster import commands
+from backend.cluster.checkpoint_counts import read_statistics
 from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
 from backend.cluster.checkpoint_store import SqlCompletedStore, completed_checkpoints
 from backend.cluster.cluster_document import listed_jobs
@@ -247,6 +248,7 @@ class JobManager:
             self._store.known_exceptions(job),
             job.exceptions.count(),
             placements_of(job.id),
+            read_statistics(job.id),
         )
 
     # --- events -------------------------------------------------------------------------------------------------------

@@ -192,6 +192,7 @@ class LedJobs:
                     self.unsaved.add(job_id)
                 for action in self._machine.runner(self.seen(runner, answers)):
                     self._act_on_runner(action, runner)
+                self._record_statistics(runner)
 
     def seen(self, runner: JobRunner, answers: Mapping[str, Document] | None = None) -> RunnerSeen:
         """Return the observation of a running job, as of its last `observe`.
@@ -280,6 +281,12 @@ class LedJobs:
             case DropJob(job_id):
                 del self.runners[job_id]
                 self._publisher.forget(job_id)
+
+    def _record_statistics(self, runner: JobRunner) -> None:
+        record = None if runner.job.is_terminal else runner.unrecorded_statistics()
+        if record is not None:
+            self._store.record_statistics(runner.job.id, record)
+            runner.statistics_are_recorded(record)
 
     def _save(self, runner: JobRunner) -> None:
         job = runner.job

@@ -156,6 +156,16 @@ class Checkpoint(models.Model):
         constraints = (models.UniqueConstraint(fields=["job", "checkpoint_id"], name="one_row_per_checkpoint"),)
 
 
+class CheckpointStatistics(models.Model):
+    """Counts and distributions of a job's checkpoints, with which a new leader goes on."""
+
+    job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="checkpoint_statistics")
+    ended = models.BigIntegerField()
+    """Number of checkpoints that are counted; what counts fewer is older."""
+    record = models.JSONField()
+    """runtime.checkpoint.statistics.StatisticsRecord."""
+
+
 class Placement(models.Model):
     """Slots and stages of a region of a running job, from which a new leader adopts it instead of restarting it."""
 

@@ -8,11 +8,12 @@ call at a time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from runtime.checkpoint.handles import CheckpointMetadata
 from runtime.checkpoint.outcome import JobOutcome
+from runtime.checkpoint.statistics import StatisticsRecord
 from runtime.core.ids import CheckpointId
 
 
@@ -26,6 +27,9 @@ class CompletedCheckpoint:
     is_claimed: bool = False
     """Whether the job has claimed it instead of writing it: it is owned, but deleted only when newer checkpoints of the
     job have replaced it, never because the job ends."""
+
+    statistics: StatisticsRecord | None = field(default=None, compare=False)
+    """Those of the job as of its completion, for a store that keeps them."""
 
     @property
     def checkpoint_id(self) -> CheckpointId:

@@ -57,7 +57,7 @@ from runtime.checkpoint.messages import (
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.shared_registry import SharedFileRegistry
-from runtime.checkpoint.statistics import CheckpointsSnapshot, CheckpointStatistics
+from runtime.checkpoint.statistics import CheckpointsSnapshot, CheckpointStatistics, StatisticsRecord
 from runtime.core.checkpoint_options import AfterSnapshot, Alignment, CheckpointOptions, SnapshotKind
 from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
 from runtime.graph.job_graph import JobGraph
@@ -277,6 +277,14 @@ class CheckpointCoordinator:
         """Return the public statistics."""
         return self._statistics.snapshot()
 
+    def statistics_record(self) -> StatisticsRecord:
+        """Return what a later JobMaster needs to go on with them."""
+        return self._statistics.record()
+
+    def restore_statistics(self, record: StatisticsRecord) -> None:
+        """Go on with the statistics of an earlier JobMaster; once, before anything else."""
+        self._statistics.restore(record)
+
     def check_invariants(self) -> None:
         """Raise AssertionError if the coordinator contradicts itself."""
         in_sources = [p for p in self._pending.values() if p.stage is Stage.SOURCES]
@@ -325,6 +333,7 @@ class CheckpointCoordinator:
             self._actions.append(NotifyComplete(newest))
         for checkpoint_id in sorted(n for n in event.pending if n > newest):
             self._actions.append(NotifyAborted(checkpoint_id))
+            self._statistics.given_up()
             # whoever acknowledges it again has written files that nobody needs
             self._aborted[checkpoint_id] = None
             # a savepoint is nowhere recorded here: the earlier JobMaster may have told its user that it is complete
@@ -528,7 +537,10 @@ class CheckpointCoordinator:
             return
         pending.stage = Stage.STORING
         pending.metadata = _metadata_of(pending, self._job_id)
-        self._actions.append(StoreCheckpoint(pending.metadata, not pending.options.is_savepoint, pending.is_recorded))
+        storing = [p.checkpoint_id for p in self._pending.values() if p.stage is Stage.STORING]
+        record = self._statistics.record(storing) if pending.is_recorded else None
+        is_owned = not pending.options.is_savepoint
+        self._actions.append(StoreCheckpoint(pending.metadata, is_owned, pending.is_recorded, record))
 
     # --- how it ends --------------------------------------------------------------------------------------------------
 

@@ -7,10 +7,11 @@ work for the storage. Every event of a task names its attempt.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from runtime.checkpoint.handles import CheckpointMetadata, CheckpointMetrics, TaskStateHandle
 from runtime.checkpoint.outcome import JobOutcome
+from runtime.checkpoint.statistics import StatisticsRecord
 from runtime.core.checkpoint_options import AfterSnapshot, CheckpointOptions, SnapshotKind
 from runtime.core.ids import Attempt, CheckpointId, OperatorId, SlotId, TaskId
 from runtime.graph.job_graph import JobGraph
@@ -207,6 +208,8 @@ class StoreCheckpoint:
     """Whether it is deleted when newer ones replace it."""
     is_recorded: bool
     """Whether recovery may start from it: false for a savepoint after which the job continues."""
+    statistics: StatisticsRecord | None = field(default=None, compare=False)
+    """Those of the job once it is complete, to be recorded together with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from runtime.checkpoint.handles import CheckpointMetrics
@@ -21,6 +21,10 @@ HISTORY_SIZE = 10
 """Number of checkpoints in the history; Flink's `web.checkpoints.history`."""
 SUMMARY_WINDOW = 1_000
 """Number of completed checkpoints for quantiles; minimum, maximum and average cover all."""
+
+
+RECORDED_WINDOW = 100
+"""Number of them that a record keeps: quantiles that a later JobMaster shows cover these and its own."""
 
 
 class CheckpointStatus(enum.Enum):
@@ -193,6 +197,34 @@ class CheckpointsSnapshot:
         return next(found, None)
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedDistribution:
+    """What a record keeps of one quantity."""
+
+    count: int
+    min: float
+    max: float
+    sum: float
+    recent: Sequence[float]
+    """Of the newest checkpoints, at most RECORDED_WINDOW, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsRecord:
+    """What a later JobMaster of the job goes on from."""
+
+    restored: int
+    completed: int
+    failed: int
+    distributions: Mapping[str, RecordedDistribution]
+    """By name of SUMMARISED."""
+
+    @property
+    def ended(self) -> int:
+        """Return the number of checkpoints that it covers; grows with the time."""
+        return self.completed + self.failed
+
+
 class _Distribution:
     """Distribution of one quantity over all completed checkpoints."""
 
@@ -207,6 +239,23 @@ class _Distribution:
         self._sum += value
         self._count += 1
         self._recent.append(value)
+
+    def record(self, *further: float) -> RecordedDistribution:
+        """Return what is to be recorded once further values have been added."""
+        values = [*further, *((self._min, self._max) if self._count else ())]
+        recent = [*self._recent, *further][-RECORDED_WINDOW:]
+        return RecordedDistribution(
+            self._count + len(further),
+            min(values, default=0.0),
+            max(values, default=0.0),
+            self._sum + sum(further),
+            tuple(recent),
+        )
+
+    def restore(self, record: RecordedDistribution) -> None:
+        self._count, self._sum = record.count, record.sum
+        self._min, self._max = record.min, record.max
+        self._recent.extend(record.recent)
 
     def summary(self) -> Summary:
         if not self._count:
@@ -275,16 +324,9 @@ class CheckpointStatistics:
             self._latest_savepoint = stats
         else:
             self._latest_completed = stats
-        values = (
-            stats.total("checkpointed_bytes"),
-            stats.total("state_bytes"),
-            stats.end_to_end_ms,
-            stats.total("processed_bytes"),
-            stats.total("persisted_bytes"),
-        )
-        for name, value in zip(SUMMARISED, values, strict=True):
+        for name, value in zip(SUMMARISED, _quantities(stats), strict=True):
             self._distributions[name].add(value)
-        self._summaries = {name: distribution.summary() for name, distribution in self._distributions.items()}
+        self._summarise()
 
     def failed(self, checkpoint_id: CheckpointId, cause: str, wall_ms: int) -> None:
         """Note that the checkpoint was aborted."""
@@ -297,6 +339,33 @@ class CheckpointStatistics:
         self._replace(stats)
         self._failed += 1
         self._latest_failed = stats
+
+    def given_up(self) -> None:
+        """Note that a checkpoint has failed which an earlier JobMaster had begun."""
+        self._total += 1
+        self._failed += 1
+
+    def record(self, completing: Collection[CheckpointId] = ()) -> StatisticsRecord:
+        """Return what is to be recorded.
+
+        Args:
+            completing: checkpoints in progress that count as completed, since they are recorded together with it.
+        """
+        further = [_quantities(self._tracked[checkpoint_id].frozen()) for checkpoint_id in completing]
+        distributions = {
+            name: self._distributions[name].record(*(values[i] for values in further))
+            for i, name in enumerate(SUMMARISED)
+        }
+        return StatisticsRecord(self._restored, self._completed + len(further), self._failed, distributions)
+
+    def restore(self, record: StatisticsRecord) -> None:
+        """Go on from what an earlier JobMaster has recorded; once, before anything else."""
+        self._restored, self._completed, self._failed = record.restored, record.completed, record.failed
+        self._total = record.ended
+        for name, recorded in record.distributions.items():
+            if name in self._distributions:
+                self._distributions[name].restore(recorded)
+        self._summarise()
 
     def discarded(self, checkpoint_id: CheckpointId) -> None:
         """Note that its files are deleted."""
@@ -328,6 +397,10 @@ class CheckpointStatistics:
             refused=self.refused,
         )
 
+    def _summarise(self) -> None:
+        if self._completed:
+            self._summaries = {name: distribution.summary() for name, distribution in self._distributions.items()}
+
     def _replace(self, stats: CheckpointStats) -> None:
         for index, known in enumerate(self._history):
             if known.checkpoint_id == stats.checkpoint_id:
@@ -336,3 +409,14 @@ class CheckpointStatistics:
             self._latest_completed = stats
         if self._latest_savepoint is not None and self._latest_savepoint.checkpoint_id == stats.checkpoint_id:
             self._latest_savepoint = stats
+
+
+def _quantities(stats: CheckpointStats) -> tuple[int, ...]:
+    """Return the quantities of SUMMARISED."""
+    return (
+        stats.total("checkpointed_bytes"),
+        stats.total("state_bytes"),
+        stats.end_to_end_ms,
+        stats.total("processed_bytes"),
+        stats.total("persisted_bytes"),
+    )

@@ -22,6 +22,7 @@ from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.layout import savepoint_directory
 from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, RecordEnd, StoreCheckpoint, SweepOrphans
 from runtime.checkpoint.settings import CheckpointSettings
+from runtime.checkpoint.statistics import StatisticsRecord
 from runtime.common.configuration import Configuration
 from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.clock import Clock
@@ -94,6 +95,7 @@ class JobMasterDriver:
         was_suspended: whether that JobMaster ended as planned.
         record_attempt: makes an attempt's number durable before any of it runs; raises OSError if it cannot, which
             fails the attempt. None: the slot provider does, or nobody needs it.
+        statistics: of checkpoints, as an earlier JobMaster has recorded them; None = they begin here.
 
     Raises:
         ConfigurationError: an option of the job cannot be read, or it needs a checkpoint directory and names none.
@@ -112,6 +114,7 @@ class JobMasterDriver:
         placement: Sequence[PlacedRegion] = (),
         was_suspended: bool = False,
         record_attempt: Callable[[Attempt], None] | None = None,
+        statistics: StatisticsRecord | None = None,
     ) -> None:
         self._clock = clock
         self._record_attempt = record_attempt
@@ -125,12 +128,15 @@ class JobMasterDriver:
             home = CheckpointHome.of(settings, graph.job_id, slots_are_local=False)
         self._home = home
         self._settings = settings
+        coordinator = CheckpointCoordinator(settings, graph.job_id, home.root, home.leader_epoch, home.new_name)
+        if statistics is not None:
+            coordinator.restore_statistics(statistics)
         self._machine = JobMasterMachine(
             graph,
             JobMasterOptions.from_configuration(configuration),
             create_restart_strategy(configuration, random.random),
             first_attempt,
-            CheckpointCoordinator(settings, graph.job_id, home.root, home.leader_epoch, home.new_name),
+            coordinator,
             max_slots,
             placement,
             was_suspended,
@@ -284,6 +290,11 @@ class JobMasterDriver:
         """Return the job's current status; any thread."""
         with self._lock:
             return self._machine.status(self._storage.trouble)
+
+    def statistics_record(self) -> StatisticsRecord:
+        """Return the counts of checkpoints with which a later JobMaster of the job goes on; any thread."""
+        with self._lock:
+            return self._machine.statistics_record()
 
     # --- the driver's thread ------------------------------------------------------------------------------------------
 

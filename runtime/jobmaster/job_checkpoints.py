@@ -43,7 +43,7 @@ from runtime.checkpoint.messages import (
     TriggerTasks,
 )
 from runtime.checkpoint.outcome import JobOutcome
-from runtime.checkpoint.statistics import CheckpointsSnapshot
+from runtime.checkpoint.statistics import CheckpointsSnapshot, StatisticsRecord
 from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.ids import Attempt, CheckpointId, SlotId, TaskId
 from runtime.graph.job_graph import JobGraph
@@ -116,6 +116,10 @@ class JobCheckpoints:
     def statistics(self) -> CheckpointsSnapshot:
         """Return the statistics of the job's checkpoints."""
         return self._coordinator.statistics()
+
+    def statistics_record(self) -> StatisticsRecord:
+        """Return what a later JobMaster needs to go on with them."""
+        return self._coordinator.statistics_record()
 
     def check_invariants(self) -> None:
         """Raise AssertionError if something contradicts itself."""

@@ -22,6 +22,7 @@ from runtime.checkpoint.assignment import Assignment, StateAssignmentError
 from runtime.checkpoint.coordinator import CheckpointCoordinator
 from runtime.checkpoint.messages import RequestDone
 from runtime.checkpoint.settings import CheckpointSettings
+from runtime.checkpoint.statistics import StatisticsRecord
 from runtime.common.configuration import Configuration
 from runtime.core.ids import Attempt, SlotId, VertexId
 from runtime.graph.job_graph import JobGraph
@@ -258,6 +259,10 @@ class JobMasterMachine:
             stalls=stalls,
             leaves_checkpoints=self._is_broken or self._checkpoints.are_left_alone,
         )
+
+    def statistics_record(self) -> StatisticsRecord:
+        """Return the counts of checkpoints with which a later JobMaster of the job goes on."""
+        return self._checkpoints.statistics_record()
 
     def story(self) -> tuple[str, ...]:
         """Return what happened lately, oldest first, without heartbeats and client output."""

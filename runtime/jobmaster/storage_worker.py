@@ -345,7 +345,9 @@ class StorageWorker:
         if not action.is_recorded:
             return Stored(checkpoint_id, self._metadata_bytes)
         try:
-            is_complete = self._opened().complete(CompletedCheckpoint(metadata, action.is_owned))
+            is_complete = self._opened().complete(
+                CompletedCheckpoint(metadata, action.is_owned, statistics=action.statistics)
+            )
         except FencedError:
             is_complete = False
         except NotASnapshotError as error:

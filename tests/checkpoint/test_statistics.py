@@ -108,3 +108,35 @@ def test_types_are_named_as_flink_names_them() -> None:
     take(tracked, 4, CheckpointOptions("d", "d", alignment=Alignment.UNALIGNED))
     types = [c.checkpoint_type for c in reversed(tracked.snapshot().history)]
     assert types == ["CHECKPOINT", "SAVEPOINT", "SYNC_SAVEPOINT", "UNALIGNED_CHECKPOINT"]
+
+
+def test_a_record_goes_on_with_counts_and_summaries_and_counts_what_is_recorded_with_it() -> None:
+    first = statistics()
+    for number, size in ((1, 10), (2, 40)):
+        take(first, number, size=size)
+    first.triggered(CheckpointId(3), 10_000, OPTIONS, {A: 1})
+    first.failed(CheckpointId(3), "slow", 11_000)
+    first.restored(CheckpointId(1), 12_000, False, "file:///c/chk-1")
+    first.triggered(CheckpointId(4), 10_000, OPTIONS, {A: 1})
+    for index in range(1):
+        metrics = CheckpointMetrics(checkpointed_bytes=7, state_bytes=9)
+        first.acknowledged(CheckpointId(4), TaskId(A, index), metrics, 10_050)
+    record = first.record([CheckpointId(4)])
+    first.completed(CheckpointId(4))
+    second = statistics()
+    second.restore(record)
+    before, after = first.snapshot(), second.snapshot()
+    assert before.counts == after.counts
+    assert (after.counts.completed, after.counts.failed, after.counts.restored) == (3, 1, 1)
+    assert dict(before.summaries) == dict(after.summaries)
+    second.given_up()
+    take(second, 5, size=1)
+    counts = second.snapshot().counts
+    assert (counts.total, counts.completed, counts.failed) == (6, 4, 2)
+    assert second.snapshot().summaries["checkpointed_size"].max == 120
+
+
+def test_a_record_of_nothing_leaves_summaries_empty() -> None:
+    tracked = statistics()
+    tracked.restore(statistics().record())
+    assert tracked.snapshot().counts.total == 0 and not tracked.snapshot().summaries

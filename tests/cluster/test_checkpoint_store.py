@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from django.db import connections
 
 from backend.cluster import services
+from backend.cluster.checkpoint_counts import read_statistics, write_statistics
 from backend.cluster.checkpoint_store import JobGivenUpError, SqlCompletedStore, completed_checkpoints
 from backend.cluster.models import Checkpoint, Job
 from runtime.checkpoint.outcome import JobOutcome
+from runtime.checkpoint.statistics import RecordedDistribution, StatisticsRecord
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import CheckpointId
 from tests.cluster.graphs import graph_json
@@ -100,3 +103,26 @@ def test_the_last_one_stays_if_this_process_ends_first(job: Job, tmp_path: Path)
     wait_until(lambda: not thread.is_alive(), 10, "the thread's end")
     assert len(raised) == 1
     assert Checkpoint.objects.count() == 1
+
+
+def counted(completed_ones: int, failed: int = 0) -> StatisticsRecord:
+    sizes = RecordedDistribution(completed_ones, 1.0, 2.0, 3.0, (1.0, 2.0))
+    return StatisticsRecord(0, completed_ones, failed, {"state_size": sizes})
+
+
+def test_counts_are_recorded_with_the_checkpoint_or_not_at_all(job: Job, tmp_path: Path) -> None:
+    old = store_of(job)
+    assert old.complete(replace(completed(tmp_path, job.id, 1), statistics=counted(1)))
+    assert read_statistics(job.id) == counted(1) == old.statistics
+    new = store_of(job, "another")
+    assert not old.complete(replace(completed(tmp_path, job.id, 2), statistics=counted(2)))
+    assert read_statistics(job.id) == counted(1)
+    assert new.complete(replace(completed(tmp_path, job.id, 2, epoch=2), statistics=counted(2, failed=1)))
+    assert read_statistics(job.id) == counted(2, failed=1)
+
+
+def test_counts_never_go_back(job: Job) -> None:
+    assert read_statistics(job.id) is None
+    write_statistics(job.id, counted(3, failed=1))
+    write_statistics(job.id, counted(3))
+    assert read_statistics(job.id) == counted(3, failed=1)

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from backend.cluster.models import Operation
+from backend.cluster import bus
+from backend.cluster.models import Checkpoint, Operation
 from tests.control_plane.scenario import (
     Action,
     CallFault,
@@ -234,6 +235,20 @@ def test_a_stop_asked_for_twice_has_one_savepoint_and_an_answer_under_both_ids()
     rows = list(Operation.objects.order_by("created_at"))
     assert [row.trigger_id for row in rows] == [asked.trigger_id for asked in verdict.world.users.asked]
     assert rows[1].follows == rows[0] and rows[0].result == rows[1].result, verdict.report()
+
+
+def test_checkpoints_are_counted_over_a_change_of_leader() -> None:
+    events = (TimedFault(7_000, Event.KILL_LEADER), TimedFault(11_000, Event.KILL_LEADER))
+    verdict = simulate(Scenario(11, submissions=(Submission(0, is_adopted=True),), events=events))
+    check(verdict)
+    assert verdict.world.oracle.epoch == 3, verdict.report()
+    [job_id] = verdict.world.users.job_ids
+    shown = verdict.world.redis.documents[bus.JOB_KEY.format(job_id)]
+    counts, newest = shown["checkpoints"]["counts"], Checkpoint.objects.order_by("checkpoint_id").last()
+    assert newest is not None and counts["completed"] > 3
+    # every id was used for one that is completed, has failed, or is in progress
+    assert counts["completed"] + counts["failed"] + counts["in_progress"] == counts["total"]
+    assert newest.checkpoint_id <= counts["total"] <= newest.checkpoint_id + 1, verdict.report()
 
 
 # --- leaders ----------------------------------------------------------------------------------------------------------
