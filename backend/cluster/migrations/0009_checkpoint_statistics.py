@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("cluster", "0008_operation_progress")]
+    dependencies = [("cluster", "0008_files_of_programs")]
 
     operations = [
         migrations.CreateModel(

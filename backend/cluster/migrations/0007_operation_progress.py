@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("cluster", "0007_files_of_programs")]
+    dependencies = [("cluster", "0006_requirements")]
 
     operations = [
         migrations.AddField("operation", "progress", models.JSONField(null=True)),
