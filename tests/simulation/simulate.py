@@ -31,14 +31,18 @@ class Verdict:
         return f"{self.scenario}\n  happened:\n{happened}\nstory:\n{story}\nwrong:\n{wrong}"
 
 
-def simulate(scenario: Scenario, trace: Callable[[str], None] | None = None) -> Verdict:
+def simulate(
+    scenario: Scenario, trace: Callable[[str], None] | None = None, watch: Callable[[World], None] | None = None
+) -> Verdict:
     """Run a scenario.
 
     Args:
         scenario: what runs and what goes wrong.
         trace: takes each line of the story as it happens.
+        watch: looks on before each turn, and may bring something about.
     """
     world = World(scenario, trace)
+    world.watch = watch or world.watch
     world.graph = job(scenario, str(world.directory))
     run(world)
     expected, wrong = judge_rows(world, world.reader.rows)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -48,7 +49,22 @@ def test_a_job_goes_on_whoever_leads_it() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(4 * 3600)
 def test_two_thousand_seeds() -> None:
-    run_all(SLOW_SEEDS)
+    tally = adoption_tally(run_all(SLOW_SEEDS))
+    print(f"{len(SLOW_SEEDS)} seeds: {dict(tally)}")
+    assert all(tally.values()), tally
+
+
+def adoption_tally(verdicts: Iterable[Verdict]) -> Counter[str]:
+    """Count the runs in which something happened that a change of leader has to withstand."""
+    tally = Counter[str]()
+    for verdict in verdicts:
+        world = verdict.world
+        tally["adopted"] += world.num_adopted > 0
+        tally["lost while it adopted"] += world.num_lost_adopting > 0
+        tally["a slot ended without a JobMaster"] += world.num_ended_orphaned > 0
+        tally["a slot was cut off from the next JobMaster"] += world.num_isolated_from_next > 0
+        tally["the storage refused a take-over"] += world.files.num_refused["take-over"] > 0
+    return tally
 
 
 def test_regions_are_adopted_each_by_itself() -> None:

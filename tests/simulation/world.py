@@ -124,6 +124,8 @@ class SlotProcess(Process):
         self.attempt = attempt
         #: to the JobMaster that it belongs to, or is about to go over to
         self.link = SimulatedLink(world, slot, attempt, self, master)
+        #: whether the JobMaster that it belongs to has adopted it
+        self.has_resynced = False
         #: why it ends by itself
         self.lost: str | None = None
         #: how it was told that checkpoints have ended
@@ -137,6 +139,11 @@ class SlotProcess(Process):
             slot, attempt, "localhost", self.environment, self.session, world.clock, self, world.files, NO_PAUSES
         )
         self.slot.on_wake(self.wake)
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Return whether its JobMaster is gone, and it goes on."""
+        return self.link.master.is_dead and self.world.scenario.orphan_timeout_ms > 0
 
     def offer(self, offer: bytes) -> None:
         """A JobMaster asks it to come over."""
@@ -159,6 +166,7 @@ class SlotProcess(Process):
                     self.world.violate(f"{self.name} is told that checkpoint {checkpoint_id} is complete and given up")
             case ResyncSources():
                 self.world.num_adopted += 1
+                self.has_resynced = True
 
     # Uploads: a thread that gets its turn at some time
 
@@ -362,6 +370,8 @@ class JobMasterProcess(Process):
             for of in placed.slots:
                 self._asked_for.setdefault(placed.attempt, []).append(of.slot)
                 process = self._slots.get((of.slot, placed.attempt))
+                if process is not None and process.is_isolated:
+                    self.world.num_isolated_from_next += 1
                 if process is not None and not process.is_isolated:
                     offer = AdoptionOffer(of.slot, placed.attempt, self.epoch, str(self.epoch)).sealed(TOKEN)
                     self.world.later(process, partial(process.offer, offer), 20.0)
@@ -464,6 +474,11 @@ class World:
         self.placement: dict[int, PlacedRegion] = {}
         #: how often a slot has gone over to another JobMaster
         self.num_adopted = 0
+        #: how often a JobMaster was lost that had taken over and not adopted all slots yet, a slot ended that had no
+        #: JobMaster, and a slot was cut off from the JobMaster that wanted to adopt it
+        self.num_lost_adopting = self.num_ended_orphaned = self.num_isolated_from_next = 0
+        #: looks on before each turn, and may bring something about
+        self.watch: Callable[[World], None] = lambda world: None
         #: the attempt that ran when its JobMaster was lost and nothing else: the next one has to go on with it
         self._owed: Attempt | None = None
         self.outcome: JobState | None = None
@@ -535,6 +550,7 @@ class World:
                     self.outcome = JobState.FAILING
                 return
             self.num_turns += 1
+            self.watch(self)
             if not self._turn():
                 self.violations.append("nothing will ever happen again")
                 self.outcome = self.outcome or JobState.FAILING
@@ -644,6 +660,7 @@ class World:
         if process.is_dead:
             return
         self.tell(f"{process.name} is killed")
+        self.num_ended_orphaned += isinstance(process, SlotProcess) and process.is_orphaned
         process.is_dead = True
         process.is_frozen = False
         if process in self._processes:
@@ -686,6 +703,8 @@ class World:
 
     def _note_owed(self, leader: JobMasterProcess) -> None:
         machine = leader.driver._machine
+        is_adopting = machine.phase is Phase.RECONCILING or (machine.phase is Phase.IDLE and leader.epoch > 1)
+        self.num_lost_adopting += is_adopting and not machine.state.is_terminal
         if machine.phase is Phase.STARTED and machine.state is JobState.RUNNING:
             self._owed = machine.attempt
         elif not (machine.phase in (Phase.RECONCILING, Phase.IDLE) and not machine.state.is_terminal):
@@ -775,7 +794,7 @@ class World:
                 self.kill(self.leader)
                 self.check_alive()
             case Action.FREEZE_JOBMASTER if self.leader is not None:
-                self._replace_leader(self.leader, fault.ms)
+                self.replace_leader(self.leader, fault.ms)
             case Action.DISCONNECT if self.wire.pairs:
                 self.random.choice(self.wire.pairs).break_off("the connection was lost")
             case Action.RESCALE if self.leader is not None:
@@ -842,7 +861,7 @@ class World:
         for action in held:
             self.deliver(process, self.clock.monotonic_ms(), action)
 
-    def _replace_leader(self, leader: JobMasterProcess, ms: float) -> None:
+    def replace_leader(self, leader: JobMasterProcess, ms: float) -> None:
         """The leader stands still long enough for another one to begin, and comes back as if nothing had been."""
         self.leader = None
         self._note_owed(leader)
