@@ -15,7 +15,7 @@ def tell_places(apps: Any, schema_editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = (("cluster", "0006_requirements"),)
+    dependencies = (("cluster", "0007_operation_progress"),)
 
     operations = (
         migrations.AddField(model_name="artifact", name="files", field=models.JSONField(default=list)),
