@@ -15,12 +15,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import numpy as np
 from pyspark import BarrierTaskContext
 
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import Attempt, SlotId
+from runtime.network.addresses import outward_host
 from runtime.network.credit import DEFAULT_FLOATING_BYTES
 from runtime.network.flight import FlightNetworkEnvironment
 from runtime.task.client_output import LineRedirect
@@ -70,7 +72,10 @@ class SlotSpec:
         _collect_garbage_less_often()
         context = BarrierTaskContext.get()
         partition = context.partitionId()
-        host = "127.0.0.1" if self.local else context.getTaskInfos()[partition].address.rpartition(":")[0]
+        host = "127.0.0.1"
+        if not self.local:
+            executor = context.getTaskInfos()[partition].address.rpartition(":")[0]
+            host = outward_host(executor, urlsplit(self.control_address).hostname or "")
         run_slot(self, self.slots[partition], host)
         return iter(())
 

@@ -10,6 +10,8 @@ import socket
 
 #: of both families, to gRPC
 EVERY_INTERFACE = "0.0.0.0"
+#: reserved for documentation (RFC 5737), so that the way there is the default route
+_ANYWHERE = ("192.0.2.1", 9)
 
 
 def listening_host(host: str) -> str:
@@ -25,6 +27,26 @@ def listening_host(host: str) -> str:
     if host == "localhost" or _is_loopback(host):
         return host
     return next((address for address in _addresses(host) if _is_own(address)), EVERY_INTERFACE)
+
+
+def outward_host(host: str, peer: str) -> str:
+    """Return the host under which other machines reach this process, where `host` may be known on this machine alone.
+
+    An executor beside its driver is known by a loopback address if the machine's name has one (Debian: 127.0.1.1).
+
+    Args:
+        host: this process's host, as told.
+        peer: a host that is to reach it, as it is called everywhere; if that is a loopback address, so may this one be.
+    """
+    if not (_is_loopback(host) or host == "localhost") or peer == "localhost" or _is_loopback(peer):
+        return host
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            # sends nothing: it only chooses the address to send from
+            probe.connect(_ANYWHERE)
+        except OSError:
+            return socket.gethostname()
+        return str(probe.getsockname()[0])
 
 
 def in_uri(host: str) -> str:

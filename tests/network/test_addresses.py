@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from runtime.core.ids import Attempt, SlotId
-from runtime.network.addresses import EVERY_INTERFACE, in_uri, listening_host
+from runtime.network.addresses import EVERY_INTERFACE, in_uri, listening_host, outward_host
 from runtime.network.flight import FlightNetworkEnvironment
 
 #: reserved for documentation: no machine has it
@@ -31,6 +31,20 @@ def test_an_address_of_this_machine_is_listened_on_alone() -> None:
         pytest.skip("this machine has loopback addresses only")
     for address in own_addresses():
         assert listening_host(address) == address
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.0.1.1", "::1"])
+def test_an_executor_known_by_a_loopback_address_is_told_to_other_machines_by_one_that_reaches_it(host: str) -> None:
+    told = outward_host(host, ELSEWHERE)
+    assert told in own_addresses() or (not own_addresses() and told == socket.gethostname())
+    assert outward_host(host, "alpha") == told, "a peer that is known by name"
+
+
+@pytest.mark.parametrize(
+    ("host", "peer"), [("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "localhost"), (ELSEWHERE, "alpha")]
+)
+def test_on_a_single_machine_and_by_another_address_the_host_stays(host: str, peer: str) -> None:
+    assert outward_host(host, peer) == host
 
 
 @pytest.mark.parametrize("host", [ELSEWHERE, "2001:db8::7", "no-such-host.invalid"])
