@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.proving import RECOVERY_S, ProvingJob, proving_job
-from tests.cluster.stack import running_stack
+from tests.cluster.stack import Stack, running_stack
 from tests.cluster.test_stack import DEMO, is_running
 from tests.cluster.test_two_taskmanagers import second_taskmanager, taskmanagers_of
 from tests.support.standalone import standalone_cluster
@@ -16,6 +19,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
+START_S = 180.0
 OPTIONS = {
     "jobmanager.scheduler": "adaptive",
     "jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout": "1 s",
@@ -40,6 +44,14 @@ def wait_until_it_runs_with(proving: ProvingJob, parallelism: int) -> float:
     return took
 
 
+@contextmanager
+def another_taskmanager(stack: Stack, master: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A second TaskManager, from its registration on: on a busy machine a JVM takes its time."""
+    with second_taskmanager(stack, master) as second:
+        wait_until(lambda: stack.client.cluster()["slots_total"] == 4, START_S, "the second TaskManager registers")
+        yield second
+
+
 def test_a_job_takes_what_slots_there_are_and_its_output_stays_exact(tmp_path: Path) -> None:
     (tmp_path / "spark").mkdir()
     (tmp_path / "job").mkdir()
@@ -56,7 +68,7 @@ def test_a_job_takes_what_slots_there_are_and_its_output_stays_exact(tmp_path: P
             assert live["attempt"] == 0
             assert {(v["lower_bound"], v["upper_bound"]) for v in live["vertices"]} == {(1, 4)}
             assert live["scaling"] == "2 of 4 wanted slots; waits for slots"
-            with second_taskmanager(stack, master) as second:
+            with another_taskmanager(stack, master) as second:
                 took["grow"] = wait_until_it_runs_with(proving, 4)
                 live = proving.live()
                 assert (len(taskmanagers_of(live)), live["scaling"]) == (2, "")
@@ -69,7 +81,7 @@ def test_a_job_takes_what_slots_there_are_and_its_output_stays_exact(tmp_path: P
             assert (live["restarts"], live["failures"], live["exceptions"]) == (0, 0, [])
             assert live["attempt"] >= 2
 
-            with second_taskmanager(stack, master) as second:
+            with another_taskmanager(stack, master) as second:
                 wait_until_it_runs_with(proving, 4)
                 second.kill()
                 took["shrink after a death"] = wait_until_it_runs_with(proving, 2)
