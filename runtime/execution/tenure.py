@@ -159,7 +159,8 @@ class Tenure:
         try:
             with self._lock:
                 self._append(replace(self._entry, number=self._entry.number + 1, holder=None))
-        except (ApplicationReplacedError, OSError):
+        except Exception:
+            # the next process waits for a sign of life; whoever waits for this job's end must not
             logger.info("the log %s was left as it is", self._log.directory, exc_info=True)
 
     def _append(self, entry: ApplicationEntry) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.fs as pafs
 import pytest
 
 from runtime.checkpoint.application_log import ApplicationEntry, ApplicationLog, Holder, Standing
 from runtime.checkpoint.file_completed_store import FileCompletedStore
+from runtime.checkpoint.file_system import ArrowFileSystem
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.state_files import default_file_system
 from runtime.common import Configuration
@@ -127,6 +129,26 @@ def test_forgetting_deletes_the_checkpoints_and_fences_the_former_process(
     with pytest.raises(ApplicationReplacedError):
         former.record_attempt(Attempt(1))
     assert forget(application) is None
+
+
+def test_the_log_may_be_in_an_object_store() -> None:
+    bucket = pafs._MockFileSystem()
+    files = ArrowFileSystem(lambda _: (bucket, ""))
+    application = Application("app", "mock://bucket/checkpoints")
+    first = begin(application, files)
+    first.record_attempt(Attempt(3))
+    log = ApplicationLog(application.root, "app", files)
+    entry = log.last()
+    assert entry is not None
+    for count in (1, 2):
+        assert log.beat(entry, count) is Standing.HOLDS
+        assert log.newest_beat() == f"beat-1-{count}"
+    first.end(is_job_over=False)
+    second = begin(application, files)
+    assert (second.job_id, second.epoch, second.first_attempt) == (first.job_id, 2, 4)
+    assert log.beat(entry, 3) is Standing.REPLACED
+    second.end(is_job_over=False)
+    assert forget(application, files) == first.job_id
 
 
 def test_a_process_of_which_nothing_is_known_is_not_taken_for_dead() -> None:
