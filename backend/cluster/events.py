@@ -54,7 +54,12 @@ class RowsChanged:
     """Notice that a job or an operation is new, so that the leader need not wait for its next poll."""
 
 
-Event: TypeAlias = Heartbeat | StageEnded | TaskManagerGone | RowsChanged
+@dataclass(frozen=True, slots=True)
+class AutoscalerSwitched:
+    """Notice that a user has switched a job's autoscaler, so that the leader looks at once."""
+
+
+Event: TypeAlias = Heartbeat | StageEnded | TaskManagerGone | RowsChanged | AutoscalerSwitched
 
 
 class ReceivedEvent(NamedTuple):
@@ -115,12 +120,17 @@ def _rows_changed(document: Mapping[str, Any]) -> RowsChanged:
     return RowsChanged()
 
 
+def _autoscaler_switched(document: Mapping[str, Any]) -> AutoscalerSwitched:
+    return AutoscalerSwitched()
+
+
 _DECODERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Event]]] = {
     "heartbeat": _heartbeat,
     "stage_ended": _stage_ended,
     "gone": _gone,
     "job_submitted": _rows_changed,
     "operation": _rows_changed,
+    "autoscaler": _autoscaler_switched,
 }
 
 

@@ -19,6 +19,7 @@ from backend.cluster.checkpoint_home import ClusterStorage
 from backend.cluster.checkpoint_store import SqlCompletedStore
 from backend.cluster.connections import brief_connection
 from backend.cluster.elasticity import ElasticJob, Standing, Verdict
+from backend.cluster.job_autoscaling import JobAutoscaling
 from backend.cluster.job_logs import JobLogs
 from backend.cluster.job_requests import JobRequests
 from backend.cluster.job_scaling import JobScaling
@@ -178,6 +179,8 @@ class JobRunner:
             statistics=statistics,
         )
         self.scaling = JobScaling(job, graph, configuration, self._driver, self._reserve_instead, clock)
+        self.autoscaling = JobAutoscaling(running, clock, job.autoscaler_enabled)
+        self.scaling.room, self.scaling.target = self.autoscaling.room, self.autoscaling.target
         self.requests = JobRequests(self._driver, self._rescale)
         self._provider = providers[0]
         self._thread = threading.Thread(target=self._driver.run, name=f"job-{job.id[:8]}", daemon=True)
@@ -322,7 +325,12 @@ class JobRunner:
             self._exceptions(snapshot),
             self._wall_offset_ms(),
             "" if self.job.is_terminal else self.scaling.why,
+            {} if self.job.is_terminal else self.autoscaling.document(),
         )
+
+    def status(self) -> JobStatusSnapshot:
+        """Return the JobMaster's view of the job."""
+        return self._driver.status()
 
     def tasks(self) -> Sequence[TaskSnapshot]:
         """Return the tasks of the current attempt with everything that they have reported."""

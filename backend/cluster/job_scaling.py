@@ -73,6 +73,8 @@ class JobScaling:
         self.graph = graph
         #: parallelism that an autoscaler wants, by vertex; None: there is none
         self.target: Parallelism | None = None
+        #: bounds while an autoscaler chooses the parallelisms and the job has none of its own; None: there is none
+        self.room: Requirements | None = None
         #: why it runs with less than it wants; empty: it does not
         self.why = ""
         #: bounds that a user asked for, and the rescaling to them
@@ -87,7 +89,11 @@ class JobScaling:
     @property
     def requirements(self) -> Requirements:
         """Return the bounds, with those that are about to be its own."""
-        return requirements_of(self._job, self.graph) if self._asked is None else self._asked[0]
+        if self._asked is not None:
+            return self._asked[0]
+        if self.room is not None and not self._job.requirements:
+            return self.room
+        return requirements_of(self._job, self.graph)
 
     @property
     def is_elastic(self) -> bool:
@@ -174,7 +180,9 @@ class JobScaling:
             RescaleError: the job cannot run within these bounds, or there are too few slots.
         """
         self._settle()
-        requirements = changed(self.requirements, given)
+        # the room of an autoscaler is not what a user has given
+        before = requirements_of(self._job, self.graph) if self._asked is None else self._asked[0]
+        requirements = changed(before, given)
         check_requirements(self.graph, requirements)
         if is_waiting:
             # the latest wish counts; a rescaling that waits for its slots comes about with it

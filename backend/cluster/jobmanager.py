@@ -29,13 +29,22 @@ from backend.cluster.checkpoint_store import SqlCompletedStore, completed_checkp
 from backend.cluster.cluster_document import listed_jobs
 from backend.cluster.commands import SendCommand
 from backend.cluster.containment import Containment
-from backend.cluster.events import Event, Heartbeat, ReceivedEvent, RowsChanged, StageEnded, TaskManagerGone
+from backend.cluster.events import (
+    AutoscalerSwitched,
+    Event,
+    Heartbeat,
+    ReceivedEvent,
+    RowsChanged,
+    StageEnded,
+    TaskManagerGone,
+)
 from backend.cluster.job_logs import JobLogs, SlotLogWriter, job_log_directory
 from backend.cluster.job_runner import JobRunner
 from backend.cluster.job_store import JobStore
 from backend.cluster.leader_bus import BusError, LeaderBus
 from backend.cluster.leader_machine import LeaderMachine
 from backend.cluster.leadership import Leadership, LeadershipLostError
+from backend.cluster.led_autoscaling import LedAutoscaling
 from backend.cluster.led_jobs import LedJobs
 from backend.cluster.led_operations import LedOperations
 from backend.cluster.led_scaling import LedScaling
@@ -46,6 +55,7 @@ from backend.cluster.placements import placed_stages, placements_of
 from backend.cluster.program_files import program_files
 from backend.cluster.publisher import Publisher
 from backend.cluster.resource_manager import ResourceManager
+from backend.cluster.scaling_history import ScalingHistory
 from backend.cluster.slot_pool import StageKey
 from backend.cluster.snapshot_disposal import SnapshotDisposal
 from runtime.common import options
@@ -118,6 +128,7 @@ class JobManager:
             machine, self._store, self.jobs, self._disposal, self._left, clock, self._containment
         )
         self._taskmanagers = LedTaskManagers(machine, self._store, self.resources, clock, self._containment)
+        self._autoscaling = LedAutoscaling(self.jobs, ScalingHistory(leadership), clock, self._containment)
         self._scaling = LedScaling(self.jobs, self.resources, clock)
         self._is_acting = True
         #: duty → when it is due next, monotonic ms
@@ -212,6 +223,8 @@ class JobManager:
             self._taskmanagers.poll()
         with self._containment.of("TaskManagers that are draining"):
             self.jobs.leave(self.resources.on_draining())
+        with self._containment.of("autoscalers"):
+            self._autoscaling.poll()
         with self._containment.of("elastic jobs"):
             self._scaling.poll()
 
@@ -279,6 +292,9 @@ class JobManager:
                 if self._taskmanagers.gone(name, cause):
                     self.hasten(Duty.POLL)
             case RowsChanged():
+                self.hasten(Duty.POLL)
+            case AutoscalerSwitched():
+                self._autoscaling.look()
                 self.hasten(Duty.POLL)
 
     # --- the end ------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from backend.cluster.checkpoint_document import DETAILS, checkpoints_document
@@ -89,6 +90,7 @@ class LiveDocument:
         exceptions: Sequence[Document] = (),
         offset_ms: float = 0.0,
         scaling: str = "",
+        autoscaler: Mapping[str, Any] = MappingProxyType({}),
     ) -> Document:
         """Build the current document.
 
@@ -99,6 +101,7 @@ class LiveDocument:
             exceptions: entries of this leader, newest first.
             offset_ms: wall-clock time minus the snapshot's monotonic time.
             scaling: why the job runs with less than its upper bounds; empty: it does not.
+            autoscaler: its part of the document; empty: nothing is known of it.
         """
         tasks = {t.task: t for t in snapshot.tasks} if snapshot is not None else {}
         parallelism = snapshot.parallelism if snapshot is not None else {}
@@ -117,6 +120,7 @@ class LiveDocument:
             "parallelism": job.parallelism,
             "max_parallelism": max(v.max_parallelism for v in self._graph.vertices),
             "scaling": scaling,
+            "autoscaler": dict(autoscaler),
             "vertices": [
                 self._vertex(v, parallelism.get(v.vertex_id, v.parallelism), tasks, placements, now, offset_ms)
                 for v in self._graph.vertices

@@ -88,6 +88,8 @@ class Job(models.Model):
     """Vertex id → parallelism of the vertices rescaled since the submission."""
     requirements = models.JSONField(default=dict)
     """Vertex id → [lower, upper] bound of its parallelism; {}: both are the parallelism that it has."""
+    autoscaler_enabled = models.BooleanField(null=True)
+    """Whether a user has switched its autoscaler on or off; null: `job.autoscaler.enabled` counts."""
     slots_required = models.IntegerField()
     attempt = models.IntegerField(default=0)
     restarts = models.IntegerField(default=0)
@@ -185,6 +187,24 @@ class Placement(models.Model):
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["job", "region"], name="one_placement_per_region"),)
+
+
+class Scaling(models.Model):
+    """A change of a job's parallelisms that its autoscaler has decided; the newest ones of a job."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="scalings")
+    decided_at = models.BigIntegerField()
+    """Epoch ms, for display."""
+    stamp = models.DateTimeField()
+    """The same by the database's clock, by which alone a leader tells its age."""
+    reason = models.TextField()
+    changes = models.JSONField()
+    """Vertex id → {"name", "before", "after", "reason", "true_rate"}; records per second of a subtask before."""
+    cost_ms = models.FloatField(null=True)
+    """From the trigger of the checkpoint until all tasks ran; null: it has not come about, or not yet."""
+
+    class Meta:
+        indexes = (models.Index(fields=["job", "-id"], name="scaling_by_job"),)
 
 
 class Operation(models.Model):

@@ -23,7 +23,16 @@ from backend.cluster.cluster_document import cluster_document_from_rows
 from backend.cluster.freshness import Freshness, Source, as_of_the_beat
 from backend.cluster.job_requirements import requirements_to_json
 from backend.cluster.live_document import planned_document, told_document
-from backend.cluster.models import TERMINAL_STATES, Artifact, Checkpoint, Job, JobException, Operation, TaskManager
+from backend.cluster.models import (
+    TERMINAL_STATES,
+    Artifact,
+    Checkpoint,
+    Job,
+    JobException,
+    Operation,
+    Scaling,
+    TaskManager,
+)
 from backend.cluster.snapshot_users import job_that_needs
 from backend.cluster.task_metrics import ACCUMULATORS, JOB_METRICS, Metrics, subtask_field
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode
@@ -31,6 +40,7 @@ from runtime.common.configuration import Configuration
 from runtime.core.ids import Attempt, JobId, new_job_id
 from runtime.graph.codec import job_graph_from_json, job_graph_to_json
 from runtime.graph.plan import job_plan
+from runtime.jobmaster.autoscaler_options import AutoscalerSettings
 from runtime.jobmaster.execution_graph import ExecutionGraph
 from runtime.jobmaster.requirements import default_requirements
 
@@ -138,14 +148,15 @@ def submit_job(
 
     Raises:
         runtime.graph.codec.GraphFormatError: the graph cannot be read.
-        ConfigurationError: an option of checkpoints or of the scheduler is malformed, or names a directory that is not
-            allowed.
+        ConfigurationError: an option of checkpoints, of the scheduler or of the autoscaler is malformed, or names a
+            directory that is not allowed.
         SnapshotNeededError: the job would claim a snapshot that another one needs.
         JobExistsError: a job already has the client's id.
         ProgramDeletedError: the program has been deleted in the meantime.
     """
     graph = job_graph_from_json(dict(graph_json))
     _check_snapshots(graph.configuration)
+    AutoscalerSettings.of(Configuration.from_dict(dict(graph.configuration)))
     if job_id is not None:
         graph = replace(graph, job_id=JobId(job_id))
     elif Job.objects.filter(id=graph.job_id).exists():
@@ -255,6 +266,28 @@ def request_operation(
             return first
     transaction.on_commit(lambda: _wake({"type": "operation", "operation": operation.trigger_id}))
     return operation
+
+
+def switch_autoscaler(job: Job, is_on: bool | None) -> None:
+    """Switch a job's autoscaler on or off; the leading jobmanager notices within a second.
+
+    Args:
+        job: the job.
+        is_on: None: as the job's configuration says.
+
+    Raises:
+        JobEndedError: the job has ended.
+    """
+    if Job.objects.filter(id=job.id).exclude(state__in=TERMINAL_STATES).update(autoscaler_enabled=is_on) != 1:
+        job.refresh_from_db(fields=["state"])
+        raise JobEndedError(job)
+    job.autoscaler_enabled = is_on
+    transaction.on_commit(lambda: _wake({"type": "autoscaler", "job": job.id}))
+
+
+def list_scalings(job: Job) -> QuerySet[Scaling]:
+    """Return what the job's autoscaler has decided, newest first."""
+    return job.scalings.order_by("-id")
 
 
 def _known_operation(job_id: str | None, kind: Operation.Kind, trigger_id: str | None) -> Operation | None:

@@ -16,6 +16,7 @@ from runtime import __version__
 from runtime.client import checkpoint_commands, job_commands
 from runtime.client.application_command import add_application
 from runtime.client.arguments import Actions, Command, CommandParser, LocalCommand
+from runtime.client.autoscaler_command import add_autoscaler
 from runtime.client.cluster_command import add_cluster
 from runtime.client.errors import ClientError
 from runtime.client.log_commands import add_logs
@@ -115,6 +116,7 @@ def _parser() -> CommandParser:
     checkpoint_commands.add_checkpoints(actions)
     checkpoint_commands.add_rescale(actions)
     add_application(actions)
+    add_autoscaler(actions)
     return parser
 
 

@@ -236,6 +236,15 @@ class RestClient:
         """Return the job's live document."""
         return self._call("GET", f"/api/v1/jobs/{job_id}/live")
 
+    def autoscaler(self, job_id: str) -> dict[str, Any]:
+        """Return the job's autoscaler: whether it is on, its decision with the reasons, earlier decisions."""
+        return self._call("GET", f"/api/v1/jobs/{job_id}/autoscaler")
+
+    def switch_autoscaler(self, job_id: str, is_on: bool | None) -> dict[str, Any]:
+        """Switch the job's autoscaler on or off; None: as the job's configuration says. Return it."""
+        body = json.dumps({"enabled": is_on}).encode()
+        return self._call("PUT", f"/api/v1/jobs/{job_id}/autoscaler", body)
+
     def cluster(self) -> dict[str, Any]:
         """Return the cluster's live document."""
         return self._call("GET", "/api/v1/cluster")

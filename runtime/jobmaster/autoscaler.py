@@ -12,12 +12,11 @@ Source: Kalavri et al., Three steps is all you need (DS2), OSDI 2018; Flink Kube
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from runtime.core.ids import VertexId
-from runtime.graph.job_graph import JobEdge, JobGraph, JobVertex
-from runtime.graph.partitioning import Partitioning
+from runtime.graph.job_graph import JobGraph, JobVertex
 from runtime.jobmaster.autoscaler_options import (
     CATCH_UP_DURATION,
     EXCLUDED_VERTICES,
@@ -25,20 +24,14 @@ from runtime.jobmaster.autoscaler_options import (
     AutoscalerSettings,
 )
 from runtime.jobmaster.requirements import Bounds, slots_of, tied
+from runtime.jobmaster.scaling_demand import EPSILON, Demands, Load
 from runtime.jobmaster.scaling_window import BUSY_FLOOR, JobSample, ScalingWindow, VertexRates
 
-HELD_BACK = 0.1
-"""Share of time for which a source waits for room before its demand counts as unknown. Source: Flink's page, where more
-is back-pressure."""
 BLIND_FACTOR = 2.0
 """Growth of a parallelism for a demand that is unknown because the source is held back. More overshoots, less takes
 more rescalings."""
-KNOWN_BACKLOG_S = 5.0
-"""A source that is held back although fewer records are pending than it reads in this time has more than it reports:
-its readers know what they have fetched, not what is there."""
 UNEVEN = 2.0
 """Busiest subtask by mean from which the reason mentions uneven keys."""
-EPSILON = 1e-9
 ANY = Bounds(1, 1 << 15)
 
 
@@ -131,14 +124,16 @@ class Autoscaler:
         rates = self._window.rates()
         cost_ms = self._settings.restart_ms if past.cost_ms is None else past.cost_ms
         parallelism = {vertex: len(subtasks) for vertex, subtasks in sample.vertices.items()}
+        ended = {vertex: count for vertex, count in sample.finished_subtasks.items() if count}
         # at the target utilization, the parallelism grows by the factor
         blind_growth = max(1.0, BLIND_FACTOR * self._settings.target)
-        demands = _Demands(self._in_edges, self._consumers, rates, parallelism, blind_growth)
-        view = _View(self._settings, past, bounds or {}, demands, cost_ms)
+        demands = Demands(self._in_edges, self._consumers, rates, parallelism, blind_growth)
+        view = _View(self._settings, past, bounds or {}, demands, cost_ms, ended)
         vertices = {
             vertex: self._vertex(self._vertices[vertex], view) for vertex in self._vertices if vertex in sample.vertices
         }
-        vertices = self._joined(vertices, view)
+        vertices = self._joined(self._without_crowded_sources(vertices), view)
+        vertices = self._without_idle_gains(vertices, is_ending=bool(ended))
         wanted = {v: d.wanted for v, d in vertices.items() if d.wanted != d.parallelism}
         reason = self._obstacle(wanted, vertices, past, cost_ms)
         if reason:
@@ -173,8 +168,6 @@ class Autoscaler:
         before = self._slots({v: d.parallelism for v, d in vertices.items()})
         freed = before - self._slots({v: d.wanted for v, d in vertices.items()})
         added = max(n / vertices[v].parallelism for v, n in wanted.items()) - 1.0
-        if added < 0.0 and freed <= 0:
-            return "fewer subtasks would free no slot, as other vertices use it as well"
         change, what = (added, "capacity") if added > 0.0 else (freed / before, "slots")
         gain_ms = change * settings.catch_up_ms
         if settings.catch_up_ms > 0 and gain_ms <= cost_ms:
@@ -204,6 +197,10 @@ class Autoscaler:
         name, demands = vertex.vertex_id, view.demands
         now = demands.parallelism[name]
         rates = demands.rates.get(name)
+        if name in view.ended:
+            all_of_them = now + view.ended[name]
+            why = f"{view.ended[name]} of its {_subtasks(all_of_them)} have finished: more would have nothing to do."
+            return VertexDecision(all_of_them, all_of_them, why)
         if name in self._settings.excluded:
             return VertexDecision(now, now, f"It is in {EXCLUDED_VERTICES.key} and keeps its {_subtasks(now)}.")
         if rates is None or rates.records_in <= 0.0:
@@ -298,7 +295,7 @@ class Autoscaler:
             now = vertices[members[0]].parallelism
             bounds = [self._bounds(self._vertices[name], view) for name in members]
             lower, upper = max(lower for lower, _ in bounds), min(upper for _, upper in bounds)
-            is_free = lower <= upper and not self._settings.excluded.intersection(members)
+            is_free = lower <= upper and not (self._settings.excluded | view.ended.keys()) & set(members)
             most = max(vertices[name].wanted for name in members)
             wanted = max(lower, min(upper, most)) if is_free and most != now else now
             for name in members:
@@ -308,6 +305,37 @@ class Autoscaler:
                     vertices[name] = replace(vertices[name], wanted=wanted, reason=vertices[name].reason + why)
         return vertices
 
+    def _without_crowded_sources(self, vertices: dict[VertexId, VertexDecision]) -> dict[VertexId, VertexDecision]:
+        """Leave sources as they are while a busier vertex of their slots gets more: they wait for it, and seem busy."""
+        growing = {v: d for v, d in vertices.items() if d.wanted > d.parallelism}
+        for name, decision in growing.items():
+            group = self._vertices[name].slot_sharing_group
+            busier = [
+                self._vertices[other].name
+                for other, d in growing.items()
+                if other != name
+                and self._vertices[other].slot_sharing_group == group
+                and (d.utilization or 0.0) >= (decision.utilization or 0.0)
+            ]
+            if busier and not self._in_edges[name]:
+                why = f" But {busier[0]}, which shares its slots, is busier and gets more first."
+                vertices[name] = replace(decision, wanted=decision.parallelism, reason=decision.reason + why)
+        return vertices
+
+    def _without_idle_gains(
+        self, vertices: dict[VertexId, VertexDecision], *, is_ending: bool
+    ) -> dict[VertexId, VertexDecision]:
+        """Leave vertices their subtasks if taking them away frees no slot, or while the input of a vertex is ending."""
+        less = {v: d.wanted for v, d in vertices.items()}
+        frees = self._slots({v: max(d.wanted, d.parallelism) for v, d in vertices.items()}) > self._slots(less)
+        if frees and not is_ending:
+            return vertices
+        why = "while subtasks finish, none are taken away." if is_ending else "fewer would free no slot."
+        return {
+            v: replace(d, wanted=d.parallelism, reason=f"{d.reason} But {why}") if d.wanted < d.parallelism else d
+            for v, d in vertices.items()
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class _View:
@@ -316,110 +344,10 @@ class _View:
     settings: AutoscalerSettings
     past: Past
     bounds: Mapping[VertexId, Bounds]
-    demands: _Demands
+    demands: Demands
     cost_ms: float
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What is demanded of a vertex, records per second."""
-
-    shared: float
-    """Of all its subtasks together."""
-    broadcast: float = 0.0
-    """Of each of its subtasks."""
-    backlog: float = 0.0
-    """Records that wait before its sources and come on top."""
-    held: float = 0.0
-    """Share of time for which a source before it is held back, if that hides the demand; 0: the demand is known."""
-
-
-class _Demands:
-    """What is demanded of each vertex: of sources by what they read, of the others by ratios of output to input.
-
-    Args:
-        in_edges: by vertex.
-        consumers: of each vertex, one per edge.
-        rates: measured ones.
-        parallelism: of the vertices that run.
-        blind_growth: largest growth of a demand that is unknown.
-    """
-
-    def __init__(
-        self,
-        in_edges: Mapping[VertexId, Sequence[JobEdge]],
-        consumers: Mapping[VertexId, Sequence[VertexId]],
-        rates: Mapping[VertexId, VertexRates],
-        parallelism: Mapping[VertexId, int],
-        blind_growth: float,
-    ) -> None:
-        self._blind_growth = blind_growth
-        self.rates = rates
-        self.parallelism = parallelism
-        self._in_edges = in_edges
-        self._consumers = consumers
-        self._loads: dict[VertexId, Load | None] = {}
-
-    def waits_outside(self, vertex: VertexId) -> bool:
-        """Return whether a vertex that has no room for output waits for something else than its consumers, a service
-        perhaps: these have nothing to do.
-        """
-        consumers = [self.rates.get(consumer) for consumer in self._consumers[vertex]]
-        return all(rates is not None and rates.idle >= 0.5 for rates in consumers)
-
-    def load(self, vertex: VertexId) -> Load | None:
-        """Return the demand; None if no source before it can tell."""
-        if vertex not in self._loads:
-            self._loads[vertex] = self._source(vertex) if not self._in_edges[vertex] else self._fed(vertex)
-        return self._loads[vertex]
-
-    def _source(self, vertex: VertexId) -> Load | None:
-        rates = self.rates.get(vertex)
-        if rates is None:
-            return None
-        is_held = rates.back_pressured > HELD_BACK and not self.waits_outside(vertex)
-        # a backlog that was worked off during the window has held the source back as well
-        knows_backlog = rates.pending_peak > rates.records_in * KNOWN_BACKLOG_S
-        if not is_held or knows_backlog:
-            return Load(max(0.0, rates.records_in + rates.pending_growth), backlog=float(rates.pending or 0))
-        growth = min(self._blind_growth, 1.0 / max(1.0 - rates.back_pressured, EPSILON))
-        return Load(rates.records_in * growth, held=rates.back_pressured)
-
-    def _fed(self, vertex: VertexId) -> Load | None:
-        fed = [(edge, load) for edge in self._in_edges[vertex] if (load := self.load(edge.source)) is not None]
-        if not fed:
-            return None
-        flows = self._flows(vertex)
-        total = Load(0.0)
-        for edge, load in fed:
-            feeding = self.rates.get(edge.source)
-            if feeding is None or feeding.records_in <= 0.0:
-                continue
-            ratio = flows[edge.edge_id] / feeding.records_in
-            arriving = (load.shared + load.broadcast * self.parallelism[edge.source]) * ratio
-            total = Load(
-                total.shared + (0.0 if _is_broadcast(edge) else arriving),
-                total.broadcast + (arriving if _is_broadcast(edge) else 0.0),
-                total.backlog + (0.0 if _is_broadcast(edge) else load.backlog * ratio),
-                max(total.held, load.held),
-            )
-        return total
-
-    def _flows(self, vertex: VertexId) -> dict[int, float]:
-        """Return the records per second that come by each edge into a vertex; of a broadcast, per subtask.
-
-        Counts are per vertex, not per edge: what cannot be told apart is divided evenly.
-        """
-        edges, now = self._in_edges[vertex], self.parallelism[vertex]
-        arrived = self.rates[vertex].records_in
-        flows = {}
-        for edge in edges:
-            feeding = self.rates.get(edge.source)
-            flows[edge.edge_id] = 0.0 if feeding is None else feeding.records_out / len(self._consumers[edge.source])
-        known = sum(flows[e.edge_id] * (now if _is_broadcast(e) else 1) for e in edges)
-        # what has left its producers and what has arrived differ by what is on the way, and by uneven edges
-        scale = arrived / known if known > 0.0 else 0.0
-        return {edge_id: flow * scale for edge_id, flow in flows.items()}
+    ended: Mapping[VertexId, int]
+    """Number of finished subtasks of vertices of which others still run."""
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
@@ -468,10 +396,3 @@ def _seconds(ms: float) -> str:
 
 def _count(number: float) -> str:
     return f"{number:,.0f}" if number >= 10.0 else f"{number:.2g}"
-
-
-# --- the graph --------------------------------------------------------------------------------------------------------
-
-
-def _is_broadcast(edge: JobEdge) -> bool:
-    return edge.partitioning is Partitioning.BROADCAST

@@ -257,6 +257,8 @@ class JobMasterMachine:
             failures=self._exceptions.count,
             next_attempt_ms=self._next_attempt_ms,
             stalls=stalls,
+            last_rescale_ms=self._operations.last_rescale_ms,
+            rescale_costs_ms=self._operations.rescale_costs_ms,
             leaves_checkpoints=self._is_broken or self._checkpoints.are_left_alone,
         )
 

@@ -9,7 +9,8 @@ the job is left to its machine as decisions.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -35,6 +36,9 @@ from runtime.task.messages import FailureInfo
 FINAL_RETRY_MS = 1_000
 """Wait before a final checkpoint that failed is tried again. It holds up the end of the job; much shorter, and a
 storage that is away for a moment uses up the failures that are tolerated."""
+
+RESCALE_COSTS = 3
+"""Rescalings whose cost is remembered: the largest is what the next one may cost."""
 
 #: request id of the checkpoint at the end of the job
 _FINAL = "final"
@@ -67,6 +71,7 @@ class _Rescale:
     previous: JobGraph
     not_before_ms: float
     is_triggered: bool = False
+    triggered_ms: float = 0.0
 
     @property
     def what(self) -> str:
@@ -117,6 +122,8 @@ class JobOperations:
         self._stop: _Stop | None = None
         self._rescale: _Rescale | None = None
         self._last_rescale_ms = float("-inf")
+        #: of the last ones, oldest first
+        self._rescale_costs_ms: deque[float] = deque(maxlen=RESCALE_COSTS)
         #: why the attempt is over; None while all its tasks run or have finished
         self._over: str | None = "the job did not run"
         self._all_finished = False
@@ -129,6 +136,16 @@ class JobOperations:
         if self._rescale is not None and not self._rescale.is_triggered:
             deadlines.append(self._rescale.not_before_ms)
         return min((d for d in deadlines if d is not None), default=None)
+
+    @property
+    def last_rescale_ms(self) -> float | None:
+        """When the last rescaling, or move to other slots, had come about; None: there was none."""
+        return self._last_rescale_ms if self._rescale_costs_ms else None
+
+    @property
+    def rescale_costs_ms(self) -> Sequence[float]:
+        """Times of the last rescalings, oldest first, from the trigger of the checkpoint until all tasks ran."""
+        return tuple(self._rescale_costs_ms)
 
     def tick(self) -> None:
         """Act on the time that has passed."""
@@ -252,6 +269,7 @@ class JobOperations:
         self._over = None
         if self._rescale is not None and self._rescale.is_triggered:
             self._last_rescale_ms = self._journal.now_ms
+            self._rescale_costs_ms.append(self._journal.now_ms - self._rescale.triggered_ms)
             self._answer(self._rescale.request_id)
             self._rescale = None
 
@@ -371,7 +389,7 @@ class JobOperations:
     def _begin_rescale(self) -> None:
         rescale = self._rescale
         if rescale is not None and not rescale.is_triggered and self._journal.now_ms >= rescale.not_before_ms:
-            rescale.is_triggered = True
+            rescale.is_triggered, rescale.triggered_ms = True, self._journal.now_ms
             self._take(TriggerRequested(rescale.request_id, is_last=True), _Purpose.RESCALE)
 
     def _fail_rescale(self, error: str, is_premature: bool = False) -> None:

@@ -47,10 +47,12 @@ class JobSample:
     generation: Hashable
     """Another one after any task was restarted."""
     not_running: str = ""
-    """Why nothing can be measured; empty: every vertex runs as a whole, or has finished as a whole."""
+    """Why nothing can be measured; empty: every task runs or has finished."""
     vertices: Mapping[VertexId, Sequence[SubtaskSample]] = field(default_factory=dict)
-    """Subtasks of the vertices that run, by index."""
+    """Running subtasks of the vertices that have some, by index."""
     finished: Collection[VertexId] = ()
+    finished_subtasks: Mapping[VertexId, int] = field(default_factory=dict)
+    """How many subtasks of the vertices that run have finished; these are not among the samples."""
     watermark_lag_ms: Mapping[VertexId, int] = field(default_factory=dict)
     """Wall-clock time minus watermark, where there is one."""
 

@@ -108,6 +108,10 @@ class JobStatusSnapshot:
     """When the next attempt, of the job or of a region, is due; None: none waits for its time."""
     stalls: Sequence[Stall] = ()
     """By slot."""
+    last_rescale_ms: float | None = None
+    """When all tasks ran after the last rescaling, or move to other slots, under this JobMaster; None: none has."""
+    rescale_costs_ms: Sequence[float] = ()
+    """Times of the last ones, oldest first, from the trigger of the checkpoint until all tasks ran."""
     leaves_checkpoints: bool = False
     """Whether the job has ended without restoring its checkpoints: they stay, whatever its retention."""
 

@@ -106,7 +106,7 @@ EVERY_STEP = Scenario(
     ),
     events=(TimedFault(4_000, Event.KILL_LEADER),),
 )
-MAX_CALLS = 600
+MAX_CALLS = 800
 
 
 @pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])

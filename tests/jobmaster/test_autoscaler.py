@@ -17,7 +17,7 @@ from runtime.common.typeinfo import Types
 from runtime.core.ids import JobId, VertexId
 from runtime.graph.job_graph import JobEdge, JobGraph, JobVertex
 from runtime.graph.partitioning import Partitioning
-from runtime.jobmaster.autoscaler import Autoscaler, JobDecision, Past, PastChange
+from runtime.jobmaster.autoscaler import Autoscaler, JobDecision, Past, PastChange, VertexDecision
 from runtime.jobmaster.autoscaler_options import AutoscalerSettings
 from runtime.jobmaster.requirements import Bounds, Requirements
 from runtime.jobmaster.scaling_window import JobSample, SubtaskSample
@@ -68,7 +68,8 @@ def test_without_that_the_parallelism_doubles_until_the_source_is_not_held_back(
 def test_a_job_with_too_much_gives_back_slots_and_then_stays() -> None:
     plant = run(Plant(THREE, steady(2_500), [16, 16, 16], noise=0.2), 1_800)
     assert changes_of(plant, MAP) == [7, 4]
-    assert plant.decisions[-1].reason == "fewer subtasks would free no slot, as other vertices use it as well"
+    assert plant.parallelism == [3, 4, 3]
+    assert plant.decisions[-1].vertices[SOURCE].reason.endswith("But fewer would free no slot.")
     assert plant.backlog < 2_500
 
 
@@ -413,6 +414,41 @@ def test_a_finished_source_says_nothing_about_what_follows() -> None:
         "Its sources have finished or were silent: what will arrive is unknown."
     )
     assert decide({}, finished=["source", "map"]).reason == "all vertices have finished"
+
+
+def test_while_subtasks_finish_nothing_is_taken_away_and_their_vertex_stays() -> None:
+    def decide_with(ended: int, told: Mapping[str, Told]) -> JobDecision:
+        autoscaler = Autoscaler(LINE, SETTINGS)
+        for second in range(101):
+            vertices = {VertexId(name): vertex.at(second + 1) for name, vertex in told.items()}
+            finished = {VertexId("source"): ended}
+            sample = JobSample(second * 1_000.0, 0, vertices=vertices, finished_subtasks=finished)
+            decision = autoscaler.decide(sample, NOTHING)
+        return decision
+
+    assert decide_with(0, LAZY).parallelism == {"source": 2, "map": 2}
+    decision = decide_with(2, LAZY)
+    assert decision.parallelism == {}
+    assert decision.vertices[VertexId("source")] == VertexDecision(
+        6, 6, "2 of its 6 subtasks have finished: more would have nothing to do."
+    )
+    assert decision.vertices[VertexId("map")].reason.endswith("But while subtasks finish, none are taken away.")
+    # what cannot keep up gets more all the same
+    assert decide_with(1, BUSY).parallelism == {"map": 3}
+
+
+def test_a_source_gets_no_more_while_it_waits_for_what_shares_its_slot() -> None:
+    told = {"source": Told(250, 250, busy=0.96), "map": Told(250, busy=1.0)}
+    decision = decide(told)
+    assert decision.parallelism == {"map": 2}
+    assert "But MAP, which shares its slots, is busier and gets more first." in (
+        decision.vertices[VertexId("source")].reason
+    )
+    # not if it is the source itself
+    assert decide({**told, "source": Told(250, 250, busy=1.0), "map": Told(250, busy=0.95)}).parallelism == {
+        "source": 2,
+        "map": 2,
+    }
 
 
 def test_time_that_stands_still_divides_nothing_by_zero() -> None:

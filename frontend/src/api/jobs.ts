@@ -1,6 +1,7 @@
 /** Jobs and the cluster, over REST. */
 
 import type {
+  Autoscaler,
   ClusterDocument,
   JobConfig,
   JobDocument,
@@ -31,6 +32,14 @@ export function fetchJobConfig(id: string): Promise<JobConfig> {
 
 export function cancelJob(id: string): Promise<void> {
   return request(`${FLINK}/jobs/${encodeURIComponent(id)}?mode=cancel`, { method: 'PATCH' });
+}
+
+export function fetchAutoscaler(id: string): Promise<Autoscaler> {
+  return request(`${PRODUCT}/jobs/${encodeURIComponent(id)}/autoscaler`);
+}
+
+export function switchAutoscaler(id: string, enabled: boolean): Promise<Autoscaler> {
+  return request(`${PRODUCT}/jobs/${encodeURIComponent(id)}/autoscaler`, { method: 'PUT', body: { enabled } });
 }
 
 export function fetchTaskManager(id: string): Promise<TaskManagerDetail> {

@@ -124,6 +124,17 @@ export interface Stall {
 /** Summary of a job's latest failure; `JobException` has the rest. */
 export type JobFailure = Pick<JobException, 'timestamp' | 'name' | 'message' | 'task_name' | 'attempt'>;
 
+/** The present decision of a job's autoscaler; the rest only while it is enabled. */
+export interface JobAutoscaler {
+  enabled: boolean;
+  /** What it does, or why it does nothing. */
+  reason?: string;
+  /** By vertex id; empty while there are not enough samples. */
+  vertices?: Record<string, { wanted: number; reason: string }>;
+  /** Id of its last decision; null: there is none. */
+  last_decision?: number | null;
+}
+
 export interface JobDocument {
   id: string;
   name: string;
@@ -149,6 +160,8 @@ export interface JobDocument {
   next_attempt_at?: number;
   /** Calls of user code that have not returned for some seconds. */
   stalls?: Stall[];
+  /** {} once the job has ended; missing in documents of an earlier version. */
+  autoscaler?: Partial<JobAutoscaler>;
   exceptions: JobException[];
   /** Present in documents read over REST; the socket sends it separately. */
   freshness?: Freshness;
@@ -373,6 +386,26 @@ export interface Operation {
   finished_at: number | null;
   result: { error?: string; location?: string | null; checkpoint_id?: number | null; state?: string } | null;
   requested_by: string | null;
+}
+
+/** A job's autoscaler, with what it has decided, newest first. */
+export interface Autoscaler {
+  enabled: boolean;
+  /** What a user has switched it to; null: its configuration counts. */
+  switched: boolean | null;
+  reason: string;
+  vertices: Record<string, { wanted: number; reason: string }>;
+  decisions: ScalingDecision[];
+}
+
+export interface ScalingDecision {
+  id: number;
+  decided_at: number;
+  reason: string;
+  /** From the trigger of the checkpoint until all tasks ran; null: it has not come about, or not yet. */
+  cost_ms: number | null;
+  /** By vertex id. */
+  changes: Record<string, { name: string; before: number; after: number; reason: string }>;
 }
 
 /** Snapshots from which a job can be started again, newest first, and its program's settings. */

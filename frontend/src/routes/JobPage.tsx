@@ -6,6 +6,7 @@ import { IconChevronRight } from '@tabler/icons-react';
 import { useCallback, useEffect } from 'react';
 import { Link, useLocation, useParams, useSearchParams } from 'react-router';
 
+import { Autoscaler } from '../components/Autoscaler/Autoscaler';
 import { CheckpointsTab } from '../components/Checkpoints/CheckpointsTab';
 import { CopyText } from '../components/CopyText/CopyText';
 import { FailureState } from '../components/EmptyState/EmptyState';
@@ -193,6 +194,7 @@ function Overview({ job }: { readonly job: JobDocument }) {
         <VertexTable vertices={job.vertices} selected={selected} onSelect={select} />
       </Panel>
       {!isTerminal(job.state) && <JobRequirements job={job} />}
+      <Autoscaler job={job} />
       <VertexDrawer job={job} vertex={vertex} onClose={() => select(null)} />
     </>
   );

@@ -1,0 +1,103 @@
+/** A job's autoscaler: its switch, what it wants at present and why, and what it has decided. */
+
+import { Switch, Tooltip } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { useMutation, useQuery } from '@tanstack/react-query';
+
+import { fetchAutoscaler, switchAutoscaler } from '../../api/jobs';
+import type { JobDocument } from '../../gen/live';
+import { useRole } from '../../hooks/useSession';
+import { useSingleFlight } from '../../hooks/useSingleFlight';
+import { mayOperate } from '../../model/access';
+import { wantedOf } from '../../model/autoscaler';
+import { isTerminal } from '../../model/states';
+import { Panel } from '../Panel/Panel';
+import classes from './Autoscaler.module.css';
+import { Decisions } from './Decisions';
+
+export function Autoscaler({ job }: { readonly job: JobDocument }) {
+  const { enabled = false, reason = '', last_decision: last = null } = job.autoscaler ?? {};
+  const isEnded = isTerminal(job.state);
+  // read again after each decision, and once what it has cost may be known
+  const { data } = useQuery({
+    queryKey: ['autoscaler', job.id, last, job.attempt, job.state],
+    queryFn: () => fetchAutoscaler(job.id),
+    placeholderData: (before) => before,
+    refetchInterval: ({ state }) => (state.data?.decisions[0]?.cost_ms === null && !isEnded ? 5_000 : false),
+  });
+  const decisions = data?.decisions ?? [];
+  // a job of an earlier version, or one that has ended without ever being rescaled by it
+  if (job.autoscaler === undefined || (isEnded && decisions.length === 0)) return null;
+  const wanted = wantedOf(job);
+  return (
+    <Panel title="Autoscaler" flush actions={!isEnded && <OnOff jobId={job.id} isOn={enabled} />}>
+      {!isEnded && (
+        <p className={classes.reason}>
+          {enabled ? `${reason === '' ? 'It begins' : sentence(reason)}.` : 'Off: the parallelism stays as it is.'}
+        </p>
+      )}
+      {wanted.length > 0 && (
+        <div className="tm-table-scroll">
+          <table className={`tm-table ${classes.table ?? ''}`}>
+            <caption className="tm-visually-hidden">What the autoscaler wants</caption>
+            <thead>
+              <tr>
+                <th scope="col">Vertex</th>
+                <th scope="col" className="tm-num">
+                  Parallelism
+                </th>
+                <th scope="col" className="tm-num">
+                  Wanted
+                </th>
+                <th scope="col">Reason</th>
+              </tr>
+            </thead>
+            <tbody>
+              {wanted.map((vertex) => (
+                <tr key={vertex.id}>
+                  <td className={classes.name} title={vertex.name}>
+                    {vertex.name}
+                  </td>
+                  <td className="tm-num">{vertex.parallelism}</td>
+                  <td className="tm-num" data-changed={vertex.wanted !== vertex.parallelism || undefined}>
+                    {vertex.wanted}
+                  </td>
+                  <td className={classes.why}>{vertex.reason}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {decisions.length > 0 && <Decisions decisions={decisions} />}
+    </Panel>
+  );
+}
+
+function OnOff({ jobId, isOn }: { readonly jobId: string; readonly isOn: boolean }) {
+  const isAllowed = mayOperate(useRole());
+  const { mutate, isPending } = useMutation({
+    mutationFn: (enabled: boolean) => switchAutoscaler(jobId, enabled),
+    onError: (problem) => {
+      const title = 'The autoscaler was not switched';
+      notifications.show({ id: title, color: 'red', autoClose: false, title, message: problem.message });
+    },
+  });
+  const change = useSingleFlight(mutate);
+  return (
+    <Tooltip label="Requires the role operator" disabled={isAllowed}>
+      <Switch
+        aria-label="Autoscaler"
+        label={isOn ? 'On' : 'Off'}
+        labelPosition="left"
+        checked={isOn}
+        disabled={!isAllowed || isPending}
+        onChange={(event) => change(event.currentTarget.checked)}
+      />
+    </Tooltip>
+  );
+}
+
+function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

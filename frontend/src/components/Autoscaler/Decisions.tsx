@@ -1,0 +1,52 @@
+/** What an autoscaler has decided, newest first. */
+
+import type { ScalingDecision } from '../../gen/live';
+import { useTimes } from '../../hooks/useTimes';
+import { changeText } from '../../model/autoscaler';
+import { formatDuration } from '../../model/format';
+import classes from './Autoscaler.module.css';
+
+export function Decisions({ decisions }: { readonly decisions: readonly ScalingDecision[] }) {
+  const times = useTimes();
+  return (
+    <details className={classes.history}>
+      <summary>
+        {decisions.length === 1 ? 'One decision' : `${decisions.length} decisions`}, the last one at{' '}
+        {times.dateTime(decisions[0]?.decided_at ?? 0)}
+      </summary>
+      <div className="tm-table-scroll">
+        <table className={`tm-table ${classes.table ?? ''}`}>
+          <caption className="tm-visually-hidden">What the autoscaler has decided</caption>
+          <thead>
+            <tr>
+              <th scope="col">Time</th>
+              <th scope="col">Change</th>
+              <th scope="col">Reason</th>
+              <th scope="col" className="tm-num">
+                Took
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {decisions.map(({ id, decided_at: at, cost_ms: cost, changes }) => (
+              <tr key={id}>
+                <td>{times.dateTime(at)}</td>
+                <td className={classes.why}>
+                  {Object.entries(changes).map(([vertex, change]) => (
+                    <div key={vertex}>{changeText(change)}</div>
+                  ))}
+                </td>
+                <td className={classes.why}>
+                  {Object.entries(changes).map(([vertex, change]) => (
+                    <div key={vertex}>{change.reason}</div>
+                  ))}
+                </td>
+                <td className="tm-num">{cost === null ? '–' : formatDuration(cost)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  );
+}
