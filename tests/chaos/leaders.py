@@ -325,6 +325,10 @@ class LeaderRun:
         if (row.attempt, row.restarts) != (before.row.attempt, before.row.restarts):
             # some of its slots had left when the leader was lost: who is going cannot be adopted
             self._report.notes["a job that was being stopped was restarted from its savepoint, to end"] += 1
+        checkpoints = self._stack.home / "checkpoints" / self._busy.id
+        with suppress(StalledError):
+            # they are deleted behind the row that says so; what stays is told as left behind
+            self._wait(lambda: not list(checkpoints.glob("*")), END_S, "the end of its checkpoints")
         self._report.violations += [f"{self._fault}: {line}" for line in self._busy.violations(savepoint)]
         backend = self._draw.choice(["hashmap", "rocksdb"])
         self._parallelism = self._draw.choice([1, 2, 3])
