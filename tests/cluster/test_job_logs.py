@@ -11,6 +11,7 @@ from backend.cluster.job_logs import JobLogs, SlotLogWriter, copy_logs_of_home, 
 from runtime.core.ids import Attempt, SlotId
 from runtime.jobmaster.status import ExceptionEntry
 from runtime.task.messages import FailureInfo
+from tests.support.waiting import wait_until
 
 
 def deliver(logs: JobLogs, channel: str, text: str, slot: int = 0, attempt: int = 0) -> int:
@@ -103,6 +104,9 @@ def test_a_disk_that_does_not_answer_holds_up_no_job_and_the_log_tells_what_is_m
         assert deliver(logs, "stdout", f"line {n:03}\n") == 9
     writer.answers.set()
     logs.close()
+    # a writer that is closed waits for no disk
+    path = tmp_path / "attempt-0/slot-0.out"
+    wait_until(lambda: path.exists() and path.read_text().endswith("written]\n"), 10, "the last line")
     writer.close()
     lines = (tmp_path / "attempt-0/slot-0.out").read_text().splitlines()
     missing = "[14 lines are missing: the storage of logs could not be written]"
