@@ -495,7 +495,6 @@ EXECUTING_STABILIZATION_TIMEOUT: ConfigOption[Duration] = (
     ConfigOptions.key("jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout")
     .duration_type()
     .at_least(Duration(0))
-    .with_deprecated_keys("jobmanager.adaptive-scheduler.scaling-interval.max")
     .default_value(Duration.of_seconds(60))
 )
 """Time that a running job waits for more slots once there are some that it can take, but fewer than it wants."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from runtime.state.handles import DamagedSnapshotError
 from tests.simulation.damage import Output
 from tests.simulation.oracle import EXPECTED, Model, check_rows, check_state, read_by
 from tests.simulation.scenario import Scenario, scenario_of
@@ -86,7 +87,10 @@ def judge_state(world: World, expected: Model) -> list[str]:
     if world.violations:
         return []
     files, root, job_id = world.files.at_last_record, world.files.root, world.graph.job_id
-    return check_state(files, root, job_id, expected, world.scenario.is_exactly_once)
+    try:
+        return check_state(files, root, job_id, expected, world.scenario.is_exactly_once)
+    except DamagedSnapshotError as error:
+        return [f"the last checkpoint cannot be read: {error}"]
 
 
 def verdict_of(world: World, wrong: Sequence[str]) -> Verdict:
