@@ -1,7 +1,7 @@
 """Elasticity: decides with which parallelisms elastic jobs run, from the slots that there are. Pure.
 
 Observations in, verdicts out, at every poll. The only memory is since when a job could have had more, which the caller
-hands back; a leader that does not have it waits a little longer. The rules (ADR 19):
+hands back; a leader that does not have it waits a little longer. The rules (ADR 22):
 
 - Nobody gets less than its lower bounds, or more than its target: its upper bounds, or what its autoscaler says.
 - A job that has run comes first, then the oldest. Jobs that wait get their lower bounds before any gets more; then
