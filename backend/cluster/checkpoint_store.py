@@ -17,6 +17,7 @@ from backend.cluster.connections import brief_connection
 from backend.cluster.leadership import Leadership, LeadershipLostError
 from backend.cluster.models import Checkpoint
 from runtime.checkpoint.completed_store import CheckpointPointer, CompletedCheckpoint
+from runtime.checkpoint.errors import FencedError
 from runtime.checkpoint.layout import writer_of_directory
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.statistics import StatisticsRecord
@@ -63,6 +64,18 @@ class SqlCompletedStore:
         self._end_is_saved.set()
 
     # --- the thread of the storage ------------------------------------------------------------------------------------
+
+    def may_write(self) -> bool:
+        """Return whether a checkpoint's metadata may be written: without a lease a later leader may have looked for it
+        and deleted its directory.
+
+        Raises:
+            FencedError: another jobmanager leads.
+        """
+        try:
+            return self._leadership.may_act()
+        except LeadershipLostError as lost:
+            raise FencedError(f"job {self._job_id}", lost.epoch, lost.now) from lost
 
     def complete(self, checkpoint: CompletedCheckpoint) -> bool:
         """Make a checkpoint, whose metadata is written, the newest completed one.

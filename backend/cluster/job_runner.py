@@ -160,6 +160,7 @@ class JobRunner:
             store.epoch,
             is_asked_always=True,
             allowed=storage.allowed,
+            may_write=checkpoints.may_write,
         )
         placed = [of.region for of in placement]
         self._is_placed = bool(placed)

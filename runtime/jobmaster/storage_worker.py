@@ -110,6 +110,10 @@ class CheckpointHome:
     new_name: Callable[[], str] = field(default=lambda: secrets.token_hex(6))
     private_directory: Path | None = None
     """Deleted with the JobMaster."""
+    may_write: Callable[[], bool] = lambda: True
+    """Returns whether a checkpoint may be completed now; asked right before its metadata is written, and again later if
+    not. Raises FencedError once another JobMaster has taken over: it may have deleted the checkpoint's directory.
+    """
 
     @classmethod
     def of(
@@ -339,6 +343,13 @@ class StorageWorker:
         checkpoint_id = metadata.checkpoint_id
         if self._metadata_bytes is None:
             try:
+                if not self._home.may_write():
+                    self.trouble = f"checkpoint {checkpoint_id} to be completed: another JobMaster may have taken over"
+                    self._wait()
+                    return None
+            except FencedError:
+                return self._fenced(checkpoint_id)
+            try:
                 self._metadata_bytes = self._home.files.write_metadata(metadata)
             except Exception as error:
                 return NotStored(checkpoint_id, f"its metadata could not be written: {type(error).__name__}: {error}")
@@ -360,12 +371,15 @@ class StorageWorker:
             self._wait()
             return None
         if not is_complete:
-            self._is_fenced = True
-            return NotStored(checkpoint_id, "another JobMaster has taken over", is_fenced=True)
+            return self._fenced(checkpoint_id)
         self._keeps, self._gone_since_ms = True, None
         if action.is_owned:
             self._directories.add(metadata.options.directory)
         return Stored(checkpoint_id, self._metadata_bytes)
+
+    def _fenced(self, checkpoint_id: CheckpointId) -> NotStored:
+        self._is_fenced = True
+        return NotStored(checkpoint_id, "another JobMaster has taken over", is_fenced=True)
 
     def _give_up_if_gone(self, error: Exception) -> None:
         """Raise CheckpointLogGoneError once the job's log has been gone for `GONE_MS`; a share may be away for less."""

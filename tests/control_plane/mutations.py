@@ -25,6 +25,7 @@ from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_pool import SlotPool
 from backend.cluster.snapshot_disposal import SnapshotDisposal
 from backend.cluster.taskmanager import TaskManager
+from runtime.jobmaster.storage_worker import StorageWorker
 from tests.control_plane.oracle import (
     BEYOND,
     BROKE,
@@ -276,6 +277,26 @@ MISTAKES = (
             found_as=UNKNOWN_SAVEPOINT,
         ),
         [Scenario(1, requests=(Request(3_000, Kind.SAVEPOINT, 0),), calls=(sql(Action.KILL, f"COMMIT {ANSWERED}"),))],
+    ),
+    Mistake(
+        Mutation(
+            "a leader that thaws writes a savepoint's metadata",
+            StorageWorker,
+            "_complete",
+            "if not self._home.may_write():",
+            "if False:",
+            found_as=UNKNOWN_SAVEPOINT,
+        ),
+        [
+            Scenario(
+                12,
+                submissions=(Submission(0, is_adopted=is_adopted),),
+                requests=(Request(3_000, Kind.SAVEPOINT, 0),),
+                events=(TimedFault(at_ms, Event.FREEZE_LEADER, 6_000),),
+            )
+            for at_ms in range(3_010, 3_060, 10)
+            for is_adopted in (False, True)
+        ],
     ),
     # --- lease --------------------------------------------------------------------------------------------------------
     Mistake(

@@ -228,6 +228,22 @@ def test_at_whichever_call_the_leader_dies_every_savepoint_is_told(is_adopted: b
     pytest.fail(f"there are more than {MAX_CALLS} calls")
 
 
+@pytest.mark.parametrize("kind", [Kind.SAVEPOINT, Kind.STOP])
+@pytest.mark.parametrize("is_adopted", [True, False], ids=["adopted", "restarted"])
+def test_a_leader_that_thaws_completes_no_savepoint_that_its_successor_has_begun_anew(
+    is_adopted: bool, kind: Operation.Kind
+) -> None:
+    asked_ms, refused = 3_000, 0
+    for at_ms in range(asked_ms, asked_ms + 60, 10):
+        freeze = TimedFault(at_ms, Event.FREEZE_LEADER, 6_000)
+        submissions, requests = (Submission(0, is_adopted=is_adopted),), (Request(asked_ms, kind, 0),)
+        verdict = simulate(Scenario(12, submissions=submissions, requests=requests, events=(freeze,)))
+        check(verdict)
+        assert verdict.world.oracle.epoch == 2, verdict.report()
+        refused += verdict.world.refused["sql"]
+    assert refused, "no leader thawed after it was replaced"
+
+
 def test_a_stop_asked_for_twice_has_one_savepoint_and_an_answer_under_both_ids() -> None:
     requests = (Request(3_000, Kind.STOP, 0), Request(3_010, Kind.STOP, 0))
     verdict = simulate(Scenario(10, requests=requests, events=(TimedFault(3_100, Event.KILL_LEADER),)))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from runtime.checkpoint.completed_store import CompletedCheckpoint, CompletedCheckpointStore
-from runtime.checkpoint.errors import CheckpointLogGoneError
+from runtime.checkpoint.errors import CheckpointLogGoneError, FencedError
 from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.handles import CheckpointMetadata
 from runtime.checkpoint.layout import checkpoint_directory
@@ -55,6 +55,7 @@ class Rig:
         epoch: int = 0,
         is_taken_over: bool = False,
         failures: Iterable[OSError] = (),
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         self.root = root.as_uri()
         self.clock = ManualClock(0)
@@ -72,7 +73,7 @@ class Rig:
                 raise failure
             return open_store()
 
-        home = replace(home, open_store=open_in_the_end)
+        home = replace(home, open_store=open_in_the_end, may_write=may_write)
         self.worker = StorageWorker(home, settings, JOB, self.clock, self.posted.append, is_inline, is_taken_over)
 
     @property
@@ -149,6 +150,35 @@ def test_a_directory_that_cannot_be_written_is_a_failed_checkpoint(
     assert "its metadata could not be written" in answer.cause
     assert not answer.is_fenced
     assert memory.calls == 0
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+@pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "renewed"])
+def test_nothing_is_written_while_another_one_may_lead(
+    is_lost: bool, is_recorded: bool, tmp_path: Path, memory: MemoryCheckpointStore
+) -> None:
+    looks = iter([False, not is_lost])
+
+    def may_write() -> bool:
+        may = next(looks)
+        if is_lost and rig.clock.monotonic_ms() > 0:
+            raise FencedError(str(tmp_path), 1, 2)
+        return may
+
+    rig = Rig(tmp_path, memory, may_write=may_write)
+    rig.store(1, is_recorded=is_recorded)
+    written = tmp_path / JOB / "chk-1-0.0" / "_metadata"
+    assert not written.exists() and not rig.answers and not rig.worker.is_idle
+    assert rig.worker.trouble.startswith("checkpoint 1 to be completed")
+    rig.clock.advance(int(RETRY_MS))
+    assert rig.worker.step() and rig.worker.is_idle
+    [answer] = rig.answers
+    if is_lost:
+        assert isinstance(answer, NotStored) and answer.is_fenced
+        assert not written.exists() and memory.calls == 0
+    else:
+        assert answer == Stored(CheckpointId(1), written.stat().st_size)
+        assert memory.calls == is_recorded
 
 
 @pytest.mark.parametrize("applies", [False, True])
