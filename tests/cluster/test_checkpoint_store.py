@@ -12,11 +12,15 @@ from django.db import connections
 from backend.cluster import services
 from backend.cluster.checkpoint_counts import read_statistics, write_statistics
 from backend.cluster.checkpoint_store import JobGivenUpError, SqlCompletedStore, completed_checkpoints
+from backend.cluster.leadership import LeadershipLostError, read_lease, take_over
+from backend.cluster.lease import LEASE_MS
 from backend.cluster.models import Checkpoint, Job
+from runtime.checkpoint.errors import FencedError
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.statistics import RecordedDistribution, StatisticsRecord
 from runtime.core.clock import SYSTEM_CLOCK
 from runtime.core.ids import CheckpointId
+from runtime.testing.clock import ManualClock
 from tests.cluster.graphs import graph_json
 from tests.cluster.leading import take_leadership
 from tests.cluster.snapshots import completed
@@ -53,6 +57,23 @@ def test_an_older_leader_completes_nothing(job: Job, tmp_path: Path) -> None:
     assert [pointer.checkpoint_id for pointer in new.retained()] == [1]
     assert new.complete(completed(tmp_path, job.id, 2, epoch=2))
     assert [pointer.checkpoint_id for pointer in new.retained()] == [1, 2]
+
+
+def test_nothing_is_written_without_a_lease(job: Job) -> None:
+    clock = ManualClock(1_700_000_000_000)
+    leadership = take_over(read_lease(), "a", "", clock)
+    assert leadership is not None
+    store = SqlCompletedStore(leadership, job.id, [], clock)
+    assert store.may_write()
+    clock.advance(LEASE_MS)
+    assert not store.may_write()
+    leadership.renew()
+    assert store.may_write()
+    take_leadership("b")
+    with pytest.raises(LeadershipLostError):
+        leadership.renew()
+    with pytest.raises(FencedError, match="leader epoch 1 was replaced by epoch 2"):
+        store.may_write()
 
 
 def test_older_checkpoints_are_forgotten_at_once(job: Job, tmp_path: Path) -> None:
