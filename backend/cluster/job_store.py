@@ -5,6 +5,7 @@ Called by the jobmanager's loop only, except `record_attempt` and `record_placem
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,16 +13,19 @@ from django.db.models import F, Q, QuerySet, Value
 from django.db.models.functions import Greatest
 
 from backend.cluster.checkpoint_counts import write_statistics
+from backend.cluster.checkpoint_home import cluster_storage, with_cluster_directories
 from backend.cluster.leader_machine import stop_in_vain
 from backend.cluster.leadership import Leadership
 from backend.cluster.models import TERMINAL_STATES, Checkpoint, Job, JobException, Operation, Placement, TaskManager
 from backend.cluster.placements import ClusterPlacement, write_placements
 from backend.cluster.snapshot_users import checkpoint_settings
-from runtime.checkpoint.locations import name_of, parent_of
 from runtime.checkpoint.outcome import JobOutcome
 from runtime.checkpoint.statistics import StatisticsRecord
 from runtime.common.config_options import ConfigurationError
+from runtime.common.configuration import Configuration
 from runtime.core.ids import Attempt
+
+logger = logging.getLogger(__name__)
 
 #: fields of a job that the leader changes; the rest was written at submission
 LEADER_FIELDS = (
@@ -153,6 +157,7 @@ class JobStore:
             values = {name: getattr(job, name) for name in fields}
             # the driver may have recorded a later attempt in the meantime
             values["attempt"] = Greatest(F("attempt"), Value(job.attempt))
+            values["may_have_leftovers"] = job.is_terminal and not disowns
             mine = Job.objects.filter(id=job.id, leader_epoch__lte=self._epoch)
             if mine.exclude(state__in=TERMINAL_STATES).update(leader_epoch=self._epoch, **values) != 1:
                 # if it ended like this, nobody heard that it was recorded, or something failed after that
@@ -166,8 +171,6 @@ class JobStore:
                 )
             if job.is_terminal:
                 self._complete(job)
-            if disowns:
-                job.checkpoints.update(is_owned=False)
         return True
 
     def known_exceptions(self, job: Job) -> list[dict[str, Any]]:
@@ -192,19 +195,32 @@ class JobStore:
         rows = rows.defer("job__graph")
         return list(rows.order_by("created_at"))
 
-    def leftover_checkpoints(self) -> list[tuple[str, list[str]]]:
-        """Return directories of checkpoints that ended jobs do not retain but whose leader ended before deleting them.
+    def leftovers(self, running: Iterable[str]) -> list[tuple[str, str]]:
+        """Return ended jobs of which checkpoints may be left that they do not keep, with the root of their directories.
 
-        Deletes their rows: directories whose deletion then fails are left to users.
+        The rows of checkpoints do not tell: they are deleted before their files, and what was never complete has none.
+
+        Args:
+            running: ids of the jobs that have a runner, which deletes them.
         """
+        jobs = Job.objects.filter(may_have_leftovers=True, state__in=TERMINAL_STATES).exclude(id__in=list(running))
+        found, kept = [], []
+        for job in jobs.defer("document", "plan"):
+            root = None if _keeps_checkpoints(job) else _checkpoint_root(job)
+            if root is None:
+                kept.append(job.id)
+            else:
+                found.append((job.id, root))
+        if kept:
+            with self._leadership.fenced():
+                Job.objects.filter(id__in=kept).update(may_have_leftovers=False)
+        return found
+
+    def leftovers_are_deleted(self, job_id: str) -> None:
+        """Record that nothing is left of the checkpoints of an ended job."""
         with self._leadership.fenced():
-            ended = Checkpoint.objects.filter(job__state__in=TERMINAL_STATES)
-            found: dict[str, set[str]] = {}
-            for row in ended.select_related("job").defer("job__document"):
-                if not _keeps_checkpoints(row.job):
-                    found.setdefault(row.job_id, set()).update(_directories(row))
-            Checkpoint.objects.filter(job_id__in=found).delete()
-        return [(job_id, sorted(directories)) for job_id, directories in found.items()]
+            Checkpoint.objects.filter(job_id=job_id).delete()
+            Job.objects.filter(id=job_id).update(may_have_leftovers=False)
 
     def begin(self, operation: Operation) -> bool:
         """Mark an operation as in progress, and record its progress; return False if it is completed."""
@@ -270,7 +286,12 @@ def _keeps_checkpoints(job: Job) -> bool:
         return True
 
 
-def _directories(row: Checkpoint) -> list[str]:
-    """Return what to delete with an unneeded checkpoint: its job's checkpoint directory, nothing that others wrote."""
-    parent = parent_of(row.location)
-    return [parent] if row.is_owned and name_of(parent) == row.job_id else []
+def _checkpoint_root(job: Job) -> str | None:
+    """Return the directory of all jobs' checkpoints that a job used; None if it is no longer allowed."""
+    storage = cluster_storage()
+    try:
+        given = with_cluster_directories(job.graph["configuration"], storage)
+    except ConfigurationError as error:
+        logger.warning("what job %s may have left of checkpoints is left to users: %s", job.id, error)
+        return None
+    return storage.checkpoints_of(Configuration.from_dict(given))

@@ -219,6 +219,8 @@ class JobManager:
             self.jobs.poll()
         with self._containment.of("the search for operations"):
             self._operations.poll()
+        with self._containment.of("the search for checkpoints that are left of ended jobs"):
+            self._sweep()
         with self._containment.of("the rows of TaskManagers"):
             self._taskmanagers.poll()
         with self._containment.of("TaskManagers that are draining"):
@@ -228,13 +230,19 @@ class JobManager:
         with self._containment.of("elastic jobs"):
             self._scaling.poll()
 
+    def _sweep(self) -> None:
+        """Delete checkpoints that are left of ended jobs, and record that they are deleted."""
+        for job_id in self._disposal.swept():
+            self._store.leftovers_are_deleted(job_id)
+            self._disposal.sweep_is_recorded(job_id)
+        for job_id, root in self._store.leftovers(self.jobs.runners):
+            self._disposal.sweep(job_id, root)
+
     def _recover(self) -> None:
         """Take over what earlier leaders left behind, apart from what every poll derives."""
         # before the first TaskManager is heard: stages that no job has are ended
         self.resources.adopt(placed_stages())
         self.publisher.recover(listed_jobs())
-        for job_id, locations in self._store.leftover_checkpoints():
-            self._disposal.delete(job_id, locations)
         self._recovered = True
 
     def _create_runner(self, job: Job) -> JobRunner:

@@ -101,6 +101,8 @@ class Job(models.Model):
     """The live document at the last change of state."""
     leader_epoch = models.BigIntegerField(default=0)
     """Of the leader that wrote last."""
+    may_have_leftovers = models.BooleanField(default=False, db_index=True)
+    """Whether it has ended, and the checkpoints that it does not keep may not be deleted yet."""
 
     class Meta:
         indexes = (models.Index(fields=["created_at"], name="job_by_age"),)

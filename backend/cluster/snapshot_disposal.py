@@ -7,13 +7,15 @@ valid: a leader that was frozen must not delete what its successor may have kept
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from backend.cluster.leadership import LeadershipLostError
+from runtime.checkpoint.cleanup import find_remains
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.snapshot_files import SnapshotFiles
+from runtime.core.ids import JobId
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +39,8 @@ class SnapshotDisposal:
         self._may_act = may_act
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="snapshot-disposal")
         self._disposals: dict[str, Future[Document]] = {}
+        #: ended jobs → whether its checkpoints are deleted
+        self._sweeps: dict[str, Future[bool]] = {}
 
     def dispose(self, trigger_id: str, directory: str, *, is_begun: bool = False) -> None:
         """Delete a savepoint or checkpoint that a user has named.
@@ -65,10 +69,30 @@ class SnapshotDisposal:
         """Drop a result that has been saved."""
         self._disposals.pop(trigger_id, None)
 
-    def delete(self, job_id: str, directories: Sequence[str]) -> None:
-        """Delete checkpoints of a job that has ended."""
-        if directories:
-            self._pool.submit(lambda: self._delete(job_id, directories))
+    def sweep(self, job_id: str, root: str) -> None:
+        """Delete all checkpoints of a job that has ended, unless this leader did or could not; see `swept`.
+
+        Args:
+            job_id: the job.
+            root: URI of the directory of all jobs' checkpoints.
+        """
+        if job_id not in self._sweeps:
+            self._sweeps[job_id] = self._pool.submit(lambda: self._sweep(job_id, root))
+
+    def swept(self) -> list[str]:
+        """Return the jobs whose checkpoints are deleted, until that is recorded; forgets those that are to be repeated.
+
+        What the storage refuses is not repeated by this leader, but by the next one.
+        """
+        done = {job_id: future for job_id, future in self._sweeps.items() if future.done()}
+        for job_id, future in done.items():
+            if isinstance(future.exception(), _NotAllowedError):
+                del self._sweeps[job_id]
+        return [job_id for job_id, future in done.items() if future.exception() is None and future.result()]
+
+    def sweep_is_recorded(self, job_id: str) -> None:
+        """Drop a job whose row says that nothing is left."""
+        self._sweeps.pop(job_id, None)
 
     def close(self) -> None:
         """Begin no further deletions; the current one runs to its end."""
@@ -83,13 +107,15 @@ class SnapshotDisposal:
 
         return _told(dispose)
 
-    def _delete(self, job_id: str, directories: Sequence[str]) -> None:
+    def _sweep(self, job_id: str, root: str) -> bool:
+        """Return whether nothing is left."""
+        self._check_allowed()
         try:
-            self._check_allowed()
-            self._files.delete((), directories)
-            logger.info("deleted the remaining checkpoints of job %s", job_id)
-        except (_NotAllowedError, OSError) as error:
+            self._files.delete((), find_remains(self._files.file_system, root, JobId(job_id)).directories)
+        except (CheckpointStorageError, OSError) as error:
             logger.warning("checkpoints of job %s could not be deleted: %s", job_id, error)
+            return False
+        return True
 
     def _check_allowed(self) -> None:
         """Raise _NotAllowedError unless the leader may act."""

@@ -1,8 +1,8 @@
 """Finds orphans: files that crashed attempts and abandoned checkpoints have left in a job's directory.
 
-Only files of *older* writers than the cleaner (each name contains leader epoch and attempt) to which no retained
-checkpoint refers are deleted. Files of the cleaner's own attempt may belong to checkpoints in progress, and the
-coordinator deletes them; files of newer writers and foreign names are never touched. So an outdated cleaner does no
+While a job runs, only files of *older* writers than the cleaner (each name contains leader epoch and attempt) to which
+no retained checkpoint refers are deleted. Files of the cleaner's own attempt may belong to checkpoints in progress, and
+the coordinator deletes them; files of newer writers and foreign names are never touched. So an outdated cleaner does no
 harm. Any thread but the job machine's.
 """
 
@@ -24,6 +24,25 @@ class Orphans:
 
     files: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
+
+
+def find_remains(files: CheckpointFileSystem, root: str, job_id: JobId) -> Orphans:
+    """Return what is in the directory of a job that has ended and keeps nothing; what others put there stays.
+
+    Args:
+        files: the file system.
+        root: the checkpoint directory.
+        job_id: the job.
+
+    Raises:
+        OSError: the storage cannot be reached.
+    """
+    job = job_directory(root, job_id)
+    names = [entry.name for entry in files.list(job)]
+    ours = [name for name in names if name == SHARED or writer_of_directory(name) is not None]
+    if len(ours) == len(names):
+        return Orphans(directories=(job,))
+    return Orphans(directories=tuple(join(job, name) for name in ours))
 
 
 def find_orphans(

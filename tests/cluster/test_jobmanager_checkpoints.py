@@ -263,6 +263,7 @@ def test_what_a_job_was_started_from_stays_until_it_has_a_checkpoint_of_its_own(
     assert not Path(location.removeprefix("file://")).exists()
 
 
+@pytest.mark.parametrize("has_row", [True, False])
 @pytest.mark.parametrize(
     ("state", "retention", "is_kept"),
     [
@@ -273,19 +274,23 @@ def test_what_a_job_was_started_from_stays_until_it_has_a_checkpoint_of_its_own(
     ],
 )
 def test_a_new_leader_deletes_what_an_ended_job_does_not_keep(
-    lead: Any, home: Path, state: str, retention: str, is_kept: bool
+    lead: Any, home: Path, state: str, retention: str, is_kept: bool, has_row: bool
 ) -> None:
     key = "execution.checkpointing.externalized-checkpoint-retention"
     job = submit(**CHECKPOINTING, **{key: retention})
     directory = Path(checkpoint_row(job, 1, home / "checkpoints").removeprefix("file://"))
-    Job.objects.filter(id=job.id).update(state=state, leader_epoch=1)
+    if not has_row:
+        Checkpoint.objects.all().delete()
+    Job.objects.filter(id=job.id).update(state=state, leader_epoch=1, may_have_leftovers=True)
     manager = lead()
-    turn(manager)
-    assert Checkpoint.objects.exists() is is_kept
-    if not is_kept:
-        wait_until(lambda: not directory.parent.exists(), 10, "the files' deletion")
-    else:
-        assert directory.is_dir()
+
+    def is_swept() -> bool:
+        turn(manager)
+        return not Job.objects.get(id=job.id).may_have_leftovers
+
+    wait_until(is_swept, 10, "the look at the files")
+    assert Checkpoint.objects.exists() is (is_kept and has_row)
+    assert directory.is_dir() is directory.parent.exists() is is_kept
 
 
 def test_what_a_job_could_not_go_on_from_is_left_to_people(lead: Any, home: Path, settings: Settings) -> None:

@@ -42,9 +42,43 @@ def test_a_leader_without_a_lease_deletes_nothing(tmp_path: Path, may_act: Calla
     disposal = SnapshotDisposal(files, may_act)
     try:
         disposal.dispose("trigger", location)
-        disposal.delete("c" * 32, [location])
+        disposal.sweep("c" * 32, tmp_path.as_uri())
         # it is not answered: whoever leads next polls, looks again who needs the snapshot, and decides
         wait_until(lambda: disposal.answer("trigger") is None and "trigger" not in disposal, 10, "the refusal")
     finally:
         disposal._pool.shutdown(wait=True)
     assert files.file_system.exists(location)
+    # that of the job is begun again, too
+    assert not disposal.swept() and not disposal._sweeps
+
+
+def test_all_checkpoints_of_a_job_are_deleted_and_what_others_put_there_stays(tmp_path: Path) -> None:
+    job = "c" * 32
+    for number in (1, 2):
+        completed(tmp_path, job, number)
+    (tmp_path / job / "shared").mkdir()
+    (tmp_path / job / "savepoint-cccccc-1").mkdir()
+    disposal = SnapshotDisposal(SnapshotFiles(default_file_system()), lambda: True)
+    try:
+        disposal.sweep(job, tmp_path.as_uri())
+        wait_until(lambda: disposal.swept() == [job], 10, "the deletion")
+        assert disposal.swept() == [job], "the row may not say so yet"
+        disposal.sweep_is_recorded(job)
+        assert not disposal.swept()
+    finally:
+        disposal.close()
+    assert [path.name for path in (tmp_path / job).iterdir()] == ["savepoint-cccccc-1"]
+
+
+def test_what_the_storage_refuses_to_delete_is_not_asked_for_twice(tmp_path: Path) -> None:
+    job = "c" * 32
+    (tmp_path / job).write_text("no directory")
+    disposal = SnapshotDisposal(SnapshotFiles(default_file_system()), lambda: True)
+    try:
+        disposal.sweep(job, tmp_path.as_uri())
+        [first] = disposal._sweeps.values()
+        assert first.result(10) is False and not disposal.swept()
+        disposal.sweep(job, tmp_path.as_uri())
+        assert disposal._sweeps == {job: first}
+    finally:
+        disposal.close()

@@ -37,6 +37,7 @@ from tests.control_plane.oracle import (
     LAPSED,
     LEADERLESS,
     LEFT,
+    LEFTOVERS,
     NO_ANSWER,
     NO_EFFECT,
     REUSED,
@@ -72,6 +73,7 @@ def command(action: Action, what: str, ms: int = 0) -> CallFault:
 
 TAKEN = 'COMMIT DELETE FROM "cluster_placement"'
 BEGUN = 'COMMIT UPDATE "cluster_operation"'
+FORGOTTEN_ROWS = 'COMMIT DELETE FROM "cluster_checkpoint"'
 ANSWERED = 'UPDATE "cluster_operation" SET "state" = %s, "result"'
 LEADER_DIES = Scenario(1, events=(TimedFault(4_000, Event.KILL_LEADER),))
 STOPPED = Scenario(1, requests=(Request(5_000, Kind.STOP, 0),))
@@ -387,9 +389,9 @@ MISTAKES = (
         Mutation(
             "a new leader deletes what ended jobs keep",
             JobStore,
-            "leftover_checkpoints",
-            "if not _keeps_checkpoints(row.job):",
-            "if True:",
+            "leftovers",
+            "None if _keeps_checkpoints(job) else _checkpoint_root(job)",
+            "_checkpoint_root(job)",
             found_as=DELETED,
         ),
         [
@@ -399,6 +401,20 @@ MISTAKES = (
                 requests=CANCELLED.requests,
                 events=(TimedFault(8_000, Event.KILL_LEADER),),
             )
+        ],
+    ),
+    Mistake(
+        Mutation(
+            "the end of a job does not say that checkpoints may be left",
+            JobStore,
+            "save",
+            "job.is_terminal and not disowns",
+            "False",
+            found_as=LEFTOVERS,
+        ),
+        [
+            Scenario(1, requests=CANCELLED.requests, calls=(sql(Action.KILL, FORGOTTEN_ROWS, nth, ms=1),))
+            for nth in (1, 2, 3, 4)
         ],
     ),
     Mistake(

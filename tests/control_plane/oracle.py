@@ -42,6 +42,7 @@ NO_EFFECT = "an answer without its effect"
 NO_ANSWER = "an effect without its answer"
 UNKNOWN_SAVEPOINT = "a savepoint that nobody was told of"
 LEFT = "a job that does not run"
+LEFTOVERS = "checkpoints outlive a job that does not keep them"
 UNTOLD = "a document that is not true"
 ROWS = "a row of a TaskManager that is not true"
 BEYOND = "a job has more slots than its upper bound, or a parallelism out of its bounds"
@@ -304,6 +305,10 @@ class Oracle:
                 found.append(f"{LEFT}: job {number} is FAILED: {job.failure}")
             case state if state not in TERMINAL_STATES and not self._may_wait(job):
                 found.append(f"{LEFT}: job {number} is {job.state}: {job.waiting_for}")
+        keeps = job.state == "FAILED" or (job.state == "CANCELED" and submission.keeps_checkpoints)
+        directory = self._world.home / "checkpoints" / job.id
+        if job.is_terminal and not keeps and directory.exists():
+            found.append(f"{LEFTOVERS}: {[path.name for path in directory.iterdir()]} of job {number}")
         document = self._world.redis.documents.get(bus.JOB_KEY.format(job.id))
         told = None if document is None else document["state"]
         # of an ended job readers find the row if the bus has lost the document

@@ -267,6 +267,24 @@ def test_checkpoints_are_counted_over_a_change_of_leader() -> None:
     assert newest.checkpoint_id <= counts["total"] <= newest.checkpoint_id + 1, verdict.report()
 
 
+@pytest.mark.parametrize("kind", [Kind.STOP, Kind.CANCEL])
+@pytest.mark.parametrize("is_adopted", [True, False], ids=["adopted", "restarted"])
+def test_no_checkpoint_outlives_its_job_whichever_deletion_of_rows_the_leader_dies_behind(
+    kind: Kind, is_adopted: bool
+) -> None:
+    """Rows are deleted before their files, so the next leader finds no row of what is left."""
+    ended = 0
+    for nth in range(1, 20):
+        dies = CallFault(Point.SQL, nth, Action.KILL, 1, what='COMMIT DELETE FROM "cluster_checkpoint"')
+        submissions = (Submission(0, is_adopted=is_adopted, num_retained=2),)
+        verdict = simulate(Scenario(12, submissions=submissions, requests=(Request(6_000, kind, 0),), calls=(dies,)))
+        check(verdict)
+        if dies not in verdict.world.happened:
+            break
+        ended += 1
+    assert 1 <= ended < 19
+
+
 # --- leaders ----------------------------------------------------------------------------------------------------------
 
 
