@@ -224,11 +224,11 @@ MISTAKES = (
             "answers are given again",
             JobStore,
             "_finish",
-            "operations.exclude(state=Operation.State.COMPLETED).update(",
-            "operations.update(",
+            "if answered:",
+            "operations.update(result=result, finished_at=now)\n    if answered:",
             found_as=CHANGED,
         ),
-        [Scenario(1, requests=(Request(3_000, Kind.SAVEPOINT, 0), *CANCELLED.requests))],
+        [Scenario(1, requests=(Request(3_000, Kind.CHECKPOINT, 0), *CANCELLED.requests))],
     ),
     Mistake(
         Mutation(
