@@ -27,6 +27,7 @@ from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.messages import NotStored
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import Retries
+from runtime.core.checkpoint_options import AfterSnapshot
 from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import RequestAnswered
@@ -744,7 +745,23 @@ class World:
                 location = future.result().location
                 assert location is not None
                 return location, drains
-        return None
+        return self._stop_of_earlier_leader(leader)
+
+    def _stop_of_earlier_leader(self, leader: JobMasterProcess) -> tuple[str, bool] | None:
+        """A savepoint to stop with that an earlier JobMaster completed, and this one has ended the job by.
+
+        Who asked for it finds the savepoint: in a cluster the job's leader answers for the one before it.
+        """
+        recorded = any(f"/{self.graph.job_id}/completed/" in name for name in self.files.at_last_record)
+        if not recorded or all(master.epoch == leader.epoch for master, _, _ in self._stops):
+            return None
+        storage = MemoryFileSystem()
+        storage.files = self.files.at_last_record
+        retained = FileCompletedStore(self.files.root, self.graph.job_id, 0, storage, "").retained()
+        options = SnapshotFiles(storage).load(retained[-1].location).options if retained else None
+        if options is None or options.after is AfterSnapshot.GO_ON:
+            return None
+        return options.directory, options.after is AfterSnapshot.DRAIN
 
     def at_parallelism(self, graph: JobGraph, parallelism: int) -> JobGraph:
         """The graph, each vertex that is not meant to be alone with another parallelism."""
