@@ -23,6 +23,7 @@ from backend.cluster.models import Operation
 from backend.cluster.publisher import Publisher
 from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_pool import SlotPool
+from backend.cluster.slot_provider import ClusterSlotProvider
 from backend.cluster.snapshot_disposal import SnapshotDisposal
 from backend.cluster.taskmanager import TaskManager
 from runtime.jobmaster.storage_worker import StorageWorker
@@ -40,6 +41,7 @@ from tests.control_plane.oracle import (
     LEFTOVERS,
     NO_ANSWER,
     NO_EFFECT,
+    RESTARTED,
     REUSED,
     ROWS,
     STRANDED,
@@ -83,6 +85,10 @@ CANCELLED = Scenario(1, requests=(Request(5_000, Kind.CANCEL, 0),))
 ELASTIC = Submission(0, parallelism=4, is_elastic=True)
 SCARCE = Scenario(1, taskmanagers=(3,), submissions=(ELASTIC,))
 GROWING = Scenario(1, taskmanagers=(2,), submissions=(ELASTIC,), events=(TimedFault(6_000, Event.ADD_TASKMANAGER),))
+
+#: slots of the job go on without a leader
+ADOPTED = Scenario(1, submissions=(Submission(0, is_adopted=True),), events=(TimedFault(6_000, Event.KILL_LEADER),))
+THAWED = replace(ADOPTED, events=(TimedFault(6_000, Event.FREEZE_LEADER, 7_000),))
 
 MISTAKES = (
     # --- jobs ---------------------------------------------------------------------------------------------------------
@@ -372,6 +378,40 @@ MISTAKES = (
                 events=(TimedFault(1_500, Event.KILL_LEADER),),
             )
         ],
+    ),
+    # --- adoption -----------------------------------------------------------------------------------------------------
+    Mistake(
+        Mutation(
+            "a new leader ends the stages that it does not know before it adopts them",
+            ResourceManager,
+            "adopt",
+            "for stage in stages:",
+            "for stage in ():",
+            found_as=RESTARTED,
+        ),
+        [ADOPTED],
+    ),
+    Mistake(
+        Mutation(
+            "a new leader forgets where a job runs when it takes it",
+            JobStore,
+            "take",
+            "if not adopts:",
+            "if True:",
+            found_as=RESTARTED,
+        ),
+        [replace(ADOPTED, events=(*ADOPTED.events, TimedFault(12_000, Event.KILL_LEADER)))],
+    ),
+    Mistake(
+        Mutation(
+            "it is not recorded where a job runs before it is deployed",
+            ClusterSlotProvider,
+            "record_placement",
+            "if not self.is_adoptable:",
+            "if True:",
+            found_as=RESTARTED,
+        ),
+        [ADOPTED],
     ),
     # --- checkpoints --------------------------------------------------------------------------------------------------
     Mistake(

@@ -46,6 +46,7 @@ LEFTOVERS = "checkpoints outlive a job that does not keep them"
 UNTOLD = "a document that is not true"
 ROWS = "a row of a TaskManager that is not true"
 BEYOND = "a job has more slots than its upper bound, or a parallelism out of its bounds"
+RESTARTED = "a job is restarted although only its leader was lost"
 UNUSED = "slots stay free that an elastic job wants"
 
 #: within this time after the database answers every job has a runner
@@ -69,6 +70,8 @@ class Oracle:
         self._disturbed_ms = self._disturbed_until_ms = 0.0
         #: (job, attempt, slot) → the epoch that started it
         self._started: dict[tuple[str, int, int], int] = {}
+        #: attempts that are known to have run
+        self._ran: set[tuple[str, int]] = set()
         #: ended job → state and time of its end
         self._ends: dict[str, tuple[str, int]] = {}
         #: answered operation → its result
@@ -132,6 +135,8 @@ class Oracle:
             world.violate(f"{ZOMBIE}: {taskmanager.name} obeys epoch {epoch} after {taskmanager.epoch}")
         taskmanager.epoch = max(taskmanager.epoch, epoch)
         world.tell(f"{taskmanager.name}: stage {number} of attempt {attempt} of {self._name(job_id)} begins")
+        if world.scenario.only_leaders_fail and (job_id, attempt - 1) in self._ran:
+            world.violate(f"{RESTARTED}: attempt {attempt} of {self._name(job_id)}")
         for slot in stage.spec.slots:
             key = (job_id, attempt, int(slot))
             if key in self._started:
@@ -203,7 +208,9 @@ class Oracle:
         return runner is not None and not (runner.is_over and not runner.job.is_terminal)
 
     def _look_at_rows(self) -> None:
-        for job_id, state, ended_at in self._rows("SELECT id, state, ended_at FROM cluster_job"):
+        for job_id, state, ended_at, attempt in self._rows("SELECT id, state, ended_at, attempt FROM cluster_job"):
+            if state == "RUNNING":
+                self._ran.add((job_id, attempt))
             if job_id in self._ends and self._ends[job_id] != (state, ended_at):
                 self._world.violate(f"{REVIVED} {self._ends[job_id]} is {state}: {self._name(job_id)}")
             if state in TERMINAL_STATES and job_id not in self._ends:

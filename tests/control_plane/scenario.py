@@ -129,6 +129,13 @@ class Scenario:
     jobmanagers: int = 2
     """One of them leads, the others stand by."""
 
+    @property
+    def only_leaders_fail(self) -> bool:
+        """Return whether nothing befalls jobs but the loss of leaders, which their slots outlive."""
+        is_spared = all(submission.is_adopted and not submission.is_elastic for submission in self.submissions)
+        losses = {fault.event for fault in self.events} <= {Event.KILL_LEADER, Event.FREEZE_LEADER}
+        return is_spared and losses and not self.calls and not self.requests
+
     def __str__(self) -> str:
         lines = [f"seed {self.seed}: {self.jobmanagers} jobmanagers, TaskManagers with {list(self.taskmanagers)} slots"]
         for name in ("submissions", "requests"):

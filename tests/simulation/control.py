@@ -25,6 +25,7 @@ from runtime.task.messages import (
     NotifyCheckpointComplete,
     SlotLeaving,
     SlotMessage,
+    SlotReport,
     SnapshotCoordinators,
     StalledCall,
     TriggerCheckpoint,
@@ -83,6 +84,8 @@ class SimulatedLink:
 
     def send(self, message: SlotMessage) -> None:
         self._world.check_alive()
+        if isinstance(message, SlotReport):
+            self._process.reports(message)
         copy = message if isinstance(message, Heartbeat) else decode_messages(encode_messages([message]))[0]
 
         def arrive() -> None:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import pytest
 
-from runtime.checkpoint.coordinator import CheckpointCoordinator
-from runtime.jobmaster.operations import JobOperations
-from runtime.operators.source_coordinator import SourceCoordinator
-from runtime.operators.source_operator import SourceOperator
 from tests.simulation.adoption import (
     ORPHAN_TIMEOUT_MS,
     adoption_of_regions_scenario_of,
     adoption_scenario_of,
 )
+from tests.simulation.adoption_mutations import ADOPTION_MUTATIONS
 from tests.simulation.faults import Action, Fault, Point
+from tests.simulation.mutations import Mutation, mutated
 from tests.simulation.regions import simulate_regions
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulate import Verdict, simulate
@@ -43,6 +42,7 @@ def run_all(seeds: range) -> list[Verdict]:
 def test_a_job_goes_on_whoever_leads_it() -> None:
     verdicts = run_all(SEEDS)
     assert sum(verdict.world.num_adopted > 0 for verdict in verdicts) >= len(SEEDS) // 2
+    assert any(verdict.world.num_offers_refused for verdict in verdicts)
     assert sum(verdict.scenario.only_leaders_fail for verdict in verdicts) >= len(SEEDS) // 4
 
 
@@ -60,6 +60,7 @@ def adoption_tally(verdicts: Iterable[Verdict]) -> Counter[str]:
     for verdict in verdicts:
         world = verdict.world
         tally["adopted"] += world.num_adopted > 0
+        tally["an offer was refused"] += world.num_offers_refused > 0
         tally["lost while it adopted"] += world.num_lost_adopting > 0
         tally["a slot ended without a JobMaster"] += world.num_ended_orphaned > 0
         tally["a slot was cut off from the next JobMaster"] += world.num_isolated_from_next > 0
@@ -112,47 +113,20 @@ def test_a_slot_that_dies_while_nobody_leads_restarts_its_job() -> None:
 # --- mutations: what is broken on purpose is found --------------------------------------------------------------------
 
 
-def _gives_up_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checkpoint that is recorded is given up like the others."""
-    original = CheckpointCoordinator._on_adopted
-
-    def mutated(self: CheckpointCoordinator, event: Any) -> None:
-        kept, self._completed = self._completed, []
-        original(self, event)
-        self._completed = kept
-
-    monkeypatch.setattr(CheckpointCoordinator, "_on_adopted", mutated)
+@cache
+def is_clean(seed: int) -> bool:
+    """Return whether nothing is wrong with a seed as the code is."""
+    return not simulate(adoption_scenario_of(seed)).violations
 
 
-def _does_not_resync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Readers do not ask again for what was lost with the JobMaster."""
-    monkeypatch.setattr(SourceOperator, "resync", lambda operator: None)
-
-
-def _deals_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader whose assignment was lost gets another split."""
-    monkeypatch.setattr(SourceCoordinator, "_resync", lambda self, subtask, known, reply: self._deal(subtask, reply))
-
-
-def _takes_a_last_checkpoint_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job that was committing takes the checkpoint at its end once more."""
-    monkeypatch.setattr(JobOperations, "commit_adopted", lambda operations: None)
-
-
-#: what is broken, the seed whose run finds it, and what is found; each run is clean without the mutation
-MUTATIONS: list[tuple[Callable[[pytest.MonkeyPatch], None], int, str]] = [
-    (_gives_up_the_newest, 3, "is complete and given up"),
-    (_does_not_resync, 2, "has not ended"),
-    (_deals_anew, 10, "lost"),
-    (_takes_a_last_checkpoint_again, 0, "has not ended"),
-]
-
-
-@pytest.mark.parametrize(("mutate", "seed", "found"), MUTATIONS, ids=[mutate.__name__ for mutate, _, _ in MUTATIONS])
-def test_what_is_broken_on_purpose_is_found(
-    mutate: Callable[[pytest.MonkeyPatch], None], seed: int, found: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert not simulate(adoption_scenario_of(seed)).violations
-    mutate(monkeypatch)
-    violations = simulate(adoption_scenario_of(seed)).violations
-    assert any(found in violation for violation in violations), violations
+@pytest.mark.parametrize(
+    "mutation",
+    [pytest.param(m, id=m.name, marks=[pytest.mark.slow] if m.hangs else []) for m in ADOPTION_MUTATIONS],
+)
+def test_what_is_broken_on_purpose_is_found_as_what_it_is(mutation: Mutation) -> None:
+    assert mutation.found_as
+    [seed] = mutation.seeds
+    assert is_clean(seed)
+    with mutated(mutation):
+        violations = simulate(adoption_scenario_of(seed)).violations
+    assert any(mutation.found_as in violation for violation in violations), violations

@@ -50,6 +50,9 @@ from runtime.task.messages import (
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     ResyncSources,
+    SlotReport,
+    SnapshotCoordinators,
+    TriggerCheckpoint,
 )
 from runtime.task.slot import Slot
 from runtime.testing.clock import ManualClock
@@ -69,6 +72,8 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.workload import resumed
 
 TOKEN = "token"
+#: address of somebody who offers to adopt slots and does not know their token
+STRANGER = "stranger"
 NO_PAUSES = Retries((0.0, 0.0), pause=lambda _: None)
 _MAX_DEPTH = 3
 _MAX_DELAY_MS = 4.0
@@ -127,6 +132,13 @@ class SlotProcess(Process):
         self.link = SimulatedLink(world, slot, attempt, self, master)
         #: whether the JobMaster that it belongs to has adopted it
         self.has_resynced = False
+        #: of the JobMaster that it belongs to, or is about to go over to
+        self._epoch = master.epoch
+        self._is_coming_over = False
+        #: checkpoints of which it does not know how they ended, as it has reported
+        self._undecided: set[CheckpointId] = set()
+        #: the latest checkpoint that it was asked for
+        self._last_asked = CheckpointId(0)
         #: why it ends by itself
         self.lost: str | None = None
         #: how it was told that checkpoints have ended
@@ -148,26 +160,59 @@ class SlotProcess(Process):
 
     def offer(self, offer: bytes) -> None:
         """A JobMaster asks it to come over."""
-        with contextlib.suppress(AdoptionRefusedError):
+        try:
             self.session.offer(offer)
+        except AdoptionRefusedError:
+            self.world.num_offers_refused += 1
         self.wake()
 
     def _connect(self, address: str) -> SimulatedLink:
+        if address == STRANGER:
+            self.world.violate(f"{self.name} goes over to somebody who does not know its token")
+            raise ControlLostError("nobody is there")
         master = self.world.masters[int(address)]
+        if master.epoch <= self._epoch:
+            self.world.violate(f"{self.name} goes back to {master.name} from epoch {self._epoch}")
         if master.is_dead:
             raise ControlLostError("the JobMaster is gone")
         self.link = SimulatedLink(self.world, self.slot_id, self.attempt, self, master)
+        self._epoch, self._is_coming_over, self.has_resynced = master.epoch, True, False
         return self.link
+
+    def reports(self, report: SlotReport) -> None:
+        """Note what it says to the JobMaster that it goes over to."""
+        self._undecided = set(report.pending)
 
     def heard(self, message: JobMasterMessage) -> None:
         """Note that it is about to act on a message."""
+        if self._is_coming_over and isinstance(message, SnapshotCoordinators | TriggerCheckpoint):
+            self.world.violate(f"{self.name} is asked for a checkpoint before it knows how the earlier ones ended")
         match message:
             case NotifyCheckpointComplete(checkpoint_id) | NotifyCheckpointAborted(checkpoint_id):
                 if self._ends.setdefault(checkpoint_id, type(message)) is not type(message):
                     self.world.violate(f"{self.name} is told that checkpoint {checkpoint_id} is complete and given up")
+                is_complete = isinstance(message, NotifyCheckpointComplete)
+                self._undecided -= {
+                    n for n in self._undecided if n == checkpoint_id or (is_complete and n < checkpoint_id)
+                }
+            case TriggerCheckpoint(checkpoint_id):
+                if checkpoint_id <= self._last_asked:
+                    self.world.violate(f"{self.name} is asked for checkpoint {checkpoint_id} after {self._last_asked}")
+                self._last_asked = max(self._last_asked, checkpoint_id)
             case ResyncSources():
                 self.world.num_adopted += 1
-                self.has_resynced = True
+                self.has_resynced, self._is_coming_over = True, False
+                self._check_decided()
+
+    def _check_decided(self) -> None:
+        """Of checkpoints that are older than the newest complete one it need not hear."""
+        if not self._undecided:
+            return
+        retained = self.world.files.log().retained()
+        newest = retained[-1].checkpoint_id if retained else 0
+        left = sorted(n for n in self._undecided if n > newest)
+        if left:
+            self.world.violate(f"{self.name} was adopted and not told how checkpoints {left} ended")
 
     # Uploads: a thread that gets its turn at some time
 
@@ -376,6 +421,16 @@ class JobMasterProcess(Process):
                 if process is not None and not process.is_isolated:
                     offer = AdoptionOffer(of.slot, placed.attempt, self.epoch, str(self.epoch)).sealed(TOKEN)
                     self.world.later(process, partial(process.offer, offer), 20.0)
+                    self._send_stray_offers(process, offer)
+
+    def _send_stray_offers(self, process: SlotProcess, offer: bytes) -> None:
+        """An offer may come twice, the second time late; and somebody may send one who must not."""
+        draw, now_ms = self.world.strays, self.world.clock.monotonic_ms()
+        if draw.random() < 0.3:
+            self.world.deliver(process, now_ms + draw.random() * 2_000.0, partial(process.offer, offer))
+        if draw.random() < 0.1:
+            forged = AdoptionOffer(process.slot_id, process.attempt, self.epoch + 1, STRANGER).sealed(f"no {TOKEN}")
+            self.world.deliver(process, now_ms + draw.random() * 100.0, partial(process.offer, forged))
 
     def send(self, slot: SlotId, attempt: Attempt, message: JobMasterMessage) -> None:
         link = self.links.get((slot, attempt))
@@ -458,6 +513,8 @@ class World:
     def __init__(self, scenario: Scenario, trace: Callable[[str], None] | None = None) -> None:
         self.scenario = scenario
         self.random = random.Random(scenario.seed)
+        #: of offers that come late, or from strangers
+        self.strays = random.Random(f"strays {scenario.seed}")
         self.clock = ManualClock(START_MS)
         self.files = SimulatedFiles(self, scenario.storage_is_local)
         self.disk = Disk(self)
@@ -475,6 +532,8 @@ class World:
         self.placement: dict[int, PlacedRegion] = {}
         #: how often a slot has gone over to another JobMaster
         self.num_adopted = 0
+        #: how often one has refused to
+        self.num_offers_refused = 0
         #: how often a JobMaster was lost that had taken over and not adopted all slots yet, a slot ended that had no
         #: JobMaster, and a slot was cut off from the JobMaster that wanted to adopt it
         self.num_lost_adopting = self.num_ended_orphaned = self.num_isolated_from_next = 0
