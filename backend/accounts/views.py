@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from rest_framework import exceptions
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser, JSONParser
 from rest_framework.renderers import BaseRenderer, JSONRenderer
@@ -43,12 +44,22 @@ class OnlyJson(BaseContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
+class ShallowJson(JSONParser):
+    """Refuses JSON that is nested too deeply to be read."""
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        try:
+            return super().parse(stream, media_type, parser_context)
+        except RecursionError as error:
+            raise exceptions.ParseError("JSON parse error - it is nested too deeply") from error
+
+
 class ClosedView(APIView):
     """A view that requires a login, and the role that `roles` names for the method."""
 
     authentication_classes = (BearerAuthentication, CookieAuthentication)
     permission_classes = (HasRole,)
-    parser_classes: Sequence[type[BaseParser]] = (JSONParser,)
+    parser_classes: Sequence[type[BaseParser]] = (ShallowJson,)
     renderer_classes = (AsciiJson,)
     content_negotiation_class = OnlyJson
     #: no OPTIONS: other origins have no access

@@ -154,13 +154,16 @@ class SlotLogWriter:
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:
+            with self._lock:
+                self._writing_since = time.monotonic()
             if isinstance(item, Path):
                 self._tell_missing(item)
                 for path in [path for path in self._files if path.is_relative_to(item)]:
-                    self._files.pop(path).close()
+                    # network shares report a full disk here
+                    self._forget(path)
+                with self._lock:
+                    self._writing_since = None
                 continue
-            with self._lock:
-                self._writing_since = time.monotonic()
             missing = self._failed.pop(item.path, 0) + item.dropped
             try:
                 if missing:
@@ -179,8 +182,10 @@ class SlotLogWriter:
                 acknowledge, item.acknowledge = item.acknowledge, None
             if acknowledge is not None:
                 acknowledge(len(item.payload))
-        for file in self._files.values():
-            file.close()
+        with self._lock:
+            self._writing_since = time.monotonic()
+        for path in list(self._files):
+            self._forget(path)
 
     def _relieve(self) -> None:
         """Acknowledge what waits for a write that takes too long."""

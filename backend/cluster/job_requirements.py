@@ -22,15 +22,20 @@ def requirements_of(job: Job, graph: JobGraph) -> Requirements:
     return {v.vertex_id: given.get(v.vertex_id, Bounds(v.parallelism, v.parallelism)) for v in graph.vertices}
 
 
-def requirements_to_json(requirements: Requirements, graph: JobGraph) -> dict[str, Any]:
+def requirements_to_json(requirements: Requirements, graph: JobGraph, *, is_bound: bool = False) -> dict[str, Any]:
     """Return requirements as a row keeps them: only those that its parallelisms do not say.
 
     Args:
         requirements: of all vertices.
         graph: the job, with the parallelisms that it has.
+        is_bound: whether a user has given both bounds: they are kept even if its parallelisms say the same.
     """
     has = {v.vertex_id: Bounds(v.parallelism, v.parallelism) for v in graph.vertices}
-    return {} if requirements == has else {v: [bounds.lower, bounds.upper] for v, bounds in requirements.items()}
+    return (
+        {}
+        if requirements == has and not is_bound
+        else {v: [bounds.lower, bounds.upper] for v, bounds in requirements.items()}
+    )
 
 
 def changed(requirements: Requirements, given: Mapping[str, Any]) -> Requirements:

@@ -79,6 +79,8 @@ class JobScaling:
         self.why = ""
         #: bounds that a user asked for, and the rescaling to them
         self._asked: tuple[Requirements, Asked] | None = None
+        #: whether the bounds that a user asked for stay when they leave no room: an autoscaler keeps them, too
+        self._is_bound = False
         self._change: Asked | None = None
         self._changed_ms = clock.monotonic_ms()
         #: what it is being rescaled to; None: nothing else than it has
@@ -184,10 +186,11 @@ class JobScaling:
         before = requirements_of(self._job, self.graph) if self._asked is None else self._asked[0]
         requirements = changed(before, given)
         check_requirements(self.graph, requirements)
+        is_bound = "lower" in given or bool(self._job.requirements)
         if is_waiting:
             # the latest wish counts; a rescaling that waits for its slots comes about with it
             self._asked = self._next = None
-            self._job.requirements = requirements_to_json(requirements, self.graph)
+            self._job.requirements = requirements_to_json(requirements, self.graph, is_bound=is_bound)
             done: Asked = Future()
             done.set_result(RequestAnswered(""))
             return done
@@ -199,7 +202,7 @@ class JobScaling:
             needed = least_slots(self.graph, requirements)
             raise RescaleError(f"the job would need {needed} slots, but only {available} are available")
         asked = self._driver.rescale(parallelism)
-        self._asked = (requirements, asked)
+        self._asked, self._is_bound = (requirements, asked), is_bound
         self._next = rescaled(self.graph, parallelism)
         self._begin(asked, "rescaled")
         return asked
@@ -211,7 +214,7 @@ class JobScaling:
         if self._asked is not None and self._asked[1].done():
             (requirements, asked), self._asked = self._asked, None
             if asked.exception() is None:
-                self._job.requirements = requirements_to_json(requirements, self.graph)
+                self._job.requirements = requirements_to_json(requirements, self.graph, is_bound=self._is_bound)
 
     def _rescale(self, parallelism: Parallelism, verdict: Verdict) -> None:
         logger.info("job %s is rescaled: %s", self._job.id, verdict.why or "to all that it wants")

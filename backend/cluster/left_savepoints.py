@@ -7,8 +7,10 @@ that slow storage blocks nothing else. It deletes only while the leader's lease 
 from __future__ import annotations
 
 import logging
+import queue
+import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 from backend.cluster.leader_machine import LeftSavepoint, Remains
 from backend.cluster.leadership import LeadershipLostError
@@ -30,7 +32,11 @@ class LeftSavepoints:
     def __init__(self, files: SnapshotFiles, may_act: Callable[[], bool]) -> None:
         self._files = files
         self._may_act = may_act
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="left-savepoints")
+        self._asked: queue.SimpleQueue[tuple[Callable[[], LeftSavepoint], Future[LeftSavepoint]] | None] = (
+            queue.SimpleQueue()
+        )
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
         self._looks: dict[str, Future[LeftSavepoint]] = {}
 
     def seen(self, trigger_id: str, directory: str) -> LeftSavepoint:
@@ -42,7 +48,7 @@ class LeftSavepoints:
         """
         look = self._looks.get(trigger_id)
         if look is None:
-            look = self._looks[trigger_id] = self._pool.submit(lambda: self._look(directory))
+            look = self._looks[trigger_id] = self._submit(lambda: self._look(directory))
         if not look.done():
             return LeftSavepoint(directory, Remains.UNKNOWN, why="nobody has looked at it yet")
         seen = look.result()
@@ -53,7 +59,7 @@ class LeftSavepoints:
 
     def discard(self, trigger_id: str, directory: str) -> None:
         """Delete what is left of a savepoint that was never complete, then look again."""
-        self._looks[trigger_id] = self._pool.submit(lambda: self._discard(directory))
+        self._looks[trigger_id] = self._submit(lambda: self._discard(directory))
 
     def forget(self, trigger_id: str) -> None:
         """Forget what was seen: the operation is answered, or has begun again."""
@@ -61,7 +67,25 @@ class LeftSavepoints:
 
     def close(self) -> None:
         """Look no more."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._is_closed = True
+        self._asked.put(None)
+
+    def _submit(self, look: Callable[[], LeftSavepoint]) -> Future[LeftSavepoint]:
+        if self._thread is None:
+            # a daemon: a process whose storage does not answer must be able to end
+            self._thread = threading.Thread(target=self._run, name="left-savepoints", daemon=True)
+            self._thread.start()
+        future: Future[LeftSavepoint] = Future()
+        self._asked.put((look, future))
+        return future
+
+    def _run(self) -> None:
+        while (asked := self._asked.get()) is not None and not self._is_closed:
+            look, future = asked
+            try:
+                future.set_result(look())
+            except Exception as error:
+                future.set_exception(error)
 
     def _look(self, directory: str) -> LeftSavepoint:
         try:

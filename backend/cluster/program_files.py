@@ -13,7 +13,7 @@ import re
 import secrets
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,11 +86,7 @@ class ProgramFiles:
             OSError: it cannot be written; nothing is left of it where the storage allows that.
         """
         path = f"{digest}.{secrets.token_hex(4)}/{name}"
-        local = self.files.local_path(self.root)
-        if local is not None:
-            # programs are nobody else's business
-            local.parent.mkdir(parents=True, exist_ok=True)
-            local.mkdir(mode=0o700, exist_ok=True)
+        self.make_root()
         try:
             self.files.make_directory(parent_of(self.uri(path)))
             self.files.write_new(self.uri(path), _pieces(source))
@@ -98,6 +94,14 @@ class ProgramFiles:
             self.delete([path])
             raise
         return path
+
+    def make_root(self) -> None:
+        """Make the directory of all programs, unless it is there."""
+        local = self.files.local_path(self.root)
+        if local is not None:
+            # programs are nobody else's business
+            local.parent.mkdir(parents=True, exist_ok=True)
+            local.mkdir(mode=0o700, exist_ok=True)
 
     def has(self, path: str) -> bool:
         """Return whether the file is there."""
@@ -182,12 +186,17 @@ def copy_programs_of_home() -> int:
         return 0
     copied = 0
     for paths in Artifact.objects.values_list("files", flat=True):
-        for path in paths:
-            source = home / path
-            if source.is_file() and not stored.has(path):
-                stored.files.make_directory(parent_of(stored.uri(path)))
-                stored.files.write_new(stored.uri(path), _pieces(source))
-                copied += 1
+        for directory in {Path(path).parent.name for path in paths}:
+            # the directory of an earlier release has a file for each name, and jobs import from older ones, too
+            for source in sorted((home / directory).glob("*")):
+                path = f"{directory}/{source.name}"
+                if source.is_file() and not stored.has(path):
+                    stored.make_root()
+                    stored.files.make_directory(parent_of(stored.uri(path)))
+                    with suppress(FileExistsError):
+                        # another process has copied it just now
+                        stored.files.write_new(stored.uri(path), _pieces(source))
+                        copied += 1
     return copied
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.files.uploadedfile import TemporaryUploadedFile
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
 from backend.cluster.models import TERMINAL_STATES, Artifact, Job
 from backend.cluster.program_files import ProgramFiles, program_files, storage_problems
@@ -60,16 +60,19 @@ def public_id(artifact: Artifact) -> str:
     return artifact.public_id
 
 
+def find_row(public: str) -> Artifact | None:
+    """Return the artifact with a client's id, of which the sha256 suffices, even if its file is gone; or None."""
+    match = _ID.fullmatch(public)
+    return None if match is None else Artifact.objects.filter(id=match[1]).first()
+
+
 def find(public: str) -> Artifact | None:
     """Return the artifact with a client's id, of which the sha256 suffices; None if there is none.
 
     Raises:
         StorageProblem: the storage cannot be asked.
     """
-    match = _ID.fullmatch(public)
-    if match is None:
-        return None
-    found = Artifact.objects.filter(id=match[1]).first()
+    found = find_row(public)
     if found is None:
         return None
     with storage_problems(STORED):
@@ -108,6 +111,9 @@ def store(upload: TemporaryUploadedFile, user: Any) -> Artifact:
         path = files.write(received, digest, name)
     try:
         artifact = _record(digest, path, values)
+    except DatabaseError:
+        # perhaps only the answer was lost, and the row needs the file; else it is swept
+        raise
     except BaseException:
         files.delete([path])
         raise

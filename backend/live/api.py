@@ -13,12 +13,14 @@ from rest_framework.response import Response
 from backend.accounts.views import ProductView, is_clean_text
 from backend.cluster import services
 from backend.cluster.jobmanager_list import list_jobmanagers
+from backend.cluster.program_files import storage_problems
 from backend.cluster.task_metrics import Value, flink_metrics, metric_scopes
 from backend.live.log_lines import DEFAULT_MATCHES, MAX_MATCHES, MAX_QUERY_CHARS, search
 from backend.live.logs import DEFAULT_LIMIT_BYTES, MAX_LIMIT_BYTES, LogFile, find_log, list_logs, read_page
 
 _ID = re.compile(r"[0-9a-f]{32}")
 MAX_SAFE_INTEGER = 2**53 - 1
+LOGS = "logs"
 _NUMBER = re.compile(r"-?\d{1,18}")
 
 
@@ -72,7 +74,9 @@ class LogsView(ProductView):
     def get(self, request: Request, job_id: str) -> Response:
         check_job(job_id)
         kept = ("name", "attempt", "slot", "kind", "size", "mtime")
-        return Response({"files": [{name: getattr(file, name) for name in kept} for file in list_logs(job_id)]})
+        with storage_problems(LOGS):
+            files = list_logs(job_id)
+        return Response({"files": [{name: getattr(file, name) for name in kept} for file in files]})
 
 
 class LogView(ProductView):
@@ -133,7 +137,8 @@ class LogSearchView(ProductView):
 
 
 def _file(job_id: str, name: str) -> LogFile:
-    file = find_log(job_id, name)
+    with storage_problems(LOGS):
+        file = find_log(job_id, name)
     if file is None:
         raise exceptions.NotFound(f"Job {job_id} has no log file {name[:100]!r}.")
     return file
@@ -141,10 +146,11 @@ def _file(job_id: str, name: str) -> LogFile:
 
 @contextmanager
 def _unless_rotated(file: LogFile) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise exceptions.NotFound(f"{file.name} was rotated away.") from error
+    with storage_problems(LOGS):
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise exceptions.NotFound(f"{file.name} was rotated away.") from error
 
 
 class NoSuchRoute(ProductView):

@@ -57,7 +57,11 @@ def list_logs(job_id: str) -> list[LogFile]:
         # a symbolic link, of the file or of a directory on the way, could lead outside of the job's directory
         if match is None or path.resolve() != path or not path.is_file():
             continue
-        stat = path.stat()
+        try:
+            stat = path.stat()
+        except FileNotFoundError:
+            # rotated just now
+            continue
         files.append(
             LogFile(match[0], int(match[1]), int(match[2]), match[3], stat.st_size, stat.st_mtime_ns // 1_000_000, path)
         )

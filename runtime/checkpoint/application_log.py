@@ -22,7 +22,7 @@ from runtime.core.ids import Attempt, JobId
 
 _KIND: Final = "tidemark-application"
 _VERSION: Final = 1
-_ENTRY_PREFIX: Final = "entry-"
+_ENTRY: Final = re.compile(r"entry-([0-9]{10})")
 _BEAT: Final = re.compile(r"beat-([0-9]+)-([0-9]+)")
 
 
@@ -129,7 +129,7 @@ class ApplicationLog:
             OSError: the storage cannot be reached.
         """
         names = [found.name for found in self._files.list(self.directory)]
-        numbers = [int(name.removeprefix(_ENTRY_PREFIX)) for name in names if name.startswith(_ENTRY_PREFIX)]
+        numbers = [int(match[1]) for match in map(_ENTRY.fullmatch, names) if match]
         if not numbers:
             return Standing.GONE
         if max(numbers) != entry.number:

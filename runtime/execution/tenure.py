@@ -119,6 +119,8 @@ class Tenure:
         self._lock = threading.Lock()
         #: the newest entry of this process, guarded by the lock
         self._entry = entry
+        #: one whose append failed, so that it may be in the log; guarded by the lock
+        self._unsure: ApplicationEntry | None = None
         self._is_over = threading.Event()
         self._beats: threading.Thread | None = None
 
@@ -130,6 +132,7 @@ class Tenure:
             OSError: the storage cannot be reached.
         """
         with self._lock:
+            self._settle()
             if attempt > self._entry.attempt:
                 self._append(replace(self._entry, number=self._entry.number + 1, attempt=attempt))
 
@@ -158,15 +161,29 @@ class Tenure:
             return
         try:
             with self._lock:
+                self._settle()
                 self._append(replace(self._entry, number=self._entry.number + 1, holder=None))
         except Exception:
             # the next process waits for a sign of life; whoever waits for this job's end must not
             logger.info("the log %s was left as it is", self._log.directory, exc_info=True)
 
     def _append(self, entry: ApplicationEntry) -> None:
+        self._unsure = entry
         if not self._log.append(entry):
+            self._unsure = None
             raise self._replaced()
-        self._entry = entry
+        self._entry, self._unsure = entry, None
+
+    def _settle(self) -> None:
+        """Find out whether an entry is in the log whose append failed: else it would be taken for another process's.
+
+        Raises:
+            OSError: the storage cannot be reached; it is not known yet.
+        """
+        if self._unsure is not None:
+            if self._log.last() == self._unsure:
+                self._entry = self._unsure
+            self._unsure = None
 
     def _replaced(self) -> ApplicationReplacedError:
         try:
@@ -186,10 +203,11 @@ class Tenure:
             count += 1
             try:
                 with self._lock:
+                    self._settle()
                     standing = self._log.beat(self._entry, count)
                     if standing is Standing.HOLDS and not self._has_directory():
                         standing = Standing.GONE
-            except OSError as error:
+            except (OSError, DamagedSnapshotError) as error:
                 # nobody else can take over as long as the storage does not answer
                 logger.warning("application log %s cannot be written: %s", self._log.directory, error)
                 continue

@@ -80,7 +80,9 @@ def local_copy(uri: str, files: CheckpointFileSystem, directory: Path) -> Path:
 def _copies() -> Path:
     """Return the directory of copies; another one if somebody else has taken the name."""
     directory = Path(tempfile.gettempdir()) / f"tidemark-{os.getuid()}" / "artifacts"
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for each in (directory.parent, directory):
+        # one by one: `parents` makes those above it with the umask's permissions, perhaps the group's to write
+        each.mkdir(mode=0o700, exist_ok=True)
     for each in (directory.parent, directory):
         status = each.lstat()
         if status.st_uid != os.getuid() or status.st_mode & 0o022:

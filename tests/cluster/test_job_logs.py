@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import threading
 from pathlib import Path
 
@@ -148,3 +150,42 @@ def test_a_disk_that_refuses_does_not_hold_the_job_up(tmp_path: Path) -> None:
     writer = SlotLogWriter()
     assert deliver(JobLogs(writer, tmp_path), "stdout", "lost\n") == 5
     writer.close()
+
+
+class SlowCloser(SlotLogWriter):
+    """Its disk answers nothing when a job's files are closed, as a network share does that has gone away."""
+
+    def __init__(self) -> None:
+        self.answers = threading.Event()
+        super().__init__(patience_s=0.1)
+
+    def _tell_missing(self, directory: Path) -> None:
+        assert self.answers.wait(30)
+        super()._tell_missing(directory)
+
+
+def test_a_disk_that_does_not_close_the_files_of_a_job_holds_up_no_other_job(tmp_path: Path) -> None:
+    writer = SlowCloser()
+    JobLogs(writer, tmp_path / "ended").close()
+    assert deliver(JobLogs(writer, tmp_path / "other"), "stdout", "line\n") == 5
+    closing = threading.Thread(target=writer.close)
+    closing.start()
+    closing.join(5)
+    is_closed = not closing.is_alive()
+    writer.answers.set()
+    closing.join(5)
+    assert is_closed
+
+
+def test_a_disk_that_is_full_when_a_file_is_closed_holds_up_no_job(tmp_path: Path) -> None:
+    class Full(io.BytesIO):
+        def close(self) -> None:
+            super().close()
+            raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    writer = SlotLogWriter()
+    writer._files[tmp_path / "ended" / "attempt-0" / "slot-0.out"] = Full()
+    JobLogs(writer, tmp_path / "ended").close()
+    assert deliver(JobLogs(writer, tmp_path / "other"), "stdout", "line\n") == 5
+    writer.close()
+    assert (tmp_path / "other" / "attempt-0" / "slot-0.out").read_text() == "line\n"

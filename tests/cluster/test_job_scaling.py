@@ -106,6 +106,19 @@ def test_with_room_it_takes_what_there_is(rig: Rig) -> None:
     assert set(map(tuple, rig.job.requirements.values())) == {(1, 8)}
 
 
+def test_bounds_without_room_that_a_user_gives_bind_an_autoscaler(rig: Rig) -> None:
+    rig.scaling.room = {v: Bounds(1, 100) for v in rig.all_at(1)}
+    rig.ask(4)
+    rig.come_about(4)
+    assert rig.bounds == {(1, 100)}
+    rig.ask(3, 3)
+    rig.come_about(3)
+    assert rig.bounds == {(3, 3)}
+    rig.ask(2)
+    rig.come_about(2)
+    assert rig.bounds == {(2, 2)}
+
+
 def test_too_few_slots_for_the_lower_bounds_are_refused(rig: Rig) -> None:
     with pytest.raises(RescaleError, match="would need 5 slots, but only 4 are available"):
         rig.ask(8, 5, available=4)

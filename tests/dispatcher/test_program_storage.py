@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import tempfile
 import urllib.request
 from collections.abc import Callable
 from hashlib import sha256
@@ -16,6 +17,7 @@ import pyarrow.fs as pafs
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import TemporaryUploadedFile
+from django.db import OperationalError
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
@@ -29,6 +31,7 @@ from runtime.checkpoint.file_system import ArrowFileSystem
 from runtime.client.extract import ExtractedJob
 from runtime.client.rest import RestClient
 from runtime.common import options
+from runtime.task import python_files
 from runtime.task.python_files import DamagedProgramError, local_copy
 from tests.checkpoint.faulty import FaultyFileSystem, failing
 from tests.dispatcher.test_jars import PROGRAM, archive, jar_id, upload
@@ -283,3 +286,59 @@ def get(web: WebProcess, path: str) -> Any:
     asked = urllib.request.Request(web.server.url + path, headers={"Authorization": f"Bearer {TOKEN}"})
     with urllib.request.urlopen(asked, timeout=60) as answer:
         return json.load(answer)
+
+
+def test_a_row_whose_commit_was_not_answered_keeps_its_file(
+    api: APIClient, files: FaultyFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = artifacts._record
+
+    def committed(*args: Any, **values: Any) -> Artifact | None:
+        monkeypatch.setattr(artifacts, "_record", real)
+        assert real(*args, **values) is not None
+        raise OperationalError("the connection was lost after COMMIT")
+
+    monkeypatch.setattr(artifacts, "_record", committed)
+    assert upload(api, "job.py", PROGRAM).status_code == 503
+    name = api.get("/v1/jars").json()["files"][0]["id"]
+    assert api.post(f"/v1/jars/{name}/plan").status_code == 200
+    assert api.delete(f"/v1/jars/{name}").status_code == 200
+
+
+def test_a_program_whose_file_is_gone_can_be_deleted(api: APIClient, files: FaultyFileSystem) -> None:
+    name = jar_id(upload(api, "job.py", PROGRAM))
+    files.delete_directory(program_files().root)
+    assert api.delete(f"/v1/jars/{name}").status_code == 200
+    assert api.get("/v1/jars").json()["files"] == []
+
+
+def test_all_names_of_a_program_of_an_earlier_release_are_copied(
+    alice: User, files: FaultyFileSystem, home: Path
+) -> None:
+    """An earlier release kept the file of each name in one directory; a job may import from an older name."""
+    digest = "b" * 64
+    (home / "artifacts" / digest).mkdir(parents=True)
+    for name in ("one.zip", "two.zip"):
+        (home / "artifacts" / digest / name).write_text(PROGRAM)
+    Artifact.objects.create(id=digest, file_name="two.zip", size=1, uploaded_at=1, files=[f"{digest}/two.zip"])
+    assert (copy_programs_of_home(), copy_programs_of_home()) == (2, 0)
+    assert files.read(program_files().uri(f"{digest}/one.zip")) == PROGRAM.encode()
+
+
+def test_copies_of_slots_are_shared_whatever_the_umask_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = os.umask(0o002)
+    try:
+        assert python_files._copies() == python_files._copies() == tmp_path / f"tidemark-{os.getuid()}" / "artifacts"
+    finally:
+        os.umask(before)
+
+
+def test_copied_programs_are_nobody_elses_business(alice: User, home: Path, tmp_path: Path, settings: Settings) -> None:
+    settings.TIDEMARK_STORAGE_DIR = str(tmp_path / "storage")
+    path = f"{'b' * 64}/old.py"
+    (home / "artifacts" / path).parent.mkdir(parents=True)
+    (home / "artifacts" / path).write_text(PROGRAM)
+    Artifact.objects.create(id="b" * 64, file_name="old.py", size=1, uploaded_at=1, files=[path])
+    assert copy_programs_of_home() == 1
+    assert (tmp_path / "storage" / "artifacts").stat().st_mode & 0o777 == 0o700

@@ -75,6 +75,7 @@ def test_a_bound_that_is_not_given_stays(
         ({rows.SOURCE: bounds(129)}, "not in 1..128, its max parallelism"),
         ({rows.SOURCE: bounds(0)}, "whole number from 1"),
         ({rows.SOURCE: bounds("many")}, "whole number from 1"),
+        pytest.param({rows.SOURCE: bounds("1" * 5000)}, "whole number from 1", id="thousands of digits"),
         ({rows.SOURCE: bounds(2, 0)}, "whole number from 1"),
         ({rows.SOURCE: bounds(2, 3)}, "the lower bound 3 is above the upper bound 2"),
         ({rows.SOURCE: {"parallelism": 3}}, "is expected"),
@@ -87,6 +88,11 @@ def test_what_cannot_be_is_refused_at_once(api: APIClient, job: Job, body: Any, 
     assert answer.status_code == 400
     assert error in answer.json()["errors"][0]
     assert not Operation.objects.exists()
+
+
+def test_a_body_that_is_nested_too_deeply_is_refused(api: APIClient, job: Job) -> None:
+    answer = api.put(f"/jobs/{job.id}/resource-requirements", "[" * 100_000, content_type="application/json")
+    assert (answer.status_code, "nested too deeply" in answer.json()["errors"][0]) == (400, True)
 
 
 def test_rescaling_takes_an_operator_and_the_old_route_is_off(api: APIClient, job: Job, victor: User) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -174,3 +175,62 @@ def test_an_id_that_cannot_work_is_refused(options: dict[str, str], message: str
 
 def test_without_an_id_there_is_no_application() -> None:
     assert Application.of(Configuration()) is None
+
+
+def test_an_entry_whose_answer_was_lost_is_this_processes_own(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenure = begin(application)
+    real = ApplicationLog.append
+
+    def lost(log: ApplicationLog, entry: ApplicationEntry) -> bool:
+        monkeypatch.setattr(ApplicationLog, "append", real)
+        assert real(log, entry)
+        raise OSError("the storage went away right after it")
+
+    monkeypatch.setattr(ApplicationLog, "append", lost)
+    with pytest.raises(OSError, match="went away"):
+        tenure.record_attempt(Attempt(1))
+    failures: list[Exception] = []
+    tenure.start_beating(failures.append)
+    # the attempt failed, and the restart strategy begins the next one
+    tenure.record_attempt(Attempt(2))
+    deadline = time.monotonic() + 5
+    while not log_of(application).newest_beat() and not failures and time.monotonic() < deadline:
+        time.sleep(0.01)
+    tenure.end(is_job_over=False)
+    assert failures == []
+    last = last_of(application)
+    assert (last.attempt, last.holder) == (2, None)
+
+
+def test_beats_know_an_entry_whose_answer_was_lost(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    tenure = begin(application)
+    real = ApplicationLog.append
+
+    def lost(log: ApplicationLog, entry: ApplicationEntry) -> bool:
+        monkeypatch.setattr(ApplicationLog, "append", real)
+        assert real(log, entry)
+        raise OSError("the storage went away right after it")
+
+    monkeypatch.setattr(ApplicationLog, "append", lost)
+    with pytest.raises(OSError, match="went away"):
+        tenure.record_attempt(Attempt(1))
+    failures: list[Exception] = []
+    tenure.start_beating(failures.append)
+    deadline = time.monotonic() + 5
+    while not log_of(application).newest_beat() and not failures and time.monotonic() < deadline:
+        time.sleep(0.01)
+    tenure.end(is_job_over=False)
+    assert failures == []
+
+
+def test_a_foreign_file_ends_no_signs_of_life(application: Application, tmp_path: Path) -> None:
+    tenure = begin(application)
+    (tmp_path / "application-app" / "entry-0000000000.bak").write_text("a backup's")
+    tenure.start_beating(lambda error: None)
+    deadline = time.monotonic() + 5
+    while not log_of(application).newest_beat() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert log_of(application).newest_beat()
+    tenure.end(is_job_over=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -315,3 +317,18 @@ def test_numbers_that_are_none_are_refused(api: APIClient, job: Job, logs: Path,
     answer = api.get(f"/api/v1/jobs/{job.id}/logs/attempt-0/slot-0.out?{query}")
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"] == query.split("=")[0]
+
+
+@pytest.mark.parametrize("path", ["", "/attempt-1/slot-0.out"])
+def test_a_storage_of_logs_that_is_away_is_told_and_no_internal_error(
+    api: APIClient, job: Job, logs: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Path.stat
+
+    def stale(self: Path, **how: bool) -> os.stat_result:
+        if self.name.startswith("slot-"):
+            raise OSError(errno.EIO, "Input/output error")
+        return real(self, **how)
+
+    monkeypatch.setattr(Path, "stat", stale)
+    assert api.get(f"/api/v1/jobs/{job.id}/logs{path}").status_code == 503

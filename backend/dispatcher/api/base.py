@@ -22,6 +22,8 @@ from backend.dispatcher.shapes.statistics import AGGREGATIONS
 Document = dict[str, Any]
 
 _ID = re.compile(r"[0-9a-f]{32}")
+MAX_DIGITS = 18
+"""Maximum number of digits of a number in a request."""
 MAX_LISTED_IDS = 5000
 """Maximum number of metric or job ids in a query; no page asks for more."""
 
@@ -160,7 +162,9 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int:
         BadRequest: it is not a number, or outside of [low, high].
     """
     text = str(value)
-    if isinstance(value, bool) or not text.isdecimal() or not low <= int(text) <= high:
+    # int() fails on thousands of digits
+    is_number = text.isdecimal() and len(text) <= MAX_DIGITS
+    if isinstance(value, bool) or not is_number or not low <= int(text) <= high:
         raise BadRequest(f"{name} must be a whole number from {low} to {high}, not {text[:40]!r}.")
     return int(text)
 

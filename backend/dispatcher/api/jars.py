@@ -68,8 +68,11 @@ class JarView(FlinkView):
     roles = {"DELETE": Role.DEVELOPER}  # noqa: RUF012
 
     def delete(self, request: Request, jar_id: str) -> Response:
+        artifact = artifacts.find_row(jar_id)
+        if artifact is None:
+            raise exceptions.NotFound(f"File {jar_id} does not exist.")
         try:
-            artifacts.delete(find_artifact(jar_id))
+            artifacts.delete(artifact)
         except artifacts.ArtifactInUse as error:
             raise Conflict(str(error)) from error
         return Response({})

@@ -80,7 +80,7 @@ class Command(BaseCommand):
         worker.start()
         manager.start()
         logger.info("TaskManager %s offers %d slots on %s", identity.id, slots, master)
-        signals.told.wait()
+        signals.wait()
         if drain_s and not signals.at_once.is_set():
             logger.info("TaskManager %s is drained within %d s", identity.id, drain_s)
             manager.drain(drain_s * 1000.0)
@@ -109,6 +109,14 @@ class _Signals:
         self.at_once = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
+
+    def wait(self) -> None:
+        """Wait for the first signal.
+
+        Only this thread handles signals, and one that another thread gets does not wake it: it has to look.
+        """
+        while not self.told.wait(DRAIN_BEAT_S):
+            pass
 
     def _on_signal(self, number: int, _: object) -> None:
         if number == signal.SIGINT or self.told.is_set():
