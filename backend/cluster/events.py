@@ -102,6 +102,8 @@ def _heartbeat(document: Mapping[str, Any]) -> Heartbeat:
     known["hardware"] = _hardware(report.get("hardware", {}))
     if "evicts_in_ms" in report:
         known["evicts_in_ms"] = _integer(report, "evicts_in_ms", MAX_INTEGER)
+    if "number" in report:
+        known["number"] = _integer(report, "number", MAX_LONG)
     return Heartbeat(known, tuple(_stage(stage) for stage in stages))
 
 

@@ -237,8 +237,8 @@ class ResourceManager:
         """Handle a heartbeat of a TaskManager.
 
         Args:
-            report: its description: "id", "worker_name", "slots", "evicts_in_ms" while it drains, and fields that are
-                only displayed.
+            report: its description: "id", "worker_name", "slots", "number" of the heartbeat, "evicts_in_ms" while it
+                drains, and fields that are only displayed.
             running: (job, attempt, stage) of each of its stages.
             now: epoch ms.
             age_ms: time since the TaskManager sent it.
@@ -250,6 +250,10 @@ class ResourceManager:
         with self._lock:
             known = self._taskmanagers.get(name)
             is_new = known is None
+            number = report.get("number", 0)
+            if known is not None and number < known.report.get("number", 0):
+                # a later one has overtaken it: the stages that it lacks may have begun since
+                return False
             if known is None:
                 known = KnownTaskManager(name, report["worker_name"], report["slots"], report, 0.0, 0)
                 self._taskmanagers[name] = known

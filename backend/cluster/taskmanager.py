@@ -106,6 +106,8 @@ class TaskManager:
         self._running: set[tuple[str, int, int]] = set()
         #: stage ends that could not be reported yet, oldest first
         self._untold: deque[dict[str, Any]] = deque()
+        #: the leader ignores heartbeats that a later one has overtaken
+        self._num_heartbeats = 0
         self._unanswered_since_ms: float | None = None
         self._next_ping_ms = 0.0
         #: set once, by the main thread
@@ -206,7 +208,9 @@ class TaskManager:
             self._untold.popleft()
         with self._lock:
             running = sorted(self._running)
-        report = self.identity.report()
+            self._num_heartbeats += 1
+            number = self._num_heartbeats
+        report = self.identity.report() | {"number": number}
         if self._drain is not None:
             report["evicts_in_ms"] = self._drain.evicts_in_ms(self._clock.monotonic_ms())
         self._tell({"type": "heartbeat", "taskmanager": report, "stages": running})

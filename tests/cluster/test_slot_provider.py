@@ -174,6 +174,16 @@ def test_a_heartbeat_that_is_older_than_the_end_of_a_stage_does_not_end_its_sibl
     assert [stage.key.stage for stage in rig.resources._pool.stages("job")] == [1]
 
 
+def test_a_heartbeat_that_a_later_one_has_overtaken_ends_nothing(rig: Rig) -> None:
+    report = {"id": "tm", "worker_name": "tm", "slots": 2, "host": "alpha"}
+    rig.resources.heartbeat(report | {"number": 2}, [("job", 0, 0)], 0)
+    told = len(rig.told_to_end())
+    rig.resources.heartbeat(report | {"number": 1}, [("job", 0, 0), ("gone", 0, 0)], 0)
+    assert len(rig.told_to_end()) == told
+    rig.resources.heartbeat(report | {"number": 3}, [("job", 0, 0), ("gone", 0, 0)], 0)
+    assert len(rig.told_to_end()) > told
+
+
 def test_stages_without_a_job_are_told_to_end_by_name_again_and_again(rig: Rig) -> None:
     report = {"id": "tm", "worker_name": "worker", "slots": 2}
     orphans = [("old", 3, 0), ("old", 3, 2), ("old", 4, 0)]
