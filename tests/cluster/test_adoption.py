@@ -224,4 +224,4 @@ def test_a_stop_whose_leader_was_lost_is_answered_with_the_savepoint_that_the_jo
     stop.refresh_from_db()
     late.refresh_from_db()
     assert stop.result == {"location": "file:///sp", "checkpoint_id": 9}
-    assert "FINISHED" in late.result["error"]
+    assert late.result is not None and "FINISHED" in late.result["error"]
