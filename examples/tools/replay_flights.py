@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-FLIGHTS = Path(__file__).resolve().parent.parent / "data" / "flights.parquet"
+FLIGHTS = Path(__file__).resolve().parents[2] / "runtime" / "connectors" / "data" / "flights.parquet"
 TIME_ZONE = "America/New_York"
 MS_PER_MINUTE = 60_000
 
@@ -35,7 +35,7 @@ def replay(flights: pl.DataFrame) -> pl.DataFrame:
     """The records of the stream in their order.
 
     Args:
-        flights: the columns of examples/data/flights.parquet.
+        flights: the columns of the file FLIGHTS.
 
     Returns:
         sched_dep (ms since the epoch), origin, dest, carrier, flight, dep_delay (minutes, null = cancelled).

@@ -10,10 +10,16 @@ from runtime.connectors.collect_sink import decode_collected as decode_collected
 from runtime.connectors.collection import CollectionSource as CollectionSource
 from runtime.connectors.datagen import DataGeneratorSource as DataGeneratorSource
 from runtime.connectors.field_generators import FieldGenerator as FieldGenerator
+from runtime.connectors.field_generators import nullable as nullable
+from runtime.connectors.field_generators import random_bool as random_bool
+from runtime.connectors.field_generators import random_choice as random_choice
 from runtime.connectors.field_generators import random_float as random_float
 from runtime.connectors.field_generators import random_int as random_int
 from runtime.connectors.field_generators import random_string as random_string
+from runtime.connectors.field_generators import random_zipf as random_zipf
 from runtime.connectors.field_generators import sequence as sequence
+from runtime.connectors.field_generators import template as template
+from runtime.connectors.field_generators import times as times
 from runtime.connectors.files import BucketAssigner as BucketAssigner
 from runtime.connectors.files import FileSink as FileSink
 from runtime.connectors.files import FileSource as FileSource
@@ -42,4 +48,5 @@ from runtime.connectors.nexmark import NexmarkKind as NexmarkKind
 from runtime.connectors.nexmark import NexmarkSource as NexmarkSource
 from runtime.connectors.number_seq import NumberSequenceSource as NumberSequenceSource
 from runtime.connectors.print_sink import PrintSink as PrintSink
+from runtime.connectors.replay import ReplaySource as ReplaySource
 from runtime.connectors.socket_source import SocketSource as SocketSource

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from runtime.common.secrets import SecretRef
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.common.types import Row, row_of
-from runtime.connectors.postgres_table import CONNECT_TIMEOUT_S, TableShape, describe_table
+from runtime.connectors.postgres_table import CONNECT_TIMEOUT_S, TableShape, connection_string, describe_table
 from runtime.operators.async_functions import AsyncFunction
 from runtime.operators.functions import RuntimeContext
 
@@ -30,7 +31,8 @@ class PostgresLookup(AsyncFunction[Any, Any]):
     """Returns `join(record, row)` for each row that has the record's key.
 
     Args:
-        url: postgresql://user:password@host/database, or any other connection string of libpq.
+        url: postgresql://user:password@host/database, or any other connection string of libpq; or a secret that is
+            one.
         table: its name, with a schema if it is not in the search path.
         key_columns: the columns that a key is compared with.
         key: record → key: a value, or a tuple of as many values as there are key columns. None matches nothing.
@@ -49,7 +51,7 @@ class PostgresLookup(AsyncFunction[Any, Any]):
 
     def __init__(
         self,
-        url: str,
+        url: str | SecretRef,
         table: str,
         key_columns: Sequence[str],
         key: Callable[[Any], Any],
@@ -79,17 +81,57 @@ class PostgresLookup(AsyncFunction[Any, Any]):
         self._cache_ttl_s = cache_ttl_ms / 1000.0
         self._batch_keys = batch_keys
 
+    @staticmethod
+    def by_columns(
+        url: str | SecretRef,
+        table: str,
+        input_type: RowTypeInfo,
+        on: Mapping[str, str],
+        row_type: RowTypeInfo,
+        suffix: str = "_right",
+        is_left: bool = False,
+        cache_rows: int = 10_000,
+        cache_ttl_ms: int = 60_000,
+        batch_keys: int = 500,
+    ) -> PostgresColumnLookup:
+        """Return a lookup that makes one row of a record and each of its rows; nothing connects before the job runs.
+
+        Its `output_type` goes to the AsyncDataStream's call: the record's columns, then the row's; where both have one
+        of a name, the row's gets the suffix.
+
+        Args:
+            url, table, cache_rows, cache_ttl_ms, batch_keys: as above.
+            input_type: of the records.
+            on: column of the record → column of the table that it is compared with; null matches nothing.
+            row_type: names and types of the table's columns that are wanted.
+            suffix: see above.
+            is_left: whether a record without a row gives a row with nulls; else it gives nothing.
+
+        Raises:
+            ValueError: a column does not exist or its name is taken, none is compared, or a number is out of range.
+        """
+        return PostgresColumnLookup(
+            url, table, input_type, dict(on), row_type, suffix, is_left, cache_rows, cache_ttl_ms, batch_keys
+        )
+
     @property
     def row_type(self) -> RowTypeInfo:
         """Return the type of the rows: the declared one, else the server is asked for it.
 
         Raises:
-            ValueError: there is no such table or column.
+            ValueError: there is no such table or column, or a secret is the address: declare the row type.
             psycopg.OperationalError: there is no server, or it refuses.
         """
-        return self._described().shape.row_type if self._row_type is None else self._row_type
+        if self._row_type is not None:
+            return self._row_type
+        if isinstance(self._url, SecretRef):
+            raise ValueError(
+                f"declare the row_type of {self._table!r}: the program itself has no value for {self._url}"
+            )
+        return self._described().shape.row_type
 
     def open(self, runtime_context: RuntimeContext) -> None:
+        self._address = connection_string(self._url)
         #: key → rows and when they expire, the least recently used first
         self._cache: OrderedDict[Key, tuple[float, list[Row]]] = OrderedDict()
         self._wanted: dict[Key, asyncio.Future[list[Row]]] = {}
@@ -137,7 +179,7 @@ class PostgresLookup(AsyncFunction[Any, Any]):
                 # other records' lookups, and the slot's loop, go on meanwhile
                 known = self._known = await asyncio.to_thread(self._described)
             connection = await psycopg.AsyncConnection.connect(
-                self._url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
+                self._address, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
             )
             async with connection:
                 while True:
@@ -192,9 +234,59 @@ class PostgresLookup(AsyncFunction[Any, Any]):
         return _Described(shape, _query(shape, describe_table(self._url, self._table, self._key_columns, None)))
 
 
+class PostgresColumnLookup(PostgresLookup):
+    """A lookup whose results are rows; made by `PostgresLookup.by_columns`."""
+
+    def __init__(
+        self,
+        url: str | SecretRef,
+        table: str,
+        input_type: RowTypeInfo,
+        on: Mapping[str, str],
+        row_type: RowTypeInfo,
+        suffix: str,
+        is_left: bool,
+        cache_rows: int,
+        cache_ttl_ms: int,
+        batch_keys: int,
+    ) -> None:
+        names = list(input_type.get_field_names())
+        for name in on:
+            if name not in names:
+                raise ValueError(f"the records have no column {name!r}; they have {names}")
+        looked_up = [name + suffix if name in names else name for name in row_type.get_field_names()]
+        taken = [name for name in looked_up if [*names, *looked_up].count(name) > 1]
+        if taken:
+            raise ValueError(f"there is a column {taken[0]!r} already: choose another suffix")
+        self.output_type = RowTypeInfo(
+            [*input_type.get_field_types(), *row_type.get_field_types()], [*names, *looked_up]
+        )
+        self._names = (*names, *looked_up)
+        self._compared = tuple(on)
+        self._nothing = (None,) * len(looked_up)
+        super().__init__(
+            url,
+            table,
+            list(on.values()),
+            self._key_of,
+            self._joined,
+            is_left=is_left,
+            cache_rows=cache_rows,
+            cache_ttl_ms=cache_ttl_ms,
+            batch_keys=batch_keys,
+            row_type=row_type,
+        )
+
+    def _key_of(self, record: Row) -> Key:
+        return tuple([record[name] for name in self._compared])
+
+    def _joined(self, record: Row, row: Row | None) -> Row:
+        return row_of((*record, *(self._nothing if row is None else row)), self._names)
+
+
 @dataclass(frozen=True, slots=True)
 class _Described:
-    """What the server has said of the table."""
+    """The table, as the server describes it."""
 
     shape: TableShape
     query: sql.Composed

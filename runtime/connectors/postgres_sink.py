@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
+from runtime.common.secrets import SecretRef
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.common.types import Row, RowKind
 from runtime.connectors.background import BackgroundWriter
@@ -42,7 +43,8 @@ class PostgresSink(Sink):
     """Writes rows; their field names are the names of columns.
 
     Args:
-        url: postgresql://user:password@host/database, or any other connection string of libpq.
+        url: postgresql://user:password@host/database, or any other connection string of libpq; or a secret that is
+            one.
         table: its name, with a schema if it is not in the search path.
         key_columns: columns with a unique index; rows then replace those of the same key, and rows of kind DELETE
             delete them. None: rows are appended, and must all be of kind INSERT.
@@ -59,7 +61,7 @@ class PostgresSink(Sink):
 
     def __init__(
         self,
-        url: str,
+        url: str | SecretRef,
         table: str,
         key_columns: Sequence[str] | None = None,
         max_retries: int = 3,

@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from runtime.common.secrets import SecretRef
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.common.types import rows_of
 from runtime.connectors.background import ReadAhead
@@ -52,7 +53,7 @@ class PostgresSource(Source):
 
     def __init__(
         self,
-        url: str,
+        url: str | SecretRef,
         table: str,
         row_type: RowTypeInfo,
         split_column: str | None,
@@ -70,7 +71,7 @@ class PostgresSource(Source):
 
     @staticmethod
     def for_table(
-        url: str,
+        url: str | SecretRef,
         table: str,
         columns: Sequence[str] | None = None,
         where: str | None = None,
@@ -82,7 +83,8 @@ class PostgresSource(Source):
         """Return a source of a table's rows; asks the server for the columns' types, unless they are declared.
 
         Args:
-            url: postgresql://user:password@host/database, or any other connection string of libpq.
+            url: postgresql://user:password@host/database, or any other connection string of libpq; or a secret that is
+                one: the row type must then be declared, since the program has no value for it.
             table: its name, with a schema if it is not in the search path.
             columns: those to be read, in this order; None = all.
             where: a condition in SQL; goes into the queries as it is.
@@ -96,10 +98,12 @@ class PostgresSource(Source):
         Raises:
             SourceError: there is no such server, table or column, or no way to cut it; the message says which. With a
                 row type, the job fails with it.
-            ValueError: a number is out of range, or there are columns and a row type.
+            ValueError: a number is out of range, there are columns and a row type, or a secret and no row type.
         """
         if splits is not None and splits < 1:
             raise ValueError(f"the number of splits must be at least 1, not {splits}")
+        if row_type is None and isinstance(url, SecretRef):
+            raise ValueError(f"declare the row_type of {table!r}: the program itself has no value for {url}")
         if row_type is None:
             row_type = described(url, table, columns, split_column).row_type
         elif columns is not None:
@@ -151,7 +155,11 @@ class PostgresSource(Source):
 
 
 def described(
-    url: str, table: str, columns: Sequence[str] | None, split_column: str | None, row_type: RowTypeInfo | None = None
+    url: str | SecretRef,
+    table: str,
+    columns: Sequence[str] | None,
+    split_column: str | None,
+    row_type: RowTypeInfo | None = None,
 ) -> TableShape:
     """Return what the server says of a table that is to be read in parts; arguments as of `describe_table`.
 
@@ -262,7 +270,7 @@ def _read(
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """What is queried."""
+    """The query."""
 
     shape: TableShape
     where: str | None

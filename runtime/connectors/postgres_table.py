@@ -13,7 +13,9 @@ from typing import Any, NoReturn
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
+from runtime.common.secrets import SecretRef
 from runtime.common.time import Instant
 from runtime.common.typeinfo import ListTypeInfo, RowTypeInfo, TypeInformation, Types
 
@@ -143,14 +145,37 @@ def _instants(value: Any) -> Any:
     return Instant(seconds, micros * 1000)
 
 
-def connect(url: str) -> psycopg.Connection[tuple[Any, ...]]:
+def connection_string(url: str | SecretRef) -> str:
+    """Return what libpq connects with.
+
+    Raises:
+        SecretMissingError: the secret has no value here.
+        psycopg.OperationalError: the secret's value is no connection string; the error does not show it.
+    """
+    if not isinstance(url, SecretRef):
+        return url
+    value = url.reveal()
+    try:
+        port = conninfo_to_dict(value).get("port", "")
+    except psycopg.ProgrammingError:
+        port = "none"
+    if str(port).strip("0123456789,"):
+        raise psycopg.OperationalError(f"the value of {url} is not a connection string")
+    return value
+
+
+def connect(url: str | SecretRef) -> psycopg.Connection[tuple[Any, ...]]:
     """Return a connection in which each statement is a transaction.
 
     Raises:
+        SecretMissingError: the secret has no value here.
         psycopg.OperationalError: there is no server, or it refuses.
     """
     return psycopg.connect(
-        url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S, tcp_user_timeout=CONNECT_TIMEOUT_S * 1000
+        connection_string(url),
+        autocommit=True,
+        connect_timeout=CONNECT_TIMEOUT_S,
+        tcp_user_timeout=CONNECT_TIMEOUT_S * 1000,
     )
 
 
@@ -160,12 +185,16 @@ def table_identifier(name: str) -> sql.Composable:
 
 
 def describe_table(
-    url: str, table: str, columns: Sequence[str] | None, key: str | None, row_type: RowTypeInfo | None = None
+    url: str | SecretRef,
+    table: str,
+    columns: Sequence[str] | None,
+    key: str | None,
+    row_type: RowTypeInfo | None = None,
 ) -> TableShape:
     """Ask the server about a table.
 
     Args:
-        url: postgresql://user@host/database, or any other connection string.
+        url: postgresql://user@host/database, any other connection string, or a secret that is one.
         table: its name, with a schema if it is not in the search path.
         columns: those to be read, in this order; None = all.
         key: column for reading in parts; None: the primary key, if that is one column of whole numbers.

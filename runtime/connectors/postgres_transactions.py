@@ -20,6 +20,7 @@ import psycopg
 from psycopg import sql
 
 from runtime.common import options
+from runtime.common.secrets import SecretRef
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.connectors.background import BackgroundWriter
 from runtime.connectors.postgres_rows import RowCopier, Statements, check_inserts
@@ -56,7 +57,7 @@ _MAX_NAMED = 3
 class TransactionTarget:
     """Table that transactions write to."""
 
-    url: str
+    url: str | SecretRef
     table: str
     max_retries: int
     retry_interval_s: float

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import redis
 
+from runtime.common.secrets import SecretRef, revealed
 from runtime.common.serialization import SerializationSchema
 from runtime.common.typeinfo import TypeInformation, Types
 from runtime.common.types import rows_of
@@ -64,7 +65,7 @@ class RedisStreamSource(Source):
     """Reads records from Redis streams. Event time is the time in the entries' ids, unless an assigner says otherwise.
 
     Args:
-        url: redis://[user:password@]host:port/database, or rediss:// for TLS.
+        url: redis://[user:password@]host:port/database, or rediss:// for TLS; or a secret that is one.
         streams: names of the streams; each is read by one subtask.
         message_format: how to read an entry's value; None: rows of ENTRY_TYPE.
         value_field: the field of an entry that holds the value; not used without a format.
@@ -78,7 +79,7 @@ class RedisStreamSource(Source):
 
     def __init__(
         self,
-        url: str,
+        url: str | SecretRef,
         streams: Sequence[str],
         message_format: MessageFormat | None = None,
         value_field: str = "value",
@@ -276,11 +277,17 @@ def _newest_id(client: redis.Redis, stream: str) -> str:
     return newest.decode() if isinstance(newest, bytes) else str(newest)
 
 
-def _connect(url: str) -> redis.Redis:
-    # replies stay bytes, in the shape of the oldest protocol
-    return redis.Redis.from_url(
-        url, protocol=2, socket_timeout=SOCKET_TIMEOUT_S, socket_connect_timeout=SOCKET_TIMEOUT_S
-    )
+def _connect(url: str | SecretRef) -> redis.Redis:
+    try:
+        # replies stay bytes, in the shape of the oldest protocol
+        return redis.Redis.from_url(
+            revealed(url), protocol=2, socket_timeout=SOCKET_TIMEOUT_S, socket_connect_timeout=SOCKET_TIMEOUT_S
+        )
+    except ValueError:
+        if isinstance(url, SecretRef):
+            # without its cause, which shows parts of the value
+            raise ValueError(f"the value of {url} is not a URL of a Redis server") from None
+        raise
 
 
 def _entry_id(text: str) -> tuple[int, int]:
@@ -311,7 +318,7 @@ class RedisStreamSink(Sink):
 
     def __init__(
         self,
-        url: str,
+        url: str | SecretRef,
         streams: Sequence[str],
         message_format: RowWriterFormat | SerializationSchema | None = None,
         value_field: str = "value",
@@ -340,7 +347,9 @@ class RedisStreamSink(Sink):
 
 
 class _StreamWriter(SinkWriter):
-    def __init__(self, url: str, stream: str, encoder: MessageEncoder, field: str, max_length: int | None) -> None:
+    def __init__(
+        self, url: str | SecretRef, stream: str, encoder: MessageEncoder, field: str, max_length: int | None
+    ) -> None:
         self._stream = stream
         self._encoder = encoder
         self._field = field

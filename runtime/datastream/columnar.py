@@ -10,23 +10,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from runtime.common.typeinfo import RowTypeInfo
+from runtime.common.typeinfo import RowTypeInfo, TypeInformation
+from runtime.connectors.formats.json.json_columns import BadJson, ParseJsonOperatorFactory, ToJsonOperatorFactory
 from runtime.core.column_keys import ColumnKeys
 from runtime.operators.columnar.aggregates import aggregate_spec
 from runtime.operators.columnar.deduplicate import DeduplicateOperatorFactory, Keep
-from runtime.operators.columnar.expressions import Projection
+from runtime.operators.columnar.expressions import Named, Projection, quoted, selection
+from runtime.operators.columnar.frames import fields_of
 from runtime.operators.columnar.interval_join import ColumnIntervalJoinOperatorFactory, ColumnIntervalJoinSpec
 from runtime.operators.columnar.join_columns import JoinSides
 from runtime.operators.columnar.local_aggregate import LocalAggregateOperatorFactory
 from runtime.operators.columnar.local_sessions import LocalSessionOperatorFactory
-from runtime.operators.columnar.panes import Panes, panes_of
+from runtime.operators.columnar.map_frames import FrameFunction, MapFramesOperatorFactory, Rows
+from runtime.operators.columnar.panes import Panes, panes_of, processing_time_panes_of
 from runtime.operators.columnar.project import ProjectOperatorFactory, WhereOperatorFactory
+from runtime.operators.columnar.row_pairs import RowPairs
 from runtime.operators.columnar.running_aggregate import RunningAggregateOperatorFactory
 from runtime.operators.columnar.session_aggregate import SessionAggregateOperatorFactory, SessionAggregateSpec
 from runtime.operators.columnar.top_n import TopNOperatorFactory
 from runtime.operators.columnar.top_n_plan import top_n_spec
 from runtime.operators.columnar.unnest import UnnestOperatorFactory
-from runtime.operators.columnar.window_aggregate import WindowAggregateOperatorFactory, WindowAggregateSpec
+from runtime.operators.columnar.window_aggregate import WindowAggregateSpec
+from runtime.operators.columnar.window_factory import WindowAggregateOperatorFactory
 from runtime.operators.columnar.window_join import AlikeOperatorFactory, How, WindowJoinSpec
 from runtime.operators.columnar.windows import WindowSpec
 from runtime.operators.output_tag import OutputTag
@@ -37,15 +42,21 @@ __all__ = [
     "PHASES",
     "aggregated",
     "aggregated_windows",
+    "as_one_key",
     "best_rows",
     "best_rows_of_windows",
     "column_keys",
     "deduplicated",
     "filtered",
+    "frames_mapped",
     "interval_joined",
     "projected",
+    "row_pairs",
     "unnested",
     "window_joined",
+    "with_json",
+    "with_parsed_json",
+    "without_key",
 ]
 
 if TYPE_CHECKING:
@@ -66,9 +77,7 @@ def projected(stream: DataStream, name: str, projection: Projection) -> DataStre
 
 def filtered(stream: DataStream, condition: str) -> DataStream:
     """Return the records of a stream for which the condition is true."""
-    type_info = stream.get_type()
-    if type_info is None:
-        raise TypeError("where() needs a stream of a declared type: give it an output_type such as Types.ROW_NAMED")
+    type_info = _type_of(stream, "where")
     factory = WhereOperatorFactory(condition, type_info)
     filtered_stream = stream.transform("Where", factory, type_info, is_stateful=False)
     return filtered_stream.described_as(f"Where({condition})")
@@ -88,12 +97,56 @@ def column_keys(stream: KeyedStream, what: str) -> ColumnKeys:
 
 def unnested(stream: DataStream, column: str, alias: str) -> DataStream:
     """Return a record for each item of a list column."""
-    type_info = stream.get_type()
-    if type_info is None:
-        raise TypeError("unnest() needs a stream of a declared type: give it an output_type such as Types.ROW_NAMED")
+    type_info = _type_of(stream, "unnest")
     factory = UnnestOperatorFactory(type_info, column, alias)
     made = stream.transform("Unnest", factory, factory.output_type, is_stateful=False)
     return made.described_as(f"Unnest({column} AS {alias})")
+
+
+def with_parsed_json(
+    stream: DataStream, column: str, row_type: RowTypeInfo, alias: str | None, bad: BadJson, tag: OutputTag
+) -> DataStream:
+    """Return the records with what a column of JSON objects holds in its place.
+
+    Raises:
+        ColumnExpressionError, TypeError, ValueError: see `ParseJsonOperatorFactory`.
+    """
+    factory = ParseJsonOperatorFactory(_type_of(stream, "parse_json"), column, row_type, alias, bad, tag)
+    made = stream.transform("ParseJson", factory, factory.output_type, is_stateful=False)
+    return made.described_as(f"ParseJson({column} AS {alias or ', '.join(row_type.get_field_names())})")
+
+
+def with_json(stream: DataStream, alias: str, columns: Sequence[str]) -> DataStream:
+    """Return the records with a column of JSON objects.
+
+    Raises:
+        ColumnExpressionError, TypeError: see `ToJsonOperatorFactory`.
+    """
+    type_info = _type_of(stream, "to_json")
+    factory = ToJsonOperatorFactory(type_info, tuple(columns) or tuple(fields_of(type_info)), alias)
+    made = stream.transform("ToJson", factory, factory.output_type, is_stateful=False)
+    return made.described_as(f"ToJson({', '.join(factory.columns)} AS {alias})")
+
+
+def frames_mapped(
+    stream: DataStream, function: FrameFunction, output_type: TypeInformation | None, rows: Rows
+) -> DataStream:
+    """Return what a function makes of the records' frames.
+
+    Raises:
+        TypeError, ValueError: see `MapFramesOperatorFactory`.
+    """
+    type_info = _type_of(stream, "map_frames")
+    factory = MapFramesOperatorFactory(function, rows, type_info, output_type or type_info)
+    made = stream.transform("MapFrames", factory, factory.output_type, is_stateful=False)
+    return made.described_as(f"MapFrames({getattr(function, '__name__', type(function).__name__)})")
+
+
+def _type_of(stream: DataStream, what: str) -> TypeInformation:
+    type_info = stream.get_type()
+    if type_info is None:
+        raise TypeError(f"{what}() needs a stream of a declared type: give it an output_type such as Types.ROW_NAMED")
+    return type_info
 
 
 def deduplicated(stream: KeyedStream, keep: Keep) -> DataStream:
@@ -106,7 +159,7 @@ def deduplicated(stream: KeyedStream, keep: Keep) -> DataStream:
     type_info = stream.get_type()
     if not isinstance(type_info, RowTypeInfo):
         raise TypeError(f"deduplicate() needs records of type Types.ROW_NAMED, not {type_info}")
-    factory = DeduplicateOperatorFactory(keys, type_info, keep)
+    factory = DeduplicateOperatorFactory(keys, type_info, keep, stream.state_ttl_ms)
     made = stream.transform("Deduplicate", factory, type_info)
     return made.described_as(f"Deduplicate({keep}, {', '.join(keys.names)})")
 
@@ -120,7 +173,7 @@ def aggregated(stream: KeyedStream, expressions: Sequence[str], named: Mapping[s
     """
     keys = column_keys(stream, "aggregate_columns")
     spec = aggregate_spec(stream.get_type(), keys.names, expressions, named, ())
-    factory = RunningAggregateOperatorFactory(spec)
+    factory = RunningAggregateOperatorFactory(spec, stream.state_ttl_ms)
     description = ", ".join(f"{text} AS {column}" for column, text in spec.columns)
     made = stream.transform("Aggregate", factory, factory.output_type)
     return made.described_as(f"Aggregate({', '.join(keys.names)}, {description})")
@@ -145,20 +198,26 @@ def aggregated_windows(
     description = ", ".join(f"{text} AS {column}" for column, text in aggregates.columns)
     description = f"WindowAggregate({assigner}, {', '.join(keys.names)}, {description})"
     name = type(assigner).__name__
+    by_clock = processing_time_panes_of(assigner)
+    if by_clock is not None:
+        # nothing is late by the clock
+        factory = WindowAggregateOperatorFactory(WindowAggregateSpec(aggregates, by_clock, is_processing_time=True))
+        return stream.transform(name, factory, factory.output_type).described_as(description)
     panes = panes_of(assigner)
     if panes is None:
         if not isinstance(assigner, EventTimeSessionWindows):
             raise TypeError(
                 f"{assigner!r} cannot be aggregated by column: use tumbling, sliding, cumulative or session windows of "
-                "event time (sessions with one gap for all), or aggregate() with a function"
+                "event time (sessions with one gap for all), tumbling or sliding ones of processing time, or "
+                "aggregate() with a function"
             )
         sessions = SessionAggregateSpec(aggregates, assigner.session_gap_ms, allowed_lateness_ms, late_data_tag)
         if _has_two_phases(stream, sessions):
             partials = _locally_aggregated(stream, LocalSessionOperatorFactory(sessions), description)
-            factory = SessionAggregateOperatorFactory(replace(sessions, takes_partials=True))
-            return _merged(partials, keys, name, factory, description)
-        factory = SessionAggregateOperatorFactory(sessions)
-        return stream.transform(name, factory, factory.output_type).described_as(description)
+            merging = SessionAggregateOperatorFactory(replace(sessions, takes_partials=True))
+            return _merged(partials, keys, name, merging, description)
+        whole = SessionAggregateOperatorFactory(sessions)
+        return stream.transform(name, whole, whole.output_type).described_as(description)
     spec = WindowAggregateSpec(aggregates, panes, allowed_lateness_ms, late_data_tag)
     if _has_two_phases(stream, spec):
         partials = _locally_aggregated(stream, LocalAggregateOperatorFactory(spec), description)
@@ -179,7 +238,8 @@ def best_rows(
         ValueError: see `top_n_spec`.
     """
     keys = column_keys(stream, "top_n")
-    factory = TopNOperatorFactory(top_n_spec(stream.get_type(), keys.names, n, by, descending, rank))
+    spec = top_n_spec(stream.get_type(), keys.names, n, by, descending, rank)
+    factory = TopNOperatorFactory(spec, stream.state_ttl_ms)
     made = stream.transform("TopN", factory, factory.output_type)
     return made.described_as(f"TopN({n}, {', '.join(keys.names)}, by {by}, descending={descending})")
 
@@ -208,6 +268,30 @@ def best_rows_of_windows(
     return made.described_as(f"WindowTopN({n}, {assigner}, {', '.join(keys.names)}, by {by})")
 
 
+def as_one_key(stream: DataStream) -> KeyedStream:
+    """Return the stream keyed by a column of its own, whose value is the same in all records.
+
+    Raises:
+        TypeError: the records have no columns.
+    """
+    fields = fields_of(_type_of(stream, "aggregate_columns"))
+    name = "all_records"
+    while name in fields:
+        name += "_"
+    columns = [*(Named(field, quoted(field)) for field in fields), Named(name, "CAST(0 AS INT)")]
+    made = projected(stream, "OneKey", Projection(_type_of(stream, "aggregate_columns"), tuple(columns)))
+    return made.key_by_columns(name)
+
+
+def without_key(windows: DataStream, keyed: KeyedStream) -> DataStream:
+    """Return the results of windows over all records, without the column that these were keyed by."""
+    windows.set_parallelism(1)
+    [key] = column_keys(keyed, "aggregate_columns").names
+    kept = [quoted(name) for name in fields_of(_type_of(windows, "aggregate_columns")) if name != key]
+    made = projected(windows, "AllWindow", selection(windows.get_type(), kept, {})).set_parallelism(1)
+    return made.made_of(window=windows)
+
+
 def interval_joined(
     left: KeyedStream,
     right: KeyedStream,
@@ -215,17 +299,28 @@ def interval_joined(
     upper_ms: int,
     suffix: str,
     late_tags: tuple[OutputTag | None, OutputTag | None],
+    how: How,
 ) -> DataStream:
-    """Return the pairs of rows within an interval of event time.
+    """Return the pairs of rows within an interval of event time, and rows without a partner.
 
     Raises:
         ColumnExpressionError: a column's name is taken.
         TypeError: a stream is not keyed by columns, or the keys differ in type.
+        ValueError: there is no such join.
     """
-    spec = ColumnIntervalJoinSpec(_sides(left, right, "columns", suffix), lower_ms, upper_ms, late_tags)
+    spec = ColumnIntervalJoinSpec(_sides(left, right, "columns", suffix), lower_ms, upper_ms, late_tags, how)
     factory = ColumnIntervalJoinOperatorFactory(spec)
     made = left.transform_two(right, "Interval Join", factory, factory.output_type)
-    return made.described_as(f"IntervalJoin({', '.join(spec.sides.keys[0])}, {lower_ms} ms to {upper_ms} ms)")
+    return made.described_as(f"IntervalJoin({how}, {', '.join(spec.sides.keys[0])}, {lower_ms} ms to {upper_ms} ms)")
+
+
+def row_pairs(left: KeyedStream, right: KeyedStream, suffix: str) -> RowPairs:
+    """Return the function that makes one row of a left and a right one.
+
+    Raises:
+        ColumnExpressionError, TypeError: see `interval_joined`.
+    """
+    return RowPairs(_sides(left, right, "columns", suffix))
 
 
 def window_joined(

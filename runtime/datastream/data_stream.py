@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from runtime.common.exclusions import refuse_attribute
 from runtime.common.execution_config import ExecutionConfig
-from runtime.common.typeinfo import TupleTypeInfo, TypeInformation, Types
+from runtime.common.time import Duration, Time
+from runtime.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from runtime.common.watermark_strategy import WatermarkStrategy
 from runtime.connectors.collect_sink import CollectSink
+from runtime.connectors.formats.bad_records import DEAD_LETTERS
+from runtime.connectors.formats.json.json_columns import BadJson
 from runtime.connectors.print_sink import PrintSink
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.shortest_floats import with_shortest_floats
@@ -25,13 +28,16 @@ from runtime.datastream.columnar import (
     best_rows,
     deduplicated,
     filtered,
+    frames_mapped,
     projected,
     unnested,
     window_joined,
+    with_json,
+    with_parsed_json,
 )
 from runtime.datastream.connected_streams import BroadcastConnectedStream, ConnectedStreams
 from runtime.datastream.iterator import CloseableIterator
-from runtime.datastream.joined_streams import CoGroupedStreams, IntervalJoin, JoinedStreams, TemporalJoin
+from runtime.datastream.joined_streams import CoGroupedStreams, IntervalJoin, JoinedStreams, TemporalJoin, millis_of
 from runtime.datastream.key_selectors import coerced_selector
 from runtime.datastream.keyed_records import WithKey, type_with_key
 from runtime.datastream.slot_sharing_group import SlotSharingGroup
@@ -42,6 +48,7 @@ from runtime.graph.partitioning import Partitioning
 from runtime.graph.stream_graph import ChainingStrategy, StreamNode
 from runtime.operators.checkpointed_function import CheckpointedFunction
 from runtime.operators.columnar.expressions import extension, selection
+from runtime.operators.columnar.map_frames import FrameFunction, Rows
 from runtime.operators.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -322,6 +329,65 @@ class DataStream:
             TypeError: the records have no declared type.
         """
         return unnested(self, column, alias or column)
+
+    def parse_json(
+        self,
+        column: str,
+        row_type: RowTypeInfo,
+        alias: str | None = None,
+        bad: BadJson = "fail",
+        tag: OutputTag = DEAD_LETTERS,
+    ) -> DataStream:
+        """Parse a column of JSON objects; what they hold takes the column's place.
+
+        Args:
+            column: of STRING or of bytes in UTF-8; null gives nulls.
+            row_type: names and types of the objects' fields, as of an NdjsonFormat: a field that an object lacks is
+                null, one that the type lacks is left out.
+            alias: name of one column of rows; None: each field becomes a column.
+            bad: what becomes of a record whose text is no such object: "fail" the job, "null" in all fields, "skip"
+                it, or "dead_letters": `get_side_output(tag)` has them. All but the first count them.
+            tag: of DEAD_LETTER_TYPE: operator, column, error, text.
+
+        Raises:
+            ColumnExpressionError: there is no such column of texts, or a name is taken.
+            TypeError: the records have no declared type, or a field's type is none of JSON.
+            ValueError: `bad` or the tag is none of these.
+        """
+        return with_parsed_json(self, column, row_type, alias, bad, tag)
+
+    def to_json(self, alias: str, *columns: str) -> DataStream:
+        """Write columns as a JSON object into a further column of STRING, as an NdjsonWriterFormat does.
+
+        Args:
+            alias: name of the column; one that exists is replaced.
+            columns: of the object, in their order; none = all.
+
+        Raises:
+            ColumnExpressionError: there is no such column.
+            TypeError: the records have no declared type.
+        """
+        return with_json(self, alias, columns)
+
+    def map_frames(
+        self, func: FrameFunction, output_type: TypeInformation | None = None, rows: Rows = "same"
+    ) -> DataStream:
+        """Call a function with the records of each batch as a Polars frame; it returns a frame of the output's columns.
+
+        What it makes of a row must not depend on the frame's other rows: a batch begins and ends anywhere.
+
+        Args:
+            func: `polars.DataFrame` → `polars.DataFrame`. Columns are matched by name; whole numbers may come wider or
+                narrower than declared, and are checked.
+            output_type: of the result; None = the input's.
+            rows: "same": a row for each, in order; event times stay. "any": any number; the frames have a further
+                column `event_time` (Int64, ms), and rows that are returned without it have no event time.
+
+        Raises:
+            TypeError: the records, or the result's, have no declared type; or `func` is no function.
+            ValueError: `rows` is none of these, or with "any" a column is named event_time.
+        """
+        return frames_mapped(self, func, output_type, rows)
 
     def key_by_columns(self, *columns: str) -> KeyedStream:
         """Bring records with equal values of these columns to the same subtask, without making Python objects.
@@ -634,6 +700,7 @@ class KeyedStream(DataStream):
     ) -> None:
         super().__init__(env, ports, type_info)
         self.key_selector = key_selector
+        self._state_ttl_ms: int | None = None
         self._origin = origin
 
     @property
@@ -715,12 +782,37 @@ class KeyedStream(DataStream):
     def key_by_columns(self, *columns: str) -> KeyedStream:
         return self._origin.key_by_columns(*columns)
 
+    def with_state_ttl(self, time_to_live: Time | Duration) -> KeyedStream:
+        """Let `aggregate_columns`, `top_n` and `deduplicate` without a window forget keys (not in PyFlink).
+
+        A key is forgotten when nothing has been written for it for that long, in processing time; its next record is
+        then the first one. `deduplicate("first")` writes with the first record only, so it lets one record of a key
+        through per time to live. As Flink's hint STATE_TTL: what a changelog has said of the key is not taken back.
+
+        Args:
+            time_to_live: at least 1 ms.
+
+        Raises:
+            ValueError: it is shorter.
+        """
+        ttl_ms = millis_of(time_to_live)
+        if ttl_ms < 1:
+            raise ValueError(f"the time to live must be at least 1 ms, not {ttl_ms} ms")
+        stream = KeyedStream(self._env, self._ports, self._type_info, self.key_selector, self._origin)
+        stream._state_ttl_ms = ttl_ms
+        return stream
+
+    @property
+    def state_ttl_ms(self) -> int | None:
+        """Return the time to live that `with_state_ttl` has set; None: nothing is forgotten."""
+        return self._state_ttl_ms
+
     def aggregate_columns(self, *expressions: str, **named: str) -> DataStream:
         """Compute SQL aggregates of all records of each key so far, as a changelog (not in PyFlink).
 
         The first result of a key is a row of kind INSERT, later ones are pairs of UPDATE_BEFORE and UPDATE_AFTER.
         Aggregates are those of `WindowedStream.aggregate_columns`. What is kept for count(DISTINCT …) and collect grows
-        with the number of values.
+        with the number of values. State grows with the number of keys, unless there is a `with_state_ttl`.
 
         Raises:
             ColumnExpressionError: an expression cannot be used.
@@ -732,7 +824,7 @@ class KeyedStream(DataStream):
         """Keep the first record of each key; or the last, as a changelog that retracts the previous one (not in
         PyFlink).
 
-        State grows with the number of keys.
+        State grows with the number of keys, unless there is a `with_state_ttl`.
 
         Raises:
             TypeError: the stream is not keyed by columns.
@@ -746,7 +838,7 @@ class KeyedStream(DataStream):
 
         A record that comes in is an INSERT, behind the DELETE of the one that it pushes out. With a rank, each place
         that changes hands is an UPDATE_BEFORE and an UPDATE_AFTER. Null is less than everything; of equals, the one
-        that came first is better. State grows with the number of keys.
+        that came first is better. State grows with the number of keys, unless there is a `with_state_ttl`.
 
         Args:
             n: how many.

@@ -27,8 +27,8 @@ class Extraction(Protocol):
 _installed: Extraction | None = None
 
 
-def install_extraction(extraction: Extraction) -> None:
-    """Let every environment of this process hand its program to `extraction`, from now on."""
+def install_extraction(extraction: Extraction | None) -> None:
+    """Let every environment of this process hand its program to `extraction`, from now on; None: to nobody."""
     global _installed
     _installed = extraction
 

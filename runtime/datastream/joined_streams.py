@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.common.time import Duration, Time
 from runtime.common.typeinfo import TypeInformation
-from runtime.datastream.columnar import interval_joined
+from runtime.datastream.columnar import interval_joined, row_pairs
 from runtime.datastream.key_selectors import coerced_selector
+from runtime.operators.columnar.window_join import How
 from runtime.operators.functions import WindowFunction
 from runtime.operators.interval_join import IntervalJoinOperatorFactory
 from runtime.operators.output_tag import OutputTag
@@ -218,15 +219,22 @@ class IntervalJoined:
         )
         return left.transform_two(right, "Interval Join", factory, output_type, is_stateful=True)
 
-    def columns(self, suffix: str = "_right") -> DataStream:
+    def columns(self, suffix: str = "_right", how: How = "inner") -> DataStream:
         """Make one row of each pair, by column (not in PyFlink); rows carry the later one of the two event times.
 
         They have the left record's columns, then the right one's; where both have one of a name, the right one's gets
         the suffix. Null keys are equal to each other.
 
+        Args:
+            suffix: of the right side's names.
+            how: "inner", or "left", "right" or "full" for an outer join: a row of that side without a partner comes,
+                with nulls and its own event time, once the watermark has passed the last time of one. Watermarks leave
+                an outer join later, by the longest such wait.
+
         Raises:
             ColumnExpressionError: a column's name is taken.
             TypeError: a stream is not keyed by columns, or the keys differ in type.
+            ValueError: there is no such join.
         """
         return interval_joined(
             self._left,
@@ -235,6 +243,7 @@ class IntervalJoined:
             self._upper_ms - int(self._is_upper_exclusive),
             suffix,
             (self._late_tags[0], self._late_tags[1]),
+            how,
         )
 
 
@@ -275,6 +284,20 @@ class TemporalJoin:
             output_type,
         )
         return left.transform_two(versions, "Temporal Join", factory, output_type, is_stateful=True)
+
+    def columns(self, suffix: str = "_right") -> DataStream:
+        """Make one row of each left record and its version, by column (not in PyFlink); it has the left's event time.
+
+        Rows have the left record's columns, then the version's; where both have one of a name, the version's gets the
+        suffix. With `left_outer` the version's are null where there is none. A version cannot be ended here: None is
+        no row of columns.
+
+        Raises:
+            ColumnExpressionError: a column's name is taken.
+            TypeError: a stream is not keyed by columns, or the keys differ in type.
+        """
+        pairs = row_pairs(self._left, self._versions, suffix)
+        return self.process(pairs, pairs.output_type)
 
 
 def millis_of(time: Time | Duration | int) -> int:

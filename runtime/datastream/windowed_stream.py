@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from runtime.common.typeinfo import TypeInformation, Types
-from runtime.datastream.columnar import aggregated_windows, best_rows_of_windows
+from runtime.datastream.columnar import aggregated_windows, as_one_key, best_rows_of_windows, without_key
 from runtime.operators.functions import (
     AggregateFunction,
     AllWindowFunction,
@@ -179,8 +179,8 @@ class WindowedStream:
         )
 
     def _check_plain(self, what: str) -> None:
-        if self._trigger is not None or self._evictor is not None or self._parallelism is not None:
-            raise TypeError(f"{what}() is for keyed windows with the default trigger and without an evictor")
+        if self._trigger is not None or self._evictor is not None:
+            raise TypeError(f"{what}() is for windows with the default trigger and without an evictor")
 
     def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Give all records of each window to a function once the window fires."""
@@ -257,3 +257,40 @@ class AllWindowedStream(WindowedStream):
     _process_function = ProcessAllWindowFunction
     _parallelism = 1
     _kind = "AllWindow"
+
+    def aggregate_columns(self, *expressions: str, **named: str) -> DataStream:
+        """Compute SQL aggregates of each window over all records, like `WindowedStream.aggregate_columns`.
+
+        Raises:
+            ColumnExpressionError: an expression cannot be used.
+            TypeError: the records have no columns; or windows, trigger or evictor need a function.
+        """
+        keyed = self._as_one_key("aggregate_columns")
+        lateness_ms, tag = self._allowed_lateness_ms, self._late_data_tag
+        windows = aggregated_windows(keyed, self._assigner, expressions, named, lateness_ms, tag)
+        return without_key(windows, keyed)
+
+    def top_n(
+        self,
+        n: int,
+        by: str | Sequence[str],
+        descending: bool | Sequence[bool] = False,
+        rank: str | None = None,
+        with_window: bool = False,
+    ) -> DataStream:
+        """Keep the best n records of each window over all records, like `WindowedStream.top_n`.
+
+        Raises:
+            ColumnExpressionError, ValueError: see there.
+            TypeError: the records have no columns; or windows, trigger or evictor need a function.
+        """
+        keyed = self._as_one_key("top_n")
+        lateness_ms, tag = self._allowed_lateness_ms, self._late_data_tag
+        windows = best_rows_of_windows(keyed, self._assigner, n, by, descending, rank, with_window, lateness_ms, tag)
+        return without_key(windows, keyed)
+
+    def _as_one_key(self, what: str) -> KeyedStream:
+        self._check_plain(what)
+        if self._late_data_tag is not None:
+            raise TypeError(f"{what}() of windows without keys has no side output of late data: use a key column")
+        return as_one_key(self._stream.origin)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from runtime.common.secrets import finding
 from runtime.core.ids import JobId, VertexId, operator_id_of
 from runtime.graph.job_graph import ChainEdge, ChainedOperator, JobEdge, JobGraph, JobVertex
 from runtime.graph.key_types import key_type_of
@@ -90,13 +91,17 @@ class _Chainer:
             members.setdefault(head, []).append(node_id)
         # sources first; the sort is stable, so the rest stays in topological order
         heads = sorted(members, key=lambda head: not self._graph.nodes[head].is_source)
+        with finding() as secrets:
+            vertices = tuple(self._vertex(head, members[head]) for head in heads)
+            edges = tuple(self._job_edge(i, edge, members) for i, edge in enumerate(crossing))
         return JobGraph(
             job_id=job_id,
             name=self._graph.job_name,
-            vertices=tuple(self._vertex(head, members[head]) for head in heads),
-            edges=tuple(self._job_edge(i, edge, members) for i, edge in enumerate(crossing)),
+            vertices=vertices,
+            edges=edges,
             configuration=dict(self._graph.configuration),
             job_parameters=dict(self._graph.job_parameters),
+            secrets=tuple(sorted(secrets)),
         )
 
     def _is_chainable(self, edge: StreamEdge) -> bool:

@@ -17,7 +17,7 @@ from runtime.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 
 
 class ChangelogInput(enum.Enum):
-    """What an operator does with a changelog."""
+    """Effect of an operator on a changelog."""
 
     REFUSES = "refuses"
     """It would take every row for a new one, or fail."""
@@ -31,7 +31,7 @@ class ChangelogInput(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Changelog:
-    """What is known of a changelog."""
+    """Facts about a stream's changelog."""
 
     maker: StreamNode
     """The operator that makes it."""

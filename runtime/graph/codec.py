@@ -38,8 +38,8 @@ def job_graph_to_json(graph: JobGraph) -> dict[str, Any]:
     """Return a value of dicts, lists, text and numbers that `job_graph_from_json` turns into an equal graph.
 
     Returns:
-        {"version", "job_id", "name", "vertices": […], "edges": […], "configuration", "job_parameters"}; the items have
-        the fields of JobVertex and JobEdge, bytes as base64, types as text.
+        {"version", "job_id", "name", "vertices": […], "edges": […], "configuration", "job_parameters",
+        "secrets": [[name, key]…]}; the items have the fields of JobVertex and JobEdge, bytes as base64, types as text.
     """
     return {
         "version": VERSION,
@@ -49,6 +49,7 @@ def job_graph_to_json(graph: JobGraph) -> dict[str, Any]:
         "edges": [_edge_to_json(edge) for edge in graph.edges],
         "configuration": dict(graph.configuration),
         "job_parameters": dict(graph.job_parameters),
+        "secrets": [list(name) for name in graph.secrets],
     }
 
 
@@ -69,6 +70,7 @@ def job_graph_from_json(value: object) -> JobGraph:
         edges=fields.items("edges", _edge_from_json),
         configuration=fields.texts("configuration"),
         job_parameters=fields.texts("job_parameters"),
+        secrets=fields.pairs_if_there("secrets"),
     )
     fields.end()
     _check_references(graph)
@@ -185,6 +187,15 @@ class _Fields:
             if not isinstance(key, str) or not isinstance(text, str):
                 raise GraphFormatError(f"{self.at(name)}.{key}", f"str is needed, not {_kind(text)}")
         return dict(value)
+
+    def pairs_if_there(self, name: str) -> tuple[tuple[str, str], ...]:
+        """Return pairs of texts; none if the field is missing, as in graphs of earlier versions."""
+        pairs = []
+        for index, pair in enumerate(self.take(name, list) if name in self._left else ()):
+            if not isinstance(pair, list) or [type(text) for text in pair] != [str, str]:
+                raise GraphFormatError(f"{self.at(name)}[{index}]", "a pair of texts is needed")
+            pairs.append((pair[0], pair[1]))
+        return tuple(pairs)
 
     def items(self, name: str, read: Callable[[_Fields], T]) -> tuple[T, ...]:
         made = []

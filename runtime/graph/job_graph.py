@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from runtime.common.secrets import SecretName
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.ids import JobId, OperatorId, VertexId
 from runtime.graph.partitioning import Partitioning
@@ -91,6 +92,8 @@ class JobGraph:
     configuration: Mapping[str, str]
     """Flat Flink-style options."""
     job_parameters: Mapping[str, str] = field(default_factory=dict)
+    secrets: Sequence[SecretName] = ()
+    """Secrets that its code refers to, sorted; never their values."""
 
     def vertex(self, vertex_id: VertexId) -> JobVertex:
         return next(v for v in self.vertices if v.vertex_id == vertex_id)

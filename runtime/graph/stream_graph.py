@@ -54,7 +54,7 @@ class StreamNode:
     part_of: int | None = None
     """Node id of the operator that this one was added for; the user knows, names and identifies only that one."""
     part: str = ""
-    """What it is of that operator: "local", "left"."""
+    """Its part in that operator: "local", "left"."""
     makes_changelog: bool = False
     """Whether rows that it emits take back others, which came to it as inserts."""
 

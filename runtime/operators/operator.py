@@ -17,7 +17,7 @@ from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import RecordBatch
 from runtime.core.clock import Clock
 from runtime.core.elements import LatencyMarker, Watermark, WatermarkStatus
-from runtime.core.ids import CheckpointId, OperatorId
+from runtime.core.ids import Attempt, CheckpointId, OperatorId
 from runtime.metrics import MetricGroup
 from runtime.operators.output import Input, Output
 from runtime.state.backend import KeyedStateBackend
@@ -177,6 +177,13 @@ class StreamOperator(ABC):
 
     def notify_checkpoint_aborted(self, checkpoint_id: CheckpointId) -> None:
         """Note that a checkpoint that this operator may have taken part in was given up."""
+
+    def notify_savepoints_failed(self, savepoints: Sequence[tuple[Attempt, CheckpointId]]) -> None:
+        """Note that savepoints of earlier attempts have failed: nobody relies on them.
+
+        Args:
+            savepoints: attempt that took part, and checkpoint id, of each.
+        """
 
     def commit_finished(self) -> None:
         """Make visible what is still pending, after every task of the job has finished. Idempotent."""

@@ -128,9 +128,12 @@ class SinkWriter(ABC):
             end_of_input: nothing more will be written: the input has ended, or the job stops with a savepoint.
         """
 
-    def prepare_savepoint(self) -> None:
+    def prepare_savepoint(self, checkpoint_id: int) -> None:
         """Prepare for a savepoint, before `prepare_commit`: it must not rely on anything that this writer, or one that
         takes its place, goes on to change or remove.
+
+        Args:
+            checkpoint_id: of the savepoint; see `Sweeper.savepoint_failed`.
         """
 
     def prepare_commit(self) -> Sequence[Any]:
@@ -205,6 +208,11 @@ class Sweeper(ABC):
     def take_over(self) -> None:
         """Note that the job's own checkpoints have replaced what it has claimed: nobody goes back to that, or to what
         it relies on. Called before `sweep`.
+        """
+
+    def savepoint_failed(self, attempt: int, checkpoint_id: int) -> None:
+        """Note that a savepoint that an earlier attempt of the job took part in has failed: nobody relies on what was
+        prepared for it alone. Whatever is not said to have failed may be relied on.
         """
 
     def sweep_at_end(self, held: Sequence[Any]) -> None:

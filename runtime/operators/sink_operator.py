@@ -20,7 +20,7 @@ from runtime.common import options
 from runtime.common.typeinfo import TypeInformation
 from runtime.core.batch import RecordBatch
 from runtime.core.elements import Watermark
-from runtime.core.ids import CheckpointId
+from runtime.core.ids import Attempt, CheckpointId
 from runtime.graph.changelog import ChangelogInput
 from runtime.operators.operator import OneInputOperator, no_mailbox
 from runtime.operators.sink import Committer, Sink, SinkError, SinkWriter, Sweeper, WriterContext
@@ -226,8 +226,9 @@ class SinkOperator(OneInputOperator):
         if not self._has_prepared_all:
             # a job that stops leaves nothing half-written: a job that resumes from the savepoint begins new files
             self._guarded(lambda: writer.flush(end_of_input=request.is_last))
-            if request.is_savepoint:
-                self._guarded(writer.prepare_savepoint)
+        if request.is_savepoint:
+            self._guarded(lambda: writer.prepare_savepoint(int(request.checkpoint_id)))
+        if not self._has_prepared_all:
             self._prepare(writer)
             self._check_committable()
         checkpoint_id = int(request.checkpoint_id)
@@ -260,6 +261,13 @@ class SinkOperator(OneInputOperator):
             self._held = ()
         self._take_over_if_due()
         self._sweep()
+
+    def notify_savepoints_failed(self, savepoints: Sequence[tuple[Attempt, CheckpointId]]) -> None:
+        sweeper = self._sweeper
+        if sweeper is not None:
+            for attempt, checkpoint_id in savepoints:
+                sweeper.savepoint_failed(int(attempt), int(checkpoint_id))
+            self._sweep()
 
     def commit_finished(self) -> None:
         """Commit what is pending; may be called again after an error, or for nothing.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import json
+import os
 import stat
 import time
 from decimal import Decimal
@@ -32,6 +34,7 @@ from runtime.connectors.files.file_sink import FileSinkBuilder
 from runtime.connectors.files.part_file import commit_part
 from runtime.core.arrow import to_arrow
 from runtime.core.batch import RecordBatch
+from runtime.core.ids import Attempt, CheckpointId
 from runtime.operators.sink import SinkError
 from runtime.operators.sink_operator import HISTORY_STATE, ORIGIN_STATE, WRITER_STATE
 from runtime.state.redistribution import redistribute
@@ -366,6 +369,106 @@ def test_a_savepoint_can_be_restored_although_its_job_has_gone_back_behind_it(tm
     SinkRig(sink, Types.STRING(), snapshot=savepoint, job_id="next").finish()
     assert sorted(lines(tmp_path)) == ["a", "a", "b", "b again"]
     assert hidden(tmp_path) == []
+
+
+def savepoint_failed(rig: SinkRig, attempt: int, checkpoint_id: int) -> None:
+    rig.operator.notify_savepoints_failed([(Attempt(attempt), CheckpointId(checkpoint_id))])
+
+
+@pytest.mark.parametrize(
+    ("failed", "left"),
+    [([], 1), ([(0, 2)], 0), ([(0, 3)], 1), ([(1, 2)], 1), ([(0, 1), (0, 3)], 1), ([(0, 1), (0, 2), (0, 3)], 0)],
+)
+def test_what_was_prepared_for_a_savepoint_that_failed_with_its_attempt_is_swept(
+    tmp_path: Path, failed: list[tuple[int, int]], left: int
+) -> None:
+    sink = text_sink(tmp_path)
+    rig = SinkRig(sink, Types.STRING())
+    older = rig.snapshot(1)
+    rig.complete(1)
+    rig.write("a")
+    rig.snapshot(2, is_savepoint=True)
+    kill(rig)
+    rig = SinkRig(sink, Types.STRING(), snapshot=older, attempt=1)
+    for attempt, checkpoint_id in failed:
+        savepoint_failed(rig, attempt, checkpoint_id)
+    rig.write("a again")
+    rig.finish()
+    assert lines(tmp_path) == ["a again"]
+    assert len(hidden(tmp_path)) == left
+
+
+def test_a_file_that_two_savepoints_rely_on_stays_as_long_as_one_of_them_may_be_complete(tmp_path: Path) -> None:
+    sink = text_sink(tmp_path)
+    rig = SinkRig(sink, Types.STRING())
+    older = rig.snapshot(1)
+    rig.complete(1)
+    rig.write("a")
+    complete = rig.snapshot(2, is_savepoint=True)
+    rig.snapshot(3, is_savepoint=True)
+    kill(rig)
+    rig = SinkRig(sink, Types.STRING(), snapshot=older, attempt=1)
+    savepoint_failed(rig, 0, 3)
+    rig.finish()
+    SinkRig(sink, Types.STRING(), snapshot=complete, job_id="next").finish()
+    assert lines(tmp_path) == ["a"]
+    assert hidden(tmp_path) == []
+
+
+@pytest.mark.parametrize("refused", [1, 2])
+def test_a_file_of_two_savepoints_stays_although_the_disk_does_not_take_the_name_of_one(
+    tmp_path: Path, refused: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The savepoint whose name is refused is complete, the other one has failed."""
+    calls, setxattr = iter((1, 2)), os.setxattr
+
+    def refuse(file: int, name: str, value: bytes) -> None:
+        if next(calls) == refused:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        setxattr(file, name, value)
+
+    monkeypatch.setattr(os, "setxattr", refuse)
+    sink = text_sink(tmp_path)
+    rig = SinkRig(sink, Types.STRING())
+    rig.write("a")
+    savepoints = {number: rig.snapshot(number, is_savepoint=True) for number in (1, 2)}
+    kill(rig)
+    rig = SinkRig(sink, Types.STRING(), attempt=1)
+    savepoint_failed(rig, 0, 3 - refused)
+    rig.finish()
+    SinkRig(sink, Types.STRING(), snapshot=savepoints[refused], job_id="next").finish()
+    assert lines(tmp_path) == ["a"]
+    [file] = tmp_path.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) & (stat.S_ISVTX | stat.S_IWUSR) == stat.S_IWUSR
+
+
+def test_a_savepoint_may_be_taken_when_the_input_of_the_sink_has_ended(tmp_path: Path) -> None:
+    sink = text_sink(tmp_path)
+    rig = SinkRig(sink, Types.STRING())
+    rig.write("a")
+    rig.operator.finish()
+    savepoint = rig.snapshot(1, is_savepoint=True)
+    kill(rig)
+    # the job begins again
+    SinkRig(sink, Types.STRING(), attempt=1).finish()
+    SinkRig(sink, Types.STRING(), snapshot=savepoint, job_id="next").finish()
+    assert lines(tmp_path) == ["a"]
+
+
+def test_a_reserved_file_that_names_no_savepoint_stays(tmp_path: Path) -> None:
+    sink = text_sink(tmp_path)
+    rig = SinkRig(sink, Types.STRING())
+    rig.write("a")
+    rig.snapshot(2, is_savepoint=True)
+    kill(rig)
+    [file] = hidden(tmp_path)
+    file.chmod(0o644)
+    os.removexattr(file, "user.tidemark.savepoints")
+    file.chmod(0o444)
+    rig = SinkRig(sink, Types.STRING(), attempt=1)
+    savepoint_failed(rig, 0, 2)
+    rig.finish()
+    assert hidden(tmp_path) == [file]
 
 
 def test_nothing_is_committed_of_a_snapshot_of_which_something_is_gone(tmp_path: Path) -> None:

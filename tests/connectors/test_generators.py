@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+import hashlib
+import math
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,10 +17,16 @@ from runtime.connectors import (
     CollectionSource,
     DataGeneratorSource,
     NumberSequenceSource,
+    nullable,
+    random_bool,
+    random_choice,
     random_float,
     random_int,
     random_string,
+    random_zipf,
     sequence,
+    template,
+    times,
 )
 from runtime.connectors.field_generators import random_bits
 from runtime.connectors.rate_limiter import RateLimiter
@@ -23,11 +34,20 @@ from runtime.operators.source import Boundedness, SourceError
 from runtime.testing.clock import ManualClock
 from tests.connectors.rigs import SourceRig, run_with_rescaling, splits_of
 
+START = datetime.datetime(2024, 1, 1)
 FIELDS = {
     "id": sequence(100),
     "price": random_int(-3, 3),
     "share": random_float(2.0, 4.0),
     "name": random_string(21),
+}
+MORE = {
+    "kind": random_choice(["a", "ü", "never"], [3, 1, 0]),
+    "ok": random_bool(0.9),
+    "card": random_zipf(50, 1.2),
+    "at": times(START, step_ms=0.5, jitter_ms=100, late_share=0.1, late_by_ms=5000),
+    "mail": template("{{{kind}}}-{card:03d}@{index}", kind=random_choice(["x"]), card=random_zipf(7)),
+    "maybe": nullable(random_int(1, 3), 0.25),
 }
 
 
@@ -43,6 +63,50 @@ def test_fields_are_in_their_ranges_and_do_not_depend_on_batches_or_parallelism(
     assert sorted(map(repr, run_with_rescaling(source, 33))) == sorted(map(repr, rows))
     other = DataGeneratorSource.of_fields(FIELDS, count=500, seed=8)
     assert SourceRig(other).run().values[0].name != rows[0].name
+
+
+def test_more_fields_have_the_shares_that_are_asked_for() -> None:
+    count = 20_000
+    source = DataGeneratorSource.of_fields(MORE, count=count, seed=3)
+    rows = SourceRig(source).run(4096).values
+    kinds = Counter(row.kind for row in rows)
+    assert set(kinds) == {"a", "ü"} and 0.74 < kinds["a"] / count < 0.76
+    assert 0.89 < sum(row.ok for row in rows) / count < 0.91
+    cards = Counter(row.card for row in rows)
+    assert set(cards) == set(range(1, 51))
+    weights = [k**-1.2 for k in range(1, 51)]
+    assert all(abs(cards[k] / count - w / sum(weights)) < 0.01 for k, w in enumerate(weights, 1))
+    off = [(row.at - START).total_seconds() * 1000 - i * 0.5 for i, row in enumerate(rows)]
+    late = [ms for ms in off if ms < -100]
+    assert max(off) <= 100 and min(off) >= -5100 and 0.09 < len(late) / count < 0.11
+    assert len(set(off)) > 1000
+    assert all(row.mail[:4] == "{x}-" and row.mail.endswith(f"@{i}") for i, row in enumerate(rows))
+    assert {row.mail[4:7] for row in rows} == {f"00{k}" for k in range(1, 8)}
+    nulls = sum(row.maybe is None for row in rows)
+    assert 0.24 < nulls / count < 0.26 and {row.maybe for row in rows} == {None, 1, 2, 3}
+
+
+def test_more_fields_do_not_depend_on_batches_parallelism_and_restores() -> None:
+    source = DataGeneratorSource.of_fields(MORE, count=500, seed=3)
+    rows = sorted(map(repr, SourceRig(source).run(64).values))
+    assert sorted(map(repr, SourceRig(source, 3).run(17).values)) == rows
+    assert sorted(map(repr, run_with_rescaling(source, 33))) == rows
+    # a changed function would continue old snapshots with other records
+    digest = hashlib.sha256("".join(rows).encode()).hexdigest()
+    assert digest.startswith("4063b8206d540d93")
+
+
+def test_choices_have_the_type_of_their_values() -> None:
+    for values, type_info in (([1, 2], Types.LONG()), ([1, 2.5], Types.DOUBLE()), ([True], Types.BOOLEAN())):
+        generator = random_choice(values)
+        assert generator.type_info == type_info
+        assert set(generator.column(np.arange(100), 0).to_pylist()) == set(values)
+    assert nullable(random_int(), 1.0).column(np.arange(3), 0).to_pylist() == [None] * 3
+    assert nullable(sequence(), 0.0).column(np.arange(3), 0).to_pylist() == [0, 1, 2]
+    assert template("{a}", a=nullable(sequence(1, 9), 1.0)).column(np.arange(1), 0).to_pylist() == [None]
+    assert template("{a}", a=sequence(1, 9)).max_count == nullable(sequence(1, 9), 0.5).max_count == 9
+    moment = times(datetime.datetime(2024, 1, 1, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=2))))
+    assert moment.column(np.arange(2), 0).to_pylist() == [START, START + datetime.timedelta(seconds=1)]
 
 
 def test_random_bits_are_pinned() -> None:
@@ -107,6 +171,32 @@ def pair(index: int) -> tuple[int, str]:
         lambda: random_int(-(2**63), 2**63 - 1),
         lambda: random_float(2, 1),
         lambda: random_string(0),
+        lambda: random_choice([]),
+        lambda: random_choice([1], [1, 2]),
+        lambda: random_choice([1, 2], [1, -1]),
+        lambda: random_choice([1, 2], [0, 0]),
+        lambda: random_choice([1], [math.nan]),
+        lambda: random_choice([1], [math.inf]),
+        lambda: random_choice(["a", 1]),
+        lambda: random_choice([None]),
+        lambda: random_choice([2**70]),
+        lambda: random_bool(1.1),
+        lambda: random_zipf(0),
+        lambda: random_zipf(10**9),
+        lambda: random_zipf(5, -1),
+        lambda: times(step_ms=-1),
+        lambda: times(jitter_ms=math.nan),
+        lambda: times(late_share=2),
+        lambda: template("{other}", a=sequence()),
+        lambda: template("no fields", a=sequence()),
+        lambda: template("{a.__class__}", a=sequence()),
+        lambda: template("{a!r}", a=sequence()),
+        lambda: template("{a:{a}}", a=sequence()),
+        lambda: template("{a:%}s}", a=random_string(3)),
+        lambda: template("{"),
+        lambda: template("{}"),
+        lambda: template("{index}", index=sequence()),
+        lambda: nullable(sequence(), -0.1),
     ],
 )
 def test_numbers_out_of_range_are_refused(make: object) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from runtime.common import Row, Types
+from runtime.common import Row, SecretRef, Types
 from runtime.common.time import Instant, Time
 from runtime.common.types import RowKind
 from runtime.common.watermark_strategy import WatermarkStrategy
@@ -494,3 +494,78 @@ def test_a_job_from_table_to_table(server: str, database: psycopg.Connection[Any
     record_run("mini-cluster")
     env.execute()
     assert database.execute("SELECT id, name, price FROM copies ORDER BY id").fetchall() == items(database)
+
+
+def test_rows_are_looked_up_by_columns(server: str, database: psycopg.Connection[Any]) -> None:
+    make_items(database, 5)
+    env = environment(2)
+    orders = Types.ROW_NAMED(["name", "item"], [Types.STRING(), Types.LONG()])
+    rows = [Row(name="a", item=1), Row(name="b", item=3), Row(name="c", item=9), Row(name="d", item=None)]
+    for is_left in (False, True):
+        lookup = PostgresLookup.by_columns(server, "items", orders, {"item": "id"}, ITEM, suffix="_i", is_left=is_left)
+        assert lookup.output_type == Types.ROW_NAMED(
+            ["name", "item", "id", "name_i", "price"],
+            [Types.STRING(), Types.LONG(), Types.INT(), Types.STRING(), Types.DOUBLE()],
+        )
+        stream = env.from_collection(rows, orders)
+        joined = AsyncDataStream.ordered_wait(stream, lookup, Time.seconds(10), 5, lookup.output_type)
+        record_run("mini-cluster")
+        with joined.where("item IS NULL OR item > 0").execute_and_collect() as found:
+            got = sorted(found, key=lambda row: row.name)
+        expected = [("a", 1, 1, "n1", 0.25), ("b", 3, 3, "n3", 0.75)]
+        if is_left:
+            expected += [("c", 9, None, None, None), ("d", None, None, None, None)]  # type: ignore[list-item]
+        assert [tuple(row) for row in got] == expected
+
+
+def test_lookups_by_columns_that_cannot_be_are_refused_without_a_server() -> None:
+    orders = Types.ROW_NAMED(["id", "name", "id_right"], [Types.LONG(), Types.STRING(), Types.LONG()])
+    with pytest.raises(ValueError, match="no column 'nope'"):
+        PostgresLookup.by_columns(NOWHERE, "items", orders, {"nope": "id"}, ITEM)
+    with pytest.raises(ValueError, match="'id_right' already: choose another suffix"):
+        PostgresLookup.by_columns(NOWHERE, "items", orders, {"id": "id"}, ITEM)
+    with pytest.raises(ValueError, match="at least one key column"):
+        PostgresLookup.by_columns(NOWHERE, "items", orders, {}, ITEM, suffix="_x")
+
+
+# --- secrets ----------------------------------------------------------------------------------------------------------
+
+SHOP = SecretRef("shop", "url")
+
+
+def test_the_address_of_source_lookup_and_sink_may_be_a_secret(
+    server: str, database: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_items(database, 10)
+    database.execute("CREATE TABLE copies (id int, name text, price float8)")
+    env = environment()
+    source = PostgresSource.for_table(SHOP, "items", row_type=ITEM)
+    rows = env.from_source(source, WatermarkStrategy.no_watermarks(), "items")
+    lookup = PostgresLookup(SHOP, "items", ["id"], lambda row: row.id, lambda row, found: found, row_type=ITEM)
+    looked_up = AsyncDataStream.unordered_wait(rows, lookup, Time.seconds(10), 5, ITEM)
+    looked_up.sink_to(PostgresSink(SHOP, "copies"))
+    monkeypatch.setenv("TIDEMARK_SECRET_SHOP_URL", server)
+    record_run("mini-cluster")
+    env.execute("copy")
+    assert database.execute("SELECT * FROM copies ORDER BY id").fetchall() == items(database)
+
+
+def test_a_table_behind_a_secret_needs_a_declared_type() -> None:
+    with pytest.raises(
+        ValueError, match=r"declare the row_type of 'items': .* no value for SecretRef\('shop', 'url'\)"
+    ):
+        PostgresSource.for_table(SHOP, "items")
+    with pytest.raises(ValueError, match="declare the row_type of 'items'"):
+        _ = PostgresLookup(SHOP, "items", ["id"], int).row_type
+
+
+@pytest.mark.parametrize("value", ["canary", "postgresql://u:ca/nary@db", "postgresql://u:canary%zz@h/d"])
+def test_a_value_that_is_no_connection_string_is_not_shown(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_SECRET_SHOP_URL", value)
+    env = environment(options={"restart-strategy.type": "none"})
+    rows = env.from_collection([(1, "a", 1.0)], ITEM)
+    rows.sink_to(PostgresSink(SHOP, "items", max_retries=0))
+    record_run("mini-cluster")
+    with pytest.raises(JobExecutionError, match=r"SecretRef\('shop', 'url'\) is not a connection string") as caught:
+        env.execute("nowhere")
+    assert "nary" not in str(caught.value)

@@ -18,7 +18,7 @@ from tests.support.waiting import wait_until
 
 EXPECTED = Path(__file__).parent / "expected"
 #: these have data of their own to work on, and tests of their own
-WITH_DATA = {"flight_delays", "flights_batch", "flights_live", "flights_replay", "worst_hours"}
+WITH_DATA = {"flight_delays", "flights_batch", "flights_live", "worst_hours"}
 PROGRAMS = sorted(path.stem for path in EXPECTED.glob("*.txt"))
 SUBTASK = re.compile(r"^((?:[a-z ]+:)?)\d+> ")
 Runs = dict[str, tuple[str, str | None]]

@@ -55,7 +55,8 @@ def job_graphs(draw: st.DrawFn) -> JobGraph:
         )
     options = st.dictionaries(TEXTS, TEXTS, max_size=3)
     job_id = JobId(draw(st.binary(min_size=16, max_size=16)).hex())
-    return JobGraph(job_id, draw(TEXTS), tuple(vertices), tuple(edges), draw(options), draw(options))
+    secrets = draw(st.lists(st.tuples(TEXTS, TEXTS), max_size=2))
+    return JobGraph(job_id, draw(TEXTS), tuple(vertices), tuple(edges), draw(options), draw(options), tuple(secrets))
 
 
 @st.composite

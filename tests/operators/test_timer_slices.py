@@ -22,7 +22,8 @@ from runtime.operators.co_operators import CoProcessOperatorFactory
 from runtime.operators.columnar.aggregates import aggregate_spec
 from runtime.operators.columnar.panes import panes_of
 from runtime.operators.columnar.session_aggregate import SessionAggregateOperatorFactory, SessionAggregateSpec
-from runtime.operators.columnar.window_aggregate import WindowAggregateOperatorFactory, WindowAggregateSpec
+from runtime.operators.columnar.window_aggregate import WindowAggregateSpec
+from runtime.operators.columnar.window_factory import WindowAggregateOperatorFactory
 from runtime.operators.functions import KeyedProcessFunction, ProcessWindowFunction
 from runtime.operators.operator import OperatorFactory
 from runtime.operators.process_operators import KeyedProcessOperatorFactory

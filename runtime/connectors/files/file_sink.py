@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -251,11 +251,11 @@ class _FileSinkWriter(SinkWriter):
             for bucket in list(self._parts):
                 self._finish_part(bucket)
 
-    def prepare_savepoint(self) -> None:
+    def prepare_savepoint(self, checkpoint_id: int) -> None:
         for bucket in list(self._parts):
             self._finish_part(bucket)
         for part in (*self._prepared.values(), *self._finished):
-            part.reserve()
+            part.reserve(checkpoint_id)
         sync_all(self._prepared.values(), ())
 
     def prepare_commit(self) -> Sequence[Any]:
@@ -374,13 +374,16 @@ class _FileSweeper(Sweeper):
         self._predecessors = Predecessors(context)
         #: whether what other jobs have left may go as well. Hidden files lock nothing: until then they may stay.
         self._takes_over = False
+        #: attempt → checkpoint ids
+        self._failed_savepoints: dict[int, set[int]] = {}
         self._call: BackgroundCall[None] | None = None
         #: the last sweep that was asked for; None: it was begun
         self._wanted: Callable[[], None] | None = None
 
     def sweep(self, held: Sequence[Any]) -> None:
         spared, takes_over = {item["temporary"] for item in held}, self._takes_over
-        self._wanted = lambda: self._remove(spared, takes_over)
+        failed = {attempt: set(ids) for attempt, ids in self._failed_savepoints.items()}
+        self._wanted = lambda: self._remove(spared, takes_over, failed)
         if self._call is not None:
             if not self._call.is_done:
                 return
@@ -391,6 +394,9 @@ class _FileSweeper(Sweeper):
     def take_over(self) -> None:
         self._takes_over = True
 
+    def savepoint_failed(self, attempt: int, checkpoint_id: int) -> None:
+        self._failed_savepoints.setdefault(attempt, set()).add(checkpoint_id)
+
     def sweep_at_end(self, held: Sequence[Any]) -> None:
         self.sweep([item for item in held if (maker_of(Path(item["temporary"])) or ("", 0))[0] != self._owner])
 
@@ -400,12 +406,17 @@ class _FileSweeper(Sweeper):
         if self._wanted is not None:
             self._wanted()
 
-    def _remove(self, held_paths: set[str], takes_over: bool) -> None:
+    def _remove(self, held_paths: set[str], takes_over: bool, failed: Mapping[int, set[int]]) -> None:
         def is_leftover(path: Path) -> bool:
             maker = maker_of(path)
             is_predecessors = maker is not None and self._predecessors.has_left(*maker)
             is_mine = maker is not None and maker[0] == self._owner
             return is_predecessors and (is_mine or takes_over) and str(path) not in held_paths
 
-        remove_leftovers(self._base, self._origin, is_leftover)
+        def failed_of(path: Path) -> set[int]:
+            maker = maker_of(path)
+            # other jobs, and JobMasters that know nothing of a savepoint, give the same number again
+            return failed.get(maker[1], set()) if maker is not None and maker[0] == self._owner else set()
+
+        remove_leftovers(self._base, self._origin, is_leftover, failed_of)
         self._predecessors.seal()

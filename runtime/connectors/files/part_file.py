@@ -3,9 +3,9 @@
 The hidden name says which sink of which job began it, and in which attempt. The file stays open, and so locked, until
 it is committed or given up: what an older attempt began, no live process has locked and no snapshot holds is a dead
 writer's leftover. An attempt knows what its checkpoint holds; a file that a savepoint holds is read-only until it is
-committed, and nobody sweeps it. A file is only ever written by the process that made it: a writer that goes on with
-another's copies what the snapshot holds of it, so that a process which was thought dead cannot get at what becomes
-visible.
+committed, and nobody sweeps it unless that savepoint has failed: an extended attribute names it. A file is only ever
+written by the process that made it: a writer that goes on with another's copies what the snapshot holds of it, so that
+a process which was thought dead cannot get at what becomes visible.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import fcntl
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,11 @@ from runtime.connectors.formats.writer_format import FileWriterFormat
 from runtime.core.batch import RecordBatch
 from runtime.operators.sink import SinkError, SnapshotUnusableError
 
+_SAVEPOINTS = "user.tidemark.savepoints"
+"""Extended attribute of a finished file: the checkpoint ids of the savepoints that were to hold it, space-separated."""
 _WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+_IS_UNNAMED = stat.S_ISVTX
+"""Mode of a finished file that savepoints were to hold which the attribute does not name."""
 SYNC_THREADS = 8
 """How many files are made durable at a time. 128 small ones take 780 ms one by one and 60 ms with eight threads, on a
 machine of two processors; more threads gain little."""
@@ -61,6 +65,8 @@ class PartFile:
         self.rows = 0
         self.created_ms = now_ms
         self.written_ms = now_ms
+        self._savepoints: set[int] = set()
+        self._is_named = False
         try:
             self._file: IO[bytes] = temporary.open("xb")
         except OSError as error:
@@ -109,9 +115,24 @@ class PartFile:
         except OSError as error:
             raise unwritable(self.temporary, error) from error
 
-    def reserve(self) -> None:
-        """Keep others from sweeping the finished file, as a savepoint relies on it; to be made durable with `sync`."""
-        os.fchmod(self._file.fileno(), stat.S_IMODE(os.fstat(self._file.fileno()).st_mode) & ~_WRITABLE)
+    def reserve(self, checkpoint_id: int) -> None:
+        """Keep others from sweeping the finished file, as a savepoint relies on it; to be made durable with `sync`.
+
+        Args:
+            checkpoint_id: of the savepoint.
+        """
+        file = self._file.fileno()
+        mode = stat.S_IMODE(os.fstat(file).st_mode) & ~_WRITABLE
+        self._savepoints.add(checkpoint_id)
+        try:
+            # first: a file that is read-only and names no savepoint stays for ever
+            os.setxattr(file, _SAVEPOINTS, " ".join(map(str, sorted(self._savepoints))).encode())
+            self._is_named = True
+        except OSError:
+            # the disk may be full; and a file that is read-only takes no name, unless from root
+            if self._is_named:
+                mode |= _IS_UNNAMED
+        os.fchmod(file, mode)
 
     def committable(self) -> dict[str, Any]:
         """Return what a committer needs: JSON-serializable."""
@@ -165,7 +186,7 @@ def commit_part(committable: dict[str, Any]) -> bool:
             return False
         mode = stat.S_IMODE(temporary.stat().st_mode)
         if not mode & _WRITABLE:
-            temporary.chmod(mode | stat.S_IWUSR)
+            temporary.chmod((mode & ~_IS_UNNAMED) | stat.S_IWUSR)
         temporary.rename(target)
     except FileNotFoundError:
         # at this moment, by a process of an older attempt: the name is the same
@@ -255,6 +276,26 @@ def sync_above(directory: Path) -> None:
             _sync_directory(above)
 
 
+def _savepoints_of(file: int) -> set[int]:
+    """Return the checkpoint ids of the savepoints that an open file was reserved for; empty: nobody knows."""
+    try:
+        return {int(word) for word in os.getxattr(file, _SAVEPOINTS).split()}
+    except (OSError, ValueError):
+        # there are none, or the file system keeps no such attributes
+        return set()
+
+
+def _is_relied_on(file: int, failed: Collection[int]) -> bool:
+    """Return whether a savepoint may rely on an open file, other than those that have failed."""
+    mode = os.fstat(file).st_mode
+    if mode & _WRITABLE:
+        return False
+    if mode & _IS_UNNAMED:
+        return True
+    savepoints = _savepoints_of(file)
+    return not savepoints or not savepoints <= set(failed)
+
+
 def lock(file: IO[bytes]) -> None:
     """Lock a file as long as it is open.
 
@@ -276,20 +317,23 @@ def maker_of(path: Path) -> tuple[str, int] | None:
     return (owner.rpartition(".")[2], int(attempt)) if attempt.isdecimal() else None
 
 
-def remove_leftovers(base: Path, origin: str, is_leftover: Callable[[Path], bool]) -> None:
+def remove_leftovers(
+    base: Path, origin: str, is_leftover: Callable[[Path], bool], failed_savepoints: Callable[[Path], Collection[int]]
+) -> None:
     """Remove hidden files of one sink that no live writer has locked and no savepoint relies on.
 
     Args:
         base: directory; those below it are looked into as well.
         origin: of the files.
         is_leftover: whether nobody else needs a file of that origin either.
+        failed_savepoints: checkpoint ids of savepoints that a file may have been reserved for and that have failed.
     """
     for path in base.rglob(f".*.inprogress.{origin}.*"):
         if not is_leftover(path):
             continue
         try:
             with path.open("rb") as file:
-                if not os.fstat(file.fileno()).st_mode & _WRITABLE:
+                if _is_relied_on(file.fileno(), failed_savepoints(path)):
                     continue
                 lock(file)
                 path.unlink()

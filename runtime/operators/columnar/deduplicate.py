@@ -22,6 +22,7 @@ from runtime.graph.changelog import ChangelogInput
 from runtime.network.columnar import marks_between
 from runtime.operators.columnar.frames import FrameReader, keys_of
 from runtime.operators.columnar.input_checks import check_inserts
+from runtime.operators.columnar.time_to_live import with_ttl
 from runtime.operators.operator import OneInputOperator
 from runtime.operators.user_operator import KeyedOperator, KeyedStateOperator
 from runtime.state.descriptors import ValueStateDescriptor
@@ -32,8 +33,9 @@ Keep = Literal["first", "last"]
 class KeepFirstOperator(KeyedStateOperator, OneInputOperator):
     """Lets the first row of each key through."""
 
-    def __init__(self, keys: ColumnKeys, type_info: RowTypeInfo) -> None:
+    def __init__(self, keys: ColumnKeys, type_info: RowTypeInfo, ttl_ms: int | None) -> None:
         super().__init__([], [], type_info)
+        self._ttl_ms = ttl_ms
         self._reader = FrameReader(type_info)
         self._type_info = type_info
         self._columns = list(keys.names)
@@ -41,7 +43,8 @@ class KeepFirstOperator(KeyedStateOperator, OneInputOperator):
 
     def open(self) -> None:
         super().open()
-        self._seen = self.backend.get_state(ValueStateDescriptor("seen", Types.BOOLEAN()), fitted=True)
+        descriptor = with_ttl(ValueStateDescriptor("seen", Types.BOOLEAN()), self._ttl_ms)
+        self._seen = self.backend.get_state(descriptor, fitted=True)
 
     def process_batch(self, batch: RecordBatch) -> None:
         check_inserts(self.context, batch)
@@ -70,8 +73,9 @@ class KeepFirstOperator(KeyedStateOperator, OneInputOperator):
 class KeepLastOperator(KeyedOperator):
     """Emits every row, after retracting the previous last row of its key."""
 
-    def __init__(self, keys: ColumnKeys, type_info: RowTypeInfo) -> None:
+    def __init__(self, keys: ColumnKeys, type_info: RowTypeInfo, ttl_ms: int | None) -> None:
         super().__init__([], keys, type_info)
+        self._ttl_ms = ttl_ms
 
     def process_batch(self, batch: RecordBatch) -> None:
         check_inserts(self.context, batch)
@@ -79,7 +83,8 @@ class KeepLastOperator(KeyedOperator):
 
     def open(self) -> None:
         super().open()
-        self._last = self.backend.get_state(ValueStateDescriptor("last", self.output_type), fitted=True)
+        descriptor = with_ttl(ValueStateDescriptor("last", self.output_type), self._ttl_ms)
+        self._last = self.backend.get_state(descriptor, fitted=True)
 
     def process_rows(self, values: list[Any], timestamps: list[int], keys: list[Any]) -> None:
         set_key, read, write, add = (
@@ -107,6 +112,7 @@ class DeduplicateOperatorFactory:
         keys: columns that the stream is keyed by.
         type_info: of the records, in and out.
         keep: "first" or "last".
+        ttl_ms: a key is forgotten so long after its last write, in processing time; None = never.
 
     Raises:
         ValueError: it is neither.
@@ -116,6 +122,7 @@ class DeduplicateOperatorFactory:
     keys: ColumnKeys
     type_info: RowTypeInfo
     keep: Keep = "first"
+    ttl_ms: int | None = None
 
     def __post_init__(self) -> None:
         if self.keep not in ("first", "last"):
@@ -130,7 +137,8 @@ class DeduplicateOperatorFactory:
         return self.type_info
 
     def create(self) -> KeepFirstOperator | KeepLastOperator:
-        return (KeepFirstOperator if self.keep == "first" else KeepLastOperator)(self.keys, self.type_info)
+        operator = KeepFirstOperator if self.keep == "first" else KeepLastOperator
+        return operator(self.keys, self.type_info, self.ttl_ms)
 
 
 def of_kind(row: Row, kind: RowKind) -> Row:

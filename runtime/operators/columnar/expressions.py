@@ -1,9 +1,9 @@
 """SQL expressions over the columns of one row: parsed, checked and typed while the program is built.
 
 The text is in the dialect of `polars.sql_expr`: arithmetic, CASE, CAST, LIKE, functions of strings, numbers, lists and
-times. Expressions that read other rows (aggregates, OVER) are refused, because their result would depend on where
-batches begin and end; so are those that read the current time. Pure; an expression travels as text and is parsed again
-in the slot.
+times, and those of `sql_functions`; `expression_functions.json` lists them with examples. Expressions that read other
+rows (aggregates, OVER) are refused, because their result would depend on where batches begin and end; so are those that
+read the current time. Pure; an expression travels as text and is parsed again in the slot.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from polars.exceptions import PolarsError
 
 from runtime.common.typeinfo import RowTypeInfo, TypeInformation
 from runtime.operators.columnar.frames import FrameReader, fields_of, supported, type_of
+from runtime.operators.columnar.sql_functions import FUNCTIONS, Argument, CallError, substituted
 
 RESERVED = "__"
 """Prefix of the operators' own columns."""
@@ -156,9 +157,59 @@ def parse(text: str) -> pl.Expr:
         # Polars would refuse a name that is a keyword of SQL, such as top or end
         return pl.col(column)
     try:
-        return pl.sql_expr(text)
-    except PolarsError as error:
+        rest, calls = _without_calls(text)
+        if calls and column_of(rest) in calls:
+            return next(iter(calls.values()))
+        expression = pl.sql_expr(rest)
+    except (PolarsError, CallError) as error:
         raise ColumnExpressionError(text, first_line(error)) from None
+    return substituted(expression, calls) if calls else expression
+
+
+def _without_calls(text: str) -> tuple[str, dict[str, pl.Expr]]:
+    """Return the text with a column's name in place of each call that Polars does not know, and their values.
+
+    Raises:
+        CallError: a call cannot be used.
+        ColumnExpressionError: an argument of one cannot.
+    """
+    tokens = tokens_of(text)
+    calls: dict[str, pl.Expr] = {}
+    pieces, done, index = [], 0, 0
+    while index < len(tokens):
+        token = tokens[index]
+        function = FUNCTIONS.get(token.word)
+        is_call = index + 1 < len(tokens) and tokens[index + 1].text == "("
+        if function is None or not is_call or (index and tokens[index - 1].text == "."):
+            index += 1
+            continue
+        texts, end = _arguments(text, tokens, index + 1)
+        name = f"{RESERVED}call_{len(calls)}"
+        calls[name] = function.call(token.word, [Argument(parse(part), _literal_of(part)) for part in texts])
+        pieces += [text[done : token.start], quoted(name)]
+        done, index = tokens[end].start + 1, end + 1
+    return "".join([*pieces, text[done:]]), calls
+
+
+def _arguments(text: str, tokens: list[Token], opening: int) -> tuple[list[str], int]:
+    """Return the texts of a call's arguments and the index of its closing parenthesis."""
+    depth, start, texts = 0, tokens[opening].start + 1, []
+    for index in range(opening, len(tokens)):
+        token = tokens[index]
+        depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
+        if depth == 0 or (depth == 1 and token.text == ","):
+            texts.append(text[start : token.start].strip())
+            start = token.start + 1
+        if depth == 0:
+            return texts if texts != [""] else [], index
+    raise CallError(f"the parenthesis behind {tokens[opening - 1].text} is not closed")
+
+
+def _literal_of(text: str) -> str | None:
+    tokens = tokens_of(text)
+    if len(tokens) != 1 or tokens[0].text[0] != "'":
+        return None
+    return tokens[0].text[1:-1].replace("''", "'")
 
 
 def columns_looked_at(expressions: Iterable[pl.Expr]) -> list[str]:

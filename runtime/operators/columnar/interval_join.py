@@ -3,15 +3,20 @@
 All rows of a batch are joined at once with the buffered rows of the other side. These are sorted by key and time, and a
 binary search finds the range of partners of each row, so only matching pairs are built. Watermarks inside a batch only
 decide which rows are late and which have expired. Results are those of `runtime.operators.interval_join`; null keys are
-equal to each other. Used by the task's thread.
-Source: Flink, IntervalJoinOperator.
+equal to each other.
+
+An outer join emits a row without a partner once the watermark has passed the last time of one: then none can come that
+is not late. Its row of the other side is kept as long as it takes to know, and watermarks leave later, by as much as
+such a row's own event time may lie behind. A late row is no partner, and is not emitted without one either. Used by the
+task's thread.
+Source: Flink, IntervalJoinOperator; for outer joins, TimeIntervalJoin and KeyedCoProcessOperatorWithWatermarkDelay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +26,7 @@ from polars.exceptions import PolarsError
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
-from runtime.core.elements import MIN_WATERMARK
+from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
 from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.frame_collector import FrameCollector
 from runtime.operators.columnar.frames import FrameReader
@@ -33,6 +38,7 @@ from runtime.operators.columnar.late_rows import LateRows
 from runtime.operators.columnar.panes import Times
 from runtime.operators.columnar.segments import Header, keyed_snapshot, restored_frames, together
 from runtime.operators.columnar.watermarks_at import moved_marks, watermarks_at
+from runtime.operators.columnar.window_join import How
 from runtime.operators.columnar.windows import LONG
 from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OperatorContext
@@ -57,12 +63,26 @@ class ColumnIntervalJoinSpec:
         lower_ms: smallest difference right - left in event time, inclusive.
         upper_ms: largest difference, inclusive; below `lower_ms` there are no pairs.
         late_tags: side outputs of the late rows of either side; None = they are dropped.
+        how: "inner", "left", "right" or "full".
+
+    Raises:
+        ValueError: there is no such join.
     """
 
     sides: JoinSides
     lower_ms: int
     upper_ms: int
     late_tags: tuple[OutputTag | None, OutputTag | None] = (None, None)
+    how: How = "inner"
+
+    def __post_init__(self) -> None:
+        if self.how not in get_args(How):
+            raise ValueError(f"an interval join is {', '.join(get_args(How))}, not {self.how!r}")
+
+    @property
+    def outer(self) -> tuple[bool, bool]:
+        """Return for each side whether its rows without a partner are emitted."""
+        return self.how in ("left", "full"), self.how in ("right", "full")
 
     def buffered_type(self, side: int) -> RowTypeInfo:
         """Return the type of a side's buffered rows."""
@@ -99,6 +119,15 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
         ]
         self._buffers = [JoinBuffer(pl.DataFrame(schema=self._schemas[s]), self._key_names[s]) for s in (0, 1)]
         self._watermark = MIN_WATERMARK
+        self._is_outer = any(spec.outer)
+        #: by side: how far the watermark goes beyond a row's time until no partner can come; of an outer join until one
+        #: that came would be late, so that a row has a partner if and only if neither is late
+        reach = [max(upper, 0) + int(self._is_outer) for _, upper in self._bounds]
+        self._reach = reach
+        #: by side: for how much longer its rows are kept, so that the other side's are known to have had a partner
+        self._longer = [reach[1 - side] if spec.outer[1 - side] else 0 for side in (0, 1)]
+        #: by how much watermarks leave later than they come
+        self._delay_ms = max(reach) if self._is_outer else 0
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -131,6 +160,19 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
 
     def process_batch(self, index: int, batch: RecordBatch) -> None:
         check_inserts(self.context, batch)
+        if self._is_outer and batch.marks:
+            # rows without a partner come between the watermarks
+            start = 0
+            for mark in batch.marks:
+                self._process_whole(index, batch.slice(start, mark.offset).with_marks(()))
+                risen = self.combined.on_watermark(index, mark.watermark)
+                if risen is not None:
+                    self.advance_watermark(risen)
+                start = mark.offset
+            batch = batch.slice(start, batch.num_rows)
+        self._process_whole(index, batch)
+
+    def _process_whole(self, index: int, batch: RecordBatch) -> None:
         marks = []
         for offset, watermark in batch.marks:
             risen = self.combined.on_watermark(index, watermark)
@@ -150,8 +192,36 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
 
     def advance_watermark(self, watermark: int) -> None:
         if watermark >= self._watermark:
+            try:
+                for side in (0, 1):
+                    if self._spec.outer[side]:
+                        self._emit_unmatched(side, watermark)
+            except PolarsError as error:
+                raise user_function_error(self.context, error, during="joining columns") from error
             self._rise(watermark)
-            self._collector.mark(watermark)
+            if watermark == MAX_WATERMARK:
+                self._collector.mark(watermark)
+            elif watermark > MIN_WATERMARK + self._delay_ms:
+                self._collector.mark(watermark - self._delay_ms)
+
+    def _emit_unmatched(self, side: int, watermark: int) -> None:
+        """Emit the rows of a side for which it shows with this watermark that they have no partner."""
+        due = pl.col(EXPIRES) - self._longer[side]
+        rows = self._buffers[side].all_rows().filter((due > self._watermark) & (due <= watermark))
+        if not rows.height:
+            return
+        times = rows.get_column(TIME).to_numpy()
+        rows = rows.drop(TIME, EXPIRES)
+        has_partner = np.zeros(rows.height, dtype=np.bool_)
+        # no watermark: rows of the other side are there for as long as they may be asked for
+        whole = _Rows(rows, times, np.full(rows.height, MIN_WATERMARK, dtype=np.int64))
+        for causes, _, _ in self._pairs(side, whole):
+            has_partner[causes] = True
+        alone = np.flatnonzero(~has_partner)
+        alone = alone[np.argsort(times[alone], kind="stable")]
+        if len(alone):
+            nulls = [pl.lit(None, dtype).alias(name) for name, dtype in self._schemas[1 - side][:-2]]
+            self._collector.add(rows[alone].with_columns(nulls).select(self._output_names), times[alone])
 
     def _rise(self, watermark: int) -> None:
         self._watermark = watermark
@@ -179,8 +249,7 @@ class ColumnIntervalJoinOperator(TwoInputBatchOperator):
             return 0
         num_marked = self._emit(side, _Rows(frame, times, watermarks), marks)
         # a row that has already expired when it arrives is dropped when the watermark rises
-        reach = max(self._bounds[side][1], 0)
-        expires = np.maximum(_shifted(times, reach), _shifted(watermarks, 1))
+        expires = np.maximum(_shifted(times, self._reach[side]), _shifted(watermarks, 1)) + self._longer[side]
         self._buffers[side].add(frame.with_columns(pl.Series(TIME, times), pl.Series(EXPIRES, expires)))
         return num_marked
 

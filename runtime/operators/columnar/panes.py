@@ -16,7 +16,9 @@ import numpy.typing as npt
 
 from runtime.operators.windowing.assigners import (
     SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
     WindowAssigner,
 )
 from runtime.operators.windowing.cumulative_windows import CumulativeEventTimeWindows
@@ -102,6 +104,14 @@ def panes_of(assigner: WindowAssigner[Any, Any]) -> Panes | None:
     if isinstance(assigner, CumulativeEventTimeWindows):
         return Panes(assigner.step_ms, assigner.max_size_ms, assigner.step_ms, assigner.offset_ms, True)
     if isinstance(assigner, (TumblingEventTimeWindows, SlidingEventTimeWindows)):
+        width = math.gcd(assigner.size_ms, assigner.slide_ms)
+        return Panes(width, assigner.size_ms, assigner.slide_ms, assigner.offset_ms)
+    return None
+
+
+def processing_time_panes_of(assigner: WindowAssigner[Any, Any]) -> Panes | None:
+    """Return the panes of windows of processing time; None for others."""
+    if isinstance(assigner, (TumblingProcessingTimeWindows, SlidingProcessingTimeWindows)):
         width = math.gcd(assigner.size_ms, assigner.slide_ms)
         return Panes(width, assigner.size_ms, assigner.slide_ms, assigner.offset_ms)
     return None

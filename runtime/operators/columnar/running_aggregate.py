@@ -26,6 +26,7 @@ from runtime.operators.columnar.frames import FrameReader, fields_of, keys_of, t
 from runtime.operators.columnar.input_checks import check_inserts
 from runtime.operators.columnar.partials import Merge, Partial
 from runtime.operators.columnar.running_whole import KEY, running_wholes
+from runtime.operators.columnar.time_to_live import with_ttl
 from runtime.operators.errors import user_function_error
 from runtime.operators.operator import OneInputOperator
 from runtime.operators.user_operator import KeyedStateOperator
@@ -68,8 +69,9 @@ def running(partial: Partial, dtype: pl.DataType) -> pl.Expr:
 class RunningAggregateOperator(KeyedStateOperator, OneInputOperator):
     """Aggregates of all rows of a key so far."""
 
-    def __init__(self, spec: AggregateSpec) -> None:
+    def __init__(self, spec: AggregateSpec, ttl_ms: int | None) -> None:
         self._plan = plan = spec.plan()
+        self._ttl_ms = ttl_ms
         super().__init__([], [], plan.output_type)
         self._reader = FrameReader(spec.input_type)
         self._keys = ColumnKeys(plan.keys, spec.input_type)
@@ -89,7 +91,8 @@ class RunningAggregateOperator(KeyedStateOperator, OneInputOperator):
 
     def open(self) -> None:
         super().open()
-        self._state = self.backend.get_state(ValueStateDescriptor("partials", self._state_type), fitted=True)
+        descriptor = with_ttl(ValueStateDescriptor("partials", self._state_type), self._ttl_ms)
+        self._state = self.backend.get_state(descriptor, fitted=True)
 
     def process_watermark(self, watermark: Watermark) -> None:
         self.output.emit_watermark(watermark)
@@ -173,15 +176,17 @@ class RunningAggregateOperatorFactory:
 
     Args:
         spec: without context columns.
+        ttl_ms: a key is forgotten so long after its last write, in processing time; None = never.
     """
 
     changelog_input: ClassVar[ChangelogInput] = ChangelogInput.REFUSES
     makes_changelog: ClassVar[bool] = True
     spec: AggregateSpec
+    ttl_ms: int | None = None
 
     @property
     def output_type(self) -> RowTypeInfo:
         return self.spec.plan().output_type
 
     def create(self) -> RunningAggregateOperator:
-        return RunningAggregateOperator(self.spec)
+        return RunningAggregateOperator(self.spec, self.ttl_ms)

@@ -23,7 +23,7 @@ from runtime.core.batch import DEFAULT_BATCH_ROWS, Mark, RecordBatch
 from runtime.core.column_keys import ColumnKeys
 from runtime.core.elements import MIN_WATERMARK, Watermark
 from runtime.graph.changelog import ChangelogInput
-from runtime.operators.columnar.frames import FrameReader, batch_of, with_kinds
+from runtime.operators.columnar.frames import FrameReader, batch_of, fields_of, type_of, with_kinds
 from runtime.operators.columnar.input_checks import check_inserts
 from runtime.operators.columnar.keyed_rows import KeyedRows
 from runtime.operators.columnar.segments import Header, keyed_snapshot, restored_frames
@@ -34,6 +34,7 @@ from runtime.state.snapshot import CANONICAL_SNAPSHOT, OperatorSnapshot, Snapsho
 
 STATE_NAME = "top-rows"
 _KEY = "__key"
+_WRITTEN = "__written"
 _INSERT, _DELETE = RowKind.INSERT, RowKind.DELETE
 Numbers = npt.NDArray[np.int64]
 _BEFORE, _AFTER = RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER
@@ -79,31 +80,73 @@ class _Changes:
 class TopNOperator(OneInputOperator):
     """The best rows of a stream that is keyed by columns."""
 
-    def __init__(self, spec: TopNSpec) -> None:
+    def __init__(self, spec: TopNSpec, ttl_ms: int | None) -> None:
         self._plan = plan = spec.plan()
+        self._ttl_ms = ttl_ms
         self._is_ranked = bool(spec.rank)
         self._reader = FrameReader(spec.input_type)
         self._keys = ColumnKeys(plan.keys, spec.input_type)
-        self._store = KeyedRows(plan.empty_partials, plan.keys)
+        #: with a time to live, rows have a further column: processing time of the last write for their key
+        empty = plan.empty_partials if ttl_ms is None else self._written(plan.empty_partials, 0)
+        self._state_type = plan.partial_type if ttl_ms is None else type_of(empty, fields_of(plan.partial_type))
+        self._order_columns = [*plan.order_columns, *([] if ttl_ms is None else [_WRITTEN])]
+        self._store = KeyedRows(empty, plan.keys)
         #: for each key with n rows: the order columns of its worst row; derived from the store
-        self._worst = KeyedRows(plan.empty_partials.select(plan.order_columns), plan.keys)
+        self._worst = KeyedRows(empty.select(self._order_columns), plan.keys)
+        self._empty = empty
         self._sequence = 0
+        self._purged_ms: int | None = None
 
     def initialize_state(self, snapshot: OperatorSnapshot | None) -> None:
         if snapshot is None or snapshot.keyed is None:
             return
-        schema = list(self._plan.empty_partials.schema.items())
-        for header, rows in restored_frames(STATE_NAME, self._plan.partial_type, schema, snapshot.keyed):
+        schema = list(self._empty.schema.items())
+        for header, rows in restored_frames(STATE_NAME, self._state_type, schema, snapshot.keyed):
             self._store.replace(rows)
-            self._worst.replace(self._plan.worst_of_full(rows))
+            self._worst.replace(self._worst_of_full(rows))
             self._sequence = max(self._sequence, header.sequence)
 
     def snapshot_state(self, request: SnapshotRequest = CANONICAL_SNAPSHOT) -> OperatorSnapshot:
         header = Header(MIN_WATERMARK, self._sequence)
-        rows, max_parallelism = self._store.all_rows(), self.context.max_parallelism
-        return OperatorSnapshot(
-            keyed_snapshot(STATE_NAME, rows, self._plan.partial_type, self._keys, max_parallelism, header)
-        )
+        rows, max_parallelism = self._alive(self._store.all_rows()), self.context.max_parallelism
+        return OperatorSnapshot(keyed_snapshot(STATE_NAME, rows, self._state_type, self._keys, max_parallelism, header))
+
+    # --- time to live -------------------------------------------------------------------------------------------------
+
+    def _written(self, rows: pl.DataFrame, now_ms: int) -> pl.DataFrame:
+        """Return rows as they are written now."""
+        return rows if self._ttl_ms is None else rows.with_columns(pl.lit(now_ms, pl.Int64).alias(_WRITTEN))
+
+    def _alive(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows of keys that have not been forgotten."""
+        if self._ttl_ms is None:
+            return rows
+        return rows.filter(pl.col(_WRITTEN) > self.context.clock.now_ms() - self._ttl_ms)
+
+    def _worst_of_full(self, rows: pl.DataFrame) -> pl.DataFrame:
+        worst = self._plan.worst_of_full(rows)
+        if self._ttl_ms is None:
+            return worst
+        written = rows.select(*self._plan.keys, _WRITTEN).unique(self._plan.keys)
+        return worst.join(written, on=self._plan.keys, nulls_equal=True).select(self._order_columns)
+
+    def _purge(self) -> None:
+        """Forget what has expired, once in a time to live."""
+        if self._ttl_ms is None:
+            return
+        now_ms = self.context.clock.now_ms()
+        if self._purged_ms is None or now_ms - self._purged_ms >= self._ttl_ms:
+            self._purged_ms = now_ms
+            self._store = self._without_expired(self._store)
+            self._worst = self._without_expired(self._worst)
+
+    def _without_expired(self, old: KeyedRows) -> KeyedRows:
+        rows = old.all_rows()
+        made = KeyedRows(rows.clear(), self._plan.keys)
+        made.replace(self._alive(rows))
+        return made
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
 
     def process_batch(self, batch: RecordBatch) -> None:
         check_inserts(self.context, batch)
@@ -121,7 +164,8 @@ class TopNOperator(OneInputOperator):
 
     def _changed(self, batch: RecordBatch) -> RecordBatch | None:
         """Return the changes for the rows of a batch; None if nothing changes."""
-        rows = self._plan.rows(self._reader.read(batch), self._sequence)
+        self._purge()
+        rows = self._written(self._plan.rows(self._reader.read(batch), self._sequence), self.context.clock.now_ms())
         self._sequence += rows.height
         causes = self._may_enter(rows)
         if not len(causes):
@@ -142,7 +186,7 @@ class TopNOperator(OneInputOperator):
         """Return the rows that are better than the worst of their key, or whose key has room; soon there are few of
         them."""
         keys = rows.select(self._plan.keys).unique().with_row_index(_KEY)
-        worst = self._worst.find(keys.select(self._plan.keys))
+        worst = self._alive(self._worst.find(keys.select(self._plan.keys)))
         if not worst.height:
             return np.arange(rows.height)
         both = pl.concat([worst, rows.select(worst.columns)])
@@ -156,7 +200,7 @@ class TopNOperator(OneInputOperator):
         """Add rows to those of their keys, one by one; returns the row of each change, and the changes."""
         plan = self._plan
         keys = rows.select(plan.keys).unique().with_row_index(_KEY)
-        kept = self._store.find(keys.select(plan.keys))
+        kept = self._alive(self._store.find(keys.select(plan.keys)))
         rows = pl.concat([kept, rows])
         numbers = self._numbers(rows, keys)
         in_order = plan.in_order(rows)
@@ -174,9 +218,11 @@ class TopNOperator(OneInputOperator):
                 enter(top, place, plan.n, row)
                 changed.add(number)
         if changed:
-            self._store.replace(rows[in_order[[place for number in changed for place in tops[number]]]])
+            now_ms = self.context.clock.now_ms()
+            in_tops = in_order[[place for number in changed for place in tops[number]]]
+            self._store.replace(self._written(rows[in_tops], now_ms))
             worst = [tops[number][-1] for number in changed if len(tops[number]) == plan.n]
-            self._worst.replace(rows[in_order[worst]].select(plan.order_columns))
+            self._worst.replace(self._written(rows[in_order[worst]], now_ms).select(self._order_columns))
         return rows[in_order[changes.places]], changes
 
     def _numbers(self, rows: pl.DataFrame, keys: pl.DataFrame) -> Numbers:
@@ -200,15 +246,17 @@ class TopNOperatorFactory:
 
     Args:
         spec: checked by `top_n_spec`.
+        ttl_ms: a key is forgotten so long after its last write, in processing time; None = never.
     """
 
     changelog_input: ClassVar[ChangelogInput] = ChangelogInput.REFUSES
     makes_changelog: ClassVar[bool] = True
     spec: TopNSpec
+    ttl_ms: int | None = None
 
     @property
     def output_type(self) -> RowTypeInfo:
         return self.spec.plan().output_type
 
     def create(self) -> TopNOperator:
-        return TopNOperator(self.spec)
+        return TopNOperator(self.spec, self.ttl_ms)

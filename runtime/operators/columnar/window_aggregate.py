@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,6 @@ import polars as pl
 from runtime.common.typeinfo import RowTypeInfo
 from runtime.core.batch import Mark, RecordBatch
 from runtime.core.elements import MIN_WATERMARK
-from runtime.graph.changelog import ChangelogInput
 from runtime.operators.columnar.aggregates import ROWS, WINDOW_END, WINDOW_START
 from runtime.operators.columnar.input_checks import event_times
 from runtime.operators.columnar.panes import NEVER, Panes, Times
@@ -44,6 +42,7 @@ class WindowAggregateSpec(WindowSpec):
     Args:
         panes: of the windows.
         aggregates, allowed_lateness_ms, late_data_tag, takes_partials: see WindowSpec.
+        is_processing_time: whether the windows are of the clock's time; without lateness and partials then.
     """
 
     aggregates: PlanSpec
@@ -51,6 +50,7 @@ class WindowAggregateSpec(WindowSpec):
     allowed_lateness_ms: int = 0
     late_data_tag: OutputTag | None = None
     takes_partials: bool = False
+    is_processing_time: bool = False
 
     @property
     def partial_type(self) -> RowTypeInfo:
@@ -321,24 +321,3 @@ class WindowAggregateOperator(ColumnarWindowOperator):
     def _next_end_of(self, pane: PaneId) -> int:
         first = self._panes.first_end(pane.start, max(self._watermark, pane.fired_until))
         return first if first != NEVER else self._panes.last_end(pane.start) + self._lateness_ms
-
-
-@dataclass(frozen=True)
-class WindowAggregateOperatorFactory:
-    """Window aggregate; see WindowAggregateSpec."""
-
-    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.REFUSES
-    spec: WindowAggregateSpec
-
-    @property
-    def output_type(self) -> RowTypeInfo:
-        return self.spec.plan.output_type
-
-    @property
-    def window_type(self) -> str:
-        """Return the window type of its state: partials of panes of another width cannot be restored."""
-        panes = self.spec.panes
-        return f"panes of {panes.width_ms} ms" + (f" from {panes.offset_ms} ms" if panes.offset_ms else "")
-
-    def create(self) -> WindowAggregateOperator:
-        return WindowAggregateOperator(self.spec)

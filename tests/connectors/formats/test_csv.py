@@ -216,3 +216,12 @@ def test_a_bulk_writer_writes_csv_files_that_can_be_read(tmp_path: Path) -> None
     env.execute()
     assert read_files(CsvReaderFormat.for_schema(csv_schema), tmp_path / "out") == [["Emden", 310], ["Husum", 281]]
     assert factory.get_row_type() == row_type
+
+
+def test_texts_that_an_expression_has_made_are_written(tmp_path: Path) -> None:
+    env = environment()
+    rows = env.from_collection([("a",), ("b,c",)], Types.ROW_NAMED(["name"], [Types.STRING()]))
+    rows.select("name || '!' AS name").sink_to(FileSink.for_csv(tmp_path).build())
+    env.execute()
+    (file,) = tmp_path.rglob("*.csv")
+    assert file.read_text() == '"name"\n"a!"\n"b,c!"\n'

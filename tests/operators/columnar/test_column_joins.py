@@ -24,8 +24,9 @@ from runtime.operators.columnar.input_checks import ChangelogInputError
 from runtime.operators.columnar.interval_join import ColumnIntervalJoinOperatorFactory, ColumnIntervalJoinSpec
 from runtime.operators.columnar.join_columns import JoinSides
 from runtime.operators.columnar.panes import panes_of
-from runtime.operators.columnar.window_aggregate import WindowAggregateOperatorFactory, WindowAggregateSpec
-from runtime.operators.columnar.window_join import HOWS, AlikeOperatorFactory, WindowJoinSpec
+from runtime.operators.columnar.window_aggregate import WindowAggregateSpec
+from runtime.operators.columnar.window_factory import WindowAggregateOperatorFactory
+from runtime.operators.columnar.window_join import HOWS, AlikeOperatorFactory, How, WindowJoinSpec
 from runtime.operators.errors import MissingTimestampError
 from runtime.operators.functions import WindowFunction
 from runtime.operators.interval_join import IntervalJoinOperatorFactory
@@ -39,7 +40,7 @@ from runtime.state.errors import StateMigrationError
 from runtime.state.key_groups import key_group_of, operator_index_for_key_group
 from runtime.state.snapshot import OperatorSnapshot
 from runtime.testing.clock import ManualClock
-from runtime.testing.harness import OneInputHarness, assert_same_when_rescaled, run_rescaling
+from runtime.testing.harness import OneInputHarness, OutputRecord, assert_same_when_rescaled, run_rescaling
 from runtime.testing.two_input_harness import TwoInputHarness
 from tests.operators.columnar.runs import END, ROWS, Run, batch_of, feed, normalized, runs, timeline
 
@@ -125,6 +126,106 @@ def test_many_interval_joins_give_what_a_function_for_each_pair_gives(
 ) -> None:
     found = lifted(found, by)
     assert played(by_column(*bounds, tags), found) == played(by_record(*bounds, tags), found)
+
+
+def outer(lower: int, upper: int, how: How, tags: Any = (None, None)) -> ColumnIntervalJoinOperatorFactory:
+    return ColumnIntervalJoinOperatorFactory(ColumnIntervalJoinSpec(SIDES, lower, upper, tags, how))
+
+
+def outer_joined(found: Sequence[Step], lower: int, upper: int, how: How) -> Counter[str]:
+    """Pairs of rows that are not late, and rows of an outer side without a partner, with their event times."""
+    kept: tuple[list[tuple[Row, int]], list[tuple[Row, int]]] = ([], [])
+    watermarks = [-(2**63), -(2**63)]
+    for side, (rows, times, marks) in found:
+        for n, (row, time) in enumerate(zip(rows, times, strict=True)):
+            watermarks[side] = max([watermarks[side], *(mark.watermark for mark in marks if mark.offset <= n)])
+            if time >= min(watermarks):
+                kept[side].append((row if side == 0 else right_row(row), time))
+        watermarks[side] = max([watermarks[side], *(mark.watermark for mark in marks)])
+    results: Counter[str] = Counter()
+    matched: tuple[set[int], set[int]] = (set(), set())
+    for i, (left, left_time) in enumerate(kept[0]):
+        for j, (right, right_time) in enumerate(kept[1]):
+            if left["key"] == right["key"] and lower <= right_time - left_time <= upper:
+                results[repr((normalized(joined(left, right)), max(left_time, right_time)))] += 1
+                matched[0].add(i)
+                matched[1].add(j)
+    nothing = (Row(key=None, number=None, text=None, amount=None), Row(number=None, key=None, city=None))
+    for side, is_outer in ((0, how in ("left", "full")), (1, how in ("right", "full"))):
+        for i, (row, time) in enumerate(kept[side] if is_outer else ()):
+            if i not in matched[side]:
+                pair = (row, nothing[1]) if side == 0 else (nothing[0], row)
+                results[repr((normalized(joined(*pair)), time))] += 1
+    return results
+
+
+@settings(max_examples=60, deadline=None)
+@given(found=steps(8, 8), bounds=BOUNDS, how=st.sampled_from(["left", "right", "full"]), by=st.integers(0, 12))
+def test_outer_interval_joins_emit_each_row_without_a_partner_once(
+    found: list[Step], bounds: tuple[int, int], how: How, by: int
+) -> None:
+    found = lifted(found, by)
+    with TwoInputHarness(outer(*bounds, how)) as harness:
+        for side, run in found:
+            harness.operator.inputs[side].process_batch(batch_for(side, run))
+        harness.process_both_watermarks(2**63 - 1)
+        assert Counter(repr((normalized(v), t)) for v, t in harness.records) == outer_joined(found, *bounds, how)
+        emitted = -(2**63)
+        for element in harness.output:
+            if isinstance(element, Watermark):
+                assert element.timestamp >= emitted
+                emitted = element.timestamp
+            elif isinstance(element, OutputRecord):
+                assert element.timestamp is not None and element.timestamp > emitted, "late for whatever follows"
+        assert emitted == 2**63 - 1
+
+
+@settings(max_examples=10, deadline=None)
+@given(found=steps(max_size=5), how=st.sampled_from(["left", "full"]))
+def test_outer_interval_joins_survive_a_restore_at_each_step(found: list[Step], how: How) -> None:
+    found = lifted(found)
+    records: Counter[str] = Counter()
+    snapshot = None
+    for side, run in [*found, (0, ([], [], []))]:
+        with TwoInputHarness(outer(-5, 5, how), snapshot=snapshot) as harness:
+            # watermarks of inputs are no part of an operator's snapshot: both bring the last one again
+            if snapshot is not None:
+                harness.process_both_watermarks(snapshot.watermark)
+            harness.operator.inputs[side].process_batch(batch_for(side, run))
+            if run[2]:
+                harness.operator.inputs[1 - side].process_batch(batch_for(1 - side, ([], [], [Mark(0, run[2][-1][1])])))
+            snapshot = harness.snapshot()
+            records.update(repr((normalized(v), t)) for v, t in harness.records)
+    with TwoInputHarness(outer(-5, 5, how), snapshot=snapshot) as harness:
+        harness.process_both_watermarks(2**63 - 1)
+        records.update(repr((normalized(v), t)) for v, t in harness.records)
+    with_marks: list[Step] = []
+    for side, run in found:
+        with_marks.append((side, run))
+        if run[2]:
+            with_marks.append((1 - side, ([], [], [Mark(0, run[2][-1][1])])))
+    assert records == outer_joined(with_marks, -5, 5, how)
+
+
+@pytest.mark.parametrize(("side", "bounds"), [(0, (0, 10)), (1, (-10, 0))])
+def test_a_partner_at_the_very_watermark_still_counts_in_an_outer_interval_join(
+    side: int, bounds: tuple[int, int]
+) -> None:
+    waiting: Step = (side, ([left_row("a", 1)], [0], [Mark(1, 10)]))
+    partner: Step = (1 - side, ([left_row("a", 2)], [10], [Mark(0, 10)]))
+    with TwoInputHarness(outer(*bounds, "full")) as harness:
+        for step_side, run in (waiting, (1 - side, ([], [], [Mark(0, 10)])), partner):
+            harness.operator.inputs[step_side].process_batch(batch_for(step_side, run))
+        harness.process_both_watermarks(2**63 - 1)
+        assert Counter(repr((normalized(v), t)) for v, t in harness.records) == outer_joined(
+            [waiting, (1 - side, ([], [], [Mark(0, 10)])), partner], *bounds, "full"
+        )
+        assert len(harness.records) == 1
+
+
+def test_there_is_no_other_interval_join() -> None:
+    with pytest.raises(ValueError, match="inner, left, right, full, not 'cross'"):
+        outer(0, 1, "cross")  # type: ignore[arg-type]
 
 
 def left_row(key: str | None, number: int) -> Row:

@@ -23,7 +23,8 @@ from runtime.operators.columnar.aggregates import AggregatePlan, aggregate_spec
 from runtime.operators.columnar.dense_groups import MAX_CELLS_A_ROW
 from runtime.operators.columnar.local_aggregate import LocalAggregateOperatorFactory
 from runtime.operators.columnar.panes import panes_of
-from runtime.operators.columnar.window_aggregate import WindowAggregateOperatorFactory, WindowAggregateSpec
+from runtime.operators.columnar.window_aggregate import WindowAggregateSpec
+from runtime.operators.columnar.window_factory import WindowAggregateOperatorFactory
 from runtime.operators.functions import ProcessWindowFunction
 from runtime.operators.operator import OperatorFactory
 from runtime.operators.output import Output

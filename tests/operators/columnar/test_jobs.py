@@ -9,14 +9,18 @@ import pytest
 from runtime.common import Row, RowKind, Types
 from runtime.common.time import Duration, Time
 from runtime.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from runtime.connectors import DataGeneratorSource, sequence
 from runtime.datastream import DataStream, KeyedStream, OutputTag, StreamExecutionEnvironment
 from runtime.datastream.window import (
     EventTimeSessionWindows,
     EventTimeTrigger,
+    ProcessingTimeSessionWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from runtime.testing import run_job
 from tests.datastream.running import at_each_parallelism, environment, values_of
+from tests.job_runs import record_run
 
 BIDS = Types.ROW_NAMED(["auction", "price", "at"], [Types.STRING(), Types.LONG(), Types.LONG()])
 ROWS = [Row(auction="äb"[n % 2], price=n, at=n * 100) for n in range(100)]
@@ -102,8 +106,14 @@ def test_what_columns_cannot_do_is_refused_while_the_program_is_built() -> None:
     with pytest.raises(TypeError, match="trigger"):
         stream.key_by_columns("auction").window(windows).trigger(EventTimeTrigger()).aggregate_columns("count(*) AS n")
     with pytest.raises(TypeError, match="event time"):
-        processing = TumblingProcessingTimeWindows.of(Time.seconds(1))
+        processing = ProcessingTimeSessionWindows.with_gap(Time.seconds(1))
         stream.key_by_columns("auction").window(processing).aggregate_columns("count(*) AS n")
+    with pytest.raises(TypeError, match="event time"):
+        stream.key_by_columns("auction").window(TumblingProcessingTimeWindows.of(Time.seconds(1))).top_n(1, "price")
+    with pytest.raises(TypeError, match="side output"):
+        stream.window_all(windows).side_output_late_data(OutputTag("late", BIDS)).aggregate_columns("count(*) AS n")
+    with pytest.raises(TypeError, match="declared type"):
+        stream.map(str).window_all(windows).aggregate_columns("count(*) AS n")
     with pytest.raises(TypeError, match="declared type"):
         stream.map(lambda row: row).where("price > 1")
     with pytest.raises(ValueError, match="nope"):
@@ -168,6 +178,75 @@ def test_joins_from_end_to_end(parallelism: int) -> None:
         for at in ([a * 100 for a in range(price, price + 4) if a // 10 == price // 10] if matched else [0])
     ]
     assert sorted(pairs, key=repr) == sorted(expected, key=repr)
+
+
+@at_each_parallelism
+@pytest.mark.parametrize("phases", ["ONE_PHASE", "AUTO"])
+def test_aggregates_of_windows_without_keys(parallelism: int, phases: str) -> None:
+    env = environment(parallelism, {"table.optimizer.agg-phase-strategy": phases})
+    windows = bids(env).with_columns("price AS all_records").window_all(TumblingEventTimeWindows.of(Time.seconds(1)))
+    made = windows.aggregate_columns("window_start AS since", "sum(price) AS total").uid("totals")
+    assert made.get_type() == Types.ROW_NAMED(["since", "total"], [Types.LONG(), Types.LONG()])
+    assert sorted(tuple(row) for row in values_of(made)) == [
+        (start, sum(row["price"] for row in ROWS if row["at"] // 1000 * 1000 == start))
+        for start in range(0, 10_000, 1_000)
+    ]
+    uids = {node.name: node.uid or node.part for node in env.program.nodes.values()}
+    assert uids["TumblingEventTimeWindows"] == "window"
+    best = bids(environment(parallelism)).window_all(TumblingEventTimeWindows.of(Time.seconds(5)))
+    found = values_of(best.top_n(2, ["price % 7", "price"], [True, False], rank="place"))
+    assert sorted((row["price"], row["place"]) for row in found) == [(6, 1), (13, 2), (55, 1), (62, 2)]
+
+
+@at_each_parallelism
+def test_aggregates_of_windows_of_processing_time(parallelism: int) -> None:
+    def build(env: StreamExecutionEnvironment) -> DataStream:
+        numbers = DataGeneratorSource.of_fields({"n": sequence()}, count=200, rows_per_second=200.0)
+        stream = env.from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers")
+        windows = stream.window_all(TumblingProcessingTimeWindows.of(Time.milliseconds(100)))
+        return windows.aggregate_columns("count(*) AS n", "window_start AS since")
+
+    # by a clock that goes on when there is nothing to do
+    record_run("mini-cluster")
+    found = run_job(build, parallelism=parallelism).values
+    # the window that is open at the end is dropped
+    assert len(found) >= 5 and 100 <= sum(row["n"] for row in found) <= 200
+    assert len({row["since"] for row in found}) == len(found)
+
+
+@at_each_parallelism
+def test_temporal_joins_by_column_from_end_to_end(parallelism: int) -> None:
+    def streams() -> tuple[KeyedStream, KeyedStream]:
+        env = environment(parallelism)
+        versions = bids(env).where("price % 10 = 5").select("auction", "price AS rate", "at")
+        return bids(env).where("price % 2 = 1").key_by_columns("auction"), versions.key_by_columns("auction")
+
+    left, versions = streams()
+    joined = left.temporal_join(versions).left_outer().columns()
+    assert joined.get_type() == Types.ROW_NAMED(
+        ["auction", "price", "at", "auction_right", "rate", "at_right"],
+        [Types.STRING(), Types.LONG(), Types.LONG(), Types.STRING(), Types.LONG(), Types.LONG()],
+    )
+    found = {row["price"]: (row["rate"], row["at_right"]) for row in values_of(joined)}
+    rates = {price: (price - 5) // 10 * 10 + 5 if price >= 5 else None for price in range(1, 100, 2)}
+    assert found == {price: (rate, None if rate is None else rate * 100) for price, rate in rates.items()}
+    left, versions = streams()
+    inner = values_of(left.temporal_join(versions).columns("_v").select("price", "rate"))
+    assert sorted((row["price"], row["rate"]) for row in inner) == sorted(
+        (price, rate) for price, rate in rates.items() if rate is not None
+    )
+
+
+@at_each_parallelism
+def test_outer_interval_joins_from_end_to_end(parallelism: int) -> None:
+    env = environment(parallelism)
+    left = bids(env).where("price % 2 = 0").key_by_columns("price")
+    right = bids(env).where("price % 3 = 0").key_by_columns("price")
+    found = values_of(left.interval_join(right).between(0, 0).columns(how="full").select("price", "price_right"))
+    assert sorted((row["price"], row["price_right"]) for row in found if row["price"] is not None) == [
+        (price, price if price % 3 == 0 else None) for price in range(0, 100, 2)
+    ]
+    assert sorted(row["price_right"] for row in found if row["price"] is None) == list(range(3, 100, 6))
 
 
 def test_joins_and_best_rows_that_cannot_be_made_are_refused_while_the_program_is_built() -> None:

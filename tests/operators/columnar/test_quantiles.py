@@ -26,7 +26,8 @@ from runtime.operators.columnar.quantile_sketch import (
     value_of,
 )
 from runtime.operators.columnar.session_aggregate import SessionAggregateOperatorFactory, SessionAggregateSpec
-from runtime.operators.columnar.window_aggregate import WindowAggregateOperatorFactory, WindowAggregateSpec
+from runtime.operators.columnar.window_aggregate import WindowAggregateSpec
+from runtime.operators.columnar.window_factory import WindowAggregateOperatorFactory
 from runtime.operators.operator import OperatorFactory
 from runtime.operators.windowing.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
 from runtime.operators.windowing.cumulative_windows import CumulativeEventTimeWindows

@@ -16,7 +16,8 @@ from runtime.operators.columnar.running_aggregate import RunningAggregateOperato
 from runtime.operators.columnar.session_aggregate import SessionAggregateOperatorFactory, SessionAggregateSpec
 from runtime.operators.columnar.top_n import TopNOperatorFactory
 from runtime.operators.columnar.top_n_plan import top_n_spec
-from runtime.operators.columnar.window_aggregate import WindowAggregateOperatorFactory, WindowAggregateSpec
+from runtime.operators.columnar.window_aggregate import WindowAggregateSpec
+from runtime.operators.columnar.window_factory import WindowAggregateOperatorFactory
 from runtime.operators.operator import OperatorFactory
 from runtime.operators.windowing.assigners import TumblingEventTimeWindows
 from tests.operators.columnar.runs import ROWS, Run, played, runs

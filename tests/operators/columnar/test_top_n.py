@@ -28,7 +28,8 @@ from runtime.operators.columnar.keyed_rows import KeyedRows
 from runtime.operators.columnar.panes import panes_of
 from runtime.operators.columnar.top_n import TopNOperatorFactory
 from runtime.operators.columnar.top_n_plan import TopNSpec, top_n_spec
-from runtime.operators.columnar.window_aggregate import WindowAggregateOperatorFactory, WindowAggregateSpec
+from runtime.operators.columnar.window_aggregate import WindowAggregateSpec
+from runtime.operators.columnar.window_factory import WindowAggregateOperatorFactory
 from runtime.operators.functions import ProcessWindowFunction
 from runtime.operators.operator import OperatorFactory
 from runtime.operators.windowing.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner

@@ -20,7 +20,8 @@ from runtime.operators.columnar.local_aggregate import LocalAggregateOperatorFac
 from runtime.operators.columnar.local_sessions import LocalSessionOperatorFactory
 from runtime.operators.columnar.panes import Panes, panes_of
 from runtime.operators.columnar.session_aggregate import SessionAggregateOperatorFactory, SessionAggregateSpec
-from runtime.operators.columnar.window_aggregate import WindowAggregateOperatorFactory, WindowAggregateSpec
+from runtime.operators.columnar.window_aggregate import WindowAggregateSpec
+from runtime.operators.columnar.window_factory import WindowAggregateOperatorFactory
 from runtime.operators.errors import MissingTimestampError
 from runtime.operators.operator import OperatorFactory
 from runtime.operators.output import Output

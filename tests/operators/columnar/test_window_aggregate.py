@@ -19,7 +19,8 @@ from runtime.operators.columnar.expressions import ColumnExpressionError
 from runtime.operators.columnar.input_checks import ChangelogInputError
 from runtime.operators.columnar.panes import panes_of
 from runtime.operators.columnar.session_aggregate import SessionAggregateOperatorFactory, SessionAggregateSpec
-from runtime.operators.columnar.window_aggregate import WindowAggregateOperatorFactory, WindowAggregateSpec
+from runtime.operators.columnar.window_aggregate import WindowAggregateSpec
+from runtime.operators.columnar.window_factory import WindowAggregateOperatorFactory
 from runtime.operators.errors import MissingTimestampError
 from runtime.operators.operator import OperatorFactory
 from runtime.operators.output_tag import OutputTag

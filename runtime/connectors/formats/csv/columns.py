@@ -21,6 +21,7 @@ from runtime.connectors.formats.line_blocks import BLOCK_BYTES, open_unpacked
 from runtime.connectors.formats.writer_format import ColumnWriterFormat, RowWriterFormat, columns_of
 from runtime.connectors.rate_limiter import RateLimiter
 from runtime.core.arrow import arrow_schema
+from runtime.core.arrow_views import without_views
 from runtime.core.batch import RecordBatch
 from runtime.core.shortest_floats import shortest_doubles
 from runtime.operators.sink import SinkError
@@ -188,7 +189,8 @@ class CsvWriterFormat(ColumnWriterFormat, RowWriterFormat):
 
     def render(self, batch: RecordBatch, input_type: TypeInformation | None) -> bytes:
         buffer = io.BytesIO()
-        columns = _with_shortest_floats(columns_of(batch, input_type))
+        # Arrow cannot write the texts that Polars gives
+        columns = _with_shortest_floats(without_views(columns_of(batch, input_type)))
         pa_csv.write_csv(columns, buffer, pa_csv.WriteOptions(**self._options))
         return buffer.getvalue()
 

@@ -1,0 +1,33 @@
+"""The factory of window operators by column. Travels to the slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from runtime.common.typeinfo import RowTypeInfo
+from runtime.graph.changelog import ChangelogInput
+from runtime.operators.columnar.processing_time_windows import ProcessingTimeWindowOperator
+from runtime.operators.columnar.window_aggregate import WindowAggregateOperator, WindowAggregateSpec
+
+
+@dataclass(frozen=True)
+class WindowAggregateOperatorFactory:
+    """Window aggregate; see WindowAggregateSpec."""
+
+    changelog_input: ClassVar[ChangelogInput] = ChangelogInput.REFUSES
+    spec: WindowAggregateSpec
+
+    @property
+    def output_type(self) -> RowTypeInfo:
+        return self.spec.plan.output_type
+
+    @property
+    def window_type(self) -> str:
+        """Return the window type of its state: partials of panes of another width cannot be restored."""
+        panes = self.spec.panes
+        text = f"panes of {panes.width_ms} ms" + (f" from {panes.offset_ms} ms" if panes.offset_ms else "")
+        return f"{text} of processing time" if self.spec.is_processing_time else text
+
+    def create(self) -> WindowAggregateOperator:
+        return (ProcessingTimeWindowOperator if self.spec.is_processing_time else WindowAggregateOperator)(self.spec)
