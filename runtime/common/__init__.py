@@ -26,6 +26,7 @@ from runtime.common.job_id import JobID as JobID
 from runtime.common.job_status import JobStatus as JobStatus
 from runtime.common.restart_strategy import RestartStrategies as RestartStrategies
 from runtime.common.restart_strategy import RestartStrategyConfiguration as RestartStrategyConfiguration
+from runtime.common.secrets import SecretRef as SecretRef
 from runtime.common.serialization import ByteArraySchema as ByteArraySchema
 from runtime.common.serialization import DeserializationSchema as DeserializationSchema
 from runtime.common.serialization import Encoder as Encoder
@@ -92,6 +93,7 @@ __all__ = [
     "Row",
     "RowKind",
     "RowTypeInfo",
+    "SecretRef",
     "SerializationSchema",
     "SimpleStringSchema",
     "SqlTimeTypeInfo",

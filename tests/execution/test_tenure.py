@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +19,15 @@ from runtime.common import Configuration
 from runtime.common.config_options import ConfigurationError
 from runtime.core.ids import Attempt
 from runtime.execution import tenure as tenures
-from runtime.execution.errors import ApplicationReplacedError, ApplicationRunningError, ApplicationStateGoneError
+from runtime.execution.errors import (
+    ApplicationError,
+    ApplicationReplacedError,
+    ApplicationRunningError,
+    ApplicationStateGoneError,
+)
 from runtime.execution.process_identity import has_ended, this_process
 from runtime.execution.tenure import Application, Tenure, begin, forget
+from tests.support.waiting import wait_until
 
 FILES = default_file_system()
 
@@ -132,6 +137,45 @@ def test_forgetting_deletes_the_checkpoints_and_fences_the_former_process(
     assert forget(application) is None
 
 
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("how", [Killed, OSError])
+@pytest.mark.parametrize("again", ["forget", "begin"])
+def test_what_an_interrupted_forgetting_has_left_is_deleted_by_who_comes_next(
+    application: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: type[BaseException], again: str
+) -> None:
+    job_id = begin(application).job_id
+    killed(application)
+    files = default_file_system()
+
+    def end_here(directory: str) -> None:
+        raise how
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "delete_directory", end_here)
+        with pytest.raises((Killed, ApplicationError)):
+            forget(application, files)
+    assert (tmp_path / job_id).exists()
+    if again == "forget":
+        assert forget(application) == job_id
+    else:
+        # a storage that still refuses holds up no start
+        with monkeypatch.context() as patched:
+            patched.setattr(files, "delete_directory", end_here)
+            if how is OSError:
+                first = begin(application, files)
+                assert (tmp_path / job_id).exists() and first.job_id != job_id
+                killed(application)
+        anew = begin(application)
+        assert anew.job_id != job_id
+        assert (tmp_path / anew.job_id).exists()
+    assert not (tmp_path / job_id).exists()
+    last = ApplicationLog(application.root, application.application_id, files).last()
+    assert last is not None and last.leftovers == ()
+
+
 def test_the_log_may_be_in_an_object_store() -> None:
     bucket = pafs._MockFileSystem()
     files = ArrowFileSystem(lambda _: (bucket, ""))
@@ -177,27 +221,30 @@ def test_without_an_id_there_is_no_application() -> None:
     assert Application.of(Configuration()) is None
 
 
+def lose_answer_of_next_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next entry is appended, but whoever appends it sees an error."""
+    append = ApplicationLog.append
+
+    def lost(log: ApplicationLog, entry: ApplicationEntry) -> bool:
+        monkeypatch.setattr(ApplicationLog, "append", append)
+        assert append(log, entry)
+        raise OSError("the storage went away right after it")
+
+    monkeypatch.setattr(ApplicationLog, "append", lost)
+
+
 def test_an_entry_whose_answer_was_lost_is_this_processes_own(
     application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tenure = begin(application)
-    real = ApplicationLog.append
-
-    def lost(log: ApplicationLog, entry: ApplicationEntry) -> bool:
-        monkeypatch.setattr(ApplicationLog, "append", real)
-        assert real(log, entry)
-        raise OSError("the storage went away right after it")
-
-    monkeypatch.setattr(ApplicationLog, "append", lost)
+    lose_answer_of_next_append(monkeypatch)
     with pytest.raises(OSError, match="went away"):
         tenure.record_attempt(Attempt(1))
     failures: list[Exception] = []
     tenure.start_beating(failures.append)
     # the attempt failed, and the restart strategy begins the next one
     tenure.record_attempt(Attempt(2))
-    deadline = time.monotonic() + 5
-    while not log_of(application).newest_beat() and not failures and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: bool(log_of(application).newest_beat() or failures), 5, "a beat")
     tenure.end(is_job_over=False)
     assert failures == []
     last = last_of(application)
@@ -206,21 +253,12 @@ def test_an_entry_whose_answer_was_lost_is_this_processes_own(
 
 def test_beats_know_an_entry_whose_answer_was_lost(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     tenure = begin(application)
-    real = ApplicationLog.append
-
-    def lost(log: ApplicationLog, entry: ApplicationEntry) -> bool:
-        monkeypatch.setattr(ApplicationLog, "append", real)
-        assert real(log, entry)
-        raise OSError("the storage went away right after it")
-
-    monkeypatch.setattr(ApplicationLog, "append", lost)
+    lose_answer_of_next_append(monkeypatch)
     with pytest.raises(OSError, match="went away"):
         tenure.record_attempt(Attempt(1))
     failures: list[Exception] = []
     tenure.start_beating(failures.append)
-    deadline = time.monotonic() + 5
-    while not log_of(application).newest_beat() and not failures and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: bool(log_of(application).newest_beat() or failures), 5, "a beat")
     tenure.end(is_job_over=False)
     assert failures == []
 
@@ -229,8 +267,5 @@ def test_a_foreign_file_ends_no_signs_of_life(application: Application, tmp_path
     tenure = begin(application)
     (tmp_path / "application-app" / "entry-0000000000.bak").write_text("a backup's")
     tenure.start_beating(lambda error: None)
-    deadline = time.monotonic() + 5
-    while not log_of(application).newest_beat() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert log_of(application).newest_beat()
+    wait_until(lambda: bool(log_of(application).newest_beat()), 5, "a beat")
     tenure.end(is_job_over=False)

@@ -1,0 +1,262 @@
+"""SecretRef: a secret by its name. Programs, job graphs and snapshots hold the name; slots get the value.
+
+The JobMaster looks the values up in a SecretStore when an attempt begins and sends them with `Deploy`. A slot provides
+them while it loads the job's code, and each reference that is loaded then is bound to its value. A value is in memory
+only, of the JobMaster and of the slots: pickling a reference leaves it out, and `Redaction` takes it out of what a slot
+reports. Loading happens on one thread; bound references may be used by any.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+__all__ = ["SecretMissingError", "SecretRef", "SecretStore"]
+
+ENVIRONMENT_PREFIX = "TIDEMARK_SECRET_"
+SECRETS_FILE = "secrets.json"
+"""In the home: {"name": {"key": "value"}}, readable by its owner only."""
+
+SecretName = tuple[str, str]
+"""Name and key."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_NO_LETTER_OR_DIGIT = re.compile(r"[^A-Z0-9]")
+#: shorter values are left in texts: they would be found in words, too
+_SHORTEST_HIDDEN = 4
+#: values for what is being loaded; None: nobody provides any
+_PROVIDED: ContextVar[Mapping[SecretName, str] | None] = ContextVar("provided", default=None)
+#: takes the names of what is being pickled
+_FOUND: ContextVar[set[SecretName] | None] = ContextVar("found", default=None)
+
+
+class SecretMissingError(Exception):
+    """A secret has no value where it is needed; the message names it."""
+
+    is_fatal = True
+    is_self_explanatory = True
+
+
+class SecretRef:
+    """A secret by its name, in place of a text such as a connector's URL.
+
+    Args:
+        name: of what the secret belongs to, as "pg-main"; letters, digits and the signs _ . -, at most 100.
+        key: which of its values, as "url"; likewise.
+
+    Raises:
+        ValueError: the name or the key has other characters.
+    """
+
+    __slots__ = ("_value", "key", "name")
+
+    def __init__(self, name: str, key: str) -> None:
+        for part in (name, key):
+            if not _NAME.fullmatch(part):
+                raise ValueError(f"{part!r} does not name a secret: letters, digits and the signs _ . - do")
+        self.name = name
+        self.key = key
+        self._value: str | None = None
+
+    def reveal(self) -> str:
+        """Return the value. In functions and connectors while a job runs, not in the program that builds it.
+
+        Raises:
+            SecretMissingError: this reference came into a slot by another way than as a part of the job's code.
+        """
+        if self._value is None:
+            raise SecretMissingError(
+                f"{self} has no value here: only slots have it, and only for references that the program made and "
+                "handed to its functions, sources and sinks"
+            )
+        return self._value
+
+    def __reduce__(self) -> tuple[Callable[[str, str], SecretRef], SecretName]:
+        found = _FOUND.get()
+        if found is not None:
+            found.add((self.name, self.key))
+        return _loaded, (self.name, self.key)
+
+    def __copy__(self) -> SecretRef:
+        return self
+
+    def __deepcopy__(self, memo: object) -> SecretRef:
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SecretRef) and (self.name, self.key) == (other.name, other.key)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.key))
+
+    def __repr__(self) -> str:
+        return f"SecretRef({self.name!r}, {self.key!r})"
+
+
+def revealed(value: str | SecretRef) -> str:
+    """Return a text, or the value of a reference.
+
+    Raises:
+        SecretMissingError: see `SecretRef.reveal`.
+    """
+    return value.reveal() if isinstance(value, SecretRef) else value
+
+
+def _loaded(name: str, key: str) -> SecretRef:
+    reference = SecretRef(name, key)
+    provided = _PROVIDED.get()
+    if provided is not None:
+        reference._value = provided.get((name, key))
+    return reference
+
+
+@contextmanager
+def providing(values: Mapping[SecretName, str]) -> Iterator[None]:
+    """Bind the references that are loaded within the block to their values."""
+    token = _PROVIDED.set(values)
+    try:
+        yield
+    finally:
+        _PROVIDED.reset(token)
+
+
+@contextmanager
+def finding() -> Iterator[set[SecretName]]:
+    """Note the names of the references that are pickled within the block."""
+    found = set[SecretName]()
+    token = _FOUND.set(found)
+    try:
+        yield found
+    finally:
+        _FOUND.reset(token)
+
+
+class SecretStore:
+    """Values of secrets: variables of the environment, then a file. Read again at each call; any thread.
+
+    Args:
+        environment: TIDEMARK_SECRET_<NAME>_<KEY> is a value; upper case, with _ for all other signs.
+        file: JSON as of SECRETS_FILE, which need not exist.
+    """
+
+    def __init__(self, environment: Mapping[str, str], file: Path) -> None:
+        self._environment = environment
+        self._file = file
+
+    @staticmethod
+    def of_process() -> SecretStore:
+        """Return the store of this process: its environment and the file in TIDEMARK_HOME, else in .tidemark."""
+        return SecretStore(os.environ, Path(os.environ.get("TIDEMARK_HOME") or ".tidemark") / SECRETS_FILE)
+
+    def resolve(self, names: Iterable[SecretName]) -> dict[SecretName, str]:
+        """Return the values of secrets.
+
+        Raises:
+            SecretMissingError: at least one has none; the message names all of them, or the file cannot be used.
+        """
+        found: dict[SecretName, str] = {}
+        left: list[SecretName] = []
+        for name in names:
+            value = self._environment.get(variable_of(name))
+            if value:
+                found[name] = value
+            else:
+                left.append(name)
+        if left:
+            kept = self._kept()
+            for name in left:
+                if name in kept:
+                    found[name] = kept[name]
+        missing = [name for name in left if name not in found]
+        if missing:
+            listed = ", ".join(
+                f"{SecretRef(*name)} (variable {variable_of(name)} of the JobMaster, or an entry of {self._file})"
+                for name in missing
+            )
+            raise SecretMissingError(f"no value for the job's secrets: {listed}")
+        return found
+
+    def _kept(self) -> dict[SecretName, str]:
+        try:
+            # of the file that is open: another one may take its place
+            with self._file.open("rb") as file:
+                mode = os.fstat(file.fileno()).st_mode
+                if mode & (stat.S_IRWXG | stat.S_IRWXO):
+                    raise SecretMissingError(
+                        f"{self._file} holds secrets, and others than its owner may use it: chmod 600 {self._file}"
+                    )
+                text = file.read()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise SecretMissingError(f"{self._file} cannot be read: {error.strerror}") from error
+        try:
+            return {
+                (name, key): _text(value) for name, entry in _object(json.loads(text)) for key, value in _object(entry)
+            }
+        except ValueError:
+            # without its cause: that could quote a value
+            raise SecretMissingError(f'{self._file} is not of the form {{"name": {{"key": "value"}}}}') from None
+
+
+def _object(value: Any) -> Iterable[tuple[str, Any]]:
+    if not isinstance(value, dict):
+        raise ValueError
+    return value.items()
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
+def variable_of(name: SecretName) -> str:
+    """Return the variable of the environment that may hold a secret."""
+    return ENVIRONMENT_PREFIX + _NO_LETTER_OR_DIGIT.sub("_", "_".join(name).upper())
+
+
+class Redaction:
+    """Takes the values of secrets, and the passwords in them, out of texts. Any thread.
+
+    Args:
+        values: by name; values of fewer than four characters are left.
+    """
+
+    def __init__(self, values: Mapping[SecretName, str]) -> None:
+        shown: dict[str, str] = {}
+        for name, value in values.items():
+            for part in _parts(value):
+                if len(part) >= _SHORTEST_HIDDEN:
+                    shown.setdefault(part, f"<{name[0]}.{name[1]}>")
+        #: the longest first: one may be a part of another
+        self._shown = sorted(shown.items(), key=lambda item: -len(item[0]))
+
+    def __call__(self, text: str) -> str:
+        """Return the text without them."""
+        for value, name in self._shown:
+            if value in text:
+                text = text.replace(value, name)
+        return text
+
+
+def _parts(value: str) -> Iterator[str]:
+    yield value
+    try:
+        password = urlsplit(value).password
+    except ValueError:
+        password = None
+    if password:
+        yield password
+        yield unquote(password)
+    in_words = re.search(r"\bpassword\s*=\s*('(?:[^'\\]|\\.)*'|\S+)", value)
+    if in_words:
+        yield in_words[1].strip("'")
