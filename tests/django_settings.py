@@ -16,3 +16,6 @@ from backend.config.settings import *  # noqa: E402, F403
 
 #: logging in is tested, the cost of guessing a password is not
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+#: compares all answers with docs/openapi.json
+MIDDLEWARE = [*MIDDLEWARE, "tests.contract.checked_answers.CheckedAnswers"]  # noqa: F405

@@ -31,6 +31,13 @@ JOB_KEY = TOPIC_KEY.format("job:{}")
 METRICS_KEY = f"{PREFIX}:metrics:{{}}"
 CHECKPOINTS_KEY = f"{PREFIX}:checkpoints:{{}}"
 CLUSTER_KEY = TOPIC_KEY.format("cluster")
+PREVIEW_KEY = TOPIC_KEY.format("preview:{}")
+#: lives while the process that runs a preview does
+PREVIEW_BEAT_KEY = f"{PREFIX}:preview-beat:{{}}"
+#: is there if a preview is to stop
+PREVIEW_STOP_KEY = f"{PREFIX}:preview-stop:{{}}"
+#: user → the preview that the user has begun last
+PREVIEW_OF_KEY = f"{PREFIX}:preview-of:{{}}"
 #: lives for `EXPIRY_S` after the leader's last beat
 BEAT_KEY = f"{PREFIX}:beat"
 #: epoch of the leader that published last

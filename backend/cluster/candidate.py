@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 
 from django.db import Error as DatabaseFailure
 from django.db import connection
@@ -11,6 +12,7 @@ from django.db import connection
 from backend.cluster.leader_line import LeaderProbe
 from backend.cluster.leadership import Leadership, read_lease, take_over
 from backend.cluster.lease import LOOK_MS, StandbyWatch
+from backend.cluster.storage_traces import Traces, find_traces
 from runtime.core.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -23,12 +25,18 @@ class Candidate:
         holder: host and process, shown to users.
         address: host:port at which this process listens while it lives.
         clock: of this process.
+        find_traces: asks the storage what earlier leaders have left there; must not wait for long.
     """
 
-    def __init__(self, holder: str, address: str, clock: Clock) -> None:
+    def __init__(
+        self, holder: str, address: str, clock: Clock, find_traces: Callable[[], Traces] = find_traces
+    ) -> None:
         self._holder = holder
         self._address = address
         self._clock = clock
+        self._find_traces = find_traces
+        #: what was there when this one tried to take over last
+        self.traces = Traces()
         self._watch = StandbyWatch()
         self._probe = LeaderProbe()
         self._leader = ""
@@ -70,8 +78,12 @@ class Candidate:
                 self._leader = row.holder
                 logger.info("standing by: %s leads with epoch %d", row.holder, row.epoch)
             return None
+        self.traces = self._find_traces()
         logger.info("taking over from epoch %d", row.epoch)
-        leadership = take_over(row, self._holder, self._address, self._clock)
+        if self.traces.epoch > row.epoch:
+            newest = self.traces.epoch
+            logger.warning("the database is older than the storage, where epoch %d has led: leading above that", newest)
+        leadership = take_over(row, self._holder, self._address, self._clock, self.traces.epoch)
         if leadership is None:
             self._watch.interrupted()
         return leadership

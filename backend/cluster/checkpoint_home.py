@@ -32,6 +32,8 @@ class ClusterStorage:
     """Uploaded programs; not an allowed root: users name no files there."""
     logs: str
     """Logs of jobs; not an allowed root either."""
+    leaders: str
+    """Epochs of leaders (`storage_traces`); not an allowed root either."""
     allowed: AllowedRoots
 
     def checkpoints_of(self, configuration: Configuration) -> str:
@@ -53,7 +55,8 @@ def cluster_storage() -> ClusterStorage:
     checkpoints = resolved(settings.TIDEMARK_CHECKPOINT_DIR or join(root, "checkpoints"))
     savepoints = resolved(settings.TIDEMARK_SAVEPOINT_DIR or join(root, "savepoints"))
     allowed = AllowedRoots.of([checkpoints, savepoints, *settings.TIDEMARK_STORAGE_ROOTS])
-    return ClusterStorage(checkpoints, savepoints, join(root, "artifacts"), join(root, "logs", "jobs"), allowed)
+    logs, leaders = join(root, "logs", "jobs"), join(root, "leaders")
+    return ClusterStorage(checkpoints, savepoints, join(root, "artifacts"), logs, leaders, allowed)
 
 
 def with_cluster_directories(configuration: Mapping[str, str], storage: ClusterStorage) -> dict[str, str]:

@@ -121,7 +121,7 @@ class SlotsSeen:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of an elastic job."""
+    """Decision about an elastic job."""
 
     job_id: str
     parallelism: Parallelism | None
@@ -147,7 +147,7 @@ class Decided:
 
 @dataclass(slots=True)
 class _Share:
-    """What a job gets."""
+    """Slots given to a job."""
 
     job: ElasticJob
     requirements: Requirements

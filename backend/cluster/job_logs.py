@@ -1,9 +1,12 @@
-"""Appends what slots print and log to one file per job, attempt and slot, under logs/jobs/ of the cluster's storage.
+"""Appends what slots print and log to a log per job, attempt, slot and kind, in logs/jobs/ of the cluster's storage.
 
 A storage that is no directory cannot be appended to: the logs are then in TIDEMARK_HOME. One thread writes for all
 jobs, so that a slow disk delays output (its window is not acknowledged) but no JobMaster. A disk that does not answer,
 or refuses, holds up nobody: output is then acknowledged unwritten, what exceeds a buffer is dropped, and a line in the
-log tells how many lines are missing. A file that would exceed its cap is moved to `<name>.1` and started anew.
+log tells how many lines are missing.
+
+What a slot sends again after a change of leader is written once: a log knows how much of the slot's output it has
+(`appended_log`).
 """
 
 from __future__ import annotations
@@ -11,18 +14,19 @@ from __future__ import annotations
 import logging
 import queue
 import shutil
+import tempfile
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
 
 from django.conf import settings
 
+from backend.cluster.appended_log import AppendedLog, LogTakenError
 from backend.cluster.checkpoint_home import cluster_storage
 from runtime.checkpoint.locations import is_local, local_path
 from runtime.core.ids import Attempt, SlotId
@@ -32,17 +36,17 @@ logger = logging.getLogger(__name__)
 
 #: channel of the control stream → suffix of the log file
 SUFFIXES = {"stdout": "out", "log": "log"}
-#: per slot and kind there are at most two files of this size
-MAX_FILE_BYTES = 64 << 20
-#: open files; more could reach the usual limit of 1024 descriptors with many jobs
-MAX_OPEN_FILES = 128
+#: per slot and kind there is at most twice as much
+MAX_SEGMENT_BYTES = 64 << 20
+#: open logs, of two files each; more could reach the usual limit of 1024 descriptors with many jobs
+MAX_OPEN_LOGS = 128
 
 #: a write that takes longer holds up no output any more. Shorter: busy disks make the buffer grow without need
 PATIENCE_S = 2.0
 #: output of all slots that waits for the disk; more is dropped
 MAX_BUFFER_BYTES = 64 << 20
 
-Acknowledge = Callable[[int], None]
+Acknowledge = Callable[[], None]
 
 
 def job_log_directory(job_id: str) -> Path:
@@ -53,6 +57,8 @@ def job_log_directory(job_id: str) -> Path:
 def copy_logs_of_home() -> None:
     """Copy logs that an earlier release kept in TIDEMARK_HOME to where they are now, job by job.
 
+    Several processes may do so at once: each copies to a draft of its own, and the first to finish a job names it.
+
     Raises:
         OSError: they cannot be copied; the next call goes on.
     """
@@ -61,11 +67,26 @@ def copy_logs_of_home() -> None:
         return
     new.mkdir(parents=True, exist_ok=True)
     for job in old.iterdir():
-        if job.is_dir() and not (new / job.name).exists():
-            draft = new / f".{job.name}"
-            shutil.rmtree(draft, ignore_errors=True)
-            shutil.copytree(job, draft, symlinks=True)
-            draft.rename(new / job.name)
+        if not job.is_dir():
+            continue
+        target = new / job.name
+        if not target.exists():
+            _copy_once(job, target)
+        for left in new.glob(f".{job.name}*"):
+            # by a process that was killed, or that is not needed any more
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _copy_once(source: Path, target: Path) -> None:
+    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        shutil.copytree(source, draft, symlinks=True, dirs_exist_ok=True)
+        draft.rename(target)
+    except OSError:
+        shutil.rmtree(draft, ignore_errors=True)
+        if not target.exists():
+            raise
+        # another process has copied them
 
 
 def _log_directory() -> Path:
@@ -73,37 +94,50 @@ def _log_directory() -> Path:
     return local_path(storage) if is_local(storage) else Path(settings.TIDEMARK_HOME) / "logs" / "jobs"
 
 
-def log_file_name(attempt: int, slot: int, kind: str) -> str:
-    """Return the name of a log file relative to the job's directory; `kind` is "out" or "log"."""
+def log_name(attempt: int, slot: int, kind: str) -> str:
+    """Return the name of a log relative to the job's directory; `kind` is "out" or "log"."""
     return f"attempt-{attempt}/slot-{slot}.{kind}"
 
 
 @dataclass(slots=True)
 class _Text:
-    path: Path
+    log: Path
     payload: bytes
+    position: int | None
+    """Number of bytes that the slot had sent before; None: it is not the slot's."""
     acknowledge: Acknowledge | None
     """None: it is acknowledged."""
     dropped: int = 0
     """Number of lines that were dropped right before it."""
+    dropped_behind: list[Acknowledge] = field(default_factory=list)
+    """Of what was dropped right behind it."""
+
+    def taken(self) -> list[Acknowledge]:
+        """Return what is to be called now that it is written, or need not be waited for; once."""
+        first, self.acknowledge = self.acknowledge, None
+        behind, self.dropped_behind = self.dropped_behind, []
+        return behind if first is None else [first, *behind]
 
 
 class SlotLogWriter:
-    """Appends to the files of all jobs; `put` may be called by any thread.
+    """Appends to the logs of all jobs; `put` may be called by any thread.
 
     Args:
-        max_file_bytes: maximum size of a file.
+        epoch: of the leader.
+        max_segment_bytes: maximum size of a file; a log has at most twice as much.
         patience_s: time that a write may take before output is acknowledged unwritten.
         max_buffer_bytes: maximum size of what waits to be written.
     """
 
     def __init__(
         self,
-        max_file_bytes: int = MAX_FILE_BYTES,
+        epoch: int,
+        max_segment_bytes: int = MAX_SEGMENT_BYTES,
         patience_s: float = PATIENCE_S,
         max_buffer_bytes: int = MAX_BUFFER_BYTES,
     ) -> None:
-        self._max_file_bytes = max_file_bytes
+        self._epoch = epoch
+        self._max_segment_bytes = max_segment_bytes
         self._patience_s = patience_s
         self._max_buffer_bytes = max_buffer_bytes
         self._queue: queue.SimpleQueue[_Text | Path | None] = queue.SimpleQueue()
@@ -112,36 +146,58 @@ class SlotLogWriter:
         #: what is not written, oldest first
         self._waiting: deque[_Text] = deque()
         self._waiting_bytes = 0
+        #: log → the newest of its texts that wait
+        self._newest: dict[Path, _Text] = {}
         self._writing_since: float | None = None
-        #: file → lines that found no room in the buffer since its last text that did
+        #: log → lines that found no room in the buffer since its last text that did
         self._dropped: dict[Path, int] = {}
-        #: file → lines that could not be written; used by the thread only
+        #: log → lines that could not be written; used by the thread only
         self._failed: dict[Path, int] = {}
         self._closed = threading.Event()
         #: used by the thread only; least recently written first
-        self._files: OrderedDict[Path, BinaryIO] = OrderedDict()
+        self._logs: OrderedDict[Path, AppendedLog] = OrderedDict()
         self._thread = threading.Thread(target=self._run, name="slot-logs", daemon=True)
         self._thread.start()
         self._watch = threading.Thread(target=self._relieve, name="slot-logs-watch", daemon=True)
         self._watch.start()
 
-    def put(self, path: Path, payload: bytes, acknowledge: Acknowledge) -> None:
-        """Append to a file; `acknowledge` is called, by any thread, with the size: the output need not be kept."""
-        text = _Text(path, payload, acknowledge)
+    def put(self, log: Path, payload: bytes, position: int | None, acknowledge: Acknowledge) -> None:
+        """Append to a log, unless it has the payload already.
+
+        Args:
+            log: its path, without what names its files.
+            payload: whole lines.
+            position: number of bytes of the slot's output before it; None: it is not the slot's.
+            acknowledge: called once, by any thread: the output need not be kept, nor what was put before it.
+        """
+        text = _Text(log, payload, position, acknowledge)
         with self._lock:
             is_taken = self._waiting_bytes + len(payload) <= self._max_buffer_bytes or not self._waiting
             if is_taken:
-                text.dropped = self._dropped.pop(path, 0)
+                text.dropped = self._dropped.pop(log, 0)
                 self._waiting.append(text)
+                self._newest[log] = text
                 self._waiting_bytes += len(payload)
                 self._queue.put(text)
             else:
-                self._dropped[path] = self._dropped.get(path, 0) + _lines(payload)
+                self._dropped[log] = self._dropped.get(log, 0) + _lines(payload)
+                before = self._newest.get(log)
+                if before is not None and before.acknowledge is not None:
+                    # not ahead of what waits to be written: whoever sends that again must not have forgotten it
+                    before.dropped_behind.append(acknowledge)
+                    return
         if not is_taken:
-            acknowledge(len(payload))
+            acknowledge()
+
+    def is_written(self, directory: Path) -> bool:
+        """Return whether nothing that was put to logs in a directory waits unacknowledged."""
+        with self._lock:
+            return not any(
+                log.is_relative_to(directory) and text.acknowledge is not None for log, text in self._newest.items()
+            )
 
     def close_directory(self, directory: Path) -> None:
-        """Close the files of a directory; nothing more follows for them."""
+        """Close the logs in a directory; nothing more follows for them."""
         self._queue.put(directory)
 
     def close(self) -> None:
@@ -158,97 +214,129 @@ class SlotLogWriter:
                 self._writing_since = time.monotonic()
             if isinstance(item, Path):
                 self._tell_missing(item)
-                for path in [path for path in self._files if path.is_relative_to(item)]:
+                for log in [log for log in self._logs if log.is_relative_to(item)]:
                     # network shares report a full disk here
-                    self._forget(path)
+                    self._forget(log)
                 with self._lock:
                     self._writing_since = None
                 continue
-            missing = self._failed.pop(item.path, 0) + item.dropped
-            try:
-                if missing:
-                    self._append(item.path, _about(missing))
-                    missing = 0
-                self._append(item.path, item.payload)
-            except OSError as error:
-                # the job must not hang because its output cannot be stored
-                logger.warning("%s cannot be written: %s", item.path, error)
-                self._forget(item.path)
-                self._failed[item.path] = missing + _lines(item.payload)
+            self._write(item)
             with self._lock:
                 self._writing_since = None
                 self._waiting.popleft()
                 self._waiting_bytes -= len(item.payload)
-                acknowledge, item.acknowledge = item.acknowledge, None
-            if acknowledge is not None:
-                acknowledge(len(item.payload))
+                if self._newest.get(item.log) is item:
+                    del self._newest[item.log]
+                taken = item.taken()
+            for acknowledge in taken:
+                acknowledge()
         with self._lock:
             self._writing_since = time.monotonic()
-        for path in list(self._files):
-            self._forget(path)
+        for log in list(self._logs):
+            self._forget(log)
+
+    def _write(self, text: _Text) -> None:
+        try:
+            try:
+                self._write_new(text)
+            except OSError:
+                # it may have been appended, and only that is not known
+                self._forget(text.log)
+                self._write_new(text)
+        except OSError as error:
+            # the job must not hang because its output cannot be stored
+            logger.warning("%s cannot be written: %s", text.log, error)
+            self._forget(text.log)
+            self._failed[text.log] = self._failed.get(text.log, 0) + text.dropped + _lines(text.payload)
+        except LogTakenError as error:
+            # the slot, if it is still there, sends it to the leader who has the log
+            logger.warning("%s", error)
+            self._forget(text.log)
+
+    def _write_new(self, text: _Text) -> None:
+        """Write what the log does not have yet, and before it how much is missing."""
+        log = self._open(text.log)
+        if text.position is None:
+            if text.dropped:
+                # told before the slot's next output, or at the end
+                self._failed[text.log] = self._failed.get(text.log, 0) + text.dropped
+                text.dropped = 0
+            self._append(log, text.payload, log.position)
+            return
+        missing, missing_bytes = self._failed.get(text.log, 0) + text.dropped, log.resume(text.position)
+        if missing:
+            self._append(log, _about(missing, "line"), max(log.position, text.position))
+        elif missing_bytes:
+            self._append(log, _about(missing_bytes, "byte"), text.position)
+        self._failed.pop(text.log, None)
+        text.dropped = 0
+        end = text.position + len(text.payload)
+        if log.position < end:
+            self._append(log, text.payload[log.position - text.position :], end)
+
+    def _append(self, log: AppendedLog, payload: bytes, position: int) -> None:
+        log.append(payload, position)
 
     def _relieve(self) -> None:
         """Acknowledge what waits for a write that takes too long."""
         while not self._closed.wait(self._patience_s / 4):
             if not self._is_stuck():
                 continue
-            taken: list[tuple[Acknowledge, int]] = []
+            taken: list[Acknowledge] = []
             with self._lock:
                 for text in self._waiting:
-                    if text.acknowledge is not None:
-                        taken.append((text.acknowledge, len(text.payload)))
-                        text.acknowledge = None
-            for acknowledge, size in taken:
-                acknowledge(size)
+                    taken += text.taken()
+            for acknowledge in taken:
+                acknowledge()
 
     def _is_stuck(self) -> bool:
         with self._lock:
             return self._writing_since is not None and time.monotonic() - self._writing_since > self._patience_s
 
     def _tell_missing(self, directory: Path) -> None:
-        """Write what is missing at the end of a directory's files, to which nothing is added any more."""
+        """Write what is missing at the end of a directory's logs, to which nothing is added any more."""
         with self._lock:
-            dropped = {path: self._dropped.pop(path) for path in list(self._dropped) if path.is_relative_to(directory)}
+            dropped = {log: self._dropped.pop(log) for log in list(self._dropped) if log.is_relative_to(directory)}
         for path in [path for path in self._failed if path.is_relative_to(directory)]:
             dropped[path] = dropped.get(path, 0) + self._failed.pop(path)
+        for path, log in list(self._logs.items()):
+            if path.is_relative_to(directory) and log.lost_bytes:
+                # the slot has not sent again what its machine has lost
+                self._tell(path, log.lost_bytes, "byte")
         for path, missing in dropped.items():
-            try:
-                self._append(path, _about(missing))
-            except OSError as error:
-                logger.warning("%s misses its last %d lines: %s", path, missing, error)
+            self._tell(path, missing, "line")
+
+    def _tell(self, path: Path, missing: int, unit: str) -> None:
+        try:
+            log = self._open(path)
+            self._append(log, _about(missing, unit), log.position)
+        except (OSError, LogTakenError) as error:
+            logger.warning("%s misses its last %d %ss: %s", path, missing, unit, error)
+
+    def _open(self, path: Path) -> AppendedLog:
+        log = self._logs.get(path)
+        if log is None:
+            log = self._logs[path] = AppendedLog(path, self._epoch, self._max_segment_bytes)
+            if len(self._logs) > MAX_OPEN_LOGS:
+                self._forget(next(iter(self._logs)))
+        self._logs.move_to_end(path)
+        return log
 
     def _forget(self, path: Path) -> None:
-        """Close a file that failed: the next write opens it again."""
-        file = self._files.pop(path, None)
-        if file is not None:
+        """Close a log that failed, or has not been written for long: the next write opens it again."""
+        log = self._logs.pop(path, None)
+        if log is not None:
             with suppress(OSError):
-                file.close()
-
-    def _append(self, path: Path, payload: bytes) -> None:
-        file = self._files.get(path)
-        if file is None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            file = self._files[path] = path.open("ab", buffering=0)
-            if len(self._files) > MAX_OPEN_FILES:
-                self._files.popitem(last=False)[1].close()
-        self._files.move_to_end(path)
-        if file.tell() + len(payload) > self._max_file_bytes and file.tell():
-            self._files.pop(path).close()
-            path.replace(path.with_name(f"{path.name}.1"))
-            file = self._files[path] = path.open("ab", buffering=0)
-        left = memoryview(payload)
-        while left:
-            # a full disk takes a part
-            left = left[file.write(left) :]
+                log.close()
 
 
 def _lines(payload: bytes) -> int:
     return max(1, payload.count(b"\n"))
 
 
-def _about(missing: int) -> bytes:
-    lines = "1 line is" if missing == 1 else f"{missing} lines are"
-    return f"[{lines} missing: the storage of logs could not be written]\n".encode()
+def _about(missing: int, unit: str) -> bytes:
+    what = f"1 {unit} is" if missing == 1 else f"{missing} {unit}s are"
+    return f"[{what} missing: the storage of logs could not be written]\n".encode()
 
 
 class JobLogs:
@@ -279,16 +367,23 @@ class JobLogs:
             text = f"{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03} ERROR job - attempt {entry.attempt} failed: "
             text += "\n".join(filter(None, (cause.message, cause.traceback))) + "\n"
             slot = SlotId(0) if cause.slot is None else cause.slot
-            path = self._directory / log_file_name(entry.attempt, slot, "log")
-            self._writer.put(path, text.encode(), lambda _: None)
+            path = self._directory / log_name(entry.attempt, slot, "log")
+            self._writer.put(path, text.encode(), None, lambda: None)
 
-    def deliver(self, slot: SlotId, attempt: Attempt, channel: str, payload: bytes, acknowledge: Acknowledge) -> None:
+    def deliver(
+        self, slot: SlotId, attempt: Attempt, channel: str, position: int, payload: bytes, acknowledge: Acknowledge
+    ) -> None:
         suffix = SUFFIXES.get(channel)
         if suffix is None:
             # a collect sink's output, which nobody reads in a session cluster
-            acknowledge(len(payload))
+            acknowledge()
             return
-        self._writer.put(self._directory / log_file_name(attempt, slot, suffix), payload, acknowledge)
+        self._writer.put(self._directory / log_name(attempt, slot, suffix), payload, position, acknowledge)
+
+    @property
+    def are_written(self) -> bool:
+        """True if nothing that was delivered waits to be written."""
+        return self._writer.is_written(self._directory)
 
     def close(self) -> None:
         self._writer.close_directory(self._directory)

@@ -64,9 +64,8 @@ class JobRequests:
         self._begun[operation.trigger_id] = (operation, asked)
 
     def conclude(self, operation: Operation, location: str, checkpoint_id: CheckpointId) -> None:
-        """Hand over an operation whose savepoint an earlier JobMaster has taken, in order to end the job behind it."""
-        after = _after(operation)
-        self._begun[operation.trigger_id] = (operation, self._driver.conclude_savepoint(location, checkpoint_id, after))
+        """Hand over an operation whose savepoint an earlier JobMaster has taken, to cancel the job behind it."""
+        self._begun[operation.trigger_id] = (operation, self._driver.cancel_behind(location, checkpoint_id))
 
     def answers(self, *, is_ending: bool) -> dict[str, Document]:
         """Return results by trigger id, until `forget`; premature requests have none.

@@ -31,6 +31,7 @@ from backend.cluster.models import TERMINAL_STATES, Job, Operation
 from backend.cluster.placements import ClusterPlacement
 from backend.cluster.resource_manager import ResourceManager
 from backend.cluster.slot_provider import ClusterSlotProvider
+from backend.config import environment
 from runtime.checkpoint.errors import CheckpointStorageError
 from runtime.checkpoint.statistics import CheckpointsSnapshot, StatisticsRecord
 from runtime.common.configuration import Configuration
@@ -77,6 +78,7 @@ class JobRunner:
         failures: total number of earlier failures; `exceptions` may hold only the newest.
         placement: where the attempt runs under an earlier leader, and is to go on; empty: nowhere.
         statistics: of its checkpoints under earlier leaders; None: there are none.
+        left_stop: URI of the savepoint with which it was to stop under an earlier leader; None: it was not.
 
     Raises:
         ConfigurationError: an option of the job is malformed.
@@ -98,6 +100,7 @@ class JobRunner:
         failures: int,
         placement: Sequence[ClusterPlacement] = (),
         statistics: StatisticsRecord | None = None,
+        left_stop: str | None = None,
     ) -> None:
         self.job = job
         self._graph = graph
@@ -125,6 +128,8 @@ class JobRunner:
         self._begun = False
         self._abandoned = False
         self._is_cancelled = False
+        #: where the savepoint is that it stops with, as it was observed last; None: it does not stop
+        self.stops_with: str | None = None
         #: since when it has been RUNNING, monotonic; None: it was not when it was observed last
         self._running_ms: float | None = None
         #: why an attempt cannot begin yet; written by the driver's thread
@@ -160,6 +165,7 @@ class JobRunner:
             store.epoch,
             is_asked_always=True,
             allowed=storage.allowed,
+            left_stop=left_stop,
             may_write=checkpoints.may_write,
         )
         placed = [of.region for of in placement]
@@ -178,6 +184,7 @@ class JobRunner:
             placement=placed,
             was_suspended=newest_state == SUSPENDED,
             statistics=statistics,
+            secrets=environment.secret_store(),
         )
         self.scaling = JobScaling(job, graph, configuration, self._driver, self._reserve_instead, clock)
         self.autoscaling = JobAutoscaling(running, clock, job.autoscaler_enabled)
@@ -294,6 +301,7 @@ class JobRunner:
         entered = {state.value: round(since + offset_ms) for state, since in snapshot.state_since_ms.items()}
         job.state_times = job.state_times | entered
         job.attempt = max(snapshot.attempt, self._first_attempt)
+        self.stops_with = snapshot.stops_with
         self._note_running(snapshot)
         if self._begun:
             self.scaling.observed(snapshot.parallelism)
@@ -327,6 +335,7 @@ class JobRunner:
             self._wall_offset_ms(),
             "" if self.job.is_terminal else self.scaling.why,
             {} if self.job.is_terminal else self.autoscaling.document(),
+            None if self.job.is_terminal else self.scaling.room,
         )
 
     def status(self) -> JobStatusSnapshot:
@@ -416,11 +425,15 @@ class JobRunner:
         return self._offset_ms
 
     def _may_end(self) -> bool:
-        """Return whether all requests to the job are answered, or have had enough time."""
+        """Return whether all requests to the job are answered and its output is written, or they have had enough time.
+
+        No leader goes on with a job whose end is recorded: what its slots printed last would be lost with this one.
+        """
         now_ms = self._clock.monotonic_ms()
         if self._ended_ms is None:
             self._ended_ms = now_ms
-        return not self.requests.is_open or now_ms - self._ended_ms > ANSWERS_TIMEOUT_MS
+        is_settled = not self.requests.is_open and self._logs.are_written
+        return is_settled or now_ms - self._ended_ms > ANSWERS_TIMEOUT_MS
 
     def _told(self) -> tuple[object, ...]:
         """Return the state that is saved when it changes; `waiting_for` of a running job changes often and is not."""
@@ -429,7 +442,8 @@ class JobRunner:
         return job.state, job.attempt, job.restarts, waiting_for, self._failures, job.requirements
 
     def _waiting_for(self, snapshot: JobStatusSnapshot) -> str:
-        return self._resources.shortage(self.job.id) or self._database_trouble or snapshot.waiting_for
+        shortage = self._resources.shortage(self.job.id, self.scaling.least_slots)
+        return shortage or self._database_trouble or snapshot.waiting_for
 
     def _note_running(self, snapshot: JobStatusSnapshot) -> None:
         if snapshot.state is not JobState.RUNNING:

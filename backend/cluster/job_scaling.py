@@ -104,6 +104,11 @@ class JobScaling:
         return any(bounds[v.vertex_id] != Bounds(v.parallelism, v.parallelism) for v in self.graph.vertices)
 
     @property
+    def least_slots(self) -> int | None:
+        """Return how many slots it needs in all for its lower bounds; None: it is not elastic."""
+        return least_slots(self.graph, self.requirements) if self.is_elastic else None
+
+    @property
     def is_changing(self) -> bool:
         """Return whether it is being moved or rescaled, or could not be a moment ago."""
         if self._change is None:

@@ -195,6 +195,12 @@ class JobStore:
         rows = rows.defer("job__graph")
         return list(rows.order_by("created_at"))
 
+    def left_stop(self, job_id: str) -> str | None:
+        """Return where the savepoint of a stop was to go that is not answered; None: there is no such stop."""
+        stops = Operation.objects.filter(job_id=job_id, kind=Operation.Kind.STOP, progress__directory__isnull=False)
+        left = stops.exclude(state=Operation.State.COMPLETED).order_by("created_at").last()
+        return None if left is None or left.progress is None else left.progress["directory"]
+
     def leftovers(self, running: Iterable[str]) -> list[tuple[str, str]]:
         """Return ended jobs of which checkpoints may be left that they do not keep, with the root of their directories.
 
@@ -256,8 +262,8 @@ class JobStore:
         Placement.objects.filter(job_id=job.id).delete()
         newest = job.checkpoints.order_by("checkpoint_id").last() if job.state == "FINISHED" else None
         if newest is not None and newest.is_savepoint:
-            # its leader is gone, or has not said so yet
-            stops = job.operations.filter(kind=Operation.Kind.STOP, progress__directory=newest.location)
+            # its leader is gone, or has not said so yet; whoever has asked again was given another directory
+            stops = job.operations.filter(kind=Operation.Kind.STOP, progress__directory__isnull=False)
             self._finish(stops, {"location": newest.location, "checkpoint_id": newest.checkpoint_id}, now)
         # a cancellation that came too late gets a result, too
         self._finish(job.operations.filter(kind=Operation.Kind.CANCEL), {"state": job.state}, now)

@@ -14,12 +14,16 @@ from __future__ import annotations
 import enum
 import logging
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Protocol
 
+from django.conf import settings
 from django.db import Error as DatabaseFailure
+from django.utils.module_loading import import_string
 from kombu.exceptions import OperationalError
 
 from backend.cluster import commands
@@ -74,6 +78,13 @@ DATABASE_RETRY_S = 1.0
 STOP_TIMEOUT_MS = 3_000.0
 
 
+class FurtherWork(Protocol):
+    """Work of apps above this one, which the settings name: made of leadership, clock and containment."""
+
+    def poll(self) -> None:
+        """Derive from SQL what is to be done, and do it; everything in transactions that hold the leader's epoch."""
+
+
 class Duty(enum.Enum):
     """Regular work of the leader; the value is its interval, ms."""
 
@@ -95,6 +106,7 @@ class JobManager:
         stop: ends the loop once it is set.
         clock: for all deadlines.
         send: sends a command to a TaskManager's worker.
+        attempts: job → the newest attempt that the storage knows of, at the take-over.
     """
 
     def __init__(
@@ -105,6 +117,7 @@ class JobManager:
         stop: threading.Event,
         clock: Clock = SYSTEM_CLOCK,
         send: SendCommand = commands.send,
+        attempts: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._host = host
         self._clock = clock
@@ -115,14 +128,21 @@ class JobManager:
         logger.info("leading with epoch %d", epoch)
         self._containment = Containment()
         self._store = JobStore(self.leadership)
-        self._writer = SlotLogWriter()
+        self._writer = SlotLogWriter(epoch)
         self._disposal = SnapshotDisposal(cluster_storage().files(), leadership.may_act)
-        self._left = LeftSavepoints(cluster_storage().files(), leadership.may_act)
+        self._left = LeftSavepoints(cluster_storage().files(), leadership.may_act, clock)
         self.publisher = Publisher(leader_bus, clock, leadership.may_act)
         self.resources = ResourceManager(epoch, clock, partial(self._command, send))
         machine = LeaderMachine(epoch, clock.now_ms())
         self.jobs = LedJobs(
-            machine, self._store, self._create_runner, self.resources.disown, self.publisher, clock, self._containment
+            machine,
+            self._store,
+            self._create_runner,
+            self.resources.disown,
+            self.publisher,
+            clock,
+            self._containment,
+            attempts,
         )
         self._operations = LedOperations(
             machine, self._store, self.jobs, self._disposal, self._left, clock, self._containment
@@ -130,6 +150,9 @@ class JobManager:
         self._taskmanagers = LedTaskManagers(machine, self._store, self.resources, clock, self._containment)
         self._autoscaling = LedAutoscaling(self.jobs, ScalingHistory(leadership), clock, self._containment)
         self._scaling = LedScaling(self.jobs, self.resources, clock)
+        self._further: Sequence[FurtherWork] = [
+            import_string(name)(leadership, clock, self._containment) for name in settings.TIDEMARK_LEADER_WORK
+        ]
         self._is_acting = True
         #: duty → when it is due next, monotonic ms
         self._due_ms = dict.fromkeys(Duty, 0.0)
@@ -229,6 +252,9 @@ class JobManager:
             self._autoscaling.poll()
         with self._containment.of("elastic jobs"):
             self._scaling.poll()
+        for work in self._further:
+            with self._containment.of(f"the search of {type(work).__name__}"):
+                work.poll()
 
     def _sweep(self) -> None:
         """Delete checkpoints that are left of ended jobs, and record that they are deleted."""
@@ -270,6 +296,7 @@ class JobManager:
             job.exceptions.count(),
             placements_of(job.id),
             read_statistics(job.id),
+            self._store.left_stop(job.id),
         )
 
     # --- events -------------------------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ class RedisLeaderBus:
 
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch
-        self._announcer = _Announcer()
+        self._announcer = Announcer()
         #: id of the last entry read; "": none yet
         self._cursor = ""
 
@@ -161,7 +161,7 @@ class RedisLeaderBus:
         return int(str(written))
 
 
-class _Announcer:
+class Announcer:
     """Tells the web processes that documents have changed. Has an event loop of its own for its lifetime, because a
     channel layer keeps its connections per loop."""
 

@@ -19,6 +19,9 @@ Document = dict[str, Any]
 
 #: maximum wait of an operation for its job to run: after a change of leader, slots and state come first
 OPERATION_PATIENCE_MS = 120_000
+SLOT_PATIENCE_MS = 30_000
+"""Maximum wait of an operation for a job that lacks slots: nobody knows when there will be some. Shorter than it takes
+TaskManagers to come back after a restart, and they would fail for nothing."""
 SUSPENDED = "SUSPENDED"
 """State of a job that waits for the next leader, because the former one has ended as planned."""
 SLOTS_LOST = "the jobmanager that ran the job ended, and its slots with it"
@@ -45,6 +48,8 @@ class JobRow:
     """Whether it is recorded where its attempt runs: its slots may be adopted."""
     restarts: bool = True
     """Whether it goes on after its slots are lost: it has checkpoints, or a restart strategy."""
+    stored_attempt: int = -1
+    """The newest attempt that the storage knows of; -1: none. If the row has an older one, it is from a backup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,8 @@ class RunnerSeen:
     """Whether nothing of it is left here."""
     waits_for_slots: bool = False
     """Whether it has requested slots and does not have them."""
+    stops_with: str | None = None
+    """URI of the savepoint that it stops with; None: it does not stop, as far as is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,7 @@ class SnapshotSeen:
 
 
 class Remains(enum.Enum):
-    """What an earlier leader has left of a savepoint."""
+    """Remains of a savepoint that an earlier leader began."""
 
     UNKNOWN = "the storage has not said yet"
     NOTHING = "its directory is not there"
@@ -222,7 +229,7 @@ class CarryOut:
 
 @dataclass(frozen=True, slots=True)
 class Conclude:
-    """Hand a savepoint that an earlier leader has taken to the job's JobMaster, which ends the job behind it."""
+    """Hand a savepoint that an earlier leader has taken to the job's JobMaster, which cancels the job behind it."""
 
     trigger_id: str
     job_id: str
@@ -312,13 +319,13 @@ class LeaderMachine:
             # recorded, and then something failed
             return RunJob(row.job_id)
         if row.state == "INITIALIZING":
-            return TakeJob(row.job_id, "CREATED", row.attempt)
+            return TakeJob(row.job_id, "CREATED", max(row.attempt, row.stored_attempt + 1))
         if row.is_cancelled or row.state == "CANCELLING":
             return EndJob(row.job_id, "CANCELED")
-        if row.is_placed:
+        if row.is_placed and row.attempt >= row.stored_attempt:
             return AdoptJob(row.job_id)
         # slots may have been granted to the attempt in the row without a word to SQL: its number is not used again
-        attempt = row.attempt + 1
+        attempt = max(row.attempt, row.stored_attempt) + 1
         if not (row.has_run or row.has_failed):
             return TakeJob(row.job_id, "CREATED", attempt)
         state = "RESTARTING" if row.has_run else "CREATED"
@@ -370,7 +377,8 @@ class LeaderMachine:
             return self._disposal(row, disposals)
         if row.follows is not None:
             return None if row.followed_result is None else Answer(row.trigger_id, row.followed_result)
-        is_patient = now - max(row.created_at, self._since) <= OPERATION_PATIENCE_MS
+        patience_ms = SLOT_PATIENCE_MS if runner is not None and runner.waits_for_slots else OPERATION_PATIENCE_MS
+        is_patient = now - max(row.created_at, self._since) <= patience_ms
         if row.job_state in TERMINAL_STATES:
             return self._after_end(row, is_patient)
         if row.left is not None and _is_answer(row.left, row):
@@ -389,13 +397,21 @@ class LeaderMachine:
             if row.left is not None and row.left.remains is not Remains.NOTHING:
                 return self._go_on(row, row.left, runner, is_patient)
             return CarryOut(row.trigger_id, runner.job_id, row.is_begun)
-        return None if is_patient else Answer(row.trigger_id, {"error": _not_running(row, runner)})
+        # the recorded end of a job that stops with its savepoint is the answer
+        waits = row.left is not None and row.left.remains is Remains.COMPLETE and row.kind == Operation.Kind.STOP
+        return None if is_patient or waits else Answer(row.trigger_id, {"error": _not_running(row, runner)})
 
     def _go_on(
         self, row: OperationRow, left: LeftSavepoint, runner: RunnerSeen, is_patient: bool
     ) -> OperationAction | None:
         """Return how an operation goes on whose savepoint an earlier leader has begun."""
         match left.remains:
+            case Remains.COMPLETE if row.kind == Operation.Kind.STOP:
+                if runner.stops_with == left.directory:
+                    return None
+                cause = "the jobmanager that ran the job ended first"
+                why = f"the savepoint {left.directory} is complete, but the job did not stop after it: {cause}"
+                return Answer(row.trigger_id, {"error": why})
             case Remains.COMPLETE:
                 return Conclude(row.trigger_id, runner.job_id, left.directory, left.checkpoint_id)
             case _ if not is_patient:

@@ -161,7 +161,7 @@ def read_lease() -> LeaseRow:
     return LeaseRow(0, 0, "", "") if row is None else LeaseRow(row.epoch, row.beat, row.holder, row.address)
 
 
-def take_over(seen: LeaseRow, holder: str, address: str, clock: Clock) -> Leadership | None:
+def take_over(seen: LeaseRow, holder: str, address: str, clock: Clock, above: int = 0) -> Leadership | None:
     """Become leader unless the lease has changed since it was seen; the previous leader is fenced off from now on.
 
     Args:
@@ -169,6 +169,7 @@ def take_over(seen: LeaseRow, holder: str, address: str, clock: Clock) -> Leader
         holder: host and process, shown to users.
         address: host:port at which this process listens while it lives.
         clock: of this process.
+        above: the highest epoch that is known from elsewhere; the new one is higher.
 
     Returns:
         None: the lease has changed.
@@ -182,7 +183,7 @@ def take_over(seen: LeaseRow, holder: str, address: str, clock: Clock) -> Leader
         if seen.epoch == 0:
             LeaderEpoch.objects.get_or_create(name=ROLE)
         unchanged = LeaderEpoch.objects.filter(name=ROLE, epoch=seen.epoch, beat=seen.beat, holder=seen.holder)
-        epoch = seen.epoch + 1
+        epoch = max(seen.epoch, above) + 1
         taken = unchanged.update(epoch=epoch, beat=F("beat") + 1, holder=holder, address=address, since=clock.now_ms())
         if taken and clock.monotonic_ms() - begun_ms > SLOW_MS:
             raise SlowDatabaseError("the database was too slow for a take-over")

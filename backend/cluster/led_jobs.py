@@ -65,6 +65,7 @@ class LedJobs:
         publisher: publishes documents.
         clock: for the times in rows.
         containment: contains failures.
+        attempts: job → the newest attempt that the storage knows of, at the take-over.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class LedJobs:
         publisher: Publisher,
         clock: Clock,
         containment: Containment,
+        attempts: Mapping[str, int],
     ) -> None:
         self._machine = machine
         self._store = store
@@ -84,6 +86,7 @@ class LedJobs:
         self._publisher = publisher
         self._clock = clock
         self._containment = containment
+        self._attempts = attempts
         #: by job
         self.runners: dict[str, JobRunner] = {}
         #: jobs whose state is not recorded: it has changed, or could not be saved
@@ -96,7 +99,7 @@ class LedJobs:
         for job in self._store.without_runner(self.runners):
             with self._containment.of(f"job {job.id}"):
                 try:
-                    self._act_on_row(self._machine.job(_observe(job)), job)
+                    self._act_on_row(self._machine.job(_observe(job, self._attempts.get(job.id, -1))), job)
                 except (DatabaseFailure, LeadershipLostError):
                     raise
                 except Exception as error:
@@ -131,6 +134,8 @@ class LedJobs:
             logger.info("job %s is restarted: %s", job.id, lost)
             failures.append(self._failure(job, lost))
             job.restarts += 1
+        if attempt > job.attempt + 1:
+            logger.warning("the database is older than the storage: job %s goes on with attempt %d", job.id, attempt)
         if state != job.state and state == "CREATED":
             job.state_times = job.state_times | {state: self._clock.now_ms()}
         job.state, job.attempt = state, attempt
@@ -212,6 +217,7 @@ class LedJobs:
             is_saved=job.id not in self.unsaved,
             is_over=runner.is_over,
             waits_for_slots=runner.waits_for_slots,
+            stops_with=runner.stops_with,
         )
 
     def suspend(self) -> None:
@@ -322,7 +328,7 @@ def _final_document(job: Job, failures: Sequence[Document], now: int) -> Documen
     return ended_document(planned, job.state, failures, job.created_at, now)
 
 
-def _observe(job: Job) -> JobRow:
+def _observe(job: Job, stored_attempt: int) -> JobRow:
     """Return the observation of a job without a runner."""
     open_cancellations = job.operations.filter(kind=Operation.Kind.CANCEL).exclude(state=Operation.State.COMPLETED)
     return JobRow(
@@ -335,6 +341,7 @@ def _observe(job: Job) -> JobRow:
         is_placed=job.placements.exists(),
         is_cancelled=open_cancellations.exists(),
         restarts=_restarts(job),
+        stored_attempt=stored_attempt,
     )
 
 

@@ -7,15 +7,16 @@ that slow storage blocks nothing else. It deletes only while the leader's lease 
 from __future__ import annotations
 
 import logging
-import queue
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from backend.cluster.background import BackgroundWork
 from backend.cluster.leader_machine import LeftSavepoint, Remains
 from backend.cluster.leadership import LeadershipLostError
-from runtime.checkpoint.errors import CheckpointStorageError, NotASnapshotError
+from runtime.checkpoint.errors import CheckpointStorageError, NotASnapshotError, StorageAwayError
 from runtime.checkpoint.snapshot_files import SnapshotFiles
+from runtime.core.clock import Clock
+from runtime.jobmaster.storage_worker import LEFT_STOP_MS
 from runtime.state.handles import DamagedSnapshotError
 
 logger = logging.getLogger(__name__)
@@ -27,16 +28,16 @@ class LeftSavepoints:
     Args:
         files: access to the allowed roots.
         may_act: returns whether the leader's lease is valid; may raise LeadershipLostError. Called by any thread.
+        clock: for the time after which a storage of which nothing can be found counts as empty.
     """
 
-    def __init__(self, files: SnapshotFiles, may_act: Callable[[], bool]) -> None:
+    def __init__(self, files: SnapshotFiles, may_act: Callable[[], bool], clock: Clock) -> None:
         self._files = files
         self._may_act = may_act
-        self._asked: queue.SimpleQueue[tuple[Callable[[], LeftSavepoint], Future[LeftSavepoint]] | None] = (
-            queue.SimpleQueue()
-        )
-        self._is_closed = False
-        self._thread: threading.Thread | None = None
+        self._clock = clock
+        #: directory → until when its storage may be away, monotonic; used by the thread only
+        self._away_until_ms: dict[str, float] = {}
+        self._work = BackgroundWork("left-savepoints")
         self._looks: dict[str, Future[LeftSavepoint]] = {}
 
     def seen(self, trigger_id: str, directory: str) -> LeftSavepoint:
@@ -48,7 +49,7 @@ class LeftSavepoints:
         """
         look = self._looks.get(trigger_id)
         if look is None:
-            look = self._looks[trigger_id] = self._submit(lambda: self._look(directory))
+            look = self._looks[trigger_id] = self._work.submit(lambda: self._look(directory))
         if not look.done():
             return LeftSavepoint(directory, Remains.UNKNOWN, why="nobody has looked at it yet")
         seen = look.result()
@@ -59,7 +60,7 @@ class LeftSavepoints:
 
     def discard(self, trigger_id: str, directory: str) -> None:
         """Delete what is left of a savepoint that was never complete, then look again."""
-        self._looks[trigger_id] = self._submit(lambda: self._discard(directory))
+        self._looks[trigger_id] = self._work.submit(lambda: self._discard(directory))
 
     def forget(self, trigger_id: str) -> None:
         """Forget what was seen: the operation is answered, or has begun again."""
@@ -67,25 +68,7 @@ class LeftSavepoints:
 
     def close(self) -> None:
         """Look no more."""
-        self._is_closed = True
-        self._asked.put(None)
-
-    def _submit(self, look: Callable[[], LeftSavepoint]) -> Future[LeftSavepoint]:
-        if self._thread is None:
-            # a daemon: a process whose storage does not answer must be able to end
-            self._thread = threading.Thread(target=self._run, name="left-savepoints", daemon=True)
-            self._thread.start()
-        future: Future[LeftSavepoint] = Future()
-        self._asked.put((look, future))
-        return future
-
-    def _run(self) -> None:
-        while (asked := self._asked.get()) is not None and not self._is_closed:
-            look, future = asked
-            try:
-                future.set_result(look())
-            except Exception as error:
-                future.set_exception(error)
+        self._work.close()
 
     def _look(self, directory: str) -> LeftSavepoint:
         try:
@@ -98,10 +81,16 @@ class LeftSavepoints:
 
     def _without_metadata(self, directory: str) -> LeftSavepoint:
         try:
-            is_there = self._files.file_system.exists(directory)
+            if self._files.file_system.exists(directory):
+                return LeftSavepoint(directory, Remains.PARTIAL)
+            if self._files.may_be_away(directory):
+                now_ms = self._clock.monotonic_ms()
+                if now_ms < self._away_until_ms.setdefault(directory, now_ms + LEFT_STOP_MS):
+                    raise StorageAwayError(directory)
         except OSError as error:
             return _unknown(directory, error)
-        return LeftSavepoint(directory, Remains.PARTIAL if is_there else Remains.NOTHING)
+        self._away_until_ms.pop(directory, None)
+        return LeftSavepoint(directory, Remains.NOTHING)
 
     def _discard(self, directory: str) -> LeftSavepoint:
         # again: a leader that was frozen may have completed it meanwhile

@@ -23,6 +23,7 @@ from runtime.common.configuration import Configuration
 from runtime.core.elements import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.ids import SlotId, TaskId
 from runtime.graph.job_graph import JobGraph, JobVertex
+from runtime.jobmaster.requirements import Requirements
 from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, Stall, TaskSnapshot
 from runtime.task.messages import FailureInfo, TaskState
 
@@ -48,7 +49,7 @@ ACCUMULATED_TIMES = {
 }
 #: a service that does not answer stalls every slot in the same way
 MAX_STALLS = 8
-_ARTIFACT_DIRECTORY = re.compile(r'[^\s"]*/artifacts/[0-9a-f]{64}(?:\.[0-9a-f]{8})?/')
+_ARTIFACT_DIRECTORY = re.compile(r'[^\s"]*/artifacts/[0-9a-f]{64}(?:\.(?:[0-9a-f]{8}-)?[0-9a-f]{8})?/')
 _ERROR_NAME = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)")
 
 
@@ -91,6 +92,7 @@ class LiveDocument:
         offset_ms: float = 0.0,
         scaling: str = "",
         autoscaler: Mapping[str, Any] = MappingProxyType({}),
+        room: Requirements | None = None,
     ) -> Document:
         """Build the current document.
 
@@ -102,7 +104,9 @@ class LiveDocument:
             offset_ms: wall-clock time minus the snapshot's monotonic time.
             scaling: why the job runs with less than its upper bounds; empty: it does not.
             autoscaler: its part of the document; empty: nothing is known of it.
+            room: bounds of an autoscaler, in place of those that no user has given; None: there are none.
         """
+        room = None if self._job.requirements else room
         tasks = {t.task: t for t in snapshot.tasks} if snapshot is not None else {}
         parallelism = snapshot.parallelism if snapshot is not None else {}
         job = self._job
@@ -121,8 +125,9 @@ class LiveDocument:
             "max_parallelism": max(v.max_parallelism for v in self._graph.vertices),
             "scaling": scaling,
             "autoscaler": dict(autoscaler),
+            "has_autoscaler_bounds": room is not None,
             "vertices": [
-                self._vertex(v, parallelism.get(v.vertex_id, v.parallelism), tasks, placements, now, offset_ms)
+                self._vertex(v, parallelism.get(v.vertex_id, v.parallelism), tasks, placements, room, now, offset_ms)
                 for v in self._graph.vertices
             ],
             "failure": newest_failure(known),
@@ -148,6 +153,7 @@ class LiveDocument:
         parallelism: int,
         tasks: Mapping[TaskId, TaskSnapshot],
         placements: Mapping[SlotId, Placement],
+        room: Requirements | None,
         now: int,
         offset_ms: float,
     ) -> Document:
@@ -156,6 +162,8 @@ class LiveDocument:
         subtasks = [self._subtask(task, tasks.get(task), placements, not inputs, now, offset_ms) for task in ids]
         ends = [subtask["end_time"] for subtask in subtasks]
         lower, upper = self._job.requirements.get(vertex.vertex_id, (parallelism, parallelism))
+        if room is not None:
+            lower, upper = room[vertex.vertex_id].lower, room[vertex.vertex_id].upper
         return {
             "id": vertex.vertex_id,
             "name": vertex.name,

@@ -37,6 +37,20 @@ class LeaderEpoch(models.Model):
     """Epoch ms."""
 
 
+class ClusterIdentity(models.Model):
+    """Tells this cluster from others that use the same storage: one row, written by whoever needs it first."""
+
+    name = models.CharField(max_length=32, primary_key=True)
+    cluster_id = models.CharField(max_length=8)
+    """8 random hex digits."""
+
+    @classmethod
+    def get_id(cls) -> str:
+        """Return the cluster's id."""
+        row, _ = cls.objects.get_or_create(name="cluster", defaults={"cluster_id": os.urandom(4).hex()})
+        return row.cluster_id
+
+
 class Artifact(models.Model):
     """An uploaded program (.py, zip or wheel)."""
 

@@ -1,8 +1,9 @@
 """ProgramFiles: the files of uploaded programs in the cluster's storage, which all processes reach.
 
-A file is `artifacts/<sha256>.<8 hex digits>/<file name>` below the storage's root: every upload has a directory of its
-own, so that the deletion of one never meets another of the same content. Programs of earlier releases are in
-`artifacts/<sha256>/`. Which files there are is in SQL. Blocking; any thread.
+A file is `artifacts/<sha256>.<cluster>-<8 hex digits>/<file name>` below the storage's root: every upload has a
+directory of its own, so that the deletion of one never meets another of the same content, and other clusters on the
+same storage know that it is not theirs. Programs of earlier releases are in `artifacts/<sha256>/` and
+`artifacts/<sha256>.<8 hex digits>/`. Which files there are is in SQL. Blocking; any thread.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from runtime.checkpoint.state_files import default_file_system
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 #: the end of a program's location, whatever the storage's root was when it was uploaded
-_LOCATION = re.compile(r".*/artifacts/([0-9a-f]{64}(?:\.[0-9a-f]{8})?/[^/]+)")
+_LOCATION = re.compile(r".*/artifacts/([0-9a-f]{64}(?:\.(?:[0-9a-f]{8}-)?[0-9a-f]{8})?/[^/]+)")
+_ENTRY = re.compile(r"[0-9a-f]{64}\.([0-9a-f]{8})-[0-9a-f]{8}")
 
 
 class StorageProblem(Exception):
@@ -41,6 +43,12 @@ class StorageProblem(Exception):
     def __init__(self, message: str, is_full: bool = False) -> None:
         super().__init__(message)
         self.is_full = is_full
+
+
+def owner_of(entry: str) -> str:
+    """Return the id of the cluster that an entry below the root belongs to; empty: it does not say."""
+    match = _ENTRY.fullmatch(entry)
+    return "" if match is None else match[1]
 
 
 @contextmanager
@@ -71,13 +79,14 @@ class ProgramFiles:
     root: str
     """URI."""
 
-    def write(self, source: Path, digest: str, name: str) -> str:
+    def write(self, source: Path, digest: str, name: str, cluster_id: str) -> str:
         """Copy a file into the storage; it is there as a whole, or not at all.
 
         Args:
             source: the file.
             digest: its sha256, hex.
             name: its name in the storage.
+            cluster_id: of this cluster.
 
         Returns:
             Its path.
@@ -85,7 +94,7 @@ class ProgramFiles:
         Raises:
             OSError: it cannot be written; nothing is left of it where the storage allows that.
         """
-        path = f"{digest}.{secrets.token_hex(4)}/{name}"
+        path = f"{digest}.{cluster_id}-{secrets.token_hex(4)}/{name}"
         self.make_root()
         try:
             self.files.make_directory(parent_of(self.uri(path)))

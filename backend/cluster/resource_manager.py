@@ -206,10 +206,15 @@ class ResourceManager:
         with self._changed:
             self._changed.wait_for(lambda: not self._pool.stages(job_id), timeout_s)
 
-    def shortage(self, job_id: str) -> str:
-        """Return a message on what a waiting job lacks; empty if it does not wait."""
+    def shortage(self, job_id: str, least: int | None = None) -> str:
+        """Return a message on what a waiting job lacks; empty if it does not wait.
+
+        Args:
+            job_id: the job.
+            least: number of slots in all with which it would run; None: as many as it has requested.
+        """
         with self._lock:
-            return self._pool.shortage(job_id)
+            return self._pool.shortage(job_id, least)
 
     def is_waiting(self, job_id: str) -> bool:
         """Return whether the job has requested slots that are not granted yet."""

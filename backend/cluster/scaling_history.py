@@ -1,4 +1,4 @@
-"""What autoscalers have decided, and who has switched them on or off: rows that a new leader goes on from.
+"""History of the autoscalers' decisions and of who switched them on or off: rows that a new leader continues from.
 
 Ages are told by the database's clock alone: a cooldown is the same for every leader, whatever its own clock says.
 """

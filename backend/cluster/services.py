@@ -5,6 +5,7 @@ Nothing here starts or stops anything: jobs and operations are rows, which the l
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -61,6 +62,13 @@ class JobUnknownError(ClusterError):
     def __init__(self, job_id: str) -> None:
         self.job_id = job_id
         super().__init__(f"Job {job_id} not found")
+
+
+class PreviewUnknownError(ClusterError):
+    """No preview has this id, or it is too old."""
+
+    def __init__(self, preview_id: str) -> None:
+        super().__init__(f"Preview {preview_id[:40]} not found")
 
 
 class JobEndedError(ClusterError):
@@ -372,6 +380,28 @@ def read_job(job_id: str) -> tuple[dict[str, Any], Freshness]:
     job = get_job(job_id)
     document = told_document(job.document or {}) | {"now": now_ms()}
     return document, _freshness_of_rows(read, job.is_terminal)
+
+
+def read_preview(preview_id: str) -> dict[str, Any]:
+    """Return the document of a preview; one whose process is gone is "lost".
+
+    Raises:
+        PreviewUnknownError: there is none, or Redis does not answer.
+    """
+    try:
+        with bus.reader().connected() as connection:
+            text, is_alive = connection.mget(
+                bus.PREVIEW_KEY.format(preview_id), bus.PREVIEW_BEAT_KEY.format(preview_id)
+            )
+    except redis.RedisError as error:
+        logger.warning("a preview cannot be read: %s", error)
+        raise PreviewUnknownError(preview_id) from error
+    if not isinstance(text, str):
+        raise PreviewUnknownError(preview_id)
+    document: dict[str, Any] = json.loads(text)
+    if document["state"] == "running" and is_alive is None:
+        return {**document, "state": "lost", "version": document["version"] + 1}
+    return document
 
 
 def vouched_ms() -> int:

@@ -202,17 +202,24 @@ class SlotPool:
                 granted.append((request, self._place(request)))
         return granted
 
-    def shortage(self, job_id: str) -> str:
-        """Return a message on what a waiting job lacks; empty if it does not wait."""
-        count = sum(request.count for (of, _), request in self._waiting.items() if of == job_id)
-        if not count:
+    def shortage(self, job_id: str, least: int | None = None) -> str:
+        """Return a message on what a waiting job lacks; empty if it does not wait.
+
+        Args:
+            job_id: the job.
+            least: number of slots in all with which it would run; None: as many as it has requested.
+        """
+        wanted = sum(request.count for (of, _), request in self._waiting.items() if of == job_id)
+        if not wanted:
             return ""
+        count = wanted if least is None else min(wanted, max(1, least - self.held(job_id)[0]))
+        needs = f"needs {_slots(count)}" if count == wanted else f"needs {_slots(count)} and wants {wanted}"
         if not self._taskmanagers:
-            return f"needs {_slots(count)}, no TaskManager is registered"
+            return f"{needs}, no TaskManager is registered"
         where = "" if count <= self.total else f" (the cluster has {self.total} in all)"
         kept = min(self.free, self._kept_from(job_id))
         for_whom = f", {kept} of them kept for jobs that restart" if kept else ""
-        return f"needs {_slots(count)}, {self.free} {'is' if self.free == 1 else 'are'} free{for_whom}{where}"
+        return f"{needs}, {self.free} {'is' if self.free == 1 else 'are'} free{for_whom}{where}"
 
     def _note_needs(self, request: SlotRequest) -> None:
         needs = self._needs.setdefault(request.job_id, {})

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
+from backend.cluster.background import BackgroundWork
 from backend.cluster.leadership import LeadershipLostError
 from runtime.checkpoint.cleanup import find_remains
 from runtime.checkpoint.errors import CheckpointStorageError
@@ -37,7 +38,7 @@ class SnapshotDisposal:
     def __init__(self, files: SnapshotFiles, may_act: Callable[[], bool]) -> None:
         self._files = files
         self._may_act = may_act
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="snapshot-disposal")
+        self._work = BackgroundWork("snapshot-disposal")
         self._disposals: dict[str, Future[Document]] = {}
         #: ended jobs → whether its checkpoints are deleted
         self._sweeps: dict[str, Future[bool]] = {}
@@ -50,7 +51,7 @@ class SnapshotDisposal:
             directory: URI of the directory.
             is_begun: whether the operation was begun before: if nothing is there, that deleted it.
         """
-        self._disposals[trigger_id] = self._pool.submit(lambda: self._dispose(directory, is_begun))
+        self._disposals[trigger_id] = self._work.submit(lambda: self._dispose(directory, is_begun))
 
     def __contains__(self, trigger_id: str) -> bool:
         return trigger_id in self._disposals
@@ -77,7 +78,7 @@ class SnapshotDisposal:
             root: URI of the directory of all jobs' checkpoints.
         """
         if job_id not in self._sweeps:
-            self._sweeps[job_id] = self._pool.submit(lambda: self._sweep(job_id, root))
+            self._sweeps[job_id] = self._work.submit(lambda: self._sweep(job_id, root))
 
     def swept(self) -> list[str]:
         """Return the jobs whose checkpoints are deleted, until that is recorded; forgets those that are to be repeated.
@@ -95,8 +96,8 @@ class SnapshotDisposal:
         self._sweeps.pop(job_id, None)
 
     def close(self) -> None:
-        """Begin no further deletions; the current one runs to its end."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Begin no further deletions; the next leader repeats one that the end of this process interrupts."""
+        self._work.close()
 
     def _dispose(self, directory: str, is_begun: bool) -> Document:
         def dispose() -> Document:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from runtime.common.secrets import ENVIRONMENT_PREFIX, SECRETS_FILE, SecretStore
+
 DEFAULT_PORT = 8000
 DEFAULT_SLOTS = 4
 DEFAULT_REDIS_PREFIX = "tidemark"
@@ -185,6 +187,17 @@ def ensure_secret(name: str, given: str | None) -> str:
 def secret_key() -> str:
     """Return Django's secret key: TIDEMARK_SECRET_KEY, else the one in this home."""
     return ensure_secret(SECRET_KEY_FILE, os.environ.get("TIDEMARK_SECRET_KEY"))
+
+
+def job_secrets() -> dict[str, str]:
+    """Return TIDEMARK_SECRET_<NAME>_<KEY>: values of the secrets that jobs refer to by name."""
+    own = "TIDEMARK_SECRET_KEY"
+    return {name: value for name, value in os.environ.items() if name.startswith(ENVIRONMENT_PREFIX) and name != own}
+
+
+def secret_store() -> SecretStore:
+    """Return where a jobmanager looks up the secrets of jobs: variables, then a file of this home."""
+    return SecretStore(job_secrets(), home() / SECRETS_FILE)
 
 
 def database() -> dict[str, Any]:

@@ -36,6 +36,7 @@ INSTALLED_APPS = [
     "backend.cluster",
     "backend.dispatcher",
     "backend.live",
+    "backend.pipelines",
     "backend.supervisor",
 ]
 MIDDLEWARE = [
@@ -110,6 +111,9 @@ TIDEMARK_STORAGE_DIR = environment.storage_directory()
 TIDEMARK_CHECKPOINT_DIR = environment.checkpoint_directory()
 TIDEMARK_SAVEPOINT_DIR = environment.savepoint_directory()
 TIDEMARK_STORAGE_ROOTS = environment.storage_roots()
+
+#: what the leading jobmanager polls for apps above the cluster's: see backend.cluster.jobmanager.FurtherWork
+TIDEMARK_LEADER_WORK = ["backend.pipelines.led_deployments.LedDeployments"]
 
 FRONTEND_DIR = BASE_DIR / "frontend" / "dist"
 STATIC_URL = "/static/"

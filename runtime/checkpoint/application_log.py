@@ -57,10 +57,12 @@ class ApplicationEntry:
     """URI of the snapshot that the job was to start from; empty: none."""
     holder: Holder | None
     """None: no process runs the job."""
+    leftovers: tuple[JobId, ...] = ()
+    """Jobs that were forgotten and whose directories may still be there."""
 
 
 class Standing(enum.Enum):
-    """What the log says about the process that appended an entry."""
+    """Standing of a process with the log after it appended an entry."""
 
     HOLDS = enum.auto()
     REPLACED = enum.auto()
@@ -150,6 +152,7 @@ def _encoded(entry: ApplicationEntry) -> dict[str, Any]:
         "attempt": entry.attempt,
         "restore_path": entry.restore_path,
         "holder": None if holder is None else [holder.token, holder.host, holder.pid, holder.process],
+        "leftovers": list(entry.leftovers),
     }
 
 
@@ -161,4 +164,6 @@ def _decoded(number: int, saved: dict[str, Any]) -> ApplicationEntry:
         Attempt(saved["attempt"]),
         saved["restore_path"],
         None if saved["holder"] is None else Holder(*saved["holder"]),
+        # earlier releases do not write them
+        tuple(map(JobId, saved.get("leftovers", ()))),
     )

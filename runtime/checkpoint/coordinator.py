@@ -44,6 +44,7 @@ from runtime.checkpoint.messages import (
     RecordEnd,
     ReleaseSources,
     RequestDone,
+    SavepointsFailed,
     SlotsAdopted,
     SnapshotSources,
     StoreCheckpoint,
@@ -89,6 +90,8 @@ class Stage(enum.Enum):
 class _Pending:
     checkpoint_id: CheckpointId
     attempt: Attempt
+    attempts: frozenset[Attempt]
+    """Of the regions that take part; empty: `attempt` alone."""
     graph: JobGraph
     options: CheckpointOptions
     timestamp_ms: int
@@ -152,6 +155,8 @@ class CheckpointCoordinator:
         self._completed: list[CompletedCheckpoint] = []
         #: their number at the start
         self._recovered = 0
+        #: the savepoint that the job stops with, the newest of them; None: it does not, as far as is recorded
+        self._stopped_by: CheckpointId | None = None
         #: dropped ones on whose files a checkpoint in progress may still build: its id is in the set
         self._deferred: list[tuple[CompletedCheckpoint, set[CheckpointId]]] = []
         #: shared files that were deleted with the last dropped checkpoints
@@ -159,6 +164,8 @@ class CheckpointCoordinator:
         self._pending: dict[CheckpointId, _Pending] = {}
         self._requests: deque[TriggerRequested] = deque()
         self._aborted: dict[CheckpointId, None] = {}
+        #: by attempts that are over
+        self._failed_savepoints: deque[tuple[Attempt, CheckpointId]] = deque(maxlen=REMEMBERED_ABORTS)
         #: None: no attempt is running
         self._running: AttemptRunning | None = None
         #: the attempt whose slots still exist and are notified how its checkpoints ended
@@ -167,7 +174,7 @@ class CheckpointCoordinator:
         self._is_sealed = False
         self._is_fenced = False
         self._outcome: JobOutcome | None = None
-        #: damaged ones to remove when the job has ended: it has nothing to resume from
+        #: the damaged one that was the only one: recorded until another one is, or the job has ended
         self._last_damaged: tuple[CheckpointId, ...] = ()
         #: until a checkpoint is complete that shares no file with the restored snapshot
         self._needs_full = False
@@ -224,7 +231,7 @@ class CheckpointCoordinator:
                 self._outcome = outcome
                 if not self._is_fenced:
                     self._actions.append(RecordEnd(outcome))
-                    self._forget(self._last_damaged)
+                    self._forget_damaged()
         if self._outcome is None:
             self._begin_what_is_due()
         elif not self._pending:
@@ -251,11 +258,18 @@ class CheckpointCoordinator:
             self._register(checkpoint)
             self._next_id = CheckpointId(max(self._next_id, checkpoint.checkpoint_id + 1))
         self._recovered = len(known)
+        if retained and retained[-1].metadata.options.after is not AfterSnapshot.GO_ON:
+            self._stopped_by = retained[-1].checkpoint_id
         self._needs_full = bool(known) and not known[-1].is_owned
 
     def restore_point(self) -> CompletedCheckpoint | None:
         """Return the newest completed checkpoint."""
         return self._completed[-1] if self._completed else None
+
+    @property
+    def stopped_by(self) -> CompletedCheckpoint | None:
+        """Return the recorded savepoint that the job stops with; None: there is none. No checkpoint follows it."""
+        return None if self._stopped_by is None else self._completed[-1]
 
     def note_restored(self, wall_ms: int) -> None:
         """Note that an attempt was restored from the restore point."""
@@ -298,6 +312,7 @@ class CheckpointCoordinator:
         ids = [c.checkpoint_id for c in self._completed]
         assert ids == sorted(set(ids)), "completed checkpoints are out of order"
         assert len(ids) <= max(self.settings.num_retained, self._recovered), "too many checkpoints are retained"
+        assert self._stopped_by is None or ids[-1] == self._stopped_by, "a checkpoint follows that of a stop"
         assert not self._requests or self._running is not None, "a request waits for nothing"
         for checkpoint in (*self._completed, *(c for c, _ in self._deferred)):
             for file in checkpoint.metadata.files():
@@ -309,14 +324,16 @@ class CheckpointCoordinator:
         self._running = event
         self._listening = event.attempt
         self._finished.clear()
-        self._is_sealed = False
+        self._is_sealed = self._stopped_by is not None
         self._failures_in_a_row = 0
         self._due_ms = self._now_ms + (self.settings.interval_ms or 0)
+        if self._failed_savepoints:
+            self._actions.append(SavepointsFailed(tuple(self._failed_savepoints)))
         if self._is_fenced:
             self._actions.append(FailJob("another JobMaster has taken over", is_fatal=True))
         elif self._root is not None and (self._completed or self._aborted):
             # files written by a region that was not restarted may be in its next checkpoint
-            oldest = event.attempt if event.oldest is None else event.oldest
+            oldest = min(event.attempts, default=event.attempt)
             kept = (*self._completed, *(checkpoint for checkpoint, _ in self._deferred))
             self._actions.append(SweepOrphans(oldest, tuple(c.metadata for c in kept), event.oldest_epoch))
 
@@ -416,6 +433,7 @@ class CheckpointCoordinator:
         pending = _Pending(
             checkpoint_id=checkpoint_id,
             attempt=running.attempt,
+            attempts=running.attempts,
             graph=running.graph,
             options=self._options(checkpoint_id, running.attempt, request),
             timestamp_ms=self._wall_ms,
@@ -554,6 +572,9 @@ class CheckpointCoordinator:
             self._failures_in_a_row = 0
             self._needs_full = False
             self._register(CompletedCheckpoint(pending.metadata, is_owned=not pending.options.is_savepoint))
+            if pending.options.after is not AfterSnapshot.GO_ON:
+                self._stopped_by = pending.checkpoint_id
+            self._forget_damaged()
             if self._keeps_own():
                 # otherwise it is dropped at once, and replaces nothing
                 self._subsume(pending.checkpoint_id)
@@ -618,7 +639,12 @@ class CheckpointCoordinator:
         self._aborted[pending.checkpoint_id] = None
         if len(self._aborted) > REMEMBERED_ABORTS:
             del self._aborted[next(iter(self._aborted))]
-        if pending.is_last and not pending.has_drained:
+        if pending.options.is_savepoint:
+            # what was prepared for it bears the attempt of the region that did so
+            attempts = pending.attempts or {pending.attempt}
+            self._failed_savepoints += [(attempt, pending.checkpoint_id) for attempt in sorted(attempts)]
+        is_of_older_attempt = self._running is not None and self._running.attempt != pending.attempt
+        if pending.is_last and not pending.has_drained and not is_of_older_attempt:
             self._is_sealed = False
         self._statistics.failed(pending.checkpoint_id, cause, self._wall_ms)
         if self._listening == pending.attempt:
@@ -668,9 +694,15 @@ class CheckpointCoordinator:
         if checkpoint_ids:
             self._actions.append(ForgetCheckpoints(tuple(checkpoint_ids)))
 
+    def _forget_damaged(self) -> None:
+        self._forget(self._last_damaged)
+        self._last_damaged = ()
+
     def _on_damage(self, checkpoint_id: CheckpointId) -> None:
         # its files are kept for examination
         self._completed = [c for c in self._completed if c.checkpoint_id != checkpoint_id]
+        if checkpoint_id == self._stopped_by:
+            self._stopped_by = None
         self._registry.unregister(checkpoint_id)
         self._needs_full = bool(self._completed) and not self._completed[-1].is_owned
         if self._completed:
@@ -688,6 +720,7 @@ class CheckpointCoordinator:
             return
         own = [checkpoint for checkpoint in self._completed if not checkpoint.is_claimed]
         self._completed = [checkpoint for checkpoint in self._completed if checkpoint.is_claimed]
+        self._stopped_by = None
         if not self._is_fenced:
             self._forget([c.checkpoint_id for c in own])
         for checkpoint in own:

@@ -29,8 +29,8 @@ class AttemptRunning:
     """With the attempt's parallelisms."""
     coordinator_slots: frozenset[SlotId]
     """Slots that host source coordinators."""
-    oldest: Attempt | None = None
-    """Oldest attempt that a region still belongs to; None = `attempt`, as all others."""
+    attempts: frozenset[Attempt] = frozenset()
+    """Attempts that the regions belong to; empty: `attempt` alone."""
     oldest_epoch: int | None = None
     """Oldest leader epoch that has deployed a region which still runs; None = this JobMaster's own."""
 
@@ -227,6 +227,13 @@ class NotifyAborted:
 
 
 @dataclass(frozen=True, slots=True)
+class SavepointsFailed:
+    """Tell every slot of an attempt that savepoints of earlier attempts have failed."""
+
+    savepoints: Sequence[tuple[Attempt, CheckpointId]]
+
+
+@dataclass(frozen=True, slots=True)
 class RecordEnd:
     """Record how the job ended, before any of its checkpoints is dropped."""
 
@@ -294,6 +301,7 @@ CoordinatorAction = (
     | StoreCheckpoint
     | NotifyComplete
     | NotifyAborted
+    | SavepointsFailed
     | RecordEnd
     | ForgetCheckpoints
     | DeleteFiles

@@ -89,6 +89,17 @@ class SnapshotFiles:
         uri = self._allowed.check(path)
         return parent_of(uri) if name_of(uri) == METADATA else uri
 
+    def may_be_away(self, directory: str) -> bool:
+        """Return whether the storage of a snapshot's directory, which cannot be found, may only be unavailable.
+
+        Nothing is beside it either then, as in the mount point of a share that is not mounted. The first snapshot in a
+        new place looks the same: whoever waits for it should not wait for ever.
+
+        Raises:
+            OSError: the storage cannot be reached.
+        """
+        return not self.file_system.list(parent_of(directory))
+
     def verify(self, metadata: CheckpointMetadata) -> int:
         """Read every file of a snapshot and compare it with its checksum; returns the bytes read.
 

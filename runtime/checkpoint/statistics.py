@@ -199,7 +199,7 @@ class CheckpointsSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class RecordedDistribution:
-    """What a record keeps of one quantity."""
+    """Recorded distribution of one quantity."""
 
     count: int
     min: float
@@ -211,7 +211,7 @@ class RecordedDistribution:
 
 @dataclass(frozen=True, slots=True)
 class StatisticsRecord:
-    """What a later JobMaster of the job goes on from."""
+    """Statistics that a later JobMaster of the job continues from."""
 
     restored: int
     completed: int

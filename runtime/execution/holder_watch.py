@@ -25,7 +25,7 @@ GONE_MS: Final = 30_000.0
 
 
 class Verdict(enum.Enum):
-    """What to do after a look at the log."""
+    """Action to take after a look at the log."""
 
     TAKE = enum.auto()
     WAIT = enum.auto()

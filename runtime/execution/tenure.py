@@ -263,7 +263,7 @@ def forget(application: Application, files: CheckpointFileSystem | None = None) 
     """Forget an application's job, ended or not, and delete its checkpoints; the next start begins a new one.
 
     Returns:
-        The job; None: there was none.
+        The job, also if it was forgotten before and only its checkpoints were left; None: there was none.
 
     Raises:
         ApplicationRunningError: the application is running.
@@ -272,11 +272,23 @@ def forget(application: Application, files: CheckpointFileSystem | None = None) 
     files = files if files is not None else default_file_system()
     log = ApplicationLog(application.root, application.application_id, files)
     try:
-        while (last := _vacant(application, log)) is not None and last.job_id is not None:
-            number, epoch = last.number + 1, last.epoch + 1
-            if log.append(replace(last, number=number, epoch=epoch, job_id=None, restore_path="", holder=None)):
-                files.delete_directory(job_directory(application.root, last.job_id))
-                return last.job_id
+        while (last := _vacant(application, log)) is not None:
+            if last.job_id is not None:
+                leftovers = (*last.leftovers, last.job_id)
+                number, epoch = last.number + 1, last.epoch + 1
+                empty = replace(
+                    last, number=number, epoch=epoch, job_id=None, restore_path="", holder=None, leftovers=leftovers
+                )
+                if not log.append(empty):
+                    continue
+                last = empty
+            if not last.leftovers:
+                break
+            for job_id in last.leftovers:
+                files.delete_directory(job_directory(application.root, job_id))
+            # if another process has begun meanwhile, it finds them gone
+            log.append(replace(last, number=last.number + 1, leftovers=()))
+            return last.leftovers[-1]
     except (OSError, CheckpointStorageError, DamagedSnapshotError) as error:
         raise ApplicationError(f"application {application.application_id} cannot be forgotten: {error}") from error
     return None
@@ -301,6 +313,7 @@ def _begin(application: Application, log: ApplicationLog, files: CheckpointFileS
             attempt=Attempt(0 if last is None else last.attempt + 1),
             restore_path=application.restore_path or ("" if last is None else last.restore_path),
             holder=me,
+            leftovers=_leftovers(application, last, files),
         )
         if taken.job_id is None:
             taken = replace(taken, job_id=(job_id := new_job_id()), attempt=Attempt(0))
@@ -313,6 +326,20 @@ def _begin(application: Application, log: ApplicationLog, files: CheckpointFileS
         elif life is not None and log.append(taken):
             _tell_resumed(application, taken, life)
             return _tenure(log, taken, application, files)
+
+
+def _leftovers(
+    application: Application, last: ApplicationEntry | None, files: CheckpointFileSystem
+) -> tuple[JobId, ...]:
+    """Delete the directories of forgotten jobs; return the jobs whose directories could not be deleted."""
+    left = []
+    for job_id in () if last is None else last.leftovers:
+        try:
+            files.delete_directory(job_directory(application.root, job_id))
+        except OSError as error:
+            logger.warning("what is left of job %s could not be deleted: %s", job_id, error)
+            left.append(job_id)
+    return tuple(left)
 
 
 def _vacant(application: Application, log: ApplicationLog) -> ApplicationEntry | None:

@@ -101,6 +101,8 @@ class DeliverClientOutput:
     slot: SlotId
     attempt: Attempt
     channel: str
+    position: int
+    """Of the payload among all bytes of the channel."""
     payload: bytes
 
 

@@ -82,11 +82,14 @@ class Adoption:
         """Return whether every slot has reported, or never will."""
         return not self._run.slots.missing()
 
-    def conclude(self, newest: CompletedCheckpoint | None) -> Mapping[int, FailureInfo]:
+    def conclude(
+        self, newest: CompletedCheckpoint | None, stopped_by: CompletedCheckpoint | None
+    ) -> Mapping[int, FailureInfo]:
         """Give up the slots that have not reported. Return the regions that are not adopted, and why.
 
         Args:
             newest: the newest completed checkpoint, if there is one.
+            stopped_by: the same, if it is the savepoint that the job stops with.
         """
         for slot in self._run.slots.missing():
             self.failed(slot, FailureInfo(f"{LEADER_LOST}: slot {slot} did not report in time", slot=slot))
@@ -95,18 +98,14 @@ class Adoption:
             if options.after is AfterSnapshot.DRAIN and (newest is None or checkpoint_id != newest.checkpoint_id):
                 # sources have ended their input for it, and only another attempt brings them back
                 self._fail_all("the savepoint to stop with was given up after the job was drained")
-        if self._failures and self.is_stopping(newest):
-            # the parts of a job that stops end together
-            self._fail_all("the job stops with a savepoint, and another part of it is gone")
+        if stopped_by is not None:
+            number = stopped_by.checkpoint_id
+            if not all(r.stopped_by == number or number in r.pending for r in self._reports.values()):
+                self._fail_all("the job stops with a savepoint that was given up")
+            if self._failures:
+                # the parts of a job that stops end together
+                self._fail_all("the job stops with a savepoint, and another part of it is gone")
         return dict(sorted(self._failures.items()))
-
-    def is_stopping(self, newest: CompletedCheckpoint | None) -> bool:
-        """Return whether the newest completed checkpoint is the savepoint that the job stops with."""
-        if newest is None:
-            return False
-        options = self.pending.get(newest.checkpoint_id)
-        stopped = any(report.stopped_by == newest.checkpoint_id for report in self._reports.values())
-        return stopped or (options is not None and options.after is not AfterSnapshot.GO_ON)
 
     @property
     def is_committing(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from runtime.checkpoint.assignment import Assignment
-from runtime.core.ids import Attempt, OperatorId, SlotId, TaskId
+from runtime.core.ids import Attempt, CheckpointId, OperatorId, SlotId, TaskId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import KillSlots, RecordPlacement, ReleaseAttempt, RequestSlots, SendToSlot, SlotProcess
 from runtime.jobmaster.execution_graph import ExecutionGraph, ExecutionTask, Region
@@ -78,6 +78,11 @@ class AttemptRun:
     @property
     def coordinator_slots(self) -> Mapping[OperatorId, SlotId]:
         return self.execution.coordinator_slots
+
+    @property
+    def attempts(self) -> frozenset[Attempt]:
+        """Return the attempts that the regions belong to."""
+        return frozenset(self._attempts.values())
 
     @property
     def oldest(self) -> Attempt:
@@ -190,8 +195,16 @@ class AttemptRun:
             placed.append(PlacedRegion(region.index, self._attempts[region.index], slots, parallelism))
         self._journal.act(RecordPlacement(tuple(placed)))
 
-    def deploy(self, slots: Iterable[SlotId], assignment: Assignment | None) -> None:
-        """Have the slots make their tasks, with the state that these restore."""
+    def deploy(
+        self, slots: Iterable[SlotId], assignment: Assignment | None, stopped_by: CheckpointId | None = None
+    ) -> None:
+        """Have the slots make their tasks.
+
+        Args:
+            slots: have registered.
+            assignment: the state that tasks restore.
+            stopped_by: the savepoint that this is, if the job stops with it: the tasks only end.
+        """
         for task in list(self.execution.tasks_of(slots)):
             self.transition(task.task, TaskState.DEPLOYING)
         for slot in slots:
@@ -204,6 +217,7 @@ class AttemptRun:
                 tasks=self.execution.deployments(slot, assignment.tasks if assignment is not None else None),
                 coordinator_slots=self.coordinator_slots,
                 coordinator_states=assignment.coordinators if assignment is not None else {},
+                stopped_by=stopped_by,
             )
             self.send((slot,), deploy)
 

@@ -48,7 +48,7 @@ class PastChange:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What rescalings have taught."""
+    """Lessons of earlier rescalings."""
 
     last_rescale_age_ms: float | None = None
     """Time since the last one, whoever asked for it and however it ended; None: there was none."""
@@ -59,30 +59,30 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class VertexDecision:
-    """What a vertex should have. Rates are records per second."""
+    """Target of one vertex. Rates are in records per second."""
 
     parallelism: int
     wanted: int
     reason: str
     """One or two sentences with numbers."""
     true_rate: float | None = None
-    """What a subtask can do; None: nothing was measured."""
+    """Capacity of one subtask; None: nothing was measured."""
     demand: float | None = None
-    """What is demanded of the vertex."""
+    """Demand on the vertex."""
     utilization: float | None = None
     """Demand by what all subtasks can do."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobDecision:
-    """What a job should have."""
+    """Target of a job."""
 
     reason: str
-    """What is done, or why nothing is."""
+    """The action, or the reason for taking none."""
     vertices: Mapping[VertexId, VertexDecision] = field(default_factory=dict)
     """Empty while there are not enough samples."""
     parallelism: Mapping[VertexId, int] = field(default_factory=dict)
-    """What is to be changed now; empty: nothing."""
+    """Changes to make now; empty: none."""
 
 
 class Autoscaler:
@@ -339,7 +339,7 @@ class Autoscaler:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What decisions about all vertices have in common."""
+    """Inputs that the decisions about all vertices share."""
 
     settings: AutoscalerSettings
     past: Past

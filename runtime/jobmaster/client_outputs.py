@@ -16,7 +16,7 @@ from typing import Protocol
 
 from runtime.core.ids import Attempt, SlotId
 
-Acknowledge = Callable[[int], None]
+Acknowledge = Callable[[], None]
 STDOUT = "stdout"
 COLLECT_PREFIX = "collect:"
 
@@ -24,8 +24,20 @@ COLLECT_PREFIX = "collect:"
 class Outputs(Protocol):
     """Takes what slots send for the client; called by the driver's thread."""
 
-    def deliver(self, slot: SlotId, attempt: Attempt, channel: str, payload: bytes, acknowledge: Acknowledge) -> None:
-        """Take what a slot sent; `acknowledge` is called, by any thread, with the size once it was taken."""
+    def deliver(
+        self, slot: SlotId, attempt: Attempt, channel: str, position: int, payload: bytes, acknowledge: Acknowledge
+    ) -> None:
+        """Take what a slot sent.
+
+        Args:
+            slot: who sent it.
+            attempt: the slot's.
+            channel: "stdout", "log" or "collect:<id>".
+            position: number of bytes that the slot sent on the channel before. After a change of JobMaster, what was
+                not acknowledged to the earlier one is delivered again.
+            payload: what it sent.
+            acknowledge: called once, by any thread, when the payload and all before it on the channel is taken.
+        """
 
     def close(self) -> None:
         """Note that the job has ended: nothing follows."""
@@ -54,7 +66,7 @@ class CollectedBatches:
             self._ended = True
             return None
         payload, acknowledge = item
-        acknowledge(len(payload))
+        acknowledge()
         return payload
 
 
@@ -71,8 +83,10 @@ class ClientOutputs:
         """Return the queue of that id, made when first asked for; ask for it before the job starts."""
         return self._collectors.setdefault(COLLECT_PREFIX + collect_id, CollectedBatches())
 
-    def deliver(self, slot: SlotId, attempt: Attempt, channel: str, payload: bytes, acknowledge: Acknowledge) -> None:
-        """Queue what a slot sent; `acknowledge` is called with the size once it was taken."""
+    def deliver(
+        self, slot: SlotId, attempt: Attempt, channel: str, position: int, payload: bytes, acknowledge: Acknowledge
+    ) -> None:
+        """Queue what a slot sent. Nothing comes twice: the slots of an application end with its JobMaster."""
         if channel == STDOUT:
             if not self._printer_started:
                 self._printer_started = True
@@ -82,7 +96,7 @@ class ClientOutputs:
         collector = self._collectors.get(channel)
         if collector is None:
             # nobody waits for it: do not hold the job up
-            acknowledge(len(payload))
+            acknowledge()
             return
         collector.put(payload, acknowledge)
 
@@ -103,4 +117,4 @@ class ClientOutputs:
             except (OSError, ValueError):
                 # the reader of our output is gone (a closed pipe): the job itself goes on
                 pass
-            acknowledge(len(payload))
+            acknowledge()

@@ -7,6 +7,7 @@ foreseen ends the job as FAILED, with the error as its cause: see `break_off`.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import queue
 import random
@@ -24,9 +25,10 @@ from runtime.checkpoint.messages import DeleteFiles, ForgetCheckpoints, RecordEn
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.checkpoint.statistics import StatisticsRecord
 from runtime.common.configuration import Configuration
+from runtime.common.secrets import SecretMissingError, SecretName, SecretStore
 from runtime.core.checkpoint_options import SnapshotKind
 from runtime.core.clock import Clock
-from runtime.core.ids import Attempt, CheckpointId, SlotId, VertexId
+from runtime.core.ids import Attempt, CheckpointId, VertexId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import (
     AdoptSlots,
@@ -52,6 +54,7 @@ from runtime.jobmaster.events import (
     SavepointLeft,
     SavepointRequested,
     StageEnded,
+    Submitted,
     Tick,
 )
 from runtime.jobmaster.execution_graph import Region
@@ -62,7 +65,7 @@ from runtime.jobmaster.restart_strategy import create_restart_strategy
 from runtime.jobmaster.slot_provider import SlotProvider
 from runtime.jobmaster.status import JobStatusSnapshot
 from runtime.jobmaster.storage_worker import CheckpointHome, StorageWorker
-from runtime.task.messages import ClientAck, FailureInfo
+from runtime.task.messages import ClientAck, Deploy, FailureInfo
 
 logger = logging.getLogger(__name__)
 
@@ -96,6 +99,7 @@ class JobMasterDriver:
         record_attempt: makes an attempt's number durable before any of it runs; raises OSError if it cannot, which
             fails the attempt. None: the slot provider does, or nobody needs it.
         statistics: of checkpoints, as an earlier JobMaster has recorded them; None = they begin here.
+        secrets: where the job's secrets have their values; None = in this process.
 
     Raises:
         ConfigurationError: an option of the job cannot be read, or it needs a checkpoint directory and names none.
@@ -115,8 +119,13 @@ class JobMasterDriver:
         was_suspended: bool = False,
         record_attempt: Callable[[Attempt], None] | None = None,
         statistics: StatisticsRecord | None = None,
+        secrets: SecretStore | None = None,
     ) -> None:
         self._clock = clock
+        self._secret_store = SecretStore.of_process() if secrets is None else secrets
+        #: of the current attempt; goes nowhere but into Deploy
+        self._secrets: Mapping[SecretName, str] = {}
+        self._has_placement = bool(placement)
         self._record_attempt = record_attempt
         self._outputs = outputs
         #: called after each `post`, by its thread: for a loop that waits elsewhere
@@ -235,11 +244,9 @@ class JobMasterDriver:
             return None
         return savepoint_directory(target, self._machine.graph.job_id, self._home.new_name())
 
-    def conclude_savepoint(
-        self, location: str, checkpoint_id: CheckpointId, after: AfterSavepoint
-    ) -> Future[RequestAnswered]:
-        """Do what is left behind a savepoint that was complete when the earlier JobMaster ended, see SavepointLeft."""
-        return self._request(lambda request_id: SavepointLeft(request_id, location, checkpoint_id, after))
+    def cancel_behind(self, location: str, checkpoint_id: CheckpointId) -> Future[RequestAnswered]:
+        """Cancel the job behind a savepoint that was complete when the earlier JobMaster ended, see SavepointLeft."""
+        return self._request(lambda request_id: SavepointLeft(request_id, location, checkpoint_id))
 
     def trigger_checkpoint(self, kind: SnapshotKind | None = None) -> Future[RequestAnswered]:
         """Take a checkpoint now; FULL, INCREMENTAL, or as configured. Fails with JobRequestError."""
@@ -399,17 +406,34 @@ class JobMasterDriver:
         return True
 
     def _handle(self, event: JobMasterEvent) -> None:
+        if isinstance(event, Submitted):
+            event = self._checked(event)
         with self._lock:
             actions = self._machine.handle(event, self._clock.monotonic_ms(), self._clock.now_ms())
         for action in actions:
             self._perform(action)
 
+    def _checked(self, submitted: Submitted) -> Submitted:
+        """Refuse a start for which a secret is missing; a job that runs already has them, and runs on."""
+        is_start = submitted.outcome is None and submitted.refusal is None and not self._has_placement
+        try:
+            if is_start:
+                self._secret_store.resolve(self._machine.graph.secrets)
+        except SecretMissingError as error:
+            return dataclasses.replace(submitted, refusal=str(error))
+        return submitted
+
     def _perform(self, action: JobMasterAction) -> None:
         match action:
+            case SendToSlot(slot, attempt, Deploy() as message):
+                self._provider.send(slot, attempt, dataclasses.replace(message, secrets=self._secrets))
             case SendToSlot(slot, attempt, message):
                 self._provider.send(slot, attempt, message)
-            case DeliverClientOutput(slot, attempt, channel, payload):
-                self._outputs.deliver(slot, attempt, channel, payload, self._acknowledger(slot, attempt))
+            case DeliverClientOutput(slot, attempt, channel, position, payload):
+                taken = ClientAck(channel, position + len(payload))
+                self._outputs.deliver(
+                    slot, attempt, channel, position, payload, lambda: self._provider.send(slot, attempt, taken)
+                )
             case RequestSlots(attempt, regions):
                 self._request_slots(attempt, regions)
             case RecordPlacement(placed):
@@ -431,13 +455,20 @@ class JobMasterDriver:
 
     def _request_slots(self, attempt: Attempt, regions: Sequence[Region]) -> None:
         try:
+            # anew for every attempt: they may have been changed
+            self._secrets = self._secret_store.resolve(self._machine.graph.secrets)
             if self._record_attempt is not None:
                 self._record_attempt(attempt)
+        except SecretMissingError as error:
+            self._cannot_begin(attempt, regions, str(error))
         except OSError as error:
-            for region in regions:
-                self.post(StageEnded(region.index, attempt, f"attempt {attempt} cannot be recorded: {error}"))
+            self._cannot_begin(attempt, regions, f"attempt {attempt} cannot be recorded: {error}")
         else:
             self._provider.request_slots(attempt, regions)
+
+    def _cannot_begin(self, attempt: Attempt, regions: Sequence[Region], why: str) -> None:
+        for region in regions:
+            self.post(StageEnded(region.index, attempt, why))
 
     def _answer(self, answer: RequestAnswered) -> None:
         with self._requests_lock:
@@ -449,9 +480,6 @@ class JobMasterDriver:
         else:
             error = JobNotRunningError if answer.is_premature else JobRequestError
             future.set_exception(error(answer.error))
-
-    def _acknowledger(self, slot: SlotId, attempt: Attempt) -> Callable[[int], None]:
-        return lambda size: self._provider.send(slot, attempt, ClientAck(size))
 
     def _close_when_idle(self) -> None:
         """Close once the storage has done its work, or has used up its time."""

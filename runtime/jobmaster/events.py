@@ -100,16 +100,14 @@ class SavepointRequested:
 
 @dataclass(frozen=True, slots=True)
 class SavepointLeft:
-    """An earlier JobMaster was asked for a savepoint, which is complete, and did not answer; answered by
-    RequestAnswered.
+    """An earlier JobMaster was asked for a savepoint behind which the job is cancelled; it is complete, and nothing was
+    answered. Answered by RequestAnswered.
     """
 
     request_id: str
     location: str
     """URI of its directory."""
     checkpoint_id: CheckpointId
-    after: AfterSavepoint
-    """Anything but GO_ON, behind which nothing is left to do."""
 
 
 @dataclass(frozen=True, slots=True)

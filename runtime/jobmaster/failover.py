@@ -36,7 +36,7 @@ class RestartDecision:
     graph: JobGraph | None = None
     """The graph to go back to; None = the same."""
     region: Region | None = None
-    """What restarts alone while the other regions go on; None = the whole job does."""
+    """Region that restarts alone while the others go on; None = the whole job restarts."""
 
 
 class Failover:

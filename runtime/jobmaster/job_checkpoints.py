@@ -32,6 +32,7 @@ from runtime.checkpoint.messages import (
     RecordEnd,
     ReleaseSources,
     RequestDone,
+    SavepointsFailed,
     SlotsAdopted,
     SnapshotSources,
     StoreCheckpoint,
@@ -58,6 +59,7 @@ from runtime.task.messages import (
     JobMasterMessage,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
+    NotifySavepointsFailed,
     OperatorEvent,
     SnapshotCoordinators,
     TriggerCheckpoint,
@@ -138,6 +140,11 @@ class JobCheckpoints:
         return self._coordinator.restore_point()
 
     @property
+    def stopped_by(self) -> CompletedCheckpoint | None:
+        """Return the recorded savepoint that the job stops with; None: there is none."""
+        return self._coordinator.stopped_by
+
+    @property
     def can_restore(self) -> bool:
         """Return whether there is a checkpoint to go on from."""
         return self._coordinator.restore_point() is not None
@@ -203,7 +210,7 @@ class JobCheckpoints:
     def attempt_running(
         self,
         attempt: Attempt,
-        oldest: Attempt,
+        attempts: frozenset[Attempt],
         graph: JobGraph,
         coordinator_slots: Iterable[SlotId],
         oldest_epoch: int | None = None,
@@ -212,13 +219,13 @@ class JobCheckpoints:
 
         Args:
             attempt: number of the attempt; of the latest one, if regions have been restarted.
-            oldest: of the regions' attempts.
+            attempts: that the regions belong to.
             graph: with its parallelisms.
             coordinator_slots: slots that host source coordinators.
             oldest_epoch: of the leaders that have deployed adopted regions; None: none are adopted.
         """
         self._attempt = attempt
-        self._handle(AttemptRunning(attempt, graph, frozenset(coordinator_slots), oldest, oldest_epoch))
+        self._handle(AttemptRunning(attempt, graph, frozenset(coordinator_slots), attempts, oldest_epoch))
 
     def task_finished(self, task: TaskId) -> None:
         """Note that a task of the running attempt has ended its output."""
@@ -313,6 +320,8 @@ class JobCheckpoints:
             case NotifyAborted(checkpoint_id):
                 self._journal.tell(f"checkpoint {checkpoint_id} was aborted")
                 self._send(None, NotifyCheckpointAborted(checkpoint_id))
+            case SavepointsFailed(savepoints):
+                self._send(None, NotifySavepointsFailed(savepoints))
             case StoreCheckpoint() | RecordEnd() | ForgetCheckpoints() | DeleteFiles() | SweepOrphans():
                 self._journal.act(action)
             case FailJob(cause, is_fatal):

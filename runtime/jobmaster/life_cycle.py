@@ -260,6 +260,7 @@ class JobMasterMachine:
             last_rescale_ms=self._operations.last_rescale_ms,
             rescale_costs_ms=self._operations.rescale_costs_ms,
             leaves_checkpoints=self._is_broken or self._checkpoints.are_left_alone,
+            stops_with=None if self._checkpoints.stopped_by is None else self._checkpoints.stopped_by.location,
         )
 
     def statistics_record(self) -> StatisticsRecord:
@@ -474,15 +475,12 @@ class JobMasterMachine:
 
     def _conclude_adoption(self) -> None:
         """Go on with the regions that have come over, and restart the others."""
-        newest = self._checkpoints.newest
-        failures = self._adoption.conclude(newest)
+        failures = self._adoption.conclude(self._checkpoints.newest, self._checkpoints.stopped_by)
         if not self._failover.can_restart_alone(failures, self._run):
             self._restart_after_lost_leader(next(iter(failures.values())))
             return
         self._enter(Phase.STARTED, None)
         self._checkpoints.adopted(self._adoption.pending, self._adoption.last_seen)
-        if newest is not None and self._adoption.is_stopping(newest):
-            self._operations.stop_adopted(newest.location, newest.checkpoint_id)
         if self._adoption.is_committing:
             self._operations.commit_adopted()
         adopted = [slot for region in self._run.regions if region.index not in failures for slot in region.slots]
@@ -495,7 +493,7 @@ class JobMasterMachine:
         self._advance()
 
     def _restart_after_lost_leader(self, cause: FailureInfo) -> None:
-        if self._was_suspended:
+        if self._was_suspended or self._checkpoints.stopped_by is not None:
             self._redeploy(self.graph, cause.message)
             return
         decision = self._failover.after_lost_leader(cause)
@@ -573,7 +571,9 @@ class JobMasterMachine:
         self._run.record_placement(self._run.regions)
         # until the tasks are made, slots import user code and cannot answer: this deadline stands for heartbeats
         self._enter(Phase.DEPLOYING, self.options.slot_request_timeout_ms)
-        self._run.deploy(self._run.execution.slots, self._assignment)
+        stopped_by = self._checkpoints.stopped_by
+        stop = None if stopped_by is None else stopped_by.checkpoint_id
+        self._run.deploy(self._run.execution.slots, self._assignment, stop)
 
     def _advance(self) -> None:
         """Take every step that slots and tasks allow."""
@@ -600,7 +600,7 @@ class JobMasterMachine:
             coordinator_slots = execution.coordinator_slots.values()
             self._operations.attempt_running()
             self._checkpoints.attempt_running(
-                self.attempt, self._run.oldest, self.graph, coordinator_slots, self._run.oldest_epoch
+                self.attempt, self._run.attempts, self.graph, coordinator_slots, self._run.oldest_epoch
             )
             for task in self._run.tasks.values():
                 if task.state is TaskState.FINISHED:

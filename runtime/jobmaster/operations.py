@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from runtime.checkpoint.completed_store import CompletedCheckpoint
+from runtime.checkpoint.locations import parent_of
 from runtime.checkpoint.messages import RequestDone, TriggerRequested
 from runtime.checkpoint.settings import CheckpointSettings
 from runtime.core.checkpoint_options import AfterSnapshot
-from runtime.core.ids import CheckpointId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.decisions import CancelJob, CommitJob, Decision, FailAttempt, RedeployJob
@@ -54,16 +55,6 @@ class _Purpose(enum.Enum):
     RESCALE = "checkpoint to rescale from"
 
 
-@dataclass(frozen=True, slots=True)
-class _Stop:
-    """A stop whose savepoint is complete."""
-
-    request_id: str | None
-    """None: an earlier JobMaster was asked for it; whoever asks again gets its savepoint."""
-    location: str
-    checkpoint_id: CheckpointId
-
-
 @dataclass(slots=True)
 class _Rescale:
     request_id: str
@@ -88,6 +79,11 @@ class Snapshots(Protocol):
     @property
     def can_restore(self) -> bool:
         """Return whether there is a checkpoint to go on from."""
+        ...
+
+    @property
+    def stopped_by(self) -> CompletedCheckpoint | None:
+        """Return the recorded savepoint that the job stops with; None: there is none."""
         ...
 
     def trigger(self, request: TriggerRequested) -> None:
@@ -119,7 +115,9 @@ class JobOperations:
         self._journal = journal
         #: snapshots that were requested and are not done, by request id
         self._purposes: dict[str, _Purpose] = {}
-        self._stop: _Stop | None = None
+        #: the request whose savepoint `stopped_by` is; None: it was another JobMaster's, or there is none
+        self._stop_request: str | None = None
+        self._end: JobState | None = None
         self._rescale: _Rescale | None = None
         self._last_rescale_ms = float("-inf")
         #: of the last ones, oldest first
@@ -156,8 +154,8 @@ class JobOperations:
 
     def check_invariants(self) -> None:
         """Raise AssertionError if something contradicts itself."""
-        assert self._stop is None or self._stop.request_id not in self._purposes, "a savepoint is complete and pending"
-        assert self._stop is None or self._over is None, "a stop goes on although the attempt is over"
+        assert self._stop_request not in self._purposes, "a savepoint is complete and pending"
+        assert self._stop_request is None or self._snapshots.stopped_by is not None, "a stop without a savepoint"
         rescales = [r for r, purpose in self._purposes.items() if purpose is _Purpose.RESCALE]
         triggered = self._rescale.request_id if self._rescale is not None and self._rescale.is_triggered else None
         assert rescales in ([], [triggered]), "a snapshot is taken for no rescaling"
@@ -176,7 +174,7 @@ class JobOperations:
                 after = AfterSnapshot.SUSPEND
             case AfterSavepoint.DRAIN:
                 after = AfterSnapshot.DRAIN
-        if purpose is _Purpose.STOP and self._adopt_stop(request.request_id):
+        if purpose is _Purpose.STOP and self._adopt_stop(request, after):
             return
         if purpose is not _Purpose.SNAPSHOT and self._all_finished:
             self._answer(request.request_id, "all tasks of the job have finished")
@@ -193,12 +191,8 @@ class JobOperations:
         self._take(trigger, purpose)
 
     def take_over(self, left: SavepointLeft) -> None:
-        """Do what is left to do behind a savepoint that an earlier JobMaster has taken; no other one is taken."""
-        if left.after is not AfterSavepoint.CANCEL:
-            if self._stop is None or self._stop.location != left.location or not self._adopt_stop(left.request_id):
-                cause = "the jobmanager that ran the job ended first"
-                self._answer(left.request_id, _in_vain(left.location, "did not stop", cause))
-        elif self._over is not None:
+        """Cancel the job behind a savepoint that an earlier JobMaster has taken; no other one is taken."""
+        if self._over is not None:
             self._answer(left.request_id, _in_vain(left.location, "was not cancelled", self._over), is_premature=True)
         elif self._all_finished:
             why = "all its tasks have finished"
@@ -250,16 +244,6 @@ class JobOperations:
 
     # --- the attempt --------------------------------------------------------------------------------------------------
 
-    def stop_adopted(self, location: str, checkpoint_id: CheckpointId) -> None:
-        """Note that the job stops with a savepoint that is complete, as an earlier JobMaster was asked.
-
-        Args:
-            location: of the savepoint.
-            checkpoint_id: its id.
-        """
-        self._over = None
-        self._stop = _Stop(None, location, checkpoint_id)
-
     def commit_adopted(self) -> None:
         """Note that an earlier JobMaster had begun to commit, with the checkpoint at the end if the job takes one."""
         self._final_is_complete = self._takes_final
@@ -278,7 +262,7 @@ class JobOperations:
         self._all_finished = True
         if _Purpose.STOP in self._purposes.values():
             return False
-        if self._stop is not None or not self._takes_final or self._final_is_complete:
+        if self._snapshots.stopped_by is not None or not self._takes_final or self._final_is_complete:
             return True
         self._take_final()
         return False
@@ -286,13 +270,13 @@ class JobOperations:
     @property
     def may_commit_again(self) -> bool:
         """Return whether an attempt that fails while it commits can be repeated: what it commits is in a checkpoint."""
-        return self._final_is_complete or self._stop is not None
+        return self._final_is_complete or self._snapshots.stopped_by is not None
 
     @property
     def may_be_interrupted(self) -> bool:
         """Return whether the job is not about to stop, end or change its parallelism, which need the whole job."""
         is_rescaling = self._rescale is not None and self._rescale.is_triggered
-        is_ending = self._all_finished or self._stop is not None
+        is_ending = self._all_finished or self._snapshots.stopped_by is not None
         plain = all(purpose is _Purpose.SNAPSHOT for purpose in self._purposes.values())
         return plain and not is_rescaling and not is_ending
 
@@ -307,20 +291,19 @@ class JobOperations:
         self._over = cause
         self._all_finished = self._final_is_complete = False
         self._retry_final_at_ms = None
-        if self._stop is not None:
-            stop, self._stop = self._stop, None
-            if stop.request_id is not None:
-                self._answer(stop.request_id, _in_vain(stop.location, "did not stop", cause))
+        if self._stop_request is not None and self._snapshots.stopped_by is None:
+            self._answer_stop(f"the savepoint to stop with is damaged, and the job did not stop: {cause}")
         if self._rescale is not None and not self._rescale.is_triggered:
             self._fail_rescale(cause, is_premature=True)
 
     def job_ended(self, state: JobState) -> None:
         """Note that nothing of the job runs any more, after the snapshots that can still be given up have been."""
-        if self._stop is not None and state is JobState.FINISHED:
-            stop, self._stop = self._stop, None
-            if stop.request_id is not None:
-                self._journal.act(RequestAnswered(stop.request_id, stop.location, stop.checkpoint_id))
+        self._end = state
         cause = f"the job is {state.value}"
+        stopped_by = self._snapshots.stopped_by
+        if self._stop_request is not None and stopped_by is not None:
+            is_stopped = state is JobState.FINISHED
+            self._answer_stop(None if is_stopped else _in_vain(stopped_by.location, "did not stop", cause))
         self.attempt_ended(cause)
         if self._rescale is not None:
             self._fail_rescale(cause)
@@ -337,12 +320,15 @@ class JobOperations:
                 self._on_final_done(done)
             case _Purpose.RESCALE:
                 self._on_rescale_done(done)
-            case _Purpose.STOP | _Purpose.CANCEL if done.location is not None and self._over is not None:
+            case _Purpose.CANCEL if done.location is not None and self._over is not None:
                 # another attempt may have gone on from it, or past it
-                what = "did not stop" if purpose is _Purpose.STOP else "was not cancelled"
-                self._answer(done.request_id, _in_vain(done.location, what, self._over))
-            case _Purpose.STOP if done.location is not None and done.checkpoint_id is not None:
-                self._stop = _Stop(done.request_id, done.location, done.checkpoint_id)
+                self._answer(done.request_id, _in_vain(done.location, "was not cancelled", self._over))
+            case _Purpose.STOP if done.location is not None and self._end is not None:
+                cause = f"the job is {self._end.value}"
+                self._answer(done.request_id, _in_vain(done.location, "did not stop", cause))
+            case _Purpose.STOP if done.location is not None:
+                # if the attempt is over the next one ends with it
+                self._stop_request = done.request_id
                 if self._all_finished:
                     self._decide(CommitJob())
             case _:
@@ -379,12 +365,32 @@ class JobOperations:
         elif self._all_finished:
             self._decide(CommitJob())
 
-    def _adopt_stop(self, request_id: str) -> bool:
-        """Answer a request with the stop that an earlier JobMaster was asked for, if there is one."""
-        if self._stop is None or self._stop.request_id is not None:
+    def _adopt_stop(self, request: SavepointRequested, after: AfterSnapshot) -> bool:
+        """Answer a request with the stop that an earlier JobMaster was asked for, if there is one.
+
+        The job ends with that savepoint: one that was to be another is refused.
+        """
+        stopped_by = self._snapshots.stopped_by
+        if stopped_by is None or self._stop_request is not None or self._end is not None:
             return False
-        self._stop = replace(self._stop, request_id=request_id)
+        options = stopped_by.metadata.options
+        is_elsewhere = request.target_directory not in (None, parent_of(stopped_by.location))
+        if is_elsewhere or options.after is not after or options.kind is not request.kind:
+            how = f"{'with' if options.after is AfterSnapshot.DRAIN else 'without'} --drain, {options.kind.value}"
+            why = f"the job is stopping already, with the savepoint {stopped_by.location} ({how})"
+            self._answer(request.request_id, why)
+        else:
+            self._stop_request = request.request_id
         return True
+
+    def _answer_stop(self, error: str | None) -> None:
+        request_id, self._stop_request = self._stop_request, None
+        stopped_by = self._snapshots.stopped_by
+        assert request_id is not None
+        if error is None and stopped_by is not None:
+            self._journal.act(RequestAnswered(request_id, stopped_by.location, stopped_by.checkpoint_id))
+        else:
+            self._answer(request_id, error)
 
     def _begin_rescale(self) -> None:
         rescale = self._rescale

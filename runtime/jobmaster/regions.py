@@ -112,7 +112,10 @@ class RegionRestarts:
         return any(not self._run.slots.live(slots) for slots in requesting)
 
     def clear(self) -> None:
-        """Forget all restarts: the whole job goes down."""
+        """Forget all restarts: the whole job goes down. Slots that were excused have to prove again that they live."""
+        for restart in self._restarts.values():
+            if restart.phase is Phase.DEPLOYING:
+                self._run.slots.renew(restart.region.slots, self._journal.now_ms)
         self._restarts.clear()
 
     def check_invariants(self) -> None:

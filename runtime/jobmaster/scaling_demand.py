@@ -24,7 +24,7 @@ EPSILON = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is demanded of a vertex, records per second."""
+    """Demand on a vertex, in records per second."""
 
     shared: float
     """Of all its subtasks together."""
@@ -37,7 +37,7 @@ class Load:
 
 
 class Demands:
-    """What is demanded of each vertex: of sources by what they read, of the others by ratios of output to input.
+    """Computes the demand on each vertex: on sources from what they read, on others from ratios of output to input.
 
     Args:
         in_edges: by vertex.

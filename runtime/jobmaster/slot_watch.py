@@ -199,8 +199,8 @@ class SlotWatch:
         match message:
             case Heartbeat():
                 self._on_heartbeat(message)
-            case ClientOutput(slot, attempt, channel, payload):
-                self._journal.act(DeliverClientOutput(slot, attempt, channel, payload))
+            case ClientOutput(slot, attempt, channel, position, payload):
+                self._journal.act(DeliverClientOutput(slot, attempt, channel, position, payload))
             case OperatorEvent():
                 if not self._checkpoints.hold(message, self._deliver):
                     self._deliver(message)

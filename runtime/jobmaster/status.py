@@ -47,7 +47,7 @@ class SlotSnapshot:
     pid: int | None
     host: str
     restored_bytes: int = 0
-    """What it has read of snapshots."""
+    """Share of its snapshots that it has read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class JobStatusSnapshot:
     restored_from: RestoreReport | None = None
     """The operators that the restored state was matched with; None: the job started empty."""
     waiting_for: str = ""
-    """What keeps the job from making progress, see runtime.jobmaster.waiting; empty if nothing does."""
+    """Reason why the job makes no progress, see runtime.jobmaster.waiting; empty if it does."""
     failures: int = 0
     """Number of all failures; `exceptions` has the newest of them."""
     next_attempt_ms: float | None = None
@@ -114,6 +114,8 @@ class JobStatusSnapshot:
     """Times of the last ones, oldest first, from the trigger of the checkpoint until all tasks ran."""
     leaves_checkpoints: bool = False
     """Whether the job has ended without restoring its checkpoints: they stay, whatever its retention."""
+    stops_with: str | None = None
+    """URI of the recorded savepoint that the job stops with; None: it does not stop, or has ended."""
 
 
 @dataclass(slots=True)

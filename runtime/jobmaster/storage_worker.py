@@ -29,8 +29,11 @@ from runtime.checkpoint.errors import (
     CheckpointStorageError,
     FencedError,
     JobOverError,
+    LocationNotAllowedError,
+    NewerSnapshotError,
     NotASnapshotError,
     StorageAwayError,
+    UnknownFileSystemError,
 )
 from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.handles import CheckpointMetadata
@@ -58,6 +61,7 @@ from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import default_file_system
 from runtime.common import options
 from runtime.common.config_options import ConfigurationError
+from runtime.core.checkpoint_options import AfterSnapshot
 from runtime.core.clock import Clock
 from runtime.core.ids import CheckpointId, JobId
 from runtime.jobmaster.actions import StorageAction
@@ -74,6 +78,11 @@ MAX_RETRY_MS = 10_000.0
 GONE_MS = 30_000.0
 """Time after which a log of checkpoints that is not there counts as deleted. Shorter: the jobs of a share that is
 mounted again have ended; longer: a job continues without checkpoints.
+"""
+LEFT_STOP_MS = 20_000.0
+"""Time for the storage to say whether the savepoint to stop with is complete, which may be elsewhere than checkpoints.
+Longer: slots that nobody adopts end themselves, and a job hangs on a storage that it does not need. Shorter: a stop
+fails because its storage is away for a moment.
 """
 CLOSE_TIMEOUT_S = 2.0
 
@@ -110,6 +119,8 @@ class CheckpointHome:
     new_name: Callable[[], str] = field(default=lambda: secrets.token_hex(6))
     private_directory: Path | None = None
     """Deleted with the JobMaster."""
+    left_stop: str | None = None
+    """URI of the savepoint with which the job was to stop under an earlier JobMaster; None: it was not to stop."""
     may_write: Callable[[], bool] = lambda: True
     """Returns whether a checkpoint may be completed now; asked right before its metadata is written, and again later if
     not. Raises FencedError once another JobMaster has taken over: it may have deleted the checkpoint's directory.
@@ -207,6 +218,8 @@ class StorageWorker:
         self._metadata_bytes: int | None = None
         self._retry_at_ms = 0.0
         self._retry_ms = RETRY_MS
+        #: until when it is asked for the savepoint to stop with; None: it was not yet
+        self._left_stop_until_ms: float | None = None
         #: since when the job's log was not there when it was needed; None: it was
         self._gone_since_ms: float | None = None
         self._is_fenced = False
@@ -479,6 +492,14 @@ class StorageWorker:
         # a job that takes no checkpoints has none, and need not leave a log of them
         is_asked = self._settings.is_enabled or self._home.is_asked_always
         pointers = self._opened().retained() if is_asked else []
+        if self._home.left_stop is not None:
+            try:
+                is_recorded = self._record_stop(self._home.left_stop, pointers)
+            except (NewerSnapshotError, LocationNotAllowedError, UnknownFileSystemError) as error:
+                # it may be complete: the job must not go on behind it
+                return Submitted(refusal=f"the savepoint to stop with cannot be read: {error}")
+            if is_recorded:
+                pointers = self._opened().retained()
         retained, damage = self._read(pointers)
         restore = self._settings.restore
         initial = self._load_unreplaced(restore) if pointers else self._load_initial(restore)
@@ -491,6 +512,50 @@ class StorageWorker:
         self._directories.update(checkpoint.location for checkpoint in retained if checkpoint.is_owned)
         is_newest_damaged = bool(pointers) and pointers[-1].checkpoint_id in damage
         return Submitted(tuple(retained), initial, is_newest_damaged=is_newest_damaged)
+
+    def _record_stop(self, directory: str, pointers: Sequence[CheckpointPointer]) -> bool:
+        """Record the savepoint with which the job was to stop, if it is complete and its JobMaster ended before that.
+
+        Raises:
+            NewerSnapshotError: it was written by a newer program.
+            LocationNotAllowedError: its directory is not allowed any more.
+            UnknownFileSystemError: nothing can be stored there any more.
+            OSError: the storage cannot be reached yet, or it is not known whether it is recorded.
+        """
+        try:
+            metadata = self._load_left_stop(directory)
+        except (NotASnapshotError, DamagedSnapshotError) as error:
+            # it is not recorded, so nothing was committed behind it
+            logger.warning("job %s does not stop yet: %s", self._job_id, error)
+            return False
+        except OSError:
+            now_ms = self._clock.monotonic_ms()
+            if self._left_stop_until_ms is None:
+                self._left_stop_until_ms = now_ms + LEFT_STOP_MS
+            if now_ms < self._left_stop_until_ms:
+                raise
+            logger.warning("job %s does not stop: its savepoint %s cannot be read", self._job_id, directory)
+            return False
+        newest = pointers[-1].checkpoint_id if pointers else 0
+        if metadata.checkpoint_id <= newest or metadata.options.after is AfterSnapshot.GO_ON:
+            # it is recorded, or was given up and the job has gone on
+            return False
+        try:
+            is_recorded = self._opened().complete(CompletedCheckpoint(metadata, is_owned=False))
+        except Exception as error:
+            raise OSError(f"the savepoint to stop with cannot be recorded: {_described(error)}") from error
+        if not is_recorded:
+            raise OSError("the savepoint to stop with cannot be recorded: another JobMaster has taken over")
+        return True
+
+    def _load_left_stop(self, directory: str) -> CheckpointMetadata:
+        files = self._home.files
+        try:
+            return files.load(directory)
+        except NotASnapshotError as error:
+            if not files.file_system.exists(directory) and files.may_be_away(directory):
+                raise StorageAwayError(directory) from error
+            raise
 
     def _read(self, pointers: Sequence[CheckpointPointer]) -> tuple[list[CompletedCheckpoint], dict[CheckpointId, str]]:
         """Return the checkpoints that can be read, oldest first, and what is wrong with the others.

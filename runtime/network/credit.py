@@ -215,7 +215,7 @@ class ReceiverCredit:
         self._announce_at = max(1, window_bytes // 4)
         self.received_bytes = 0
         self.backlog_bytes = 0
-        """What the producer had queued behind the last frame."""
+        """The producer's queue behind the last frame."""
         self.consumed_bytes = 0
         self.announced_bytes = 0
         """Consumed, and the sender was told."""

@@ -78,6 +78,11 @@ class CheckpointLedger:
             self._forget(older)
         return True
 
+    def deployed_to_stop(self, checkpoint_id: CheckpointId) -> None:
+        """Note that the tasks restore the savepoint that the job stops with."""
+        self.heard_of(checkpoint_id)
+        self.stopped_by = self._last_completed = checkpoint_id
+
     def aborted(self, checkpoint_id: CheckpointId) -> None:
         """Note that a checkpoint was given up."""
         self.heard_of(checkpoint_id)

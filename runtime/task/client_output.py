@@ -10,49 +10,71 @@ import io
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 #: below ~64 kB every batch of a print sink waits for the client; above some MiB a slow terminal holds much memory
 CLIENT_WINDOW_BYTES = 1 << 20
 
 
-class SlotClientChannel:
-    """The slot's end; one for all its tasks. Implements `runtime.operators.operator.ClientChannel`."""
+@dataclass(slots=True)
+class _Sent:
+    """What was sent on one channel, in bytes from its begin."""
 
-    def __init__(self, send: Callable[[str, bytes], None]) -> None:
+    position: int = 0
+    """Number of bytes sent."""
+    taken: int = 0
+    """Number of bytes that the client has taken."""
+    unacknowledged: deque[tuple[int, bytes]] = field(default_factory=deque)
+    """Position and payload of what it has not taken, oldest first."""
+
+
+class SlotClientChannel:
+    """The slot's end; one for all its tasks. Implements `runtime.operators.operator.ClientChannel`.
+
+    Args:
+        send: sends a channel's name, the number of bytes sent on it before, and what follows.
+    """
+
+    def __init__(self, send: Callable[[str, int, bytes], None]) -> None:
         self._send = send
+        self._channels: dict[str, _Sent] = {}
         self._in_flight = 0
-        #: oldest first; what the client has not taken
-        self._unacknowledged: deque[tuple[str, bytes]] = deque()
-        #: bytes of the first of them that the client has taken
-        self._taken = 0
         self._lock = threading.Lock()
+        #: takes out of printed and logged lines what nobody may see
+        self.redact: Callable[[str], str] = str
 
     def send(self, channel: str, payload: bytes) -> None:
         with self._lock:
+            sent = self._channels.setdefault(channel, _Sent())
+            position = sent.position
+            sent.position += len(payload)
             self._in_flight += len(payload)
-            self._unacknowledged.append((channel, payload))
-            self._send(channel, payload)
+            sent.unacknowledged.append((position, payload))
+            self._send(channel, position, payload)
 
-    def acknowledge(self, size_bytes: int) -> None:
-        """Note that the client has taken that many bytes."""
+    def acknowledge(self, channel: str, position: int) -> None:
+        """Note that the client has taken the first `position` bytes of a channel."""
         with self._lock:
-            self._in_flight -= size_bytes
-            self._taken += size_bytes
-            while self._unacknowledged and self._taken >= len(self._unacknowledged[0][1]):
-                self._taken -= len(self._unacknowledged.popleft()[1])
+            sent = self._channels.get(channel)
+            if sent is None or position <= sent.taken:
+                return
+            self._in_flight -= position - sent.taken
+            sent.taken = position
+            waiting = sent.unacknowledged
+            while waiting and waiting[0][0] + len(waiting[0][1]) <= position:
+                waiting.popleft()
 
     def send_again(self, first: Callable[[], None]) -> None:
-        """Send everything that is not acknowledged to a client that knows none of it.
+        """Send everything that is not acknowledged to a client that may know none of it.
 
         Args:
             first: called before, while no thread can send anything.
         """
         with self._lock:
             first()
-            self._in_flight += self._taken
-            self._taken = 0
-            for channel, payload in self._unacknowledged:
-                self._send(channel, payload)
+            for channel, sent in self._channels.items():
+                for position, payload in sent.unacknowledged:
+                    self._send(channel, position, payload)
 
     def is_available(self) -> bool:
         return self._in_flight < CLIENT_WINDOW_BYTES
@@ -80,7 +102,7 @@ class LineRedirect(io.TextIOBase):
             lines, newline, rest = (self._partial + text).rpartition("\n")
             self._partial = rest
             if newline:
-                self._channel.send(self._name, f"{lines}\n".encode(errors="replace"))
+                self._send(lines)
         return len(text)
 
     def flush(self) -> None:
@@ -90,5 +112,8 @@ class LineRedirect(io.TextIOBase):
         """Send what is left without a line end."""
         with self._lock:
             if self._partial:
-                self._channel.send(self._name, f"{self._partial}\n".encode(errors="replace"))
+                self._send(self._partial)
                 self._partial = ""
+
+    def _send(self, lines: str) -> None:
+        self._channel.send(self._name, f"{self._channel.redact(lines)}\n".encode(errors="replace"))

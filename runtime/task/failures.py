@@ -13,7 +13,7 @@ from runtime.task.messages import FailureInfo
 
 
 class FailedTask(Protocol):
-    """What is known of a task that has failed."""
+    """Facts about a failed task."""
 
     @property
     def task_id(self) -> TaskId: ...

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runtime.checkpoint.handles import CheckpointMetrics, TaskRestore, TaskStateHandle
+from runtime.common.secrets import SecretName
 from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.ids import Attempt, CheckpointId, JobId, OperatorId, SlotId, TaskId
 from runtime.graph.job_graph import JobEdge, JobVertex
 from runtime.state.snapshot import OperatorSnapshot, OperatorStateSnapshot
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 3
 """Of these messages and of what slots and JobMasters expect of each other. A JobMaster does not adopt slots of another
 version: raise it with every change that an older slot would misunderstand."""
 
@@ -95,6 +96,10 @@ class Deploy:
     """Source operators → the slot of their subtask 0."""
     coordinator_states: Mapping[OperatorId, OperatorSnapshot] = field(default_factory=dict)
     """State of restored source coordinators: what their `snapshot` returned, and the readers' RECEIVED_STATE."""
+    secrets: Mapping[SecretName, str] = field(default_factory=dict, repr=False)
+    """Values of the secrets that the job's code refers to; the driver adds them when it sends the message."""
+    stopped_by: CheckpointId | None = None
+    """The savepoint that the tasks restore, if the job stops with it: they end at once, and emit nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +155,13 @@ class NotifyCheckpointAborted:
 
 
 @dataclass(frozen=True, slots=True)
+class NotifySavepointsFailed:
+    """Savepoints that earlier attempts took part in have failed: nobody relies on what was prepared for them."""
+
+    savepoints: Sequence[tuple[Attempt, CheckpointId]]
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseSlot:
     """Leave: close everything and return."""
 
@@ -159,9 +171,11 @@ class ReleaseSlot:
 
 @dataclass(frozen=True, slots=True)
 class ClientAck:
-    """The client has taken that many bytes of this slot's output."""
+    """The client has taken what the slot has sent on a channel, up to a position."""
 
-    bytes: int
+    channel: str
+    position: int
+    """Number of the channel's bytes that are taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +211,7 @@ JobMasterMessage = (
     | TriggerCheckpoint
     | NotifyCheckpointComplete
     | NotifyCheckpointAborted
+    | NotifySavepointsFailed
     | CommitFinished
     | ReleaseSlot
     | ClientAck
@@ -244,7 +259,7 @@ class Heartbeat:
     stalled_in: StalledCall | None = None
     """The call of user code, once it has lasted for some seconds."""
     restored_bytes: int = 0
-    """What the slot has read of snapshots so far."""
+    """Share of the snapshots that the slot has read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +347,9 @@ class ClientOutput:
     slot: SlotId
     attempt: Attempt
     channel: str
-    """"stdout" or "collect:<id>"."""
+    """"stdout", "log" or "collect:<id>"."""
+    position: int
+    """Number of bytes that the slot has sent on the channel before; the same when it sends them again."""
     payload: bytes
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from runtime.core.elements import END_OF_INPUT, MIN_WATERMARK, LatencyMarker, StreamElement
-from runtime.core.ids import CheckpointId, OperatorId
+from runtime.core.ids import Attempt, CheckpointId, OperatorId
 from runtime.graph.job_graph import ChainEdge, JobVertex
 from runtime.metrics import Counter
 from runtime.network.record_writer import RecordWriter
@@ -249,6 +249,11 @@ class OperatorChain:
         """Tell every operator that a checkpoint was given up."""
         for operator in self.operators:
             operator.notify_checkpoint_aborted(checkpoint_id)
+
+    def notify_savepoints_failed(self, savepoints: Sequence[tuple[Attempt, CheckpointId]]) -> None:
+        """Tell every operator that savepoints of earlier attempts have failed."""
+        for operator in self.operators:
+            operator.notify_savepoints_failed(savepoints)
 
     def close_finished(self) -> None:
         """Close every operator that is still open and has nothing to commit.

@@ -19,7 +19,7 @@ from runtime.checkpoint.file_system import CheckpointFileSystem
 from runtime.checkpoint.locations import is_local, local_path, name_of, parent_of
 from runtime.checkpoint.state_files import default_file_system
 
-_DIGEST = re.compile(r"([0-9a-f]{64})(?:\.[0-9a-f]{8})?")
+_DIGEST = re.compile(r"([0-9a-f]{64})(?:\.(?:[0-9a-f]{8}-)?[0-9a-f]{8})?")
 
 
 class DamagedProgramError(OSError):

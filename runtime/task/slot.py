@@ -26,6 +26,7 @@ from runtime.checkpoint.state_files import (
 )
 from runtime.common import options
 from runtime.common.configuration import Configuration
+from runtime.common.secrets import Redaction, providing
 from runtime.core.checkpoint_options import CheckpointOptions
 from runtime.core.clock import Clock
 from runtime.core.elements import CheckpointBarrier
@@ -50,6 +51,7 @@ from runtime.task.messages import (
     JobMasterMessage,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
+    NotifySavepointsFailed,
     OperatorEvent,
     RegisterSlot,
     ReleaseSlot,
@@ -109,6 +111,7 @@ class Slot:
         self.uploads: Uploads = UploadThreads(f"uploads-{slot}") if uploads is None else uploads
         self.state_compression = "none"
         self.keeps_finished_open = False
+        self.only_ends = False
         self.job_id = ""
         self._files = files
         self._retries = retries
@@ -329,14 +332,16 @@ class Slot:
             case NotifyCheckpointAborted(checkpoint_id):
                 self._reports.ledger.aborted(checkpoint_id)
                 self._notify(lambda task: task.checkpoint_aborted(checkpoint_id))
+            case NotifySavepointsFailed(savepoints):
+                self._notify(lambda task: task.savepoints_failed(savepoints))
             case CommitFinished():
                 self._commit()
             case ReleaseSlot(is_over):
                 if is_over:
                     self._finish_job()
                 self.release()
-            case ClientAck(size):
-                self.client.acknowledge(size)
+            case ClientAck(channel, position):
+                self.client.acknowledge(channel, position)
             case HeartbeatRequest(sequence):
                 self._heartbeat_sequence = sequence
             case DeliverOperatorEvent(event):
@@ -352,7 +357,16 @@ class Slot:
         settings = CheckpointSettings.from_configuration(self.configuration)
         self.keeps_finished_open = settings.after_tasks_finish
         self.state_compression = "zstd" if self.configuration.get(options.SNAPSHOT_COMPRESSION) else "none"
+        if deploy.stopped_by is not None:
+            self.only_ends = True
+            self._reports.ledger.deployed_to_stop(deploy.stopped_by)
         self._sources = list(deploy.coordinator_slots)
+        if deploy.secrets:
+            self._reports.redact = self.client.redact = Redaction(deploy.secrets)
+        with providing(deploy.secrets):
+            self._create_all(deploy)
+
+    def _create_all(self, deploy: Deploy) -> None:
         source: OperatorId | None = None
         try:
             add_to_python_path((self.configuration.get(options.PYTHON_FILES) or "").split(","))

@@ -7,8 +7,8 @@ only, but for `client_output`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from runtime.checkpoint.handles import CheckpointMetrics, TaskStateHandle
 from runtime.core.clock import Clock
@@ -66,6 +66,8 @@ class SlotReports:
         self._tasks: dict[TaskId, _KnownTask] = {}
         self._failures: deque[FailureInfo] = deque(maxlen=REMEMBERED_FAILURES)
         self.has_committed = False
+        #: takes out of the texts of failures what nobody may see
+        self.redact: Callable[[str], str] = str
         link.send(registration)
 
     def task_state(
@@ -77,6 +79,7 @@ class SlotReports:
     ) -> None:
         """Tell the state of a task; final metrics with a terminal one."""
         now_ms = self._clock.monotonic_ms()
+        failure = None if failure is None else self._redacted(failure)
         known = self._tasks.setdefault(task, _KnownTask(state, None, {}, now_ms))
         known.state, known.failure, known.metrics = state, failure, metrics or {}
         known.ended_ms = now_ms if state.is_terminal else None
@@ -84,6 +87,7 @@ class SlotReports:
 
     def slot_failed(self, failure: FailureInfo) -> None:
         """Tell that something broke which belongs to no task."""
+        failure = self._redacted(failure)
         self._failures.append(failure)
         self._link.send(SlotFailed(self._slot, self._attempt, failure))
 
@@ -99,6 +103,7 @@ class SlotReports:
         self, task: TaskId | None, checkpoint_id: CheckpointId, cause: FailureInfo, counts_as_failure: bool = True
     ) -> None:
         """Tell that a task, or the slot as a whole, takes no part in a checkpoint."""
+        cause = self._redacted(cause)
         self._link.send(DeclineCheckpoint(self._slot, self._attempt, task, checkpoint_id, cause, counts_as_failure))
 
     def coordinators_snapshotted(
@@ -148,5 +153,8 @@ class SlotReports:
             task, known.state, known.failure, known.metrics or metrics, now_ms - known.made_ms, ended_ms_ago
         )
 
-    def _send_client_output(self, channel: str, payload: bytes) -> None:
-        self._link.send(ClientOutput(self._slot, self._attempt, channel, payload))
+    def _redacted(self, failure: FailureInfo) -> FailureInfo:
+        return replace(failure, message=self.redact(failure.message), traceback=self.redact(failure.traceback))
+
+    def _send_client_output(self, channel: str, position: int, payload: bytes) -> None:
+        self._link.send(ClientOutput(self._slot, self._attempt, channel, position, payload))

@@ -8,7 +8,7 @@ steps (see runtime.task.task_checkpoints). Used by the loop's thread only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from runtime.checkpoint.state_files import TaskStateReader
@@ -24,7 +24,7 @@ from runtime.core.elements import (
     Watermark,
     WatermarkStatus,
 )
-from runtime.core.ids import CheckpointId, OperatorId
+from runtime.core.ids import Attempt, CheckpointId, OperatorId
 from runtime.graph.job_graph import ChainedOperator
 from runtime.network.channel import NetworkEnvironment
 from runtime.operators.operator import StreamOperator
@@ -62,6 +62,8 @@ class SlotServices(CheckpointServices, OperatorServices, Protocol):
     network: NetworkEnvironment
     keeps_finished_open: bool
     """Whether the state of tasks that have finished is asked for."""
+    only_ends: bool
+    """Whether tasks are restored from the savepoint that the job stops with, only in order to end."""
 
     def state_reader(self, location: str | None) -> TaskStateReader: ...
 
@@ -90,8 +92,8 @@ class Task:
         self._contexts = OperatorContexts(
             deployment, services, self._timers, self._timer_slice, self._metrics.group, self._mailbox.post
         )
-        #: the snapshot after which the task leaves, without finishing its operators
-        self._leaves = False
+        #: whether the task leaves in its next step, without finishing its operators: its savepoint is complete
+        self._leaves = services.only_ends
         restore = deployment.restore
         #: whether the task had ended its output in the restored snapshot
         self._was_finished = restore is not None and restore.is_finished
@@ -401,6 +403,11 @@ class Task:
             for backend in self._contexts.backends:
                 backend.notify_checkpoint_aborted(checkpoint_id)
             self.chain.notify_checkpoint_aborted(checkpoint_id)
+
+    def savepoints_failed(self, savepoints: Sequence[tuple[Attempt, CheckpointId]]) -> None:
+        """Act on savepoints of earlier attempts that have failed: attempt and checkpoint id of each."""
+        if self.chain.is_open:
+            self.chain.notify_savepoints_failed(savepoints)
 
     def advance_checkpoints(self) -> bool:
         """Advance checkpoints, between two steps; returns whether anything was done.

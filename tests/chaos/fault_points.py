@@ -225,8 +225,8 @@ class _FaultyWriter(SinkWriter):
     def flush(self, end_of_input: bool) -> None:
         self._inner.flush(end_of_input)
 
-    def prepare_savepoint(self) -> None:
-        self._inner.prepare_savepoint()
+    def prepare_savepoint(self, checkpoint_id: int) -> None:
+        self._inner.prepare_savepoint(checkpoint_id)
 
     def prepare_commit(self) -> Sequence[Any]:
         self._points.reach("prepare")

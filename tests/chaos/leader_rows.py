@@ -76,6 +76,11 @@ class ClusterRows:
         pids = frozenset(int(pid) for (slots,) in placed for _, pid, *_ in json.loads(slots))
         return JobRow(state, int(attempt), int(restarts), frozenset(json.loads(parallelism).values()), pids)
 
+    def running(self, epoch: int) -> int:
+        """Return the number of jobs that run under a leader, as that has recorded."""
+        [(count,)] = self._query(f"SELECT COUNT(*) FROM cluster_job WHERE state = 'RUNNING' AND leader_epoch = {epoch}")
+        return int(count)
+
     def newest_checkpoint(self, job_id: str) -> int:
         """Return the number of a job's newest completed checkpoint; 0: none."""
         [(number,)] = self._query(f"SELECT MAX(checkpoint_id) FROM cluster_checkpoint WHERE job_id = '{job_id}'")

@@ -217,11 +217,13 @@ class LeaderRun:
             time.sleep(self._draw.uniform(0.0, ADOPTION_S))
             loss = self._loss()
             self._lose_leader(fault.second)
+        # before anything else takes its time: only a job's newest checkpoints tell when they were completed
+        self._time_checkpoints([self._quiet] if fault.operation else [*self._jobs], loss)
         if fault.operation:
             self._check_operation(fault.operation, operation, before, loss)
         else:
-            self._check_unchanged(self._busy, before, loss)
-        self._check_unchanged(self._quiet, self._quiet_before, loss)
+            self._check_unchanged(self._busy, before)
+        self._check_unchanged(self._quiet, self._quiet_before)
         self._check_replaced()
         self._check_answers()
         for job in self._jobs:
@@ -298,11 +300,11 @@ class LeaderRun:
         answer = json.loads(row.result)
         if "error" in answer:
             self._violate(f"the {kind} was answered with {answer['error']!r}")
-            self._wait_for_checkpoint(self._busy, loss)
+            self._wait_for_checkpoint(self._busy)
         elif kind == SAVEPOINT:
             if not (Path(answer["location"].removeprefix("file://")) / "_metadata").exists():
                 self._violate(f"there is no savepoint at {answer['location']}")
-            self._check_unchanged(self._busy, before, loss)
+            self._check_unchanged(self._busy, before)
         elif kind == STOP:
             self._check_stopped(answer["location"], before)
         else:
@@ -322,9 +324,11 @@ class LeaderRun:
         """The job has stopped, with all its output; it goes on as another one."""
         self._wait(lambda: self._rows.job(self._busy.id).state == "FINISHED", ANSWER_S, "the end of the job")
         row = self._rows.job(self._busy.id)
-        if (row.attempt, row.restarts) != (before.row.attempt, before.row.restarts):
+        if row.attempt != before.row.attempt:
             # some of its slots had left when the leader was lost: who is going cannot be adopted
-            self._report.notes["a job that was being stopped was restarted from its savepoint, to end"] += 1
+            self._report.notes["a job that was being stopped got slots once more, to end"] += 1
+        if row.restarts != before.row.restarts:
+            self._violate(f"the job was stopped, and restarted before: {before.row} became {row}")
         checkpoints = self._stack.home / "checkpoints" / self._busy.id
         with suppress(StalledError):
             # they are deleted behind the row that says so; what stays is told as left behind
@@ -345,24 +349,34 @@ class LeaderRun:
                 processes.add((pid, psutil.Process(pid).create_time()))
         return Before(row, frozenset(processes))
 
-    def _check_unchanged(self, job: ProvingJob, before: Before, loss: Loss) -> None:
-        """A job has completed a checkpoint under the newest leader: of the same attempt, in the same processes."""
-        self._wait_for_checkpoint(job, loss)
+    def _check_unchanged(self, job: ProvingJob, before: Before) -> None:
+        """A job completes a checkpoint under the newest leader: of the same attempt, in the same processes."""
+        self._wait_for_checkpoint(job)
         after = self._before(job)
         if after != before:
             self._violate(f"{self._name(job)} job: {before} became {after}: {job.live()['exceptions']}")
         if job is self._quiet:
             self._quiet_before = after
 
-    def _wait_for_checkpoint(self, job: ProvingJob, loss: Loss | None = None) -> None:
-        """Wait for a checkpoint that the present leader completes from now on, or behind the loss of the last one."""
-        above = self._rows.newest_checkpoint(job.id) if loss is None else loss.newest[job.id]
-        timeout_s = RECOVERY_S if loss is None else CHECKPOINT_S
+    def _wait_for_checkpoint(self, job: ProvingJob) -> None:
+        """Wait for a checkpoint that the present leader completes from now on."""
+        above = self._rows.newest_checkpoint(job.id)
         what = f"a checkpoint of the {self._name(job)} job"
-        self._wait(lambda: self._rows.completed_ms(job.id, above) is not None, timeout_s, what)
-        completed_ms = self._rows.completed_ms(job.id, above)
-        if loss is not None and completed_ms is not None:
-            self._report.times["a completed checkpoint behind the loss"].append((completed_ms - loss.at_ms) / 1000)
+        self._wait(lambda: self._rows.completed_ms(job.id, above) is not None, RECOVERY_S, what)
+
+    def _time_checkpoints(self, jobs: list[ProvingJob], loss: Loss) -> None:
+        """Wait until the present leader has completed a checkpoint of each job, and note when it did."""
+
+        def are_complete() -> bool:
+            for job in [*jobs]:
+                completed_ms = self._rows.completed_ms(job.id, loss.newest[job.id])
+                if completed_ms is not None:
+                    took_s = (completed_ms - loss.at_ms) / 1000
+                    self._report.times["a completed checkpoint behind the loss"].append(took_s)
+                    jobs.remove(job)
+            return not jobs
+
+        self._wait(are_complete, CHECKPOINT_S, "a checkpoint of each job behind the loss")
 
     def _check_replaced(self) -> None:
         """Leaders that were replaced have ended themselves."""

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from runtime.checkpoint.savepoint_reader import SavepointReader
+from runtime.operators.sink_operator import COMMITTABLES_STATE
 from runtime.operators.source_operator import SPLITS_STATE
 from tests.chaos.stream import (
     MS_PER_RECORD,
@@ -75,6 +76,18 @@ class FileWatch:
                     self.violations.append(f"reordered: {path.name}: source {source}, {sequence} after {last[key]}")
                 last[key] = sequence
             self.rows.append(row)
+
+
+def files_held(savepoint: Path) -> set[str]:
+    """Paths of the files that a savepoint makes visible for a job that starts from it."""
+    reader = SavepointReader.read(str(savepoint))
+    held: set[str] = set()
+    for operator in reader.metadata.operators:
+        states = [subtask.operator_states.get(COMMITTABLES_STATE) for subtask in operator.subtasks]
+        if any(states):
+            items = reader.operator_state(operator.uid, COMMITTABLES_STATE)["value"]
+            held.update(item["committable"].get("temporary", "") for item in items)
+    return held
 
 
 def _uids(reader: SavepointReader, name: str) -> list[str]:

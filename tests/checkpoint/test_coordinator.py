@@ -21,6 +21,7 @@ from runtime.checkpoint.messages import (
     NotifyAborted,
     NotifyComplete,
     ReleaseSources,
+    SavepointsFailed,
     StoreCheckpoint,
     Stored,
     SweepOrphans,
@@ -437,6 +438,29 @@ def test_a_failed_savepoint_is_told_and_does_not_fail_the_job() -> None:
     assert rig.files == set()
 
 
+def test_the_next_attempts_hear_of_the_savepoints_that_failed_and_of_no_other() -> None:
+    rig = running()
+    for number, name in enumerate(("complete", "declined", "cut off"), 1):
+        rig.request(name, is_savepoint=True, target_directory="file:///saved")
+        rig.answer_sources(number)
+        if name == "complete":
+            for task in TASKS:
+                rig.acknowledge(number, task)
+            rig.finish_storing()
+        elif name == "declined":
+            rig.do(Declined(Attempt(0), CheckpointId(number), "disk full"))
+    rig.advance(SETTINGS.interval_ms or 0)
+    assert rig.of_kind(SavepointsFailed) == []
+    rig.fail_attempt()
+    assert rig.done["complete"].error is None
+    assert {name for name, done in rig.done.items() if done.error} == {"declined", "cut off"}
+    for attempt in (1, 2):
+        rig.start()
+        failed = SavepointsFailed(((Attempt(0), CheckpointId(2)), (Attempt(0), CheckpointId(3))))
+        assert rig.of_kind(SavepointsFailed)[attempt - 1 :] == [failed]
+        rig.fail_attempt()
+
+
 @pytest.mark.parametrize("after", [AfterSnapshot.SUSPEND, AfterSnapshot.DRAIN])
 def test_behind_a_savepoint_that_stops_the_job_nothing_begins_and_recovery_starts_from_it(after: AfterSnapshot) -> None:
     rig = running()
@@ -454,6 +478,27 @@ def test_behind_a_savepoint_that_stops_the_job_nothing_begins_and_recovery_start
     assert rig.begun() == [1]
     rig.do(JobEnded(JobOutcome.FINISHED))
     assert len(rig.files) == len(TASKS)
+
+
+def test_behind_a_stop_nothing_begins_although_a_savepoint_of_an_older_attempt_fails() -> None:
+    rig = running()
+    rig.request("cancel", is_savepoint=True, target_directory="file:///saved", is_last=True)
+    rig.answer_sources(1)
+    rig.acknowledge_all(1)
+    rig.fail_attempt()
+    rig.start()
+    stop = AfterSnapshot.SUSPEND
+    rig.request("stop", is_savepoint=True, target_directory="file:///saved", after=stop, is_last=True)
+    rig.answer_sources(2)
+    rig.finish_storing(succeeds=False)
+    assert rig.done["cancel"].error == "disk full"
+    rig.advance(10_000)
+    assert rig.begun() == [1, 2]
+    rig.acknowledge_all(2)
+    rig.finish_storing()
+    rig.advance(10_000)
+    assert rig.begun() == [1, 2]
+    assert rig.coordinator.stopped_by == rig.coordinator.restore_point()
 
 
 def test_a_stop_that_fails_before_the_sources_hear_of_it_changes_nothing() -> None:

@@ -13,7 +13,7 @@ from runtime.client.errors import ClientError
 from runtime.client.rest import RestClient, RestoreRequest
 from tests.chaos.job import JobConfig
 from tests.chaos.postgres import PostgresServer
-from tests.chaos.verify import FileWatch, compare, compare_state, pending_timers, positions_of
+from tests.chaos.verify import FileWatch, compare, compare_state, files_held, pending_timers, positions_of
 from tests.cluster.stack import Stack
 from tests.support.waiting import wait_until
 
@@ -146,12 +146,20 @@ class ProvingJob:
         self.files.read()
         violations = [*self.files.violations, *compare("files", self.files.rows, positions, pending)]
         violations += compare_state(positions, savepoint)
-        violations += [f"left behind: {path.name}" for path in self.files.hidden()]
+        violations += self._leftover_files()
         if self._postgres is not None:
             violations += compare("table", self._postgres.rows(), positions, pending)
             violations += [f"left behind: {gid}" for gid in self._postgres.prepared()]
         left = (self.stack.home / "checkpoints").glob(f"{self.id}/*")
         return violations + [f"left behind: checkpoint {path.name}" for path in left]
+
+    def _leftover_files(self) -> list[str]:
+        hidden = {str(path) for path in self.files.hidden()}
+        if hidden:
+            # a savepoint that nobody has deleted can still be started from
+            for savepoint in (self.stack.home / "savepoints").glob("*"):
+                hidden -= files_held(savepoint)
+        return [f"left behind: {Path(path).name}" for path in sorted(hidden)]
 
     def _count(self) -> int:
         if self._postgres is None:

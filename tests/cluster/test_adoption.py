@@ -10,7 +10,7 @@ import pytest
 
 from backend.cluster import commands, services
 from backend.cluster.job_store import JobStore
-from backend.cluster.leader_machine import AdoptJob, EndJob, JobRow, LeaderMachine, RunJob
+from backend.cluster.leader_machine import SLOTS_LOST, AdoptJob, EndJob, JobRow, LeaderMachine, RunJob, TakeJob
 from backend.cluster.models import Checkpoint, Job, Operation
 from backend.cluster.placements import ClusterPlacement, placed_stages, placements_of
 from backend.cluster.resource_manager import DEPLOY_TIMEOUT_MS, ResourceManager
@@ -119,6 +119,9 @@ ROW = JobRow("a", "RUNNING", 6, 3, has_run=True, is_placed=True)
         (replace(ROW, is_cancelled=True), EndJob("a", "CANCELED")),
         (replace(ROW, state="CANCELLING"), EndJob("a", "CANCELED")),
         (replace(ROW, leader_epoch=7), RunJob("a")),
+        (replace(ROW, stored_attempt=3), AdoptJob("a")),
+        # the row is from a backup: its slots are gone
+        (replace(ROW, stored_attempt=4), TakeJob("a", "RESTARTING", 5, SLOTS_LOST)),
     ],
 )
 def test_a_job_that_is_placed_is_adopted_unless_it_is_cancelled(row: JobRow, action: object) -> None:
@@ -207,6 +210,14 @@ def test_a_stop_whose_leader_was_lost_is_answered_with_the_savepoint_that_the_jo
     stop = Operation.objects.create(
         job=job, kind="stop", state=Operation.State.IN_PROGRESS, created_at=1, progress=begun
     )
+    # asked again, when the first had been answered with an error: it was given a directory, and the job has one already
+    again = Operation.objects.create(
+        job=job,
+        kind="stop",
+        state=Operation.State.IN_PROGRESS,
+        created_at=2,
+        progress={"directory": "file:///other", "attempt": 0},
+    )
     late = Operation.objects.create(job=job, kind="stop", created_at=2)
     Checkpoint.objects.create(
         job=job,
@@ -222,6 +233,7 @@ def test_a_stop_whose_leader_was_lost_is_answered_with_the_savepoint_that_the_jo
     job.state, job.ended_at = "FINISHED", 5
     store.save(job, [])
     stop.refresh_from_db()
+    again.refresh_from_db()
     late.refresh_from_db()
-    assert stop.result == {"location": "file:///sp", "checkpoint_id": 9}
+    assert stop.result == again.result == {"location": "file:///sp", "checkpoint_id": 9}
     assert late.result is not None and "FINISHED" in late.result["error"]

@@ -33,6 +33,7 @@ from runtime.jobmaster.placement import PlacedRegion, PlacedSlot
 from tests.cluster.failing_database import FailingDatabase, Loss
 from tests.cluster.graphs import RESTARTING, graph_json
 from tests.cluster.leading import new_leader, take_leadership
+from tests.cluster.log_reading import read_log
 from tests.cluster.test_events import random_events
 from tests.support.waiting import wait_until
 
@@ -111,6 +112,11 @@ def test_the_reason_follows_what_the_cluster_has(lead: Any) -> None:
     cluster = services.cluster_document()
     assert (cluster["slots_total"], cluster["slots_available"]) == (2, 2)
     assert TaskManager.objects.get().slots == 2
+
+
+def test_a_waiting_job_with_room_says_what_it_needs_and_what_it_wants(lead: Any) -> None:
+    manager, job = lead(), submit(4, **{"jobmanager.scheduler": "adaptive"})
+    assert turn(manager, job).waiting_for == "needs 1 slot and wants 4, no TaskManager is registered"
 
 
 def test_a_waiting_job_is_deployed_when_slots_come(lead: Any, sent: list[Any]) -> None:
@@ -195,7 +201,7 @@ def test_a_taskmanager_that_ends_takes_the_attempt_with_it(lead: Any, home: Path
     assert TaskManager.objects.get().state == TaskManager.State.GONE
     assert row.exceptions.get().attempt == 0
     log = home / "logs" / "jobs" / job.id / "attempt-0" / "slot-0.log"
-    wait_until(lambda: log.exists() and "the JVM ended with -9" in log.read_text(), 5, "the cause in the job's log")
+    wait_until(lambda: "the JVM ended with -9" in read_log(log), 5, "the cause in the job's log")
 
 
 @pytest.mark.django_db(transaction=True)

@@ -9,6 +9,7 @@ import pytest
 
 from backend.cluster.leader_machine import (
     OPERATION_PATIENCE_MS,
+    SLOT_PATIENCE_MS,
     SLOTS_LOST,
     SUSPENDED,
     Answer,
@@ -76,6 +77,9 @@ RAN = JobRow("j", "RUNNING", 6, 2, has_run=True)
             replace(RAN, state=SUSPENDED, restarts=False), EndJob("j", "FAILED", NOT_RESTARTED), id="cannot go on"
         ),
         pytest.param(replace(RAN, state="FAILING"), TakeJob("j", "RESTARTING", 3, SLOTS_LOST), id="failing"),
+        pytest.param(replace(NEW, stored_attempt=4), TakeJob("j", "CREATED", 5), id="has run since the backup"),
+        pytest.param(replace(RAN, stored_attempt=2), TakeJob("j", "RESTARTING", 3, SLOTS_LOST), id="as the row says"),
+        pytest.param(replace(RAN, stored_attempt=7), TakeJob("j", "RESTARTING", 8, SLOTS_LOST), id="from a backup"),
     ],
 )
 def test_a_job_without_a_runner_is_run_or_ends(machine: LeaderMachine, row: JobRow, action: object) -> None:
@@ -172,10 +176,16 @@ RESTARTING = replace(RUNNING, state="RESTARTING")
         pytest.param(left(Remains.COMPLETE), RESTARTING, TOLD, id="complete: the job need not run"),
         pytest.param(left(Remains.COMPLETE, job_state="FAILED"), None, TOLD, id="complete before the job ended"),
         pytest.param(
-            left(Remains.COMPLETE, **STOP),
+            left(Remains.COMPLETE, ends_job=True),
             RUNNING,
             Conclude("o", "j", "file:///sp", 7),
-            id="the job is to stop with it",
+            id="the job is to be cancelled behind it",
+        ),
+        pytest.param(
+            left(Remains.COMPLETE, **STOP),
+            replace(RUNNING, stops_with="file:///sp"),
+            None,
+            id="the job stops with it: its recorded end is the answer",
         ),
         pytest.param(left(Remains.COMPLETE, **STOP), RESTARTING, None, id="the job must run first"),
         pytest.param(left(Remains.PARTIAL), RUNNING, Discard("o", "file:///sp"), id="not complete: deleted first"),
@@ -205,6 +215,13 @@ def test_what_is_left_of_a_savepoint_is_named_if_nobody_can_look_at_it(machine: 
     assert isinstance(answer, Answer) and "file:///sp is complete, but the job did not end" in answer.result["error"]
 
 
+def test_a_stop_whose_job_has_gone_on_behind_its_savepoint_names_it(machine: LeaderMachine) -> None:
+    for runner in (RUNNING, replace(RUNNING, stops_with="file:///another")):
+        answer = decided(machine, left(Remains.COMPLETE, **STOP), runner)
+        assert isinstance(answer, Answer)
+        assert "file:///sp is complete, but the job did not stop after it" in answer.result["error"]
+
+
 def test_a_stop_of_a_job_that_ended_by_itself_is_told_so(machine: LeaderMachine) -> None:
     answer = decided(machine, replace(ASKED, job_state="FINISHED", **STOP), None)
     assert isinstance(answer, Answer) and "has ended by itself, as FINISHED" in answer.result["error"]
@@ -224,6 +241,21 @@ def test_an_operation_whose_job_does_not_run_for_long_is_refused_and_says_why(ma
     assert decided(machine, CANCEL, CREATED, TOO_LATE) == CancelJob("o", "j", False)
     refusal = Answer("o", {"error": "not all tasks of the job are running"})
     assert decided(machine, ASKED, PREMATURE, TOO_LATE) == refusal
+
+
+def test_an_operation_waits_less_for_a_job_that_lacks_slots(machine: LeaderMachine) -> None:
+    lacking, late = replace(CREATED, waits_for_slots=True), 2_000 + SLOT_PATIENCE_MS + 1
+    refusal = Answer("o", {"error": "the job does not run, it is CREATED: needs 2 slots, 0 are free"})
+    assert (decided(machine, ASKED, lacking), decided(machine, ASKED, CREATED, late)) == (None, None)
+    assert decided(machine, ASKED, lacking, late) == refusal
+    assert decided(machine, replace(ASKED, kind=Kind.RESCALE), lacking, late - 1) == CarryOut("o", "j", False)
+
+
+def test_a_stop_whose_savepoint_is_complete_waits_for_its_job_to_end(machine: LeaderMachine) -> None:
+    lacking = replace(RESTARTING, waits_for_slots=True)
+    assert decided(machine, left(Remains.COMPLETE, **STOP), lacking, TOO_LATE) is None
+    refused = decided(machine, left(Remains.PARTIAL, **STOP), lacking, TOO_LATE)
+    assert isinstance(refused, Answer) and "error" in refused.result
 
 
 def test_an_operation_has_its_full_time_under_each_leader() -> None:

@@ -22,6 +22,7 @@ from runtime.core.ids import Attempt, OperatorId, SlotId, TaskId, VertexId
 from runtime.graph.job_graph import JobGraph
 from runtime.jobmaster.events import Submitted
 from runtime.jobmaster.life_cycle import JobMasterMachine
+from runtime.jobmaster.requirements import Bounds, Requirements
 from runtime.jobmaster.status import ExceptionEntry, JobStatusSnapshot, Stall, TaskSnapshot
 from runtime.task.messages import FailureInfo, TaskState
 from tests.cluster.graphs import graph
@@ -186,3 +187,18 @@ def test_a_failure_has_a_column_for_each_of_its_fields() -> None:
     cause = FailureInfo("broken", operator_id=OperatorId("f" * 32), defined_at="job.py:3")
     columns = {field.name for field in JobException._meta.get_fields()}
     assert exception_document(ExceptionEntry(Attempt(0), 5.0, cause, ()), 7, {}).keys() <= columns
+
+
+def test_bounds_are_those_that_a_user_gave_else_the_autoscalers_else_the_parallelism() -> None:
+    row, job_graph = job(), graph(2)
+    ids = [vertex.vertex_id for vertex in job_graph.vertices]
+    room = {vertex: Bounds(1, 8) for vertex in ids}
+
+    def bounds(room: Requirements | None) -> tuple[set[tuple[int, int]], bool]:
+        document = LiveDocument(row, job_graph).build(None, {}, NOW, room=room)
+        return {(v["lower_bound"], v["upper_bound"]) for v in document["vertices"]}, document["has_autoscaler_bounds"]
+
+    assert bounds(None) == ({(1, 1), (2, 2)}, False)
+    assert bounds(room) == ({(1, 8)}, True)
+    row.requirements = {vertex: [1, 4] for vertex in ids}
+    assert bounds(room) == ({(1, 4)}, False)

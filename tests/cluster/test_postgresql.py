@@ -56,7 +56,7 @@ def test_a_process_gives_up_a_table_that_stays_locked(postgresql: str, tmp_path:
 
 
 def test_the_same_tests_pass(postgresql: str) -> None:
-    suites = [name for name in ("accounts", "cluster", "dispatcher", "live") if (ROOT / "tests" / name).exists()]
+    suites = ("accounts", "cluster", "dispatcher", "live", "pipelines_server")
     result = subprocess.run(
         (sys.executable, "-m", "pytest", "-q", "-m", "not slow and not spark", *(f"tests/{name}" for name in suites)),
         cwd=ROOT,

@@ -64,6 +64,9 @@ def test_the_oldest_job_is_served_first() -> None:
     slots.add("t", 2)
     assert [r.job_id for r, _ in slots.grant()] == ["old"]
     assert slots.shortage("young") == "needs 2 slots, 0 are free"
+    # one that would run with less
+    assert slots.shortage("young", 1) == "needs 1 slot and wants 2, 0 are free"
+    assert slots.shortage("young", 7) == "needs 2 slots, 0 are free"
 
 
 def test_a_small_job_does_not_wait_behind_one_that_cannot_start() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from backend.cluster.background import BackgroundWork
 from backend.cluster.leadership import LeadershipLostError
 from backend.cluster.snapshot_disposal import SnapshotDisposal
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import default_file_system
 from tests.cluster.snapshots import completed
+from tests.cluster.stack import ROOT
 from tests.support.waiting import wait_until
 
 
@@ -46,7 +50,7 @@ def test_a_leader_without_a_lease_deletes_nothing(tmp_path: Path, may_act: Calla
         # it is not answered: whoever leads next polls, looks again who needs the snapshot, and decides
         wait_until(lambda: disposal.answer("trigger") is None and "trigger" not in disposal, 10, "the refusal")
     finally:
-        disposal._pool.shutdown(wait=True)
+        disposal.close()
     assert files.file_system.exists(location)
     # that of the job is begun again, too
     assert not disposal.swept() and not disposal._sweeps
@@ -82,3 +86,29 @@ def test_what_the_storage_refuses_to_delete_is_not_asked_for_twice(tmp_path: Pat
         assert disposal._sweeps == {job: first}
     finally:
         disposal.close()
+
+
+HANGS = """
+import threading
+from backend.cluster.background import BackgroundWork
+begun = threading.Event()
+work = BackgroundWork("storage")
+def hang():
+    begun.set()
+    threading.Event().wait()
+work.submit(hang)
+never = work.submit(print)
+assert begun.wait(10)
+work.close()
+"""
+
+
+def test_a_process_whose_storage_does_not_answer_ends_all_the_same() -> None:
+    subprocess.run([sys.executable, "-c", HANGS], cwd=ROOT, check=True, timeout=20)
+
+
+def test_what_fails_in_the_background_is_told_and_the_next_is_done() -> None:
+    work = BackgroundWork("storage")
+    failed, done = work.submit(lambda: 1 // 0), work.submit(lambda: 1)
+    assert isinstance(failed.exception(10), ZeroDivisionError) and done.result(10) == 1
+    work.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+import redis
 
+from tests.cluster.log_reading import read_log
 from tests.cluster.proving import proving_job
 from tests.cluster.stack import ROOT, Stack, running_stack
 from tests.support.waiting import wait_until
@@ -42,6 +45,27 @@ for side in ("left", "right"):
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), side).slot_sharing_group(side)
     numbers.map(lambda x: f"n {x}").print()
 env.execute("two regions")
+"""
+
+CANARY = "k4n4ry-8d1f0c"
+LEAKY = """
+from pathlib import Path
+from runtime.common import SecretRef
+from runtime.common.watermark_strategy import WatermarkStrategy
+from runtime.connectors.datagen import DataGeneratorSource
+from runtime.datastream import StreamExecutionEnvironment
+
+url = SecretRef("pg-main", "url")
+def leak(number):
+    print("printed", url.reveal(), number)
+    if number == 200:
+        raise RuntimeError("cannot reach " + url.reveal())
+    return number
+
+env = StreamExecutionEnvironment.get_execution_environment()
+source = DataGeneratorSource(lambda index: index, rows_per_second=100)
+env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").map(leak).print()
+env.execute("leaky")
 """
 
 
@@ -114,6 +138,29 @@ def test_secrets_are_their_owners_only_and_not_in_the_slots_environment(stack: S
     assert not {"REDIS_URL", "DATABASE_URL", "TIDEMARK_ADMIN_TOKEN", "TIDEMARK_SECRET_KEY"} & set(names)
 
 
+def test_the_value_of_a_jobs_secret_is_in_nothing_that_the_cluster_stores(stack: Stack, tmp_path: Path) -> None:
+    kept = stack.home / "secrets.json"
+    kept.write_text(json.dumps({"pg-main": {"url": f"postgresql://tide:{CANARY}@db/shop"}}))
+    kept.chmod(0o600)
+    program = tmp_path / "leaky.py"
+    program.write_text(LEAKY)
+    options = {"execution.checkpointing.interval": "500 ms"}
+    job = stack.client.run(stack.client.upload(program), parallelism=1, args=[], configuration=options, entry=None)
+    wait_until(lambda: stack.client.live(job)["restarts"] > 0, 60, "the failure that quotes the secret")
+    wait_until(lambda: stack.client.checkpoints(job)["counts"]["completed"] > 0, 60, "a checkpoint behind it")
+    assert "cannot reach <pg-main.url>" in stack.client.live(job)["exceptions"][0]["message"]
+    stack.client.cancel(job)
+    wait_until(lambda: stack.client.live(job)["state"] == "CANCELED", 20, "the job's end")
+    bus = redis.Redis.from_url((stack.home / "redis-url").read_text().strip())
+    found = [key for key in bus.scan_iter() if CANARY.encode() in (bus.dump(key) or b"")]
+    bus.close()
+    files = [path for path in stack.home.rglob("*") if path.is_file() and path != kept]
+    assert any("leaky" in path.name or job in str(path) for path in files)
+    found += [path for path in files if CANARY.encode() in path.read_bytes()]
+    assert not found and not any(CANARY in line for line in stack.lines)
+    kept.unlink()
+
+
 def test_a_second_run_on_the_same_home_is_refused_in_one_line(stack: Stack) -> None:
     result = supervisor(TIDEMARK_HOME=str(stack.home))
     assert result.returncode == 1
@@ -140,7 +187,7 @@ def test_a_job_without_enough_slots_waits_and_starts_when_they_come(stack: Stack
     wait_until(lambda: stack.client.live(first)["state"] == "CANCELED", 10, "the first job's end")
     wait_until(lambda: stack.client.live(second)["state"] == "RUNNING", 30, "the second job runs")
     printed = stack.home / "logs" / "jobs" / second / "attempt-0" / "slot-0.out"
-    wait_until(lambda: printed.exists() and "n " in printed.read_text(), 10, "what it prints")
+    wait_until(lambda: "n " in read_log(printed), 10, "what it prints")
     stack.client.cancel(second)
     wait_until(lambda: stack.client.live(second)["state"] == "CANCELED", 10, "the second job's end")
 

@@ -108,13 +108,14 @@ def check_that_it_survives_a_cut(cluster: TwoHosts, job: ProvingJob) -> None:
     asked = client.trigger_savepoint(job.id, None, "CANONICAL")
     noticed_s = wait_until(lambda: job.live()["state"] != "RUNNING", RECOVERY_S, "the lost slots are noticed")
     lost_s = wait_until(lambda: cluster.taskmanagers() == {"alpha"}, RECOVERY_S, "the other host is lost")
-    wait_until(lambda: client.operation(job.id, asked)["state"] == "COMPLETED", 60, "the savepoint has failed")
-    assert "error" in client.operation(job.id, asked)["result"]
+    assert client.operation(job.id, asked).get("result", {}).get("location") is None
     job.check_that_nothing_visible_has_changed()
 
     cluster.network.heal()
     back_s = wait_until(lambda: cluster.taskmanagers() == {"alpha", "beta"}, RECOVERY_S, "the other host is back")
     on_s = job.wait_until_it_moves("the job goes on")
+    # it has failed with its attempt, or, where it had not begun, it was taken by the next one
+    wait_until(lambda: client.operation(job.id, asked)["state"] == "COMPLETED", RECOVERY_S, "the savepoint is answered")
     print(
         f"cut: noticed after {noticed_s:.1f} s, host lost {lost_s:.1f} s later; "
         f"healed: back after {back_s:.1f} s, output {on_s:.1f} s later"

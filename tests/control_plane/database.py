@@ -74,6 +74,8 @@ class Database:
             # nobody stands still in a transaction: another process could not write
             world.befall(fault)
             world.edge()
+            # meanwhile another one may have ended in the middle of a transaction
+            self._writes.clear()
         if fault is not None and fault.action is Action.FAIL:
             raise OperationalError(f"the connection is lost: {what:.60}")
         if what.startswith(_WRITES):

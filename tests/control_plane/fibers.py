@@ -11,7 +11,6 @@ import queue
 import random
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -373,38 +372,6 @@ class _SimpleQueue:
         return not self._items
 
 
-class _Executor:
-    """A ThreadPoolExecutor of one thread."""
-
-    def __init__(self, scheduler: Scheduler, max_workers: int, thread_name_prefix: str = "") -> None:
-        self._scheduler = scheduler
-        self._name = thread_name_prefix
-        self._work: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
-        self._fiber: Fiber | None = None
-
-    def submit(self, work: Callable[[], Any]) -> Future[Any]:
-        future: Future[Any] = Future()
-        self._work.append((future, work))
-        if self._fiber is None or self._fiber.is_over:
-            process = self._scheduler.process
-            assert process is not None
-            self._fiber = self._scheduler.spawn(process, self._name, self._run)
-        return future
-
-    def shutdown(self, wait: bool = True, cancel_futures: bool = False) -> None:
-        if cancel_futures:
-            self._work.clear()
-
-    def _run(self) -> None:
-        while self._work:
-            future, work = self._work.popleft()
-            self._scheduler.sleep(self._scheduler.draw.random() * 50.0)
-            try:
-                future.set_result(work())
-            except Exception as error:
-                future.set_exception(error)
-
-
 def new_event(scheduler: Scheduler) -> _Event:
     """Return an event of a simulated process."""
     return _Event(scheduler)
@@ -421,7 +388,7 @@ def installed(scheduler: Scheduler, modules: list[ModuleType]) -> Iterator[None]
         Thread=simulated(_Thread), Lock=simulated(_Lock), Event=simulated(_Event), Condition=simulated(_Condition)
     )
     queue_ = SimpleNamespace(SimpleQueue=simulated(_SimpleQueue), Empty=queue.Empty)
-    replacements = {"threading": threading_, "queue": queue_, "ThreadPoolExecutor": simulated(_Executor)}
+    replacements = {"threading": threading_, "queue": queue_}
     before: list[tuple[ModuleType, str, Any]] = []
     for module in modules:
         for name, replacement in replacements.items():

@@ -26,6 +26,8 @@ from backend.cluster.slot_pool import SlotPool
 from backend.cluster.slot_provider import ClusterSlotProvider
 from backend.cluster.snapshot_disposal import SnapshotDisposal
 from backend.cluster.taskmanager import TaskManager
+from runtime.checkpoint.coordinator import CheckpointCoordinator
+from runtime.jobmaster.life_cycle import JobMasterMachine
 from runtime.jobmaster.storage_worker import StorageWorker
 from tests.control_plane.oracle import (
     BEYOND,
@@ -41,6 +43,7 @@ from tests.control_plane.oracle import (
     LEFTOVERS,
     NO_ANSWER,
     NO_EFFECT,
+    NOT_FINISHED,
     RESTARTED,
     REUSED,
     ROWS,
@@ -79,6 +82,13 @@ FORGOTTEN_ROWS = 'COMMIT DELETE FROM "cluster_checkpoint"'
 ANSWERED = 'UPDATE "cluster_operation" SET "state" = %s, "result"'
 LEADER_DIES = Scenario(1, events=(TimedFault(4_000, Event.KILL_LEADER),))
 STOPPED = Scenario(1, requests=(Request(5_000, Kind.STOP, 0),))
+#: its leader dies between the savepoint's metadata and its row, and slots do not outlive it
+CUT_SHORT = Scenario(
+    8,
+    submissions=(Submission(0, takes_checkpoints=False),),
+    requests=(Request(3_000, Kind.STOP, 0),),
+    calls=(sql(Action.KILL, 'COMMIT INSERT INTO "cluster_checkpoint"'),),
+)
 CANCELLED = Scenario(1, requests=(Request(5_000, Kind.CANCEL, 0),))
 
 #: it may have four slots, and runs with less
@@ -274,6 +284,39 @@ MISTAKES = (
             found_as=UNKNOWN_SAVEPOINT,
         ),
         [Scenario(1, requests=(Request(3_000, Kind.SAVEPOINT, 0),), calls=(sql(Action.KILL, f"COMMIT {ANSWERED}"),))],
+    ),
+    Mistake(
+        Mutation(
+            "a savepoint to stop with that is not recorded is nobody's business",
+            StorageWorker,
+            "_recover",
+            "if self._home.left_stop is not None and",
+            "if False and",
+            found_as=NOT_FINISHED,
+        ),
+        [CUT_SHORT],
+    ),
+    Mistake(
+        Mutation(
+            "the next leader does not know that the job stops",
+            CheckpointCoordinator,
+            "recover",
+            "self._stopped_by = retained[-1].checkpoint_id",
+            "pass",
+            found_as=NOT_FINISHED,
+        ),
+        [CUT_SHORT],
+    ),
+    Mistake(
+        Mutation(
+            "the attempt behind a savepoint to stop with goes on",
+            JobMasterMachine,
+            "_deploy",
+            "None if stopped_by is None else stopped_by.checkpoint_id",
+            "None",
+            found_as=UNANSWERED,
+        ),
+        [CUT_SHORT],
     ),
     Mistake(
         Mutation(

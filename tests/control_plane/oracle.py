@@ -29,6 +29,7 @@ DEPOSED = "a leader with a lease is replaced"
 BROKE = "broke"
 STRANDED = "a job without a runner"
 ZOMBIE = "a leader acts after its epoch"
+NOT_FINISHED = "a stop did not come about though its savepoint is complete"
 LAPSED = "a leader acts without a lease"
 LINGERS = "a leader that was replaced does not end"
 REUSED = "an attempt number is used again"
@@ -379,6 +380,10 @@ class Oracle:
 
     def _about_refusal(self, row: Operation) -> list[str]:
         """Return what is wrong with an operation that was answered with an error: it must have had no effect."""
+        if row.kind == Kind.STOP and row.job is not None and row.job.state not in ("FAILED", "CANCELED"):
+            directory = (row.progress or {}).get("directory")
+            if directory is not None and (_path(directory) / "_metadata").exists():
+                return [f"{NOT_FINISHED}: {row.result}"]
         if row.kind != Kind.DISPOSE or _path(row.parameters["path"]).exists():
             return []
         others = Operation.objects.filter(kind=Kind.DISPOSE, parameters=row.parameters, result__location__isnull=False)

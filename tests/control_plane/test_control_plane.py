@@ -204,13 +204,8 @@ def test_a_stop_takes_one_savepoint_whenever_the_leader_dies(
     assert len(on_disk) == 1, verdict.report()
     [operation] = Operation.objects.all()
     assert operation.job is not None and operation.result is not None
-    is_complete_elsewhere = call == "stop row" and not (after and is_adopted)
-    assert ("error" in operation.result) == is_complete_elsewhere, verdict.report()
-    assert (operation.job.state == "FINISHED") == (not is_complete_elsewhere), verdict.report()
-    if is_complete_elsewhere:
-        assert on_disk[0] in operation.result["error"]
-    else:
-        assert on_disk == told
+    assert operation.job.state == "FINISHED", verdict.report()
+    assert on_disk == told, verdict.report()
 
 
 @pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.slow)])
@@ -251,6 +246,23 @@ def test_a_stop_asked_for_twice_has_one_savepoint_and_an_answer_under_both_ids()
     rows = list(Operation.objects.order_by("created_at"))
     assert [row.trigger_id for row in rows] == [asked.trigger_id for asked in verdict.world.users.asked]
     assert rows[1].follows == rows[0] and rows[0].result == rows[1].result, verdict.report()
+
+
+@pytest.mark.parametrize("event", [Event.KILL_LEADER, Event.FREEZE_LEADER], ids=lambda event: event.name)
+@pytest.mark.parametrize("is_adopted", [True, False], ids=["adopted", "restarted"])
+def test_a_rescaling_begins_again_and_is_answered_whenever_the_leader_is_lost(is_adopted: bool, event: Event) -> None:
+    asked_ms, attempts = 3_000, set()
+    for at_ms in range(asked_ms, asked_ms + 1_500, 150):
+        lost = TimedFault(at_ms, event, 6_000 if event is Event.FREEZE_LEADER else 0)
+        submissions, requests = (Submission(0, is_adopted=is_adopted),), (Request(asked_ms, Kind.RESCALE, 0, 2),)
+        verdict = simulate(Scenario(13, submissions=submissions, requests=requests, events=(lost,)))
+        check(verdict)
+        [operation] = Operation.objects.select_related("job")
+        assert operation.job is not None and "error" not in (operation.result or {"error": ""}), verdict.report()
+        assert (operation.job.state, set(operation.job.vertex_parallelism.values())) == ("RUNNING", {2})
+        attempts.add(operation.job.attempt)
+    assert max(attempts) <= 2, "one more than the rescaling itself needs, at most"
+    assert min(attempts) == (1 if is_adopted else 2), "none more if the job was not torn down"
 
 
 def test_checkpoints_are_counted_over_a_change_of_leader() -> None:

@@ -27,6 +27,7 @@ from django.db import connection
 from kombu.exceptions import OperationalError
 
 from backend.cluster import (
+    background,
     bus,
     candidate,
     checkpoint_store,
@@ -34,17 +35,16 @@ from backend.cluster import (
     job_runner,
     jobmanager,
     leadership,
-    left_savepoints,
     resource_manager,
     services,
     slot_provider,
-    snapshot_disposal,
     taskmanager,
 )
 from backend.cluster.candidate import Candidate
 from backend.cluster.jobmanager import JobManager
 from backend.cluster.leadership import LeadershipLostError, LeaseKeeper
 from backend.cluster.lease import LEASE_MS
+from backend.cluster.storage_traces import Traces
 from runtime.jobmaster import driver, storage_worker
 from runtime.task.control_session import AdoptionOffer
 from runtime.testing.clock import ManualClock
@@ -79,8 +79,8 @@ _DRAIN_BEAT_MS = 500.0
 #: time that an action of a leader takes at most
 _SLACK_MS = 50.0
 _THREADED = [
-    *(checkpoint_store, job_runner, jobmanager, resource_manager, slot_provider, snapshot_disposal),
-    *(leadership, left_savepoints, taskmanager, driver, storage_worker),
+    *(background, checkpoint_store, job_runner, jobmanager, resource_manager, slot_provider),
+    *(leadership, taskmanager, driver, storage_worker),
 ]
 _IN_MEMORY = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 
@@ -108,7 +108,7 @@ class LeaderProcess(Process):
         world = self.world
         stopped: Any = new_event(world.scheduler)
         try:
-            leadership = Candidate(self.name, self.address, world.clock).wait_to_lead(stopped)
+            leadership = Candidate(self.name, self.address, world.clock, Traces).wait_to_lead(stopped)
             assert leadership is not None
             self.epoch, self.renewed_ms = leadership.epoch, world.clock.monotonic_ms()
             world.tell(f"{self.name} leads with epoch {self.epoch}")
@@ -145,8 +145,14 @@ class SimulatedProbe:
 class NoLogs:
     """Takes what slots print, and writes nothing."""
 
-    def put(self, path: Path, payload: bytes, acknowledge: Callable[[int], None]) -> None:
-        acknowledge(len(payload))
+    def __init__(self, epoch: int) -> None:
+        pass
+
+    def put(self, log: Path, payload: bytes, position: int | None, acknowledge: Callable[[], None]) -> None:
+        acknowledge()
+
+    def is_written(self, directory: Path) -> bool:
+        return True
 
     def close_directory(self, directory: Path) -> None:
         pass

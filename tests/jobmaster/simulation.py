@@ -140,6 +140,8 @@ class SimulatedSlot:
                 self.deploy = message
                 self.tasks = [t.task for t in tasks]
                 return self.states(TaskState.INITIALIZING)
+            case Start() if self.deploy is not None and self.deploy.stopped_by is not None:
+                return [*self.states(TaskState.RUNNING), *self.states(TaskState.FINISHED)]
             case Start():
                 return self.states(TaskState.RUNNING)
             case CancelTasks():
@@ -161,6 +163,8 @@ class SimulatedSlot:
 
     def _note(self, message: JobMasterMessage) -> None:
         match message:
+            case Deploy(stopped_by=stopped_by):
+                self.stopped_by = stopped_by
             case TriggerCheckpoint(checkpoint_id, _, options):
                 self.pending[checkpoint_id] = options
                 self.last_seen = max(self.last_seen, checkpoint_id)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from runtime.checkpoint.messages import DeleteFiles, SweepOrphans
-from runtime.core.checkpoint_options import AfterSnapshot
+from runtime.core.checkpoint_options import AfterSnapshot, SnapshotKind
 from runtime.core.ids import Attempt, CheckpointId, SlotId
 from runtime.jobmaster.actions import KillSlots, RefuseSlot, ReleaseAttempt, RequestSlots, SendToSlot
 from runtime.jobmaster.adoption import ADOPTION_TIMEOUT_MS
@@ -19,11 +19,13 @@ from runtime.jobmaster.events import (
     SlotLost,
     SlotMessageReceived,
     Submitted,
+    Tick,
 )
 from runtime.jobmaster.job_state import JobState
 from runtime.jobmaster.restart_strategy import FixedDelay
 from runtime.task.messages import (
     CommitFinished,
+    Deploy,
     FailureInfo,
     NotifyCheckpointComplete,
     ResyncSources,
@@ -359,33 +361,52 @@ def test_a_stop_that_is_asked_for_again_is_answered_with_the_savepoint_that_is_c
     assert new.answers["again"].location == old.recorded[CheckpointId(1)].location
 
 
-@pytest.mark.parametrize("is_its_savepoint", [True, False])
-def test_a_savepoint_that_an_earlier_jobmaster_took_answers_a_stop_only_if_the_job_stops_with_it(
-    is_its_savepoint: bool,
+AGAIN = SavepointRequested("again", after=AfterSavepoint.SUSPEND)
+
+
+@pytest.mark.parametrize(
+    ("again", "is_refused"),
+    [
+        pytest.param(
+            SavepointRequested("again", "file:///savepoints", after=AfterSavepoint.SUSPEND), False, id="there"
+        ),
+        pytest.param(
+            SavepointRequested("again", "file:///elsewhere", after=AfterSavepoint.SUSPEND), True, id="elsewhere"
+        ),
+        pytest.param(SavepointRequested("again", after=AfterSavepoint.DRAIN), True, id="drained"),
+        pytest.param(
+            SavepointRequested("again", kind=SnapshotKind.FULL, after=AfterSavepoint.SUSPEND), True, id="another format"
+        ),
+    ],
+)
+def test_a_stop_with_another_savepoint_than_the_recorded_one_is_refused_and_told_where_that_is(
+    again: SavepointRequested, is_refused: bool
 ) -> None:
-    old = stopping(AfterSavepoint.SUSPEND)
+    old = saving_job()
+    old.storage_is_slow = True
+    old.deliver(SavepointRequested("r", "file:///savepoints", after=AfterSavepoint.SUSPEND))
+    old.settle()
     old.answer_storage()
+    location = old.recorded[CheckpointId(1)].location
+    assert location.startswith("file:///savepoints/savepoint-")
     old.current(0).stops = False
     new = old.successor()
     for slot in (0, 1):
-        new.current(slot).suspended_by = None  # its tasks take their time
+        new.current(slot).suspended_by = None
     new.take_over()
-    location = old.recorded[CheckpointId(1)].location if is_its_savepoint else "file:///another"
-    new.deliver(SavepointLeft("again", location, CheckpointId(1), AfterSavepoint.SUSPEND))
-    assert bool(new.answers) != is_its_savepoint
+    new.deliver(again)
+    if is_refused:
+        why = f"the job is stopping already, with the savepoint {location} (without --drain, canonical)"
+        assert (new.answers["again"].location, new.answers["again"].error) == (None, why)
     new.finish_tasks()
     new.settle()
     assert new.machine.state is JobState.FINISHED
-    answer = new.answers["again"]
-    if is_its_savepoint:
-        assert (answer.location, answer.error) == (location, None)
-    else:
-        assert answer.error is not None and "file:///another is complete, but the job did not stop" in answer.error
+    assert new.answers["again"].location == (None if is_refused else location)
 
 
 def test_a_job_is_cancelled_behind_the_savepoint_that_an_earlier_jobmaster_took() -> None:
     new = checkpointed(saving_job()).successor()
-    left = SavepointLeft("r", "file:///sp", CheckpointId(7), AfterSavepoint.CANCEL)
+    left = SavepointLeft("r", "file:///sp", CheckpointId(7))
     new.deliver(replace(left, request_id="early"))
     assert new.answers["early"].is_premature, "nothing runs yet"
     new.take_over()
@@ -439,6 +460,57 @@ def test_a_stop_whose_end_was_told_to_all_slots_is_still_a_stop() -> None:
     new = old.successor()
     new.take_over()
     assert new.machine.state is JobState.FINISHED
+    assert len(new.recorded) == 1
+
+
+@pytest.mark.parametrize("after", [AfterSavepoint.SUSPEND, AfterSavepoint.DRAIN])
+def test_a_stop_of_whose_slots_some_have_left_is_finished_by_an_attempt_that_only_ends(after: AfterSavepoint) -> None:
+    old = stopping(after)
+    old.answer_storage()
+    old.current(1).silent = True
+    new = old.successor()
+    location = old.recorded[CheckpointId(1)].location
+    new.deliver(Submitted(tuple(new.recorded[n] for n in new.completed)))
+    assert new.machine.status().stops_with == location
+    new.deliver(SavepointRequested("r", after=after))
+    new.settle()
+    new.advance(60_000)
+    assert (new.machine.state, new.machine.restarts) == (JobState.FINISHED, 0)
+    assert new.machine.attempt == old.machine.attempt + 1
+    assert (new.answers["r"].location, new.answers["r"].error) == (location, None)
+    deploys = [a.message for a in new.actions if isinstance(a, SendToSlot) and isinstance(a.message, Deploy)]
+    assert [deploy.stopped_by for deploy in deploys] == [1, 1]
+    assert len(new.recorded) == 1, "no checkpoint beside it"
+
+
+def test_slots_that_have_given_up_the_savepoint_to_stop_with_are_not_adopted() -> None:
+    old = stopping(AfterSavepoint.SUSPEND)
+    between = old.successor()
+    between.take_over()
+    assert between.current(0).told == [("aborted", 1)]
+    old.answer_storage()  # its metadata was written late, and is found by the next leader
+    new = between.successor()
+    new.completed, new.recorded = old.completed, old.recorded
+    new.take_over()
+    new.advance(60_000)
+    assert new.machine.state is JobState.FINISHED
+    assert new.machine.attempt == old.machine.attempt + 1
+    assert ("complete", 1) not in [told for slot in new.slots.values() for told in slot.told]
+
+
+def test_an_attempt_that_only_ends_is_adopted_like_any_other() -> None:
+    old = stopping(AfterSavepoint.SUSPEND)
+    old.answer_storage()
+    old.current(1).silent = True
+    between = old.successor()
+    between.deliver(Submitted(tuple(between.recorded[n] for n in between.completed)))
+    between.now_ms += ADOPTION_TIMEOUT_MS
+    between.deliver(Tick())
+    while not between.sent(CommitFinished):
+        between.deliver(between.queue.pop(0))
+    new = between.successor()
+    new.take_over()
+    assert (new.machine.state, new.machine.attempt) == (JobState.FINISHED, between.machine.attempt)
     assert len(new.recorded) == 1
 
 

@@ -179,7 +179,7 @@ class JobLife(RuleBasedStateMachine):
             SlotFailed(slot, attempt, FailureInfo("connection broke")),
             SlotCommitted(slot, attempt),
             SlotLeaving(slot, attempt),
-            ClientOutput(slot, attempt, "stdout", b""),
+            ClientOutput(slot, attempt, "stdout", 0, b""),
             OperatorEvent(attempt, OperatorId("nobody"), slot, None, b""),
         ]
         self.say(messages[kind])

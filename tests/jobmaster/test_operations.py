@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.checkpoint.completed_store import CompletedCheckpoint
+from runtime.checkpoint.handles import CheckpointMetadata
 from runtime.checkpoint.messages import RequestDone, TriggerRequested
 from runtime.checkpoint.settings import CheckpointSettings
-from runtime.core.checkpoint_options import AfterSnapshot
-from runtime.core.ids import CheckpointId
+from runtime.core.checkpoint_options import AfterSnapshot, CheckpointOptions
+from runtime.core.ids import CheckpointId, JobId
 from runtime.jobmaster.actions import RequestAnswered
 from runtime.jobmaster.decisions import Decision, FailAttempt, RedeployJob
 from runtime.jobmaster.events import (
@@ -29,9 +31,11 @@ from runtime.jobmaster.phases import Phase
 from runtime.task.messages import (
     CommitFinished,
     Deploy,
+    FailureInfo,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     ReleaseSlot,
+    SlotFailed,
     TriggerCheckpoint,
 )
 from tests.jobmaster.simulation import EVERY_SECOND, Simulation, keyed_job, saving_job
@@ -185,7 +189,7 @@ def test_a_drain_that_fails_is_followed_by_another_attempt() -> None:
     assert s.restored_from() == [1, 1]
 
 
-def test_a_job_that_fails_behind_the_savepoint_it_stops_with_goes_on_from_it() -> None:
+def test_a_job_that_fails_behind_the_savepoint_it_stops_with_ends_with_it_in_its_next_attempt() -> None:
     s = saving_job()
     s.current(0).suspended_by = None
     s.deliver(SavepointRequested("r", after=AfterSavepoint.SUSPEND))
@@ -195,12 +199,54 @@ def test_a_job_that_fails_behind_the_savepoint_it_stops_with_goes_on_from_it() -
     s.queue.clear()
     s.fail_task()
     s.settle()
+    assert s.answers == {}, "it has not stopped yet"
     s.advance(1_000)
-    assert "is complete, but the job did not stop after it: ValueError: bad record" in s.error_of()
-    assert s.machine.state is S.RUNNING
+    s.settle()
+    assert (s.machine.state, s.machine.attempt) == (S.FINISHED, 1)
+    assert (s.answers["r"].checkpoint_id, s.answers["r"].error) == (1, None)
     deploy = s.current(0).deploy
     assert deploy is not None
-    assert all(t.restore is not None for t in deploy.tasks)
+    assert deploy.stopped_by == 1 and all(t.restore is not None for t in deploy.tasks)
+    assert len(s.recorded) == 1, "nothing is taken behind it"
+
+
+def test_a_job_whose_savepoint_to_stop_with_is_damaged_goes_on_from_an_older_checkpoint() -> None:
+    s = saving_job(replace(EVERY_SECOND, num_retained=2))
+    s.advance(1_000)
+    s.deliver(SavepointRequested("r", after=AfterSavepoint.SUSPEND))
+    while s.completed != [1, 2]:
+        s.deliver(s.queue.pop(0))
+    s.deliver(s.queue.pop(0))
+    s.queue.clear()
+    s.register_automatically = False
+    s.fail_task()
+    s.settle()
+    s.advance(1_000)
+    s.register_automatically = True
+    for slot in (0, 1):
+        s.current(slot).silent = True
+        s.deliver_registration(slot)
+    damaged = s.current(0)
+    s.say(SlotFailed(damaged.slot, damaged.attempt, FailureInfo("sha256 differs", is_damaged_snapshot=True)))
+    s.settle()
+    s.advance(60_000)
+    assert "the savepoint to stop with is damaged, and the job did not stop: sha256 differs" in s.error_of()
+    assert s.machine.state is S.RUNNING
+    assert 2 not in s.restored_from()
+
+
+def test_a_job_that_is_not_restarted_behind_the_savepoint_it_stops_with_names_it() -> None:
+    s = Simulation(settings=EVERY_SECOND)
+    s.run_to_running()
+    s.deliver(SavepointRequested("r", after=AfterSavepoint.SUSPEND))
+    while not s.completed:
+        s.deliver(s.queue.pop(0))
+    s.deliver(s.queue.pop(0))
+    s.queue.clear()
+    s.fail_task()
+    s.settle()
+    assert s.machine.state is S.FAILED
+    assert "is complete, but the job did not stop after it: the job is FAILED" in s.error_of()
 
 
 def test_requests_that_a_cancellation_overtakes_are_answered() -> None:
@@ -336,24 +382,23 @@ def stored_too_late(event: SavepointRequested | RescaleRequested, settings: Chec
     s.settle()
     s.advance(1_000)
     s.settle()
-    assert (s.machine.state, s.machine.attempt) == (S.RUNNING, 1)
+    assert s.machine.attempt == 1
     return s
 
 
-def test_a_stop_is_answered_and_the_next_attempt_takes_its_last_checkpoint_before_it_commits() -> None:
+def test_a_stop_whose_savepoint_is_stored_behind_its_attempt_is_finished_by_the_next_one() -> None:
     s = stored_too_late(SavepointRequested("r", after=AfterSavepoint.SUSPEND), EVERY_SECOND)
-    assert "is complete, but the job did not stop after it: ValueError: bad record" in s.error_of()
-    assert s.restored_from() == [None, None], "from the savepoint"
-    s.actions.clear()
-    s.finish_tasks()
-    s.settle()
     assert s.machine.state is S.FINISHED
-    told = s.sent_to(0, TriggerCheckpoint, NotifyCheckpointComplete, CommitFinished)
-    assert [type(m) for m in told] == [TriggerCheckpoint, NotifyCheckpointComplete, CommitFinished]
+    assert (s.answers["r"].checkpoint_id, s.answers["r"].error) == (2, None)
+    assert s.restored_from() == [None, None], "from the savepoint"
+    assert s.completed == [], "nothing is taken behind it, and its own are forgotten"
+    told = s.sent_to(0, TriggerCheckpoint, CommitFinished, ReleaseSlot)
+    assert [type(m) for m in told][-2:] == [CommitFinished, ReleaseSlot]
 
 
 def test_a_job_that_was_to_be_cancelled_behind_its_savepoint_is_said_to_go_on() -> None:
     s = stored_too_late(SavepointRequested("r", after=AfterSavepoint.CANCEL), EVERY_SECOND)
+    assert s.machine.state is S.RUNNING
     assert "is complete, but the job was not cancelled after it" in s.error_of()
 
 
@@ -396,13 +441,19 @@ class Snapshots:
     pending: dict[str, tuple[TriggerRequested, bool]] = field(default_factory=dict)
     is_sealed: bool = False
     refused: list[TriggerRequested] = field(default_factory=list)
+    stopped_by: CompletedCheckpoint | None = None
 
     def trigger(self, request: TriggerRequested) -> None:
-        if self.is_sealed:
+        if self.is_sealed or self.stopped_by is not None:
             self.refused.append(request)
             return
         self.is_sealed = request.is_last
         self.pending[request.request_id] = request, False
+
+
+def saved(after: AfterSnapshot) -> CompletedCheckpoint:
+    options = CheckpointOptions("file:///saved/1", "file:///saved/1", is_savepoint=True, after=after)
+    return CompletedCheckpoint(CheckpointMetadata(JobId("e" * 32), CheckpointId(1), 0, options, ()), is_owned=False)
 
 
 class Operations:
@@ -447,6 +498,8 @@ class Operations:
         if request.is_last and error is not None and not drained:
             self.snapshots.is_sealed = False
         number, location = (CheckpointId(1), "file:///saved/1") if error is None else (None, None)
+        if error is None and request.after is not AfterSnapshot.GO_ON:
+            self.snapshots.stopped_by = saved(request.after)
         self.operations.done(RequestDone(request.request_id, number, location, error, drained))
 
     def end_attempt(self) -> None:
@@ -506,15 +559,21 @@ def test_whatever_happens_every_request_is_answered_once(steps: list[str], outco
     assert sorted(o.answers()) == sorted(f"r{i + 1}" for i in range(o.asked))
 
 
-def test_a_savepoint_that_is_complete_before_its_attempt_ends_says_that_the_job_went_on() -> None:
+@pytest.mark.parametrize("outcome", [S.FINISHED, S.CANCELED, S.FAILED])
+def test_a_stop_whose_savepoint_is_complete_is_answered_when_the_job_ends_and_names_it(outcome: JobState) -> None:
     o = Operations()
     o.operations.attempt_running()
     o.ask("SUSPEND")
     o.end_next()
-    assert (o.answers(), o.decisions) == ([], []), "the job has not stopped yet"
     o.end_attempt()
-    why = "the savepoint file:///saved/1 is complete, but the job did not stop after it: a task failed"
-    assert o.actions == [RequestAnswered("r1", error=why)]
+    o.run_again()
+    assert (o.answers(), o.decisions) == ([], []), "the job has not stopped yet"
+    assert o.operations.all_finished(), "no checkpoint at the end beside it"
+    o.operations.job_ended(outcome)
+    location = "file:///saved/1"
+    why = f"the savepoint {location} is complete, but the job did not stop after it: the job is {outcome.value}"
+    stopped = RequestAnswered("r1", location, CheckpointId(1))
+    assert o.actions == [stopped if outcome is S.FINISHED else RequestAnswered("r1", error=why)]
 
 
 @pytest.mark.parametrize("can_restore", [True, False])

@@ -6,7 +6,7 @@ import pytest
 
 from runtime.checkpoint.messages import SweepOrphans
 from runtime.checkpoint.settings import CheckpointSettings
-from runtime.core.ids import Attempt, OperatorId, SlotId
+from runtime.core.ids import Attempt, CheckpointId, OperatorId, SlotId
 from runtime.jobmaster.actions import ReleaseAttempt, RequestSlots, SendToSlot
 from runtime.jobmaster.events import (
     AfterSavepoint,
@@ -31,6 +31,7 @@ from runtime.task.messages import (
     Heartbeat,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
+    NotifySavepointsFailed,
     OperatorEvent,
     ReleaseSlot,
     SlotFailed,
@@ -306,6 +307,21 @@ def test_cancelling_a_job_that_restarts_a_region_ends_all_of_it(plain: Simulatio
     assert s.machine.next_deadline_ms() is None
 
 
+def test_a_slot_that_froze_while_it_imported_user_code_does_not_hold_up_a_cancellation(plain: Simulation) -> None:
+    s = plain
+    s.fail_task(RIGHT)
+    s.settle()
+    s.register_automatically = False
+    s.advance(600)
+    s.current(RIGHT).silent = True
+    s.say(s.current(RIGHT).register())
+    s.deliver(CancelRequested())
+    s.settle()
+    s.advance(6_000)
+    assert s.machine.state is S.CANCELED
+    assert s.killed() == [RIGHT]
+
+
 def test_a_region_that_has_finished_is_not_run_again(plain: Simulation) -> None:
     s = plain
     for message in s.current(LEFT).states(TaskState.FINISHED):
@@ -394,6 +410,26 @@ def test_orphans_are_those_of_attempts_that_no_region_is_of(saving: Simulation) 
     s.settle()
     s.advance(600)
     assert [a.attempt for a in s.actions if isinstance(a, SweepOrphans)] == [0, 1]
+
+
+def test_a_savepoint_that_fails_is_named_by_the_attempt_of_each_region_that_prepared_something_for_it(
+    saving: Simulation,
+) -> None:
+    s = saving
+    s.fail_task(RIGHT)
+    s.settle()
+    s.advance(600)
+    assert attempts(s) == {LEFT: 0, RIGHT: 1}
+    s.current(RIGHT).acknowledges = False
+    s.deliver(SavepointRequested("r", "file:///savepoints"))
+    s.settle()
+    s.fail_task(RIGHT)
+    s.settle()
+    s.advance(600)
+    assert attempts(s) == {LEFT: 0, RIGHT: 2}
+    assert s.answers["r"].error is not None
+    [told] = s.sent_to(RIGHT, NotifySavepointsFailed)
+    assert told == NotifySavepointsFailed(((Attempt(0), CheckpointId(2)), (Attempt(1), CheckpointId(2))))
 
 
 def test_a_checkpoint_under_way_is_given_up_and_the_other_region_told(saving: Simulation) -> None:

@@ -66,7 +66,7 @@ def test_a_frozen_slot_is_noticed_within_ten_seconds_and_never_heard_again(runni
     assert "no heartbeat for 5 s" in running.machine.status().exceptions[0].cause.message
     before = running.machine.refused_messages
     frozen.silent = False
-    output = ClientOutput(frozen.slot, frozen.attempt, "stdout", b"ghost")
+    output = ClientOutput(frozen.slot, frozen.attempt, "stdout", 0, b"ghost")
     assert running.say(output) == []
     (refusal,) = running.say(frozen.register())
     assert isinstance(refusal, RefuseSlot)
@@ -76,7 +76,7 @@ def test_a_frozen_slot_is_noticed_within_ten_seconds_and_never_heard_again(runni
 def test_a_slot_declared_lost_is_not_heard_in_its_own_attempt(running: Simulation) -> None:
     running.current(0).silent = True
     running.deliver(SlotLost(SlotId(1), Attempt(0), "gone"))
-    assert running.say(ClientOutput(SlotId(1), Attempt(0), "stdout", b"ghost")) == []
+    assert running.say(ClientOutput(SlotId(1), Attempt(0), "stdout", 0, b"ghost")) == []
     assert running.machine.refused_messages == 1
 
 
@@ -172,8 +172,8 @@ def test_operator_events_go_to_the_slot_that_hosts_their_target(running: Simulat
 
 def test_client_output_is_delivered_also_while_failing(running: Simulation) -> None:
     running.fail_task(0)
-    output = ClientOutput(SlotId(1), Attempt(0), "stdout", b"hi\n")
-    assert running.say(output) == [DeliverClientOutput(SlotId(1), Attempt(0), "stdout", b"hi\n")]
+    output = ClientOutput(SlotId(1), Attempt(0), "stdout", 7, b"hi\n")
+    assert running.say(output) == [DeliverClientOutput(SlotId(1), Attempt(0), "stdout", 7, b"hi\n")]
 
 
 def test_a_second_registration_is_refused(running: Simulation) -> None:

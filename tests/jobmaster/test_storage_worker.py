@@ -16,6 +16,7 @@ from runtime.checkpoint.errors import CheckpointLogGoneError, FencedError
 from runtime.checkpoint.file_completed_store import FileCompletedStore
 from runtime.checkpoint.handles import CheckpointMetadata
 from runtime.checkpoint.layout import checkpoint_directory
+from runtime.checkpoint.locations import EVERYWHERE, AllowedRoots
 from runtime.checkpoint.messages import (
     DeleteFiles,
     ForgetCheckpoints,
@@ -25,15 +26,17 @@ from runtime.checkpoint.messages import (
     Stored,
     SweepOrphans,
 )
+from runtime.checkpoint.metadata import KIND, VERSION
 from runtime.checkpoint.outcome import JobOutcome
+from runtime.checkpoint.sealed import seal
 from runtime.checkpoint.settings import CheckpointSettings, ClaimMode, RestoreSettings
 from runtime.checkpoint.snapshot_files import SnapshotFiles
 from runtime.checkpoint.state_files import Retries, default_file_system
 from runtime.common.config_options import ConfigurationError
-from runtime.core.checkpoint_options import CheckpointOptions
+from runtime.core.checkpoint_options import AfterSnapshot, CheckpointOptions
 from runtime.core.ids import Attempt, CheckpointId, JobId
 from runtime.jobmaster.events import RecoveryDelayed, StorageAnswered, Submitted, Tick
-from runtime.jobmaster.storage_worker import MAX_RETRY_MS, RETRY_MS, CheckpointHome, StorageWorker
+from runtime.jobmaster.storage_worker import LEFT_STOP_MS, MAX_RETRY_MS, RETRY_MS, CheckpointHome, StorageWorker
 from runtime.testing.checkpoint_store import MemoryCheckpointStore
 from runtime.testing.clock import ManualClock
 from tests.support.waiting import wait_until
@@ -56,11 +59,13 @@ class Rig:
         is_taken_over: bool = False,
         failures: Iterable[OSError] = (),
         may_write: Callable[[], bool] = lambda: True,
+        left_stop: str | None = None,
+        allowed: AllowedRoots = EVERYWHERE,
     ) -> None:
         self.root = root.as_uri()
         self.clock = ManualClock(0)
         self.posted: list[Any] = []
-        files = SnapshotFiles(default_file_system(), retries=Retries(()))
+        files = SnapshotFiles(default_file_system(), allowed, Retries(()))
         home = CheckpointHome.of(
             replace(settings, directory=self.root), JOB, slots_are_local=True, leader_epoch=epoch, files=files
         )
@@ -73,7 +78,7 @@ class Rig:
                 raise failure
             return open_store()
 
-        home = replace(home, open_store=open_in_the_end, may_write=may_write)
+        home = replace(home, open_store=open_in_the_end, may_write=may_write, left_stop=left_stop)
         self.worker = StorageWorker(home, settings, JOB, self.clock, self.posted.append, is_inline, is_taken_over)
 
     @property
@@ -295,6 +300,154 @@ def test_a_new_jobmaster_finds_what_the_one_before_has_completed(tmp_path: Path)
 def damage(tmp_path: Path, number: int) -> None:
     path = tmp_path / JOB / f"chk-{number}-0.0" / "_metadata"
     path.write_bytes(path.read_bytes()[:-20])
+
+
+def left_stop(root: Path, number: int, after: AfterSnapshot = AfterSnapshot.SUSPEND, is_complete: bool = True) -> str:
+    """A savepoint in a directory that an earlier JobMaster has made; its URI."""
+    directory = (root / "saved").as_uri()
+    (root / "saved").mkdir(parents=True)
+    options = CheckpointOptions(directory, directory, is_savepoint=True, after=after)
+    if is_complete:
+        SnapshotFiles(default_file_system()).write_metadata(
+            CheckpointMetadata(JOB, CheckpointId(number), 0, options, ())
+        )
+    return directory
+
+
+def retained_by_one_that_follows(root: Path, directory: str) -> list[int]:
+    before = Rig(root)
+    before.recover()
+    before.worker.put(StoreCheckpoint(before.metadata(2), True, True))
+    before.worker.step()
+    submitted = Rig(root, left_stop=directory, epoch=1).recover()
+    again = Rig(root, epoch=2).recover()
+    assert [c.checkpoint_id for c in again.retained] == [c.checkpoint_id for c in submitted.retained], "it is recorded"
+    return [c.checkpoint_id for c in submitted.retained]
+
+
+def test_a_savepoint_to_stop_with_that_was_complete_and_not_recorded_is_recorded(tmp_path: Path) -> None:
+    assert retained_by_one_that_follows(tmp_path, left_stop(tmp_path, 3)) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("number", "after", "is_complete"),
+    [
+        pytest.param(1, AfterSnapshot.SUSPEND, True, id="the job has gone on behind it"),
+        pytest.param(3, AfterSnapshot.GO_ON, True, id="the job does not stop with it"),
+        pytest.param(3, AfterSnapshot.SUSPEND, False, id="it is not complete"),
+    ],
+)
+def test_any_other_is_not(number: int, after: AfterSnapshot, is_complete: bool, tmp_path: Path) -> None:
+    assert retained_by_one_that_follows(tmp_path, left_stop(tmp_path, number, after, is_complete)) == [2]
+
+
+def refusal_of_a_job_that_was_to_stop(root: Path, directory: str, allowed: AllowedRoots = EVERYWHERE) -> str:
+    before = Rig(root)
+    before.store(2)
+    following = Rig(root, left_stop=directory, epoch=1, allowed=allowed)
+    submitted = following.recover()
+    following.worker.put(RecordEnd(JobOutcome.FAILED))
+    following.worker.step()
+    following.worker.close()
+    assert [
+        c.checkpoint_id for c in FileCompletedStore(root.as_uri(), JOB, 2, default_file_system(), "").retained()
+    ] == [2]
+    assert (root / JOB / "chk-2-0.0" / "_metadata").exists(), "nothing is lost"
+    return submitted.refusal or ""
+
+
+def test_a_job_whose_stop_a_newer_release_has_written_fails_with_that_reason(tmp_path: Path) -> None:
+    directory = left_stop(tmp_path, 3, is_complete=False)
+    (tmp_path / "saved" / "_metadata").write_bytes(seal(KIND, VERSION + 1, {}))
+    why = refusal_of_a_job_that_was_to_stop(tmp_path, directory)
+    assert why.startswith(f"the savepoint to stop with cannot be read: {directory}/_metadata has version 2")
+    assert (tmp_path / "saved" / "_metadata").exists()
+
+
+def test_a_job_whose_stop_is_in_a_directory_that_is_not_allowed_any_more_fails_with_that_reason(tmp_path: Path) -> None:
+    directory = left_stop(tmp_path, 3)
+    why = refusal_of_a_job_that_was_to_stop(tmp_path, directory, AllowedRoots.of([(tmp_path / "elsewhere").as_uri()]))
+    assert why.startswith(f"the savepoint to stop with cannot be read: {directory} is not below a directory that is")
+
+
+def test_a_stop_that_is_gone_from_a_storage_that_is_there_was_never_complete(tmp_path: Path) -> None:
+    directory = left_stop(tmp_path / "savepoints", 3)
+    (tmp_path / "savepoints" / "another").mkdir()
+    shutil.rmtree(tmp_path / "savepoints" / "saved")
+    submitted = Rig(tmp_path, MemoryCheckpointStore(), left_stop=directory).recover()
+    assert submitted == Submitted()
+
+
+def test_a_stop_in_a_share_that_is_mounted_again_is_recorded(tmp_path: Path) -> None:
+    directory = left_stop(tmp_path / "share", 3)
+    (tmp_path / "share").rename(tmp_path / "unmounted")
+    (tmp_path / "share").mkdir()
+    rig = Rig(tmp_path, MemoryCheckpointStore(), left_stop=directory)
+
+    def is_back(tries: int) -> None:
+        if tries == 3:
+            (tmp_path / "share").rmdir()
+            (tmp_path / "unmounted").rename(tmp_path / "share")
+
+    _, submitted = rig.recover_when_it_is_back(is_back)
+    assert [c.checkpoint_id for c in submitted.retained] == [3]
+
+
+def test_a_stop_in_a_share_that_stays_away_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    directory = left_stop(tmp_path / "share", 3)
+    shutil.rmtree(tmp_path / "share")
+    waits, submitted = Rig(tmp_path, MemoryCheckpointStore(), left_stop=directory).recover_when_it_is_back(
+        lambda _: None
+    )
+    assert submitted == Submitted()
+    assert LEFT_STOP_MS <= sum(waits) <= LEFT_STOP_MS + MAX_RETRY_MS
+
+
+def test_a_stop_that_is_damaged_begins_anew(tmp_path: Path) -> None:
+    directory = left_stop(tmp_path, 3)
+    metadata = tmp_path / "saved" / "_metadata"
+    metadata.write_bytes(metadata.read_bytes()[:-5])
+    assert retained_by_one_that_follows(tmp_path, directory) == [2]
+
+
+class DoubtfulStore(MemoryCheckpointStore):
+    """Does not know at first whether it has recorded something."""
+
+    num_asked = 0
+
+    def complete(self, checkpoint: CompletedCheckpoint) -> bool:
+        self.num_asked += 1
+        if self.num_asked == 2:
+            super().complete(checkpoint)
+        if self.num_asked <= 2:
+            raise RuntimeError("the answer was lost")
+        return super().complete(checkpoint)
+
+
+def test_nothing_begins_before_it_is_known_that_it_is_recorded(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, DoubtfulStore(), left_stop=left_stop(tmp_path, 3))
+    _, submitted = rig.recover_when_it_is_back(lambda _: None)
+    assert [c.checkpoint_id for c in submitted.retained] == [3]
+
+
+def test_a_job_does_not_wait_for_ever_for_the_storage_of_its_savepoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, MemoryCheckpointStore(), left_stop=left_stop(tmp_path, 3))
+
+    def load(self: SnapshotFiles, path: str) -> CheckpointMetadata:
+        raise OSError(errno.EHOSTUNREACH, "no route to host")
+
+    monkeypatch.setattr(SnapshotFiles, "load", load)
+    waits, submitted = rig.recover_when_it_is_back(lambda _: None)
+    assert submitted.retained == ()
+    assert LEFT_STOP_MS <= sum(waits) <= LEFT_STOP_MS + MAX_RETRY_MS
+
+
+def test_one_that_was_replaced_records_no_stop_and_begins_nothing(tmp_path: Path) -> None:
+    store = MemoryCheckpointStore()
+    store.complete = lambda checkpoint: False  # type: ignore[method-assign]
+    assert isinstance(Rig(tmp_path, store, left_stop=left_stop(tmp_path, 3)).worker.recover(), RecoveryDelayed)
 
 
 def test_a_damaged_one_is_left_out(tmp_path: Path) -> None:

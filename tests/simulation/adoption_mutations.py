@@ -58,7 +58,7 @@ ADOPTION_MUTATIONS = (
         "_on_adopted",
         "newest = self._completed[-1].checkpoint_id if self._completed else CheckpointId(0)",
         "newest = CheckpointId(0)",
-        seeds=(3,),
+        seeds=(24,),
         found_as="is complete and given up",
     ),
     Mutation(

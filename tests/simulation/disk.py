@@ -42,6 +42,8 @@ class Inode:
         self.content = bytearray()
         self.num_synced = 0
         self.mode = self.synced_mode = 0o644
+        self.attributes: dict[str, bytes] = {}
+        self.synced_attributes: dict[str, bytes] = {}
         self.locked_by: OpenFile | None = None
 
 
@@ -211,6 +213,7 @@ class Disk:
             world.reach(Point.PRE_COMMIT if is_prepared else Point.SYNC, refuses=refusal)
             handle.inode.num_synced = len(handle.inode.content)
             handle.inode.synced_mode = handle.inode.mode
+            handle.inode.synced_attributes = dict(handle.inode.attributes)
             if is_prepared:
                 world.reach(Point.PREPARED, refuses=refusal)
             return
@@ -241,6 +244,7 @@ class Disk:
             del inode.content[inode.num_synced + random.randrange(len(inode.content) - inode.num_synced + 1) :]
             inode.num_synced = len(inode.content)
             inode.mode = inode.synced_mode
+            inode.attributes = dict(inode.synced_attributes)
 
 
 def is_output(path: object) -> bool:
@@ -447,6 +451,8 @@ _OS = SimpleNamespace(
     fstat=lambda number: _stat(_file(number).inode),
     stat=lambda name, dir_fd: _stat_in(name, dir_fd),
     fchmod=lambda number, mode: setattr(_file(number).inode, "mode", mode),
+    setxattr=lambda number, name, value: _file(number).inode.attributes.update({name: value}),
+    getxattr=lambda number, name: _attribute(_file(number).inode, name),
     copy_file_range=lambda *arguments: _refuse_to_copy(),
     scandir=lambda path: _scan(path),
     strerror=os.strerror,
@@ -530,6 +536,12 @@ def _refuse_to_copy() -> int:
 
 def _stat(inode: Inode) -> os.stat_result:
     return os.stat_result((inode.mode, 0, 0, 1, 0, 0, len(inode.content), 0, 0, 0))
+
+
+def _attribute(inode: Inode, name: str) -> bytes:
+    if name not in inode.attributes:
+        raise _error(errno.ENODATA, name)
+    return inode.attributes[name]
 
 
 def _error(code: int, name: str) -> OSError:

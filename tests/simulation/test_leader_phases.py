@@ -1,9 +1,7 @@
 """A JobMaster that is killed, or frozen past its lease, in each phase of its work: whoever follows goes on from there.
 
 A phase is a condition on the JobMaster; the fault strikes when it holds for the first time, and a phase that is never
-reached fails its test. Phases of a checkpoint are points of the simulation, see `test_adoption`. A stop between its
-savepoint and its end is left to `tests.chaos.leaders`: users of the simulation ask the JobMaster alone, and hear
-nothing of a stop that another one has finished.
+reached fails its test. Phases of a checkpoint are points of the simulation, see `test_adoption`.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from runtime.checkpoint.messages import DeleteFiles
+from runtime.checkpoint.messages import DeleteFiles, StoreCheckpoint
 from runtime.jobmaster.phases import TEARDOWN, Phase
 from tests.simulation.adoption import ORPHAN_TIMEOUT_MS
 from tests.simulation.faults import Action, Fault, Point
@@ -69,6 +67,25 @@ def waits_to_rescale(world: World, leader: JobMasterProcess) -> bool:
     return machine(leader)._operations._rescale is not None and machine(leader).phase is Phase.STARTED
 
 
+def is_storing_stop(world: World, leader: JobMasterProcess) -> bool:
+    storage: Any = leader.driver._storage
+    is_next = isinstance(next(iter(storage._worker._actions), None), StoreCheckpoint)
+    return is_next and [p.is_last for p in pending(leader).values()] == [True]
+
+
+def is_stopping(phase: Phase, attempt: int = 0) -> Callable[[World, JobMasterProcess], bool]:
+    return lambda world, leader: (
+        machine(leader)._checkpoints.stopped_by is not None
+        and machine(leader).phase is phase
+        and machine(leader).attempt == attempt
+    )
+
+
+def half_have_left(world: World, leader: JobMasterProcess) -> bool:
+    is_leaving = is_stopping(Phase.LEAVING)(world, leader)
+    return is_leaving and 0 < len(world.slots()) < len(machine(leader)._run.slots)
+
+
 def is_restarting(world: World, leader: JobMasterProcess) -> bool:
     return machine(leader).phase in TEARDOWN and machine(leader)._operations._rescale is None
 
@@ -99,9 +116,17 @@ class LeaderPhase:
     faults: tuple[Fault, ...] = ()
     keeps_attempt: bool = True
     """Whether the attempt has to be adopted."""
+    at: Point | None = None
+    """Where the leader is struck once it holds; None: at once."""
+    stops: bool = False
+    """Whether the job has to be stopped with its one savepoint."""
+    then: Callable[[World, JobMasterProcess], bool] | None = None
+    """When the next leader is struck, too."""
 
 
 RESCALED = (Fault(Point.STEP, 200, Action.RESCALE, 3),)
+STOPPED = (Fault(Point.STEP, 200, Action.STOP),)
+DRAINED = (Fault(Point.STEP, 200, Action.STOP, 1),)
 LOST = (Fault(Point.STEP, 300, Action.KILL_JOBMASTER),)
 PHASES = (
     LeaderPhase("idle", is_idle),
@@ -121,19 +146,41 @@ PHASES = (
     LeaderPhase("it adopts: slots are invited", has_invited, LOST),
     LeaderPhase("it adopts: some slots have reported", is_half_reported, LOST),
     LeaderPhase("it adopts: some slots know what was given up", is_half_aborted, LOST),
+    LeaderPhase("stop: its savepoint is written", is_storing_stop, STOPPED, at=Point.METADATA_WRITTEN, stops=True),
+    LeaderPhase("drain: its savepoint is written", is_storing_stop, DRAINED, at=Point.METADATA_WRITTEN, stops=True),
+    LeaderPhase("stop: its savepoint is recorded", is_storing_stop, STOPPED, at=Point.RECORDED, stops=True),
+    LeaderPhase("drain: its savepoint is recorded", is_storing_stop, DRAINED, at=Point.RECORDED, stops=True),
+    LeaderPhase("stop: tasks end", is_stopping(Phase.STARTED), STOPPED, stops=True),
+    LeaderPhase("stop: sinks commit", is_stopping(Phase.COMMITTING), STOPPED, stops=True),
+    LeaderPhase("drain: sinks commit", is_stopping(Phase.COMMITTING), DRAINED, stops=True),
+    LeaderPhase("stop: some slots have left", half_have_left, STOPPED, False, stops=True),
+    *(
+        LeaderPhase(
+            f"stop: some slots have left, and the next one: {phase.value}",
+            *(half_have_left, STOPPED, False),
+            stops=True,
+            then=is_stopping(phase, attempt=1),
+        )
+        for phase in (Phase.REQUESTING, Phase.DEPLOYING, Phase.COMMITTING, Phase.LEAVING)
+    ),
 )
 
 
 def struck_in(phase: LeaderPhase, action: Action) -> tuple[Verdict, list[str]]:
     """Run the scenario of a phase with the leader struck in it; also return who was struck."""
     struck: list[str] = []
+    num_struck = 1 + (phase.then is not None)
 
     def watch(world: World) -> None:
-        leader = world.leader
-        if struck or leader is None or leader.is_frozen or not phase.holds(world, leader):
+        leader, holds = world.leader, phase.then if struck else phase.holds
+        is_done = len(struck) == num_struck
+        if is_done or leader is None or leader.is_frozen or holds is None or not holds(world, leader):
             return
         struck.append(leader.name)
-        if action is Action.KILL_JOBMASTER:
+        if phase.at is not None:
+            nth = world.passed[phase.at] + 1
+            world._faults[phase.at, nth] = Fault(phase.at, nth, action, FROZEN_MS)
+        elif action is Action.KILL_JOBMASTER:
             world.kill(leader)
         else:
             world.replace_leader(leader, FROZEN_MS)
@@ -141,8 +188,9 @@ def struck_in(phase: LeaderPhase, action: Action) -> tuple[Verdict, list[str]]:
     for seed in SEEDS:
         scenario = Scenario(seed, faults=phase.faults, orphan_timeout_ms=ORPHAN_TIMEOUT_MS)
         verdict = simulate(scenario, watch=watch)
-        if struck or verdict.violations:
+        if len(struck) == num_struck or verdict.violations:
             break
+        struck.clear()
     return verdict, struck
 
 
@@ -154,6 +202,8 @@ def test_a_leader_that_is_lost_in_a_phase_of_its_work_loses_and_repeats_nothing(
     verdict, struck = struck_in(phase, action)
     assert struck, f"never: {phase.name}\n{verdict.report()}"
     assert not verdict.violations, verdict.report()
-    if phase.keeps_attempt:
+    if phase.stops:
+        assert verdict.world.resumed.total() == 1, verdict.report()
+    elif phase.keeps_attempt:
         assert verdict.world.last_attempt == 0, verdict.report()
         assert verdict.world.num_adopted, verdict.report()

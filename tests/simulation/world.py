@@ -301,7 +301,7 @@ class JobMasterProcess(Process):
         def new_name() -> str:
             return f"{world.random.getrandbits(48):012x}"
 
-        home = CheckpointHome(world.files.root, files, open_store, epoch, new_name=new_name)
+        home = CheckpointHome(world.files.root, files, open_store, epoch, new_name=new_name, left_stop=world.begun_stop)
         self.driver = JobMasterDriver(
             graph,
             lambda post: self,
@@ -557,6 +557,8 @@ class World:
         self.failed_checkpoints: set[tuple[int, int]] = set()
         #: savepoints that the job is to stop with: who was asked, the answer, whether the job is drained
         self._stops: list[tuple[JobMasterProcess, Future[RequestAnswered], bool]] = []
+        #: where the savepoint of the last of them goes, as a leader would have recorded
+        self.begun_stop: str | None = None
         #: how often it was resumed from one, by whether it was drained
         self.resumed: Counter[bool] = Counter()
         #: whether the savepoint of a drained job has been recorded
@@ -783,6 +785,7 @@ class World:
             location, drains = stop
             self.resumed[drains] += 1
             self._stops.clear()
+            self.begun_stop = None
             self.placement.clear()
             self.tell(f"the job is resumed from {location}")
             self.graph = resumed(self.graph, self.resumed.total(), location, self.scenario)
@@ -879,7 +882,8 @@ class World:
                 self.leader.driver.trigger_savepoint(self.files.savepoints)
             case Action.STOP if self.leader is not None:
                 after = AfterSavepoint.DRAIN if fault.ms else AfterSavepoint.SUSPEND
-                stop = self.leader.driver.trigger_savepoint(self.files.savepoints, after=after)
+                self.begun_stop = directory = self.leader.driver.new_savepoint_directory(self.files.savepoints)
+                stop = self.leader.driver.trigger_savepoint(self.files.savepoints, after=after, directory=directory)
                 self._stops.append((self.leader, stop, bool(fault.ms)))
             case Action.POWER_LOSS:
                 for slot in self.slots():

@@ -119,11 +119,11 @@ def test_output_that_the_old_jobmaster_has_not_acknowledged_follows_the_report()
     rig = SlotRig(numbers_into(TwoPhaseSink(), count=1_000_000)).start()
     for payload in (b"one", b"two", b"three"):
         rig.slot.client.send("stdout", payload)
-    rig.tell(ClientAck(3))
+    rig.tell(ClientAck("stdout", 3))
     adopted(rig)
-    outputs = [m.payload for m in rig.link.all(ClientOutput)]
-    assert outputs == [b"one", b"two", b"three", b"two", b"three"]
-    rig.tell(ClientAck(8))
+    outputs = [(m.position, m.payload) for m in rig.link.all(ClientOutput)]
+    assert outputs == [(0, b"one"), (3, b"two"), (6, b"three"), (3, b"two"), (6, b"three")]
+    rig.tell(ClientAck("stdout", 11))
     adopted(rig)
     assert len(rig.link.all(ClientOutput)) == 5
     rig.release()

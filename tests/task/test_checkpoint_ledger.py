@@ -50,6 +50,13 @@ def test_acknowledgements_are_kept_even_if_the_barrier_came_before_the_jobmaster
     assert ledger.last_seen == 3
 
 
+def test_an_attempt_that_only_ends_is_one_that_has_heard_that_its_savepoint_is_complete() -> None:
+    ledger = CheckpointLedger()
+    ledger.deployed_to_stop(CheckpointId(3))
+    assert (ledger.stopped_by, ledger.last_seen, pending(ledger)) == (3, 3, [])
+    assert not ledger.completed(CheckpointId(3))
+
+
 def test_a_savepoint_is_done_with_when_every_task_has_acknowledged_it() -> None:
     ledger = CheckpointLedger()
     ledger.triggered(CheckpointId(3), SAVEPOINT)

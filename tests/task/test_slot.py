@@ -350,7 +350,7 @@ def test_tasks_wait_while_the_client_has_not_taken_what_was_printed() -> None:
     while rig.states()[-1] is not TaskState.FINISHED:
         sent = sum(len(output.payload) for output in rig.link.all(ClientOutput))
         assert sent > acknowledged
-        rig.link.inbox.append(ClientAck(sent - acknowledged))
+        rig.link.inbox.append(ClientAck("stdout", sent))
         acknowledged = sent
         rig.run()
     outputs = rig.link.all(ClientOutput)

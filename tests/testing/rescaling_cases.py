@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from runtime.common import Configuration, Duration, Row, Time, Types, WatermarkStrategy
 from runtime.common.typeinfo import TypeInformation
 from runtime.datastream import (
@@ -40,6 +42,7 @@ from runtime.datastream.window import (
     EventTimeTrigger,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
 )
 from runtime.operators.async_operator import AsyncWaitOperator
 from runtime.operators.broadcast_operators import BroadcastProcessOperator, KeyedBroadcastProcessOperator
@@ -48,12 +51,15 @@ from runtime.operators.columnar.deduplicate import KeepFirstOperator, KeepLastOp
 from runtime.operators.columnar.interval_join import ColumnIntervalJoinOperator
 from runtime.operators.columnar.local_aggregate import LocalAggregateOperator, LocalAggregateOperatorFactory
 from runtime.operators.columnar.local_sessions import LocalSessionOperator, LocalSessionOperatorFactory
+from runtime.operators.columnar.map_frames import MapFramesOperator
+from runtime.operators.columnar.processing_time_windows import ProcessingTimeWindowOperator
 from runtime.operators.columnar.project import ProjectOperator, WhereOperator
 from runtime.operators.columnar.running_aggregate import RunningAggregateOperator
 from runtime.operators.columnar.session_aggregate import SessionAggregateOperator, SessionAggregateOperatorFactory
 from runtime.operators.columnar.top_n import TopNOperator
 from runtime.operators.columnar.unnest import UnnestOperator
-from runtime.operators.columnar.window_aggregate import WindowAggregateOperator, WindowAggregateOperatorFactory
+from runtime.operators.columnar.window_aggregate import WindowAggregateOperator
+from runtime.operators.columnar.window_factory import WindowAggregateOperatorFactory
 from runtime.operators.columnar.window_join import AlikeOperator
 from runtime.operators.interval_join import IntervalJoinOperator
 from runtime.operators.map_operators import FilterOperator, FlatMapOperator, MapOperator
@@ -293,6 +299,34 @@ def check_async(directory: Path) -> None:
     assert_same_when_rescaled(len(STAGES), lambda parallelisms: run_rescaling(STAGES, parallelisms, 128, create, feed))
 
 
+def check_clock(directory: Path) -> None:
+    """The clock goes on by 6 ms with each stage, and past the end of all windows with the last one."""
+
+    def build(rows: DataStream) -> DataStream:
+        windows = TumblingProcessingTimeWindows.of(Time.milliseconds(10))
+        return rows.key_by_columns("key").window(windows).aggregate_columns("sum(number) AS total", "window_end")
+
+    def create(
+        parallelism: int, subtask: int, clock: ManualClock, snapshot: OperatorSnapshot | None
+    ) -> OneInputHarness:
+        harness = harness_of(
+            build, parallelism=parallelism, subtask=subtask, clock=clock, snapshot=snapshot, input_type=ROWS
+        )
+        assert type(harness.operator) is ProcessingTimeWindowOperator
+        return harness
+
+    def feed(harnesses: Sequence[OneInputHarness], stage: Stage) -> None:
+        for harness, part in zip(harnesses, deal(stage, len(harnesses), lambda row: row["key"], 128), strict=True):
+            harness.process(part.values, part.timestamps)
+        harnesses[0].clock.advance(100 if stage is ROW_STAGES[-1] else 6)
+        for harness in harnesses:
+            harness.advance_processing_time(0)
+
+    assert_same_when_rescaled(
+        len(ROW_STAGES), lambda parallelisms: run_rescaling(ROW_STAGES, parallelisms, 128, create, feed)
+    )
+
+
 def factories_of(build: Callable[..., Any], num_inputs: int = 1) -> list[Any]:
     """The operators that a program on typed rows is made of."""
     env = StreamExecutionEnvironment.get_execution_environment(Configuration())
@@ -458,6 +492,7 @@ CASES: dict[type[StreamOperator], Check] = dict(
         columns(ProjectOperator, lambda s: s.select("key", "number * 2 AS double")),
         columns(WhereOperator, lambda s: s.where("number > 20")),
         columns(UnnestOperator, lambda s: s.unnest("items", "item")),
+        columns(MapFramesOperator, lambda s: s.map_frames(lambda frame: frame.with_columns(number=-pl.col("number")))),
         columns(KeepFirstOperator, lambda s: s.key_by_columns("key").deduplicate("first")),
         columns(KeepLastOperator, lambda s: s.key_by_columns("key").deduplicate("last")),
         columns(TopNOperator, lambda s: s.key_by_columns("key").top_n(2, "number % 7", rank="place")),
@@ -507,11 +542,12 @@ CASES: dict[type[StreamOperator], Check] = dict(
         first_phase(LocalAggregateOperator, LocalAggregateOperatorFactory, WindowAggregateOperatorFactory, TEN),
         first_phase(LocalSessionOperator, LocalSessionOperatorFactory, SessionAggregateOperatorFactory, SESSIONS),
         (AlikeOperator, check_alike),
+        (ProcessingTimeWindowOperator, check_clock),
         (TimestampsAndWatermarksOperator, check_timestamps),
         (SourceOperator, check_source),
         (SinkOperator, check_sink),
     ]
 )
 
-STATELESS = {ProjectOperator, WhereOperator, UnnestOperator, AlikeOperator}
+STATELESS = {ProjectOperator, WhereOperator, UnnestOperator, MapFramesOperator, AlikeOperator}
 """They remember nothing: a case cannot tell whether their snapshots are lost."""

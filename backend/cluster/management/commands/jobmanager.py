@@ -19,6 +19,7 @@ from backend.cluster.leader_bus import RedisLeaderBus
 from backend.cluster.leader_line import LeaderListener
 from backend.cluster.leadership import LeadershipLostError, LeaseKeeper
 from backend.cluster.presence import Presence
+from backend.cluster.storage_traces import leave_epoch
 from runtime.core.clock import SYSTEM_CLOCK
 
 
@@ -38,11 +39,13 @@ class Command(BaseCommand):
         presence = Presence(name, listener)
         presence.start()
         try:
-            leadership = Candidate(name, listener.address, SYSTEM_CLOCK).wait_to_lead(stopped)
+            candidate = Candidate(name, listener.address, SYSTEM_CLOCK)
+            leadership = candidate.wait_to_lead(stopped)
             if leadership is not None:
                 LeaseKeeper(leadership, SYSTEM_CLOCK).start()
+                leave_epoch(leadership.epoch)
                 leader_bus = RedisLeaderBus(leadership.epoch)
-                JobManager(leadership, leader_bus, host, stopped).run()
+                JobManager(leadership, leader_bus, host, stopped, attempts=candidate.traces.attempts).run()
         except LeadershipLostError as error:
             raise CommandError(str(error)) from error
         finally:

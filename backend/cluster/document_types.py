@@ -1,0 +1,413 @@
+"""Types of the live documents, for the contract with clients. Times are epoch ms, sizes bytes, rates per second.
+
+`live_document`, `checkpoint_document` and `cluster_document` build what these describe; the tests compare. Members that
+are `NotRequired` are missing in documents that an earlier version has saved, unless a description says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+from backend.contract.schema import Named
+
+JobState = Annotated[
+    Literal[
+        "INITIALIZING",
+        "CREATED",
+        "RUNNING",
+        "FAILING",
+        "FAILED",
+        "CANCELLING",
+        "CANCELED",
+        "FINISHED",
+        "RESTARTING",
+        "SUSPENDED",
+        "RECONCILING",
+    ],
+    Named("JobState"),
+]
+ExecutionState = Annotated[
+    Literal[
+        "CREATED",
+        "SCHEDULED",
+        "DEPLOYING",
+        "INITIALIZING",
+        "RUNNING",
+        "FINISHED",
+        "CANCELING",
+        "CANCELED",
+        "FAILED",
+        "RECONCILING",
+    ],
+    Named("ExecutionState"),
+]
+Watermark = Annotated[
+    int | Literal["max"] | None, Named("Watermark", 'Epoch ms; null: none yet; "max": the input has ended.')
+]
+CheckpointState = Annotated[Literal["IN_PROGRESS", "COMPLETED", "FAILED"], Named("CheckpointState")]
+SummarisedQuantity = Annotated[
+    Literal["checkpointed_size", "state_size", "end_to_end_duration", "processed_data", "persisted_data"],
+    Named("SummarisedQuantity"),
+]
+
+
+class Freshness(TypedDict):
+    """Age of a document at the time of the answer, measured by the server with one clock."""
+
+    age_ms: int | None
+    """null: no heartbeat since this web process started."""
+    source: Literal["live", "kept", "database"]
+    """live: from the jobmanager; kept: the last one read; database: saved at the last change of state."""
+    is_stale: bool
+    reason: str
+    """Why it is stale, a sentence; empty if it is fresh."""
+
+
+# --- a job ------------------------------------------------------------------------------------------------------------
+
+
+class Metrics(TypedDict):
+    """Figures of a subtask or, summed up, of a vertex."""
+
+    records_in: int
+    records_out: int
+    bytes_in: int
+    bytes_out: int
+    records_in_per_second: float
+    records_out_per_second: float
+    bytes_in_per_second: float
+    bytes_out_per_second: float
+    busy: int
+    """ms of the last second, 0..1000; this and the next two add up to 1000 for one subtask."""
+    idle: int
+    back_pressured: int
+    accumulated_busy: NotRequired[int]
+    """ms since the task's start, as the next two."""
+    accumulated_idle: NotRequired[int]
+    accumulated_back_pressured: NotRequired[int]
+    watermark: Watermark
+    watermark_lag: int | None
+    """ms by which the watermark is behind the document's time."""
+
+
+class Subtask(TypedDict):
+    index: int
+    state: ExecutionState
+    attempt: int
+    slot: int | str | None
+    taskmanager: str
+    """Empty: it has no slot."""
+    host: str
+    pid: int | None
+    start_time: int
+    """-1: not started."""
+    end_time: int
+    """-1: not ended."""
+    metrics: Metrics
+
+
+class VertexInput(TypedDict):
+    id: str
+    """The vertex that it reads from."""
+    ship_strategy: str
+
+
+class Operator(TypedDict):
+    name: str
+    uid: str
+    defined_at: NotRequired[str]
+    """Place in the program, "file:line"."""
+
+
+class Vertex(TypedDict):
+    id: str
+    name: str
+    description: str
+    parallelism: int
+    max_parallelism: int
+    lower_bound: NotRequired[int]
+    """Bounds of the parallelism."""
+    upper_bound: NotRequired[int]
+    slot_sharing_group: str
+    state: ExecutionState
+    inputs: list[VertexInput]
+    is_source: bool
+    is_sink: bool
+    operators: list[Operator]
+    start_time: int
+    end_time: int
+    metrics: Metrics
+    subtasks: list[Subtask]
+
+
+class SuppressedException(TypedDict):
+    name: str
+    message: str
+    task_name: str
+
+
+class JobException(TypedDict):
+    timestamp: int
+    name: str
+    message: str
+    stacktrace: str
+    task_name: str
+    location: str
+    taskmanager: NotRequired[str]
+    attempt: int
+    suppressed: list[SuppressedException]
+
+
+class JobFailure(TypedDict):
+    """Summary of a job's latest failure; `JobException` has the rest."""
+
+    timestamp: int
+    name: str
+    message: str
+    task_name: str
+    attempt: int
+
+
+class Stall(TypedDict):
+    """A call of user code that does not return; `vertex` is "" and `subtask` -1 if the task is unknown."""
+
+    vertex: str
+    subtask: int
+    task_name: str
+    slot: int
+    since: int
+    stack: str
+
+
+class VertexScaling(TypedDict):
+    wanted: int
+    """Parallelism."""
+    reason: str
+
+
+class JobAutoscaler(TypedDict):
+    """The present decision of a job's autoscaler; the rest only while it is enabled. {} once the job has ended."""
+
+    enabled: NotRequired[bool]
+    reason: NotRequired[str]
+    """What it does, or why it does nothing."""
+    vertices: NotRequired[dict[str, VertexScaling]]
+    """By vertex id; empty while there are not enough samples."""
+    last_decision: NotRequired[int | None]
+    """Id of its last decision; null: there is none."""
+
+
+class CheckpointEntry(TypedDict):
+    """A checkpoint or savepoint without its vertices. Members without a value are missing."""
+
+    id: int
+    status: CheckpointState
+    type: Literal["CHECKPOINT", "UNALIGNED_CHECKPOINT", "SAVEPOINT", "SYNC_SAVEPOINT"]
+    is_savepoint: bool
+    format: NotRequired[Literal["CANONICAL", "NATIVE"]]
+    """Of savepoints only."""
+    trigger_timestamp: int
+    latest_ack_timestamp: int
+    """-1: none yet."""
+    end_to_end_duration: int
+    checkpointed_size: int
+    """Newly written."""
+    state_size: int
+    """Everything it refers to."""
+    processed_data: int
+    """In-flight data processed during the alignment."""
+    persisted_data: int
+    """In-flight data persisted."""
+    metadata_size: int
+    num_subtasks: int
+    num_acknowledged_subtasks: int
+    external_path: str
+    discarded: bool
+    """Its files have been deleted."""
+    failure_timestamp: NotRequired[int]
+    failure_message: NotRequired[str]
+
+
+class CheckpointSummary(TypedDict):
+    """Over all completed checkpoints; without any, members are missing."""
+
+    min: NotRequired[float]
+    max: NotRequired[float]
+    avg: NotRequired[float]
+    p50: NotRequired[float]
+    p90: NotRequired[float]
+    p95: NotRequired[float]
+    p99: NotRequired[float]
+    p999: NotRequired[float]
+
+
+class CheckpointConfig(TypedDict):
+    interval: NotRequired[int]
+    """Missing: no periodic checkpoints."""
+    mode: Literal["exactly_once", "at_least_once"]
+    timeout: int
+    min_pause: int
+    max_concurrent: int
+    tolerable_failures: int
+    num_retained: int
+    retention: Literal["no_externalized_checkpoints", "delete_on_cancellation", "retain_on_cancellation"]
+    unaligned: bool
+    aligned_timeout: int
+    incremental: bool
+    after_tasks_finish: bool
+    state_backend: str
+    directory: NotRequired[str]
+    savepoint_directory: NotRequired[str]
+
+
+class CheckpointCounts(TypedDict):
+    restored: int
+    total: int
+    in_progress: int
+    completed: int
+    failed: int
+
+
+class RestoredCheckpoint(TypedDict):
+    id: int
+    restore_timestamp: int
+    is_savepoint: bool
+    external_path: str
+
+
+class LatestCheckpoints(TypedDict):
+    completed: NotRequired[CheckpointEntry]
+    failed: NotRequired[CheckpointEntry]
+    savepoint: NotRequired[CheckpointEntry]
+    restored: NotRequired[RestoredCheckpoint]
+
+
+class RestoredOperator(TypedDict):
+    uid: str
+    name: str
+    saved_parallelism: int | None
+    """null: it is not in the snapshot."""
+    parallelism: int | None
+    """null: it is not in the job."""
+
+
+class RestoreReport(TypedDict):
+    """How the restored state was matched with operators."""
+
+    location: str
+    checkpoint_id: int
+    is_savepoint: bool
+    matched: list[RestoredOperator]
+    dropped: list[RestoredOperator]
+    new: list[RestoredOperator]
+
+
+class JobCheckpoints(TypedDict):
+    config: CheckpointConfig
+    counts: CheckpointCounts
+    summary: dict[SummarisedQuantity, CheckpointSummary]
+    latest: LatestCheckpoints
+    history: dict[str, CheckpointEntry]
+    """By id, the last ten."""
+    restore_report: NotRequired[RestoreReport]
+    """Missing: no state was restored."""
+
+
+class JobDocument(TypedDict):
+    id: str
+    name: str
+    state: JobState
+    attempt: int
+    restarts: int
+    start_time: int
+    end_time: int
+    """-1: not ended."""
+    duration: int
+    now: int
+    """Time of the document, by the jobmanager's clock."""
+    version: int
+    """Grows with every change."""
+    waiting_for: str
+    scaling: NotRequired[str]
+    """Why it runs with less than its upper bounds; empty: it does not."""
+    has_autoscaler_bounds: NotRequired[bool]
+    """Whether the vertices' bounds are those of its autoscaler: nobody has given any."""
+    parallelism: int
+    max_parallelism: int
+    vertices: list[Vertex]
+    failure: NotRequired[JobFailure | None]
+    """The newest cause since the submission; null: none."""
+    failures: NotRequired[int]
+    """Total number of failures; `exceptions` has the latest."""
+    next_attempt_at: NotRequired[int]
+    """-1: none is scheduled."""
+    stalls: NotRequired[list[Stall]]
+    """Calls of user code that have not returned for some seconds."""
+    autoscaler: NotRequired[JobAutoscaler]
+    exceptions: list[JobException]
+    """The latest, newest first."""
+    checkpoints: NotRequired[JobCheckpoints]
+    freshness: Freshness
+
+
+# --- the cluster ------------------------------------------------------------------------------------------------------
+
+
+class TaskManagerSummary(TypedDict):
+    id: str
+    host: str
+    pid: int
+    slots: int
+    free_slots: int
+    last_heartbeat: int
+    registered_at: int
+    state: Literal["REGISTERED", "DRAINING", "LOST", "GONE"]
+    spark_master: str
+    cpu_cores: int
+    physical_memory: int
+    free_memory: int
+
+
+class JobSummary(TypedDict):
+    id: str
+    name: str
+    state: JobState
+    start_time: int
+    end_time: int
+    duration: int
+    parallelism: int
+    tasks: dict[ExecutionState, int]
+    """Number of tasks by state."""
+    tasks_total: int
+    restarts: int
+    waiting_for: str
+    last_checkpoint: int | None
+    """Completion time of the latest checkpoint; null: there is none."""
+
+
+class ClusterDocument(TypedDict):
+    version: int
+    now: int
+    slots_total: int
+    slots_available: int
+    taskmanagers: list[TaskManagerSummary]
+    jobs: list[JobSummary]
+    """All that run and the last that ended, newest first."""
+    freshness: Freshness
+
+
+class JobManager(TypedDict):
+    id: str
+    """host:pid"""
+    role: Literal["LEADER", "STANDBY"]
+    epoch: int | None
+    """null: it does not lead."""
+    leading_since: int | None
+    is_alive: bool | None
+    """false: it has not been seen for 5 s; null: unknown."""
+
+
+class JobManagers(TypedDict):
+    jobmanagers: list[JobManager]
+    """The leader first."""
+    redis_answers: bool
