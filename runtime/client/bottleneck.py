@@ -20,6 +20,7 @@ BACK_PRESSURED_MS = 100
 class Bottleneck:
     """The vertex that limits a job, or the one that works most."""
 
+    vertex_id: str
     name: str
     busy_ms: int
     """Per second, of its busiest subtask."""
@@ -55,6 +56,7 @@ def find_bottleneck(vertices: Sequence[Vertex]) -> Bottleneck | None:
         return None
     above = _above(busiest["id"], inputs)
     return Bottleneck(
+        busiest["id"],
         busiest["name"],
         _busy_ms(busiest),
         _held_ms(busiest),

@@ -74,7 +74,7 @@ def add_checkpoints(actions: Actions) -> None:
     many = add_job_command(
         actions,
         "checkpoints",
-        help="show the latest checkpoints and savepoints of a job",
+        help="show the latest checkpoints of a job, and its latest savepoint",
         description="Show how many checkpoints a job has taken, and the latest of them with duration and size.",
         example='tidemark checkpoints "flights live"',
     )
@@ -217,11 +217,7 @@ def cancel(client: RestClient, options: argparse.Namespace, terminal: Terminal) 
 def list_savepoints(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
     """Print a table of savepoints, newest first: when each was taken, of which job, who needs it."""
     job_id = None if options.job is None else resolve_job(options.job, client.jobs())["jid"]
-    found = [
-        savepoint
-        for savepoint in client.savepoints()
-        if job_id in (None, savepoint["job_id"]) and (options.all or savepoint["exists"] is not False)
-    ]
+    found = [savepoint for savepoint in client.savepoints(job_id) if options.all or savepoint["exists"] is not False]
     rows = [("TAKEN", "JOB", "NAME", "FORMAT", "SIZE", "NEEDED BY", "PATH")]
     rows += [
         (
@@ -298,7 +294,7 @@ def _chosen(vertices: list[dict[str, Any]], names: list[str]) -> list[dict[str, 
 
 
 def checkpoints(client: RestClient, options: argparse.Namespace, terminal: Terminal) -> int:
-    """Print the counts, and the latest checkpoints and savepoints, newest first."""
+    """Print the counts, and the latest checkpoints and the latest savepoint, newest first."""
     job_id: str = resolve_job(options.job, client.jobs())["jid"]
     document = client.checkpoints(job_id)
     if options.json:
@@ -316,6 +312,10 @@ def checkpoints(client: RestClient, options: argparse.Namespace, terminal: Termi
             f"restored from {kind} {restored['id']} at {time_text(restored['restore_timestamp'])}: "
             f"{restored['external_path']}"
         )
+    shown, savepoint = list(document["history"]), document["latest"].get("savepoint")
+    if savepoint is not None and all(entry["id"] != savepoint["id"] for entry in shown):
+        # the history is short, and what a user has asked for must be found
+        shown.append(savepoint)
     rows = [("ID", "TYPE", "STATUS", "TRIGGERED", "DURATION", "ACKS", "CHECKPOINTED", "FULL SIZE", "PATH")]
     rows += [
         (
@@ -329,7 +329,7 @@ def checkpoints(client: RestClient, options: argparse.Namespace, terminal: Termi
             bytes_text(entry["state_size"]),
             entry.get("failure_message") or ("deleted" if entry.get("discarded") else entry.get("external_path", "–")),
         )
-        for entry in document["history"]
+        for entry in shown
     ]
     if len(rows) > 1:
         for line in ["", *table(rows, right={0, 4, 5, 6, 7})]:

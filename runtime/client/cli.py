@@ -21,6 +21,7 @@ from runtime.client.cluster_command import add_cluster
 from runtime.client.errors import ClientError
 from runtime.client.log_commands import add_logs
 from runtime.client.new_job import add_new
+from runtime.client.pipeline_command import add_pipeline
 from runtime.client.rest import RestClient
 from runtime.client.run_command import add_run
 from runtime.client.server import find_server
@@ -117,6 +118,7 @@ def _parser() -> CommandParser:
     checkpoint_commands.add_rescale(actions)
     add_application(actions)
     add_autoscaler(actions)
+    add_pipeline(actions)
     return parser
 
 

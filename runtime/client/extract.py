@@ -9,13 +9,8 @@ The child's side is `runtime.client.extract_child`.
 from __future__ import annotations
 
 import json
-import os
-import selectors
 import signal
-import subprocess
-import sys
 import tempfile
-import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import runtime
+from runtime.client.children import MAX_ANSWER_BYTES, AnswerTooLargeError, ChildAbandonedError, ChildResult, run_child
 from runtime.client.errors import ExtractionAbandonedError, ExtractionError
 from runtime.graph.codec import GraphFormatError, job_graph_from_json
 from runtime.graph.job_graph import JobGraph
@@ -32,21 +27,9 @@ from runtime.graph.plan import job_plan
 DEFAULT_TIMEOUT_S = 60.0
 DEFAULT_MEMORY_BYTES = 4 << 30
 """Address space, not resident memory: Arrow and Polars alone reserve more than 1 GiB of it."""
-OUTPUT_TAIL_BYTES = 64 << 10
-"""Last part of the program's output that is kept; the rest is dropped while it runs."""
 MESSAGE_TAIL_CHARS = 300
 """Of the output's last line, which says why the program gave up."""
-MAX_ANSWER_BYTES = 64 << 20
-"""Largest job graph that is taken; a graph is as large as the user code and the collections in it."""
-EXIT_GRACE_S = 1.0
-"""Time that a child may take to end after it has closed its answer's pipe; its last words come within it."""
-OVERTIME_S = 0.2
-"""Time for which output that does not stop is read after the timeout."""
-CHECK_S = 0.25
-"""Interval of asking whether the job is still wanted."""
 ARCHIVE_SUFFIXES = (".zip", ".whl")
-#: the only variables of this process that a program sees
-INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "JAVA_HOME", "LD_LIBRARY_PATH", "SYSTEMROOT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +38,13 @@ class ExtractedJob:
 
     graph: JobGraph
     graph_json: dict[str, Any]
-    """What `job_graph_to_json` makes of `graph`."""
+    """`graph` as encoded by `job_graph_to_json`."""
     plan_json: dict[str, Any]
     """`runtime.graph.plan.job_plan`: what Flink's REST has under "plan"."""
     stdout_tail: str
-    """What the program printed last, at most 64 KiB."""
+    """End of the program's output, at most 64 KiB."""
     warnings: Sequence[str]
     """One line each."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """The child's answer."""
-
-    answer: bytes
-    output: str
-    timed_out: bool
-    exit_code: int
 
 
 def extract_job_graph(
@@ -122,7 +95,19 @@ def extract_job_graph(
         "cpu_s": int(timeout_s) + 1,
     }
     with tempfile.TemporaryDirectory(prefix="tidemark-extract-") as directory:
-        result = _run_child(json.dumps(request), Path(directory), timeout_s, python_path, is_abandoned)
+        try:
+            result = run_child(
+                "runtime.client.extract_child",
+                json.dumps(request),
+                Path(directory),
+                timeout_s,
+                python_path,
+                is_abandoned,
+            )
+        except ChildAbandonedError:
+            raise ExtractionAbandonedError("the job is no longer wanted") from None
+        except AnswerTooLargeError:
+            raise ExtractionError(f"the job graph is larger than {MAX_ANSWER_BYTES >> 20} MiB") from None
     if result.timed_out:
         raise ExtractionError(
             f"{name} did not get to execute() within {timeout_s:g} s and was stopped", output=result.output
@@ -153,112 +138,7 @@ def _check_program(program: Path, name: str, entry: str | None) -> None:
         raise ExtractionError(f"{name} has no module {entry}")
 
 
-def _run_child(
-    request: str, directory: Path, timeout_s: float, python_path: Sequence[Path], is_abandoned: Callable[[], bool]
-) -> _Answer:
-    answer_read, answer_write = os.pipe()
-    # only this process holds the write end, so that the pipe ends with it, however it ends
-    lifeline_read, lifeline_write = os.pipe()
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "runtime.client.extract_child", str(answer_write), str(lifeline_read)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=directory,
-            env=_environment(directory, python_path),
-            pass_fds=(answer_write, lifeline_read),
-            start_new_session=True,
-        )
-    except BaseException:
-        os.close(answer_read)
-        os.close(lifeline_write)
-        raise
-    finally:
-        os.close(answer_write)
-        os.close(lifeline_read)
-    assert process.stdin is not None and process.stdout is not None
-    with os.fdopen(answer_read, "rb", buffering=0), process.stdin, process.stdout:
-        try:
-            with suppress(BrokenPipeError):
-                process.stdin.write(request.encode())
-                process.stdin.close()
-            answer, output, timed_out = _read_both(answer_read, process.stdout.fileno(), timeout_s, is_abandoned)
-            if not timed_out:
-                # it is about to end; its exit code may tell why there is no answer
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(EXIT_GRACE_S)
-        finally:
-            # whatever the program has started goes with it
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            exit_code = process.wait()
-            os.close(lifeline_write)
-    return _Answer(answer, output, timed_out, exit_code)
-
-
-def _environment(directory: Path, python_path: Sequence[Path]) -> dict[str, str]:
-    """Return the child's environment. It inherits nothing by default: tokens, passwords and URLs of this process are
-    none of the program's business.
-    """
-    own = Path(runtime.__file__).resolve().parent.parent
-    return {
-        **{name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
-        # defining a job is no heavy work, and threads in numbers would use up the address space on a large machine
-        **dict.fromkeys(("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
-        "HOME": str(directory),
-        "TMPDIR": str(directory),
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys(str(path) for path in (own, *python_path))),
-        "PYTHONIOENCODING": "utf-8",
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-
-
-def _read_both(
-    answer_fd: int, output_fd: int, timeout_s: float, is_abandoned: Callable[[], bool]
-) -> tuple[bytes, str, bool]:
-    """Read until the child has answered or is gone, or its time is over: (answer, tail of the output, timed out)."""
-    deadline = time.monotonic() + timeout_s
-    answer, output = bytearray(), bytearray()
-    timed_out = True
-    with selectors.DefaultSelector() as selector:
-        selector.register(answer_fd, selectors.EVENT_READ)
-        selector.register(output_fd, selectors.EVENT_READ)
-        while selector.get_map():
-            ready = selector.select(min(CHECK_S, max(0.0, deadline - time.monotonic())))
-            if is_abandoned():
-                raise ExtractionAbandonedError("the job is no longer wanted")
-            if not ready and time.monotonic() >= deadline:
-                return bytes(answer), _tail(output), timed_out
-            for key, _ in ready:
-                chunk = os.read(key.fd, 1 << 16)
-                if not chunk:
-                    selector.unregister(key.fd)
-                    if key.fd == answer_fd:
-                        # the child has answered or is dying. A process that it left behind may hold the other pipe for
-                        # ever: only what is in it now is of interest
-                        timed_out = False
-                        deadline = min(deadline, time.monotonic() + (0.0 if answer else EXIT_GRACE_S))
-                elif key.fd == answer_fd:
-                    answer += chunk
-                    if len(answer) > MAX_ANSWER_BYTES:
-                        raise ExtractionError(f"the job graph is larger than {MAX_ANSWER_BYTES >> 20} MiB")
-                else:
-                    output += chunk
-                    if len(output) > 2 * OUTPUT_TAIL_BYTES:
-                        del output[:-OUTPUT_TAIL_BYTES]
-            if time.monotonic() > deadline + OVERTIME_S:
-                # it writes without a pause, so that there is always something to read
-                return bytes(answer), _tail(output), timed_out
-    return bytes(answer), _tail(output), False
-
-
-def _tail(output: bytearray) -> str:
-    return output[-OUTPUT_TAIL_BYTES:].decode(errors="replace")
-
-
-def _decode(result: _Answer, name: str) -> ExtractedJob:
+def _decode(result: ChildResult, name: str) -> ExtractedJob:
     try:
         answer = json.loads(result.answer) if result.answer else None
     except ValueError:

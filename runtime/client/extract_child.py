@@ -9,13 +9,9 @@ pipe that ends with the process that started this one.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import resource
 import runpy
-import select
-import signal
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
@@ -23,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
+from runtime.client.child_process import begin, limit
 from runtime.client.hints import hint
 from runtime.client.later_executions import Program, later_executions
 from runtime.common import options
@@ -37,9 +34,6 @@ from runtime.graph.codec import job_graph_to_json
 from runtime.graph.stream_graph import StreamGraph, StreamNode
 from runtime.operators.sink import Sink
 from runtime.operators.source import Source
-
-MAX_FILE_BYTES = 256 << 20
-"""Limit for any one file that the program writes; it has a temporary directory and no business to fill the disk."""
 
 
 class ProgramEnd(BaseException):
@@ -159,43 +153,14 @@ def _about_relative(name: str, paths: Sequence[str]) -> str:
 
 def main() -> NoReturn:
     """Run the program that stdin describes and answer; never returns, whatever threads the program has left."""
-    # the program's own children must not hold the pipe open
-    answer_fd = int(sys.argv[1])
-    os.set_inheritable(answer_fd, False)
-    _end_with(int(sys.argv[2]))
-    request: dict[str, Any] = json.load(sys.stdin)
-    with open(os.devnull) as nothing:  # noqa: PTH123 (a device, not a path of anyone's)
-        os.dup2(nothing.fileno(), 0)
-    _limit(request["memory_bytes"], request["cpu_s"])
+    answer_fd, request = begin()
+    limit(request["memory_bytes"], request["cpu_s"])
     answer = run_program(request)
     sys.stdout.flush()
     sys.stderr.flush()
     with os.fdopen(answer_fd, "w", encoding="utf-8") as pipe:
         json.dump(answer, pipe)
     os._exit(0)
-
-
-def _end_with(lifeline_fd: int) -> None:
-    """Have the kernel kill this process group when a pipe ends: the program must not outlive who waits for its job.
-
-    No thread watches the pipe, as the program's code may keep every thread from running.
-    """
-    os.set_inheritable(lifeline_fd, False)
-    if sys.platform != "linux":
-        return
-    fcntl.fcntl(lifeline_fd, fcntl.F_SETOWN, -os.getpgrp())
-    fcntl.fcntl(lifeline_fd, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(lifeline_fd, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
-    if select.select([lifeline_fd], [], [], 0)[0]:
-        os.killpg(0, signal.SIGKILL)
-
-
-def _limit(memory_bytes: int, cpu_s: int) -> None:
-    """Set the limits here and not before exec: code between fork and exec deadlocks in a parent that has threads."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
 
 
 def run_program(request: dict[str, Any]) -> dict[str, Any]:

@@ -106,12 +106,14 @@ class LogFollower:
 
     def _tail(self, name: str, wanted: int) -> list[str]:
         """Return the last lines of a file, at most so many; an unfinished one counts, and is kept for later."""
-        window = CHUNK_BYTES
+        window, before = CHUNK_BYTES, -1
         while True:
             begin, text = self._read(name, -window)
             *lines, rest = text.split("\n")
-            if begin == 0 or len(lines) >= wanted:
+            # the oldest bytes of a log may be deleted: then it does not begin at 0
+            if begin in (0, before) or len(lines) >= wanted:
                 break
+            before = begin
             window *= 4
         self._rests[name] = rest if wanted else ""
         whole = wanted - bool(rest)

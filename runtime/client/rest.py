@@ -253,9 +253,10 @@ class RestClient:
         """Return the jobmanagers, the leading one first: {"jobmanagers": [...], "redis_answers": bool}."""
         return self._call("GET", "/api/v1/jobmanagers")
 
-    def savepoints(self) -> list[dict[str, Any]]:
-        """Return the savepoints that the cluster has taken, newest first, with who uses them."""
-        found: list[dict[str, Any]] = self._call("GET", "/api/v1/savepoints")["savepoints"]
+    def savepoints(self, job_id: str | None = None) -> list[dict[str, Any]]:
+        """Return the savepoints that the cluster has taken, newest first, with who uses them; of one job, or of all."""
+        query = "" if job_id is None else f"?{urlencode({'job': job_id})}"
+        found: list[dict[str, Any]] = self._call("GET", f"/api/v1/savepoints{query}")["savepoints"]
         return found
 
     def operation(self, job_id: str, request_id: str) -> dict[str, Any]:

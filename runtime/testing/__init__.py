@@ -19,6 +19,7 @@ from runtime.testing.jobs import JobMode as JobMode
 from runtime.testing.jobs import JobResult as JobResult
 from runtime.testing.jobs import run_job as run_job
 from runtime.testing.modes import assert_same_result_in_all_modes as assert_same_result_in_all_modes
+from runtime.testing.nodes import check_node_type as check_node_type
 from runtime.testing.program_harness import assert_program_survives_rescaling as assert_program_survives_rescaling
 from runtime.testing.program_harness import (
     assert_two_input_program_survives_rescaling as assert_two_input_program_survives_rescaling,
@@ -61,6 +62,7 @@ __all__ = [
     "assert_survives_rescaling",
     "assert_two_input_program_survives_rescaling",
     "assert_two_inputs_survive_rescaling",
+    "check_node_type",
     "crash",
     "harness_of",
     "idle",

@@ -85,6 +85,8 @@ class FakeCluster:
     """Of /api/v1/jobmanagers."""
     redis_answers: bool = True
     logs: dict[str, str] = field(default_factory=dict)
+    #: at the begin of each log
+    deleted_bytes: int = 0
     """name (attempt-n/slot-k.kind) → text."""
     answers: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
     """method and path → status and body."""
@@ -131,7 +133,8 @@ class FakeCluster:
             case "GET", ["api", "v1", "jobmanagers"]:
                 return 200, {"jobmanagers": self.jobmanagers, "redis_answers": self.redis_answers}
             case "GET", ["api", "v1", "savepoints"]:
-                return 200, {"savepoints": self.savepoints}
+                found = [s for s in self.savepoints if query.get("job") in (None, s["job_id"])]
+                return 200, {"savepoints": found}
             case "GET", ["v1", "jobs", "overview"]:
                 return 200, {"jobs": self.jobs}
             case "POST", ["v1", "jars", "upload"]:
@@ -157,14 +160,15 @@ class FakeCluster:
         return 404, {"errors": [f"Not found: {path}"]}
 
     def _log_text(self, name: str, offset: int, limit: int) -> dict[str, Any]:
-        content = self.logs[name].encode()
+        content, begin = self.logs[name].encode(), self.deleted_bytes
+        at = max(0, offset - begin)
         if offset < 0:
             # at the begin of a line, as the server has it
-            offset = max(0, len(content) + offset)
-            offset = content.find(b"\n", offset) + 1 if offset else 0
-        part = content[offset : offset + limit]
-        fields = {"name": name, "offset": offset, "next_offset": offset + len(part), "size": len(content)}
-        return fields | {"text": part.decode()}
+            at = max(0, len(content) + offset)
+            at = content.find(b"\n", at) + 1 if at else 0
+        part = content[at : at + limit]
+        fields = {"name": name, "offset": begin + at, "next_offset": begin + at + len(part), "begin": begin}
+        return fields | {"size": begin + len(content), "text": part.decode()}
 
     @contextmanager
     def serving(self) -> Iterator[FakeCluster]:

@@ -41,7 +41,7 @@ def test_the_limit_is_what_back_pressured_vertices_wait_for(
 ) -> None:
     found = find_bottleneck(vertices)
     assert found is not None
-    assert (found.name, list(found.waiting)) == (limit, waiting)
+    assert (found.vertex_id, found.name, list(found.waiting)) == (limit, limit, waiting)
 
 
 def test_a_job_that_does_nothing_has_no_limit() -> None:

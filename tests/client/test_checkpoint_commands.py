@@ -189,6 +189,13 @@ def test_checkpoints_are_listed(tidemark: Tidemark, cluster: FakeCluster, capsys
     assert lines[6].endswith("deleted")
     assert tidemark("checkpoints", JOB_ID, "--json") == 0
     assert json.loads(capsys.readouterr().out)["history"][1]["id"] == 7
+    taken = entry | {"id": 2, "checkpoint_type": "SAVEPOINT", "external_path": "file:///savepoint-a"}
+    cluster.checkpoints["latest"] = {"restored": None, "savepoint": taken}
+    assert tidemark("checkpoints", JOB_ID) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("file:///savepoint-a"), "the history ends before it"
+    cluster.checkpoints["history"] = [taken]
+    assert tidemark("checkpoints", JOB_ID) == 0
+    assert capsys.readouterr().out.count("file:///savepoint-a") == 1
 
 
 def test_run_starts_from_a_savepoint(tidemark: Tidemark, cluster: FakeCluster, tmp_path: Path) -> None:

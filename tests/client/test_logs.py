@@ -63,6 +63,14 @@ def test_tail_goes_on_into_what_was_rotated_away_and_counts_for_each_slot(
     ]
 
 
+def test_the_tail_of_a_log_whose_begin_is_deleted_is_what_is_left(
+    tidemark: Tidemark, cluster: FakeCluster, capsys: Captured
+) -> None:
+    cluster.logs, cluster.deleted_bytes = {"attempt-0/slot-0.out": "one\ntwo\n"}, 100
+    assert tidemark("logs", JOB_ID, "-n", "5") == 0
+    assert capsys.readouterr().out.splitlines() == ["one", "two"]
+
+
 def test_following_goes_on_from_the_tail(cluster: FakeCluster) -> None:
     cluster.logs = {"attempt-0/slot-0.out": "one\ntwo\nthr"}
     out = io.StringIO()

@@ -1,0 +1,50 @@
+"""A child's own side of `runtime.client.children`: its limits, its lifeline, and the pipe for its answer."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import resource
+import select
+import signal
+import sys
+from typing import Any
+
+MAX_FILE_BYTES = 256 << 20
+"""Limit for any one file that the child writes; it has a temporary directory and no business to fill the disk."""
+
+
+def begin() -> tuple[int, dict[str, Any]]:
+    """Bind this process to the one that started it; return the file descriptor for the answer, and the request."""
+    # the program's own children must not hold the pipe open
+    answer_fd = int(sys.argv[1])
+    os.set_inheritable(answer_fd, False)
+    end_with(int(sys.argv[2]))
+    request: dict[str, Any] = json.load(sys.stdin)
+    with open(os.devnull) as nothing:  # noqa: PTH123 (a device, not a path of anyone's)
+        os.dup2(nothing.fileno(), 0)
+    return answer_fd, request
+
+
+def end_with(lifeline_fd: int) -> None:
+    """Have the kernel kill this process group when a pipe ends: the program must not outlive who waits for its job.
+
+    No thread watches the pipe, as the program's code may keep every thread from running.
+    """
+    os.set_inheritable(lifeline_fd, False)
+    if sys.platform != "linux":
+        return
+    fcntl.fcntl(lifeline_fd, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(lifeline_fd, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(lifeline_fd, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    if select.select([lifeline_fd], [], [], 0)[0]:
+        os.killpg(0, signal.SIGKILL)
+
+
+def limit(memory_bytes: int, cpu_s: int) -> None:
+    """Set the limits here and not before exec: code between fork and exec deadlocks in a parent that has threads."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))

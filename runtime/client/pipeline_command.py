@@ -1,0 +1,56 @@
+"""`tidemark pipeline`: validates a pipeline's file, and compiles it to the program that it stands for. No cluster."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+
+from runtime.client.arguments import Actions, LocalCommand, with_json
+from runtime.client.terminal import Terminal
+
+
+def add_pipeline(actions: Actions) -> None:
+    """Add `pipeline`."""
+    parser = actions.add_parser(
+        "pipeline",
+        help="validate and compile pipelines that were drawn",
+        description="Work with the file of a pipeline, here, without a cluster.",
+        example="tidemark pipeline compile hot-auctions.json --output hot-auctions.py\ntidemark run hot-auctions.py",
+    )
+    verbs: Actions = parser.add_subparsers(required=True, metavar="ACTION", title="actions")
+    checking = verbs.add_parser(
+        "validate",
+        help="say what is wrong with a pipeline",
+        description="Say what is wrong with a pipeline; exit code 1 if it could not run.",
+        example="tidemark pipeline validate hot-auctions.json",
+    )
+    compiling = verbs.add_parser(
+        "compile",
+        help="write the program that a pipeline stands for",
+        description="Write the Python program that a pipeline stands for; to stdout unless a file is named.",
+        example="tidemark pipeline compile hot-auctions.json --output hot-auctions.py",
+    )
+    formatting = verbs.add_parser(
+        "format",
+        help="rewrite a pipeline's file in its one order",
+        description="Rewrite a pipeline's file in the one order in which versions and diffs have it.",
+        example="tidemark pipeline format hot-auctions.json",
+    )
+    for verb in (checking, compiling, formatting):
+        verb.add_argument("file", metavar="FILE", type=Path, help="a pipeline's JSON")
+    with_json(checking)
+    compiling.add_argument("--output", "-o", metavar="PROGRAM", type=Path, help="file to write")
+    checking.set_defaults(local=_locally("validate_file"))
+    compiling.set_defaults(local=_locally("compile_file"))
+    formatting.set_defaults(local=_locally("format_file"))
+
+
+def _locally(name: str) -> LocalCommand:
+    """Return a function of `pipeline_files`, which is imported only when it is called."""
+
+    def act(options: argparse.Namespace, terminal: Terminal) -> int:
+        command: LocalCommand = getattr(import_module("runtime.client.pipeline_files"), name)
+        return command(options, terminal)
+
+    return act

@@ -1,0 +1,146 @@
+"""Preview: runs a program over the first rows of its sources in a child process, and tells what flows where.
+
+Nothing that the program does is kept: its sinks are replaced, and so is time, where nothing outside takes part. The
+child has limits of rows, time and memory; it and all that it has started end with the preview, or with this process.
+Blocking; any thread may call. The child's side is `runtime.client.preview_child`.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from runtime.client.children import AnswerTooLargeError, ChildAbandonedError, run_child
+
+MAX_ROWS: Final = 100_000
+DEFAULT_ROWS: Final = 10_000
+"""Of each source."""
+WALL_S: Final = 30.0
+CPU_S: Final = 20
+MEMORY_BYTES: Final = 4 << 30
+"""Address space, of which Arrow and Polars reserve more than 1 GiB; about half of it can be used."""
+START_S: Final = 10.0
+"""Further time for the start of the interpreter and the imports, before the program's own time begins."""
+
+Frame = dict[str, Any]
+"""{"kind": "port", "node", "port", "rows", "sample", "columns", "watermark"}, or {"kind": "end", "state": "finished",
+"failed", "stopped" or "timed out", "message", "node", "line", "traceback", "simulated", "limited", "output"}."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLines:
+    """Lines of the program that a node has made, from 1, the last one included."""
+
+    node: str
+    first: int
+    last: int
+
+
+def preview_program(
+    source: str,
+    lines: Sequence[NodeLines],
+    streams: Mapping[tuple[str, str], str],
+    on_frame: Callable[[Frame], None],
+    *,
+    rows: int = DEFAULT_ROWS,
+    wall_s: float = WALL_S,
+    cpu_s: int = CPU_S,
+    memory_bytes: int = MEMORY_BYTES,
+    is_abandoned: Callable[[], bool] = lambda: False,
+) -> None:
+    """Run a program as a preview.
+
+    Args:
+        source: its text.
+        lines: which of its lines belong to which node.
+        streams: (node, output port) → name of the program's variable that holds the stream.
+        on_frame: takes every frame as it comes, in the calling thread; the last one is of kind "end". Frames of a port
+            replace those before.
+        rows: of each source, 1..100,000.
+        wall_s: after so long it is stopped.
+        cpu_s: CPU time that it may use.
+        memory_bytes: limit of its address space.
+        is_abandoned: asked while it runs; True stops it.
+    """
+    with tempfile.TemporaryDirectory(prefix="tidemark-preview-") as directory:
+        program = Path(directory) / "pipeline.py"
+        program.write_text(source, encoding="utf-8")
+        request = {
+            "program": str(program),
+            "lines": [[of.node, of.first, of.last] for of in lines],
+            "streams": [[node, port, variable] for (node, port), variable in streams.items()],
+            "rows": max(1, min(rows, MAX_ROWS)),
+            "wall_s": wall_s,
+            "cpu_s": cpu_s,
+            "memory_bytes": memory_bytes,
+        }
+        frames = _Frames(on_frame)
+        try:
+            result = run_child(
+                "runtime.client.preview_child",
+                json.dumps(request),
+                Path(directory),
+                wall_s + START_S,
+                is_abandoned=is_abandoned,
+                on_answer=frames.take,
+            )
+        except ChildAbandonedError:
+            on_frame(_end("stopped", "The preview was stopped."))
+            return
+        except AnswerTooLargeError:
+            on_frame(_end("failed", "The preview has more to show than can be taken."))
+            return
+    if frames.end is not None:
+        on_frame({**frames.end, "output": result.output})
+    elif result.timed_out:
+        on_frame(_end("timed out", f"The preview was stopped after {wall_s:g} s.", result.output))
+    else:
+        on_frame(_end("failed", _how(result.exit_code, cpu_s), result.output))
+
+
+class _Frames:
+    """Takes the lines of the answer apart."""
+
+    def __init__(self, on_frame: Callable[[Frame], None]) -> None:
+        self._on_frame = on_frame
+        self._rest = b""
+        self.end: Frame | None = None
+
+    def take(self, chunk: bytes) -> None:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            try:
+                frame = json.loads(line)
+            except ValueError:
+                # whatever the program has written to a descriptor that is none of its business
+                continue
+            if not isinstance(frame, dict) or self.end is not None:
+                continue
+            if frame.get("kind") == "end":
+                self.end = frame
+            elif frame.get("kind") == "port":
+                self._on_frame(frame)
+
+
+def _end(state: str, message: str, output: str = "") -> Frame:
+    return {
+        "kind": "end",
+        "state": state,
+        "message": message,
+        "node": None,
+        "line": None,
+        "traceback": "",
+        "simulated": None,
+        "limited": [],
+        "output": output,
+    }
+
+
+def _how(exit_code: int, cpu_s: int) -> str:
+    if -exit_code in (9, 24):
+        return f"The preview was ended: it may use {cpu_s} s of CPU time, and not all memory."
+    return f"The preview has ended by itself, with exit code {exit_code}."

@@ -1,0 +1,270 @@
+"""The child's side of a preview: runs a program up to its `execute()`, then its job, with taps, in this process.
+
+    python -m runtime.client.preview_child FD LIFELINE < request.json
+
+Not for use by hand: `runtime.client.preview` starts it. Frames go to FD as lines of JSON. One thread runs everything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import os
+import runpy
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TextIO
+
+from runtime.client.child_process import begin, limit
+from runtime.client.preview_taps import LimitedSource, Tap, TapSink, is_outside, limited_sources
+from runtime.common import options
+from runtime.common.configuration import Configuration
+from runtime.core.clock import SYSTEM_CLOCK, Clock
+from runtime.core.ids import new_job_id
+from runtime.datastream import DataStream
+from runtime.datastream.extraction import install_extraction
+from runtime.execution.mini_cluster import MiniCluster
+from runtime.graph.chaining import create_job_graph
+from runtime.graph.stream_graph import StreamGraph
+from runtime.jobmaster.client_outputs import ClientOutputs
+from runtime.jobmaster.job_state import JobState
+from runtime.operators.sink_operator import SinkOperatorFactory
+from runtime.operators.source_operator import SourceOperatorFactory
+
+FRAMES_S = 0.25
+"""Time until the first frames; the times between further ones double, so that a long preview has not more to show."""
+#: of the job that is previewed: it starts once, keeps nothing, and has as much memory as its rows need
+_OPTIONS = {options.RESTART_STRATEGY.key: "none", options.PARALLELISM_DEFAULT.key: "1"}
+
+
+class _ProgramEnd(BaseException):
+    """Ends the program at its `execute()`."""
+
+
+class _Recorder:
+    """The Extraction of this process: keeps what the program has defined, with taps at its streams.
+
+    Args:
+        program: path of the program.
+        tapped: puts taps at the streams among the program's names.
+    """
+
+    def __init__(self, program: str, tapped: Callable[[Mapping[str, Any]], StreamGraph | None]) -> None:
+        self.configuration = Configuration.from_dict(dict(_OPTIONS))
+        self.graph: StreamGraph | None = None
+        self._program = program
+        self._tapped = tapped
+
+    def executed(self, graph: StreamGraph) -> NoReturn:
+        """Keep the job, end the program."""
+        if self.graph is None:
+            self.graph = self._tapped(self._names()) or graph
+        raise _ProgramEnd
+
+    def _names(self) -> Mapping[str, Any]:
+        frame = inspect.currentframe()
+        while frame is not None:
+            if frame.f_code.co_filename == self._program and frame.f_code.co_name == "<module>":
+                return frame.f_globals
+            frame = frame.f_back
+        return {}
+
+
+class _SimulatedClock:
+    """A clock that the cluster moves to its next deadline."""
+
+    def __init__(self) -> None:
+        self._start_ms = SYSTEM_CLOCK.now_ms()
+        self._elapsed_ms = 0.0
+
+    def now_ms(self) -> int:
+        return self._start_ms + int(self._elapsed_ms)
+
+    def monotonic_ms(self) -> float:
+        return self._elapsed_ms
+
+    def advance(self, ms: float) -> None:
+        self._elapsed_ms += ms
+
+
+class _Lines:
+    """Which node has made a line of the program."""
+
+    def __init__(self, lines: Sequence[tuple[str, int, int]]) -> None:
+        self._lines = lines
+
+    def node_at(self, line: int) -> str | None:
+        return next((node for node, first, last in self._lines if first <= line <= last), None)
+
+    def node_of(self, defined_at: str) -> str | None:
+        _, _, line = defined_at.rpartition(":")
+        return self.node_at(int(line)) if line.isdecimal() else None
+
+
+def main() -> NoReturn:
+    """Preview the program that stdin describes; never returns, whatever threads the program has left."""
+    answer_fd, request = begin()
+    limit(request["memory_bytes"], request["cpu_s"])
+    with os.fdopen(answer_fd, "w", encoding="utf-8") as pipe:
+        end = PreviewRun(request, pipe).run()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pipe.write(json.dumps({"kind": "end", **end}) + "\n")
+    os._exit(0)
+
+
+class PreviewRun:
+    """One preview, in this process.
+
+    Args:
+        request: "program" (path), "lines" ([node, first, last]), "streams" ([node, port, variable]), "rows" of each
+            source, "wall_s".
+        pipe: frames of ports are written to it, a line each.
+    """
+
+    def __init__(self, request: Mapping[str, Any], pipe: TextIO) -> None:
+        self._request = request
+        self._pipe = pipe
+        self._program = str(request["program"])
+        self._lines = _Lines([(node, first, last) for node, first, last in request["lines"]])
+        self._taps: list[Tap] = []
+        self._sent: dict[int, int] = {}
+        self._simulated: bool | None = None
+
+    def run(self) -> dict[str, Any]:
+        """Run it to its end, however that comes; return the last frame, without its kind."""
+        deadline = time.monotonic() + float(self._request["wall_s"])
+        try:
+            graph = self._defined()
+            if graph is None:
+                return self._end("failed", "The program does not come to execute().")
+            return self._run(graph, deadline)
+        except MemoryError:
+            return self._end("failed", "The preview needs more memory than it may use.")
+        except BaseException as error:
+            return self._failed(error)
+
+    def _defined(self) -> StreamGraph | None:
+        recorder = _Recorder(self._program, self._tapped)
+        install_extraction(recorder)
+        sys.argv = [self._program]
+        try:
+            runpy.run_path(self._program, run_name="__main__")
+        except _ProgramEnd:
+            pass
+        finally:
+            install_extraction(None)
+        return recorder.graph
+
+    def _run(self, graph: StreamGraph, deadline: float) -> dict[str, Any]:
+        self._simulated = not any(is_outside(node.factory.source) for node in graph.nodes.values() if node.is_source)
+        self._limit(graph, deadline)
+        clock: Clock = _SimulatedClock() if self._simulated else SYSTEM_CLOCK
+        outputs = ClientOutputs()
+        cluster = MiniCluster(create_job_graph(graph, new_job_id()), outputs, clock)
+        between_s = FRAMES_S
+        due = time.monotonic() + between_s
+        timed_out = False
+        while not cluster.driver.ended.is_set():
+            cluster.step()
+            now = time.monotonic()
+            if now >= due:
+                self._send()
+                between_s *= 2
+                due = now + between_s
+            if now >= deadline and not timed_out:
+                timed_out = True
+                cluster.cancel()
+        self._send()
+        status = cluster.driver.status()
+        if timed_out:
+            return self._end("timed out", f"The preview was stopped after {self._request['wall_s']:g} s.")
+        if status.state is JobState.FINISHED:
+            return self._end("finished", "")
+        cause = status.exceptions[-1].cause if status.exceptions else None
+        if cause is None:
+            return self._end("failed", f"The job has ended as {status.state.name}.")
+        node = self._lines.node_of(cause.defined_at)
+        return self._end("failed", cause.message, node, self._line_in(cause.traceback), cause.traceback)
+
+    def _tapped(self, names: Mapping[str, Any]) -> StreamGraph | None:
+        """Put a tap at every output of every node, whether something reads it or not; return the program with them."""
+        graph = None
+        for node, port, variable in self._request["streams"]:
+            stream = names.get(variable)
+            if isinstance(stream, DataStream):
+                tap = self._new_tap(node, port)
+                name = f"tap {tap.tap_id}"
+                stream.sink_to(TapSink(tap.tap_id)).name(name).uid(f"preview/tap/{tap.tap_id}")
+                graph = stream.get_execution_environment().create_stream_graph(None)
+        return graph
+
+    def _limit(self, graph: StreamGraph, deadline: float) -> None:
+        """Let sources end early, and put taps in the place of sinks."""
+        configuration = {k: v for k, v in graph.configuration.items() if not k.startswith("execution.checkpointing.")}
+        graph.configuration = {**configuration, **_OPTIONS}
+        for node in graph.nodes.values():
+            node.parallelism = 1
+            owner = self._lines.node_of(node.defined_at)
+            if node.is_source:
+                factory: SourceOperatorFactory = node.factory
+                limited = LimitedSource(factory.source, int(self._request["rows"]), deadline, owner or node.name)
+                node.factory = dataclasses.replace(factory, source=limited)
+            if node.is_sink and not isinstance(node.factory.sink, TapSink):
+                tap = self._new_tap(owner, "in")
+                incoming = next((edge for edge in graph.edges if edge.target == node.node_id), None)
+                row = None if incoming is None else incoming.record_type or graph.nodes[incoming.source].output_type
+                node.factory = SinkOperatorFactory(TapSink(tap.tap_id), row)
+                node.is_stateful = False
+
+    def _new_tap(self, node: str | None, port: str) -> Tap:
+        tap = Tap.create(node, port)
+        self._taps.append(tap)
+        return tap
+
+    def _send(self) -> None:
+        for tap in self._taps:
+            if tap.node is not None and self._sent.get(tap.tap_id) != tap.version:
+                self._sent[tap.tap_id] = tap.version
+                self._pipe.write(json.dumps({"kind": "port", **tap.to_json()}) + "\n")
+        self._pipe.flush()
+
+    def _failed(self, error: BaseException) -> dict[str, Any]:
+        line = error.lineno if isinstance(error, SyntaxError) and error.filename == self._program else None
+        for frame in traceback.extract_tb(error.__traceback__):
+            if frame.filename == self._program:
+                line = frame.lineno
+        text = "".join(traceback.format_exception(error)).replace(self._program, "pipeline.py")
+        message = f"{type(error).__name__}: {error}"
+        return self._end("failed", message, None if line is None else self._lines.node_at(line), line, text)
+
+    def _line_in(self, text: str) -> int | None:
+        """Return the program's last line in a traceback."""
+        found = None
+        for part in text.splitlines():
+            if self._program in part and ", line " in part:
+                number = part.partition(", line ")[2].partition(",")[0].strip()
+                found = int(number) if number.isdecimal() else found
+        return found
+
+    def _end(
+        self, state: str, message: str, node: str | None = None, line: int | None = None, trace: str = ""
+    ) -> dict[str, Any]:
+        if node is None and line is not None:
+            node = self._lines.node_at(line)
+        return {
+            "state": state,
+            "message": message.replace(self._program, "pipeline.py"),
+            "node": node,
+            "line": line,
+            "traceback": trace.replace(self._program, "pipeline.py"),
+            "simulated": self._simulated,
+            "limited": limited_sources(),
+        }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,304 @@
+"""What a preview puts into a job: sources that end early, and taps that write down what passes.
+
+All of it runs in one process and one thread, so that what a tap has seen, and how many rows are left to a source, are
+kept here by number: operators reach the slots as bytes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from runtime.common.typeinfo import TypeInformation
+from runtime.common.types import Row
+from runtime.connectors.postgres_source import PostgresSource
+from runtime.connectors.redis_streams import RedisStreamSource
+from runtime.connectors.socket_source import SocketSource
+from runtime.core.batch import RecordBatch
+from runtime.operators.sink import Sink, SinkWriter, WriterContext
+from runtime.operators.source import (
+    NoSplit,
+    ReaderContext,
+    ReadStatus,
+    Source,
+    SourceSplit,
+    SplitEnumerator,
+    SplitReader,
+)
+
+FIRST_ROWS: Final = 150
+RESERVOIR_ROWS: Final = 50
+"""Further rows that are shown, chosen among all later ones with the same chance."""
+MAX_CELL_CHARS: Final = 16 << 10
+MAX_PORT_CHARS: Final = 128 << 10
+"""Of the sample of one port, as JSON; further rows are left out."""
+MAX_DEPTH: Final = 8
+MAX_ITEMS: Final = 1000
+_MAX_SAFE: Final = 2**53 - 1
+#: sources that talk to the outside: their time is the machine's
+_OUTSIDE: Final = (PostgresSource, RedisStreamSource, SocketSource)
+_ids = itertools.count()
+
+
+@dataclass
+class Tap:
+    """What has passed a port."""
+
+    tap_id: int
+    node: str | None
+    port: str
+    rows: int = 0
+    first: list[Any] = field(default_factory=list)
+    later: list[Any] = field(default_factory=list)
+    columns: list[list[str]] | None = None
+    watermark: int | None = None
+    version: int = 0
+    """Grows with every change."""
+    draw: random.Random = field(default_factory=lambda: random.Random(7))
+
+    @classmethod
+    def create(cls, node: str | None, port: str) -> Tap:
+        """Make a tap, and know it by its number."""
+        tap = cls(next(_ids), node, port)
+        _TAPS[tap.tap_id] = tap
+        return tap
+
+    def take(self, batch: RecordBatch) -> None:
+        """Count rows, and keep some."""
+        if batch.num_rows == 0:
+            return
+        self.version += 1
+        if self.columns is None and batch.type_info is not None:
+            self.columns = _columns(batch.type_info)
+        for value in batch.values():
+            self.rows += 1
+            if len(self.first) < FIRST_ROWS:
+                self.first.append(to_json(value))
+            elif len(self.later) < RESERVOIR_ROWS:
+                self.later.append(to_json(value))
+            else:
+                place = self.draw.randrange(self.rows - FIRST_ROWS)
+                if place < RESERVOIR_ROWS:
+                    self.later[place] = to_json(value)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the frame of the port."""
+        return {
+            "node": self.node,
+            "port": self.port,
+            "rows": self.rows,
+            "sample": _fitting([*self.first, *self.later]),
+            "columns": self.columns,
+            "watermark": self.watermark,
+        }
+
+
+_TAPS: dict[int, Tap] = {}
+
+
+class TapSink(Sink):
+    """Gives what comes to a tap of this process, and drops it.
+
+    Args:
+        tap_id: the tap's number.
+    """
+
+    def __init__(self, tap_id: int) -> None:
+        self._tap_id = tap_id
+
+    def keeps_state(self) -> bool:
+        return False
+
+    def accepts_changelog(self) -> bool:
+        return True
+
+    def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
+        return _TapWriter(_TAPS[self._tap_id])
+
+
+class _TapWriter(SinkWriter):
+    def __init__(self, tap: Tap) -> None:
+        self._tap = tap
+
+    def write(self, batch: RecordBatch) -> None:
+        self._tap.take(batch)
+
+    def write_watermark(self, watermark: int) -> None:
+        # the last one says only that there is nothing more
+        if abs(watermark) < _MAX_SAFE:
+            self._tap.watermark = watermark
+            self._tap.version += 1
+
+
+@dataclass
+class _Budget:
+    """What is left to a source."""
+
+    rows: int
+    deadline: float
+    """Monotonic seconds."""
+    name: str
+    is_cut: bool = False
+    """Whether it was ended before its own end."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.rows <= 0 or time.monotonic() >= self.deadline
+
+
+_BUDGETS: dict[int, _Budget] = {}
+
+
+def limited_sources() -> list[str]:
+    """Return the nodes whose sources were ended before their own end."""
+    return sorted({budget.name for budget in _BUDGETS.values() if budget.is_cut})
+
+
+def is_outside(source: Source) -> bool:
+    """Return whether a source talks to something outside, whose time is not ours to move."""
+    return isinstance(source, _OUTSIDE)
+
+
+class LimitedSource(Source):
+    """A source that ends after some rows.
+
+    Args:
+        source: the source.
+        rows: of all its splits together.
+        deadline: monotonic seconds at which it ends in any case.
+        name: of its node.
+    """
+
+    def __init__(self, source: Source, rows: int, deadline: float, name: str) -> None:
+        self._source = source
+        self._budget_id = next(_ids)
+        _BUDGETS[self._budget_id] = _Budget(rows, deadline, name)
+        self.splits_at_once = source.splits_at_once
+        self.dead_letter_tag = source.dead_letter_tag
+
+    def produced_type(self) -> TypeInformation | None:
+        return self._source.produced_type()
+
+    def create_enumerator(self, parallelism: int, restored: Any | None) -> SplitEnumerator:
+        return _LimitedEnumerator(self._source.create_enumerator(parallelism, restored), _BUDGETS[self._budget_id])
+
+    def create_reader(self, split: SourceSplit, position: Any | None, context: ReaderContext) -> SplitReader:
+        return _LimitedReader(self._source.create_reader(split, position, context), _BUDGETS[self._budget_id])
+
+    def split_to_json(self, split: SourceSplit) -> Any:
+        return self._source.split_to_json(split)
+
+    def split_from_json(self, value: Any) -> SourceSplit:
+        return self._source.split_from_json(value)
+
+
+class _LimitedEnumerator(SplitEnumerator):
+    def __init__(self, enumerator: SplitEnumerator, budget: _Budget) -> None:
+        self._enumerator = enumerator
+        self._budget = budget
+
+    def next_split(self, subtask_index: int) -> SourceSplit | NoSplit:
+        if self._budget.is_over:
+            self._budget.is_cut = True
+            return NoSplit.NEVER
+        return self._enumerator.next_split(subtask_index)
+
+    def add_splits_back(self, splits: Sequence[SourceSplit]) -> None:
+        self._enumerator.add_splits_back(splits)
+
+    def snapshot(self) -> Any:
+        return self._enumerator.snapshot()
+
+    def discovery_delay_ms(self) -> int | None:
+        return self._enumerator.discovery_delay_ms()
+
+    def discover(self) -> bool:
+        # those that were told to wait ask again, and hear of the end
+        return self._enumerator.discover() or self._budget.is_over
+
+    def close(self) -> None:
+        self._enumerator.close()
+
+
+class _LimitedReader(SplitReader):
+    def __init__(self, reader: SplitReader, budget: _Budget) -> None:
+        self._reader = reader
+        self._budget = budget
+
+    def read(self, max_rows: int) -> RecordBatch | ReadStatus:
+        if self._budget.is_over:
+            self._budget.is_cut = True
+            return ReadStatus.END_OF_SPLIT
+        found = self._reader.read(min(max_rows, self._budget.rows))
+        if isinstance(found, RecordBatch):
+            self._budget.rows -= found.num_rows
+        return found
+
+    def prepare(self) -> bool:
+        return self._reader.prepare()
+
+    @property
+    def position(self) -> Any:
+        return self._reader.position
+
+    def next_read_ms(self) -> int | None:
+        return self._reader.next_read_ms()
+
+    def pending_records(self) -> int | None:
+        return self._reader.pending_records()
+
+    def take_dead_letters(self) -> RecordBatch | None:
+        return self._reader.take_dead_letters()
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def to_json(value: Any, depth: int = 0) -> Any:
+    """Return a value as JSON that a browser can show; rows become objects, with their kind if they take one back."""
+    if isinstance(value, Row):
+        names = value._fields or [str(index) for index in range(len(value))]
+        made = {name: to_json(item, depth + 1) for name, item in zip(names, value, strict=False)}
+        kind = value.get_row_kind()
+        return made if kind.name == "INSERT" else {**made, "$kind": kind.name}
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= _MAX_SAFE else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if depth < MAX_DEPTH and isinstance(value, (list, tuple)):
+        return [to_json(item, depth + 1) for item in value[:MAX_ITEMS]]
+    if depth < MAX_DEPTH and isinstance(value, dict):
+        return {str(key): to_json(item, depth + 1) for key, item in itertools.islice(value.items(), MAX_ITEMS)}
+    try:
+        text = value if isinstance(value, str) else str(value)
+    except Exception as error:
+        # the user's own __str__
+        text = f"<{type(value).__name__}: {type(error).__name__}>"
+    return text[:MAX_CELL_CHARS]
+
+
+def _fitting(rows: Sequence[Any]) -> list[Any]:
+    left = MAX_PORT_CHARS
+    kept = []
+    for row in rows:
+        left -= len(json.dumps(row))
+        if left < 0:
+            break
+        kept.append(row)
+    return kept
+
+
+def _columns(type_info: TypeInformation) -> list[list[str]] | None:
+    names = getattr(type_info, "get_field_names", None)
+    types = getattr(type_info, "field_types", None)
+    if names is None or types is None:
+        return [["value", type_info.type_string()]]
+    return [[name, kind.type_string()] for name, kind in zip(names(), types, strict=True)]

@@ -1,0 +1,197 @@
+"""Python of the pipeline's own: functions over rows. It runs where the job runs, never where it is validated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from runtime.common.typeinfo import RowTypeInfo
+from runtime.pipeline.catalog import fields
+from runtime.pipeline.emit import Call, Expr, texts, type_expr
+from runtime.pipeline.facts import StreamFacts
+from runtime.pipeline.node_type import EmitContext, Example, NodeInput, NodeType
+from runtime.pipeline.problems import Code, NodeProblem, Problem
+from runtime.pipeline.python_code import definitions
+
+_FUNCTION = {
+    "type": ["string", "null"],
+    "pattern": r"^[A-Za-z_][A-Za-z0-9_]*\Z",
+    "maxLength": 100,
+    "default": None,
+    "title": "Function (the last one, if none is named)",
+}
+_TYPE = {**fields.row_type(), "title": "Columns of the result"}
+_CHANGELOG = {**fields.choice("refuse", "rows", default="refuse"), "title": "Rows that take others back"}
+
+
+def function_name(node: NodeInput) -> str:
+    """Return the name of the function or class that the node's code defines.
+
+    Raises:
+        NodeProblem: it defines none, or not the one that is named.
+    """
+    found = definitions(node.params["code"], "/params/code")
+    name = node.params["function"] or (found.callables[-1] if found.callables else None)
+    if name is None or name not in found.names:
+        message = "defines no function or class" if name is None else f"does not define {name}"
+        raise NodeProblem(Problem(Code.UNDEFINED_NAME, message, field="/params/code"))
+    return name
+
+
+def check_changelog(node: NodeInput, port: str = "in") -> None:
+    """Refuse a changelog whose rows the function has not asked for.
+
+    Raises:
+        NodeProblem: the stream is one.
+    """
+    if node.input(port).changelog == "retract" and node.params["changelog"] != "rows":
+        message = "the function would take rows that take others back for new ones"
+        hint = "Let it have them as rows, and look at each row's get_row_kind()."
+        raise NodeProblem(Problem(Code.NEEDS_APPENDS, message, port=port, field="/params/changelog", hint=hint))
+
+
+def made_by_python(node: NodeInput, row: RowTypeInfo, port: str = "in") -> StreamFacts:
+    """Return the facts of rows that a function makes: they have the event times of those that they are made of."""
+    facts = node.input(port)
+    origins = tuple((name, (node.node_id, name)) for name in row.field_names)
+    return StreamFacts(
+        row, event_time=facts.event_time, watermarks=facts.watermarks, bounded=facts.bounded, origins=origins
+    )
+
+
+def stream_for(context: EmitContext) -> Expr:
+    """Return the input as the function is to see it."""
+    stream = context.input()
+    if context.node.input().changelog == "retract":
+        return stream.call("changelog_as_rows")
+    return stream
+
+
+class _PythonType(NodeType):
+    category = "Python"
+    icon = "python"
+    method: ClassVar[str]
+
+    def label(self, params: Mapping[str, Any]) -> str:
+        return str(params.get("function") or "")
+
+    def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
+        function_name(node)
+        check_changelog(node)
+        return {"out": made_by_python(node, node.declared_type(node.params["type"], "/params/type"))}
+
+    def emit(self, context: EmitContext) -> Mapping[str, Expr]:
+        node = context.node
+        function = context.define(node.params["code"], function_name(node))
+        row = type_expr(node.declared_type(node.params["type"], "/params/type"))
+        made = stream_for(context).call(self.method, function, row)
+        return {"out": context.assign(context.operator(made))}
+
+
+_MAP = ["def to_euros(row):", '    return row["auction"], row["price"] / 100']
+_FLAT_MAP = ["def words(row):", '    for word in row["channel"].split():', "        yield (word,)"]
+_FILTER = ["def is_round(row):", '    return row["price"] % 10 == 0']
+_PROCESS = [
+    "from runtime.common import Types",
+    "from runtime.datastream import KeyedProcessFunction",
+    "from runtime.datastream.state import ValueStateDescriptor",
+    "",
+    "",
+    "class Numbered(KeyedProcessFunction):",
+    "    def open(self, runtime_context):",
+    '        self.seen = runtime_context.get_state(ValueStateDescriptor("seen", Types.LONG()))',
+    "",
+    "    def process_element(self, value, ctx):",
+    "        number = (self.seen.value() or 0) + 1",
+    "        self.seen.update(number)",
+    '        yield value["auction"], number',
+]
+
+
+class PythonMap(_PythonType):
+    type = "python.map"
+    method = "map"
+    title = "Python map"
+    summary = "A Python function from a row to a row"
+    keywords = ("function", "lambda", "convert")
+    docs = (
+        'The function takes a row, `row["price"]`, and returns a tuple, list, dict or Row of the declared columns. '
+        "Prefer Select where SQL will do: it is many times as fast."
+    )
+    schema = fields.form(("type",), code=fields.python(_MAP), function=_FUNCTION, type=_TYPE, changelog=_CHANGELOG)
+    examples = (Example("Euros", {"code": _MAP, "type": [["auction", "long"], ["euros", "double"]]}),)
+
+
+class PythonFlatMap(_PythonType):
+    type = "python.flat_map"
+    method = "flat_map"
+    title = "Python flat map"
+    summary = "A Python function from a row to any number of rows"
+    keywords = ("function", "explode", "generator", "yield")
+    docs = "The function returns or yields any number of rows, as those of Python map."
+    schema = fields.form(("type",), code=fields.python(_FLAT_MAP), function=_FUNCTION, type=_TYPE, changelog=_CHANGELOG)
+    examples = (Example("Words", {"code": _FLAT_MAP, "type": [["word", "string"]]}),)
+
+
+class PythonFilter(NodeType):
+    type = "python.filter"
+    title = "Python filter"
+    summary = "Keeps the rows for which a Python function is true"
+    category = "Python"
+    icon = "python"
+    keywords = ("function", "where", "condition")
+    docs = "The function takes a row and returns whether to keep it. A changelog keeps its kinds."
+    schema = fields.form((), code=fields.python(_FILTER), function=_FUNCTION)
+    examples = (Example("Round prices", {"code": _FILTER}),)
+
+    def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
+        function_name(node)
+        return {"out": node.input()}
+
+    def emit(self, context: EmitContext) -> Mapping[str, Expr]:
+        function = context.define(context.node.params["code"], function_name(context.node))
+        made = context.input().call("filter", function)
+        return {"out": context.assign(context.operator(made))}
+
+
+class PythonProcess(NodeType):
+    type = "python.process"
+    title = "Python process"
+    summary = "A Python class with state and timers for each key"
+    category = "Python"
+    icon = "python"
+    keywords = ("KeyedProcessFunction", "state", "timer", "function", "key by")
+    docs = (
+        "The class is a KeyedProcessFunction: `process_element(value, ctx)` and `on_timer(timestamp, ctx)` yield rows "
+        "of the declared columns; state is had in `open`."
+    )
+    schema = fields.form(
+        ("keys", "type"),
+        keys=fields.columns(),
+        code=fields.python(_PROCESS),
+        function={**_FUNCTION, "title": "Class (the last one, if none is named)"},
+        type=_TYPE,
+        changelog=_CHANGELOG,
+    )
+    examples = (
+        Example("Numbered", {"keys": ["auction"], "code": _PROCESS, "type": [["auction", "long"], ["n", "long"]]}),
+    )
+
+    def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
+        node.keys()
+        function_name(node)
+        check_changelog(node)
+        return {"out": made_by_python(node, node.declared_type(node.params["type"], "/params/type"))}
+
+    def emit(self, context: EmitContext) -> Mapping[str, Expr]:
+        node = context.node
+        function = context.define(node.params["code"], function_name(node))
+        row = type_expr(node.declared_type(node.params["type"], "/params/type"))
+        keyed = stream_for(context).call("key_by_columns", *texts(node.params["keys"]))
+        return {"out": context.assign(context.operator(keyed.call("process", Call(function), row)))}
+
+    def renamed(self, params: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
+        return {**params, "keys": [names["in"].get(key, key) for key in params["keys"]]}
+
+
+NODE_TYPES = (PythonMap, PythonFlatMap, PythonFilter, PythonProcess)

@@ -1,0 +1,333 @@
+"""Windows of event time, per key, by column; and the forms of windows that other nodes share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from runtime.common.time import Duration, Time
+from runtime.common.typeinfo import RowTypeInfo
+from runtime.operators.columnar.aggregates import WINDOW_END, WINDOW_START, aggregate_spec
+from runtime.operators.columnar.top_n_plan import top_n_spec
+from runtime.operators.windowing.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
+from runtime.operators.windowing.cumulative_windows import CumulativeEventTimeWindows
+from runtime.operators.windowing.session_windows import EventTimeSessionWindows
+from runtime.pipeline.catalog import fields
+from runtime.pipeline.catalog.columns import (
+    arguments,
+    call_with,
+    check_names,
+    expressions_of,
+    renamed_columns,
+    renamed_pairs,
+)
+from runtime.pipeline.emit import Expr, Imported, Literal, plain, texts, time
+from runtime.pipeline.facts import StreamFacts, origins_of
+from runtime.pipeline.node_type import IN, OUT, EmitContext, Example, NodeInput, NodeType, Port, Ports
+from runtime.pipeline.problems import Code, NodeProblem, Problem
+from runtime.pipeline.sql import Expression, problems_of, renamed_in
+
+LATE = Port("late", "late rows", help="Rows that come after their window is closed.")
+_OFFSET = {**fields.duration("0 s"), "title": "Offset"}
+TUMBLING = fields.branch("tumbling", ("size",), size=fields.duration(), offset=_OFFSET)
+SLIDING = fields.branch("sliding", ("size", "slide"), size=fields.duration(), slide=fields.duration(), offset=_OFFSET)
+CUMULATIVE = fields.branch("cumulative", ("max", "step"), max=fields.duration(), step=fields.duration(), offset=_OFFSET)
+SESSION = fields.branch("session", ("gap",), gap=fields.duration())
+WINDOW = {**fields.one_of(TUMBLING, SLIDING, CUMULATIVE, SESSION), "x-widget": "window", "title": "Window"}
+WINDOW_WITHOUT_SESSION = {**fields.one_of(TUMBLING, SLIDING, CUMULATIVE), "x-widget": "window", "title": "Window"}
+_CLASSES: dict[str, tuple[Any, str, tuple[str, ...]]] = {
+    "tumbling": (TumblingEventTimeWindows, "of", ("size",)),
+    "sliding": (SlidingEventTimeWindows, "of", ("size", "slide")),
+    "cumulative": (CumulativeEventTimeWindows, "of", ("max", "step")),
+    "session": (EventTimeSessionWindows, "with_gap", ("gap",)),
+}
+MAX_WINDOWS_PER_ROW = 100_000
+"""Above, one row would be in more windows than an operator can count."""
+
+
+def check_window(window: Mapping[str, Any], pointer: str = "/params/window") -> None:
+    """Check the sizes of windows.
+
+    Raises:
+        NodeProblem: one is out of range.
+    """
+    window_class, maker, names = _CLASSES[window["kind"]]
+    times = [Time.milliseconds(Duration.parse(window[name]).to_millis()) for name in names]
+    offset = Duration.parse(window.get("offset", "0 s")).to_millis()
+    if offset:
+        times.append(Time.milliseconds(offset))
+    try:
+        getattr(window_class, maker)(*times)
+    except ValueError as error:
+        raise NodeProblem(Problem(Code.BAD_PARAM, str(error), field=pointer)) from None
+    if len(names) == 2 and times[0].to_milliseconds() > MAX_WINDOWS_PER_ROW * times[1].to_milliseconds():
+        message = f"a row would be in more than {MAX_WINDOWS_PER_ROW} windows"
+        raise NodeProblem(Problem(Code.BAD_PARAM, message, field=pointer))
+
+
+def window_expr(window: Mapping[str, Any]) -> Expr:
+    """Return the assigner of windows."""
+    window_class, maker, names = _CLASSES[window["kind"]]
+    given = [time(window[name]) for name in names]
+    if Duration.parse(window.get("offset", "0 s")).to_millis():
+        given.append(time(window["offset"]))
+    return Imported("runtime.datastream.window", window_class.__name__).call(maker, *given)
+
+
+def window_label(window: Any) -> str:
+    """Return windows in words: "10 s"."""
+    if not isinstance(window, dict):
+        return ""
+    names = _CLASSES.get(str(window.get("kind")), (None, "", ()))[2]
+    return " / ".join(str(window.get(name, "")) for name in names)
+
+
+def late_facts(facts: StreamFacts) -> StreamFacts:
+    """Return the facts of the rows that come too late: the input's, without watermarks that they could meet."""
+    return replace(facts, changelog="append")
+
+
+def late_tag(context: EmitContext, port: str = "in", tag_id: str = "late") -> Expr:
+    """Return the tag of an input's late rows, under a name of its own."""
+    tag = Imported("runtime.datastream", "OutputTag")(Literal(tag_id), context.input(port).call("get_type"))
+    return context.assign(tag, f"{tag_id}_tag")
+
+
+_LATENESS = {**fields.duration("0 s"), "title": "Late rows change results for"}
+_BOUNDS = (WINDOW_START, WINDOW_END)
+
+
+class WindowAggregate(NodeType):
+    type = "window.aggregate"
+    title = "Window aggregate"
+    summary = "Counts, sums and the like, for each key and window of event time"
+    icon = "window"
+    category = "Windows"
+    keywords = ("group by", "tumbling", "sliding", "hop", "session", "cumulate", "count", "sum", "key by")
+    docs = (
+        "Aggregates are SQL: count, sum, min, max, avg, first, last, collect, approx_quantile(value, 0.99), each with "
+        "DISTINCT (count) or FILTER (WHERE …) if wanted, and any expression around them. A window's result leaves when "
+        "the watermark passes its end."
+    )
+    schema = fields.form(
+        ("keys", "window", "aggregates"),
+        keys=fields.columns(),
+        window=WINDOW,
+        aggregates=fields.expressions("aggregates"),
+        window_start=fields.boolean(False),
+        window_end=fields.boolean(True),
+        lateness=_LATENESS,
+        late_output=fields.boolean(False),
+    )
+    examples = (
+        Example(
+            "Bids per auction",
+            {
+                "keys": ["auction"],
+                "window": {"kind": "tumbling", "size": "10 s"},
+                "aggregates": [["bids", "count(*)"], ["top", "max(price)"]],
+            },
+        ),
+    )
+
+    def label(self, params: Mapping[str, Any]) -> str:
+        keys = params.get("keys")
+        return (
+            f"{window_label(params.get('window'))} per {', '.join(map(str, keys)) if isinstance(keys, list) else '?'}"
+        )
+
+    def ports(self, params: Mapping[str, Any]) -> Ports:
+        return Ports((IN,), (OUT, LATE) if params.get("late_output") is True else (OUT,))
+
+    def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
+        facts, params = node.input(), node.params
+        keys = node.keys()
+        node.needs_appends()
+        node.needs_watermarks()
+        check_window(params["window"])
+        _check_lateness(params)
+        check_names(_named_with_bounds(params), "/params/aggregates")
+        columns = _named_with_bounds(params)
+        texts_, named = arguments(columns)
+        with problems_of(expressions_of(params["aggregates"], "/params/aggregates"), [*facts.columns, *_BOUNDS]):
+            row = aggregate_spec(node.rows(), keys, texts_, named).plan().output_type
+        made = replace(
+            facts,
+            row=row,
+            unique_key=(*keys, "window_end") if params["window_end"] else None,
+            time_column=None,
+            origins=origins_of(row.field_names, node.node_id, {key: key for key in keys}, facts.origin),
+        )
+        return {"out": made, "late": late_facts(facts)} if params["late_output"] else {"out": made}
+
+    def emit(self, context: EmitContext) -> Mapping[str, Expr]:
+        windows, tag = _windows(context)
+        made = call_with(windows, "aggregate_columns", _named_with_bounds(context.node.params))
+        return _with_late(context, context.assign(context.operator(made)), tag)
+
+    def renamed(self, params: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
+        changed = names["in"]
+        return {
+            **params,
+            "keys": [changed.get(key, key) for key in params["keys"]],
+            "aggregates": renamed_columns(params["aggregates"], changed),
+        }
+
+    def renames_output(self, params: Mapping[str, Any], port: str, old: str, new: str) -> Mapping[str, Any] | None:
+        return renamed_pairs(params, "aggregates", old, new) if port == "out" else None
+
+
+def _named_with_bounds(params: Mapping[str, Any]) -> list[tuple[str, str]]:
+    bounds = [(name, name) for name in _BOUNDS if params[name]]
+    return [*((name, text) for name, text in params["aggregates"]), *bounds]
+
+
+def _check_lateness(params: Mapping[str, Any]) -> None:
+    if Duration.parse(params["lateness"]).nanos < 0:
+        raise NodeProblem(Problem(Code.BAD_PARAM, "must not be negative", field="/params/lateness"))
+
+
+def _windows(context: EmitContext) -> tuple[Expr, Expr | None]:
+    """Return the keyed windows of a node, and the tag of late rows if they have a port."""
+    params = context.node.params
+    tag = late_tag(context) if params["late_output"] else None
+    made = context.input().call("key_by_columns", *texts(params["keys"])).call("window", window_expr(params["window"]))
+    lateness_ms = Duration.parse(params["lateness"]).to_millis()
+    if lateness_ms:
+        made = made.call("allowed_lateness", Literal(lateness_ms))
+    if tag is not None:
+        made = made.call("side_output_late_data", tag)
+    return made, tag
+
+
+def _with_late(context: EmitContext, stream: Expr, tag: Expr | None) -> Mapping[str, Expr]:
+    if tag is None:
+        return {"out": stream}
+    return {"out": stream, "late": context.assign(stream.call("get_side_output", tag), "late")}
+
+
+ORDER = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": 20,
+    "items": fields.form(("expression",), expression=fields.sql(), descending=fields.boolean(True)),
+    "x-widget": "order",
+}
+
+
+def top_n_type(node: NodeInput, keys: list[str], with_window: bool) -> RowTypeInfo:
+    """Return the type of the best rows.
+
+    Raises:
+        NodeProblem: an order cannot be used.
+    """
+    params = node.params
+    by = [item["expression"] for item in params["by"]]
+    descending = [item["descending"] for item in params["by"]]
+    places = [Expression(f"/params/by/{index}/expression", text) for index, text in enumerate(by)]
+    with problems_of(places, node.input().columns):
+        spec = top_n_spec(node.named_rows(), keys, params["n"], by, descending, params["rank"], with_window)
+        return spec.plan().output_type
+
+
+def top_n_call(on: Expr, params: Mapping[str, Any], **more: Expr) -> Expr:
+    """Return the call of `top_n`."""
+    by = [item["expression"] for item in params["by"]]
+    descending = [item["descending"] for item in params["by"]]
+    many = len(by) > 1
+    named: dict[str, Expr] = {}
+    if any(descending):
+        named["descending"] = plain(descending) if many else Literal(descending[0])
+    if params["rank"] is not None:
+        named["rank"] = Literal(params["rank"])
+    return on.call("top_n", Literal(params["n"]), plain(by) if many else Literal(by[0]), **named, **more)
+
+
+def check_rank(params: Mapping[str, Any]) -> None:
+    """Refuse reserved names.
+
+    Raises:
+        NodeProblem: the rank has one.
+    """
+    if params["rank"] is not None and params["rank"].startswith("__"):
+        raise NodeProblem(Problem(Code.NAME_TAKEN, f"the name {params['rank']!r} is reserved", field="/params/rank"))
+
+
+def renamed_order(order: Any, names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return an order in which columns have other names."""
+    return [{**item, "expression": renamed_in(item["expression"], names)} for item in order]
+
+
+class WindowTopN(NodeType):
+    type = "window.top_n"
+    title = "Window top N"
+    summary = "The best rows of each key and window"
+    icon = "trophy"
+    category = "Windows"
+    keywords = ("rank", "best", "largest", "limit", "key by")
+    docs = "Keeps the best N rows of each key and window, the best first. Null is less than everything."
+    schema = fields.form(
+        ("keys", "window", "n", "by"),
+        keys=fields.columns(),
+        window=WINDOW_WITHOUT_SESSION,
+        n=fields.integer(10, 1, 10_000),
+        by=ORDER,
+        rank=fields.optional_text(),
+        with_window=fields.boolean(True),
+        lateness=_LATENESS,
+        late_output=fields.boolean(False),
+    )
+    examples = (
+        Example(
+            "Dearest bids",
+            {
+                "keys": ["auction"],
+                "window": {"kind": "tumbling", "size": "10 s"},
+                "n": 3,
+                "by": [{"expression": "price"}],
+                "rank": "place",
+            },
+        ),
+    )
+
+    def label(self, params: Mapping[str, Any]) -> str:
+        return f"top {params.get('n', '?')}, {window_label(params.get('window'))}"
+
+    def ports(self, params: Mapping[str, Any]) -> Ports:
+        return Ports((IN,), (OUT, LATE) if params.get("late_output") is True else (OUT,))
+
+    def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
+        facts, params = node.input(), node.params
+        keys = node.keys()
+        node.needs_appends()
+        node.needs_watermarks()
+        check_window(params["window"])
+        _check_lateness(params)
+        check_rank(params)
+        row = top_n_type(node, keys, params["with_window"])
+        passed_on = {name: name for name in facts.columns}
+        key = (*keys, params["rank"], WINDOW_END) if params["rank"] and params["with_window"] else None
+        made = replace(
+            facts,
+            row=row,
+            unique_key=key,
+            time_column=None,
+            origins=origins_of(row.field_names, node.node_id, passed_on, facts.origin),
+        )
+        return {"out": made, "late": late_facts(facts)} if params["late_output"] else {"out": made}
+
+    def emit(self, context: EmitContext) -> Mapping[str, Expr]:
+        windows, tag = _windows(context)
+        params = context.node.params
+        more: dict[str, Expr] = {"with_window": Literal(True)} if params["with_window"] else {}
+        made = top_n_call(windows, params, **more)
+        return _with_late(context, context.assign(context.operator(made)), tag)
+
+    def renamed(self, params: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
+        changed = names["in"]
+        keys = [changed.get(key, key) for key in params["keys"]]
+        return {**params, "keys": keys, "by": renamed_order(params["by"], changed)}
+
+
+NODE_TYPES = (WindowAggregate, WindowTopN)

@@ -1,0 +1,334 @@
+"""The document of a pipeline: JSON, as people keep it in files and the server in versions.
+
+`read_document` takes text or a value of JSON, brings it to the present version of the format, checks it against
+`schema/pipeline-1.json`, and gives a `Document`. Nodes and edges are maps by id, so that changes can be compared and
+merged node by node. What a node's parameters mean is known to its type only. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from runtime.pipeline.json_schema import MAX_DEPTH, depth_of, violations, with_defaults
+from runtime.pipeline.migrations import migrated
+
+FORMAT = "tidemark.pipeline"
+MAX_NODES = 1_000
+MAX_BYTES = 2 << 20
+MAX_CODE_BYTES = 64 << 10
+"""Of one node's Python, or of the shared code."""
+TOP_LEVEL = (
+    *("format", "version", "name", "description", "settings", "parameters", "types", "code", "nodes", "edges"),
+    *("samples", "tests", "layout"),
+)
+NOT_SEMANTIC = ("layout", "description", "samples", "tests")
+"""What changes nothing of the job."""
+_MAX_EXACT = 2**53
+
+
+class DocumentError(ValueError):
+    """A document is not one of a pipeline.
+
+    Attributes:
+        pointer: JSON pointer of the place.
+        reason: what is wrong there.
+    """
+
+    def __init__(self, pointer: str, reason: str) -> None:
+        super().__init__(f"{pointer or 'the document'}: {reason}")
+        self.pointer = pointer
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Node:
+    """A box of the pipeline."""
+
+    node_id: str
+    type: str
+    type_version: int
+    name: str
+    uid: str
+    params: Mapping[str, Any]
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    slot_group: str | None = None
+    chaining: str = "always"
+    disabled: bool = False
+    row: str | None = None
+    """Type of the rows as it was read from the outside."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A line from an output port to an input port."""
+
+    edge_id: str
+    source: str
+    source_port: str
+    target: str
+    target_port: str
+    partitioning: str | None = None
+
+
+@dataclass(frozen=True)
+class Document:
+    """A pipeline. Made by `read_document`.
+
+    Attributes:
+        value: the JSON, complete with defaults at the top and for nodes and edges; never to be changed.
+    """
+
+    value: Mapping[str, Any]
+    name: str
+    settings: Mapping[str, Any]
+    parameters: Mapping[str, Mapping[str, Any]]
+    types: Mapping[str, Any]
+    code: tuple[str, ...]
+    nodes: Mapping[str, Node]
+    edges: Mapping[str, Edge]
+    _inputs: Mapping[str, tuple[Edge, ...]] = field(repr=False, compare=False, default_factory=dict)
+
+    def inputs_of(self, node_id: str) -> tuple[Edge, ...]:
+        """Return the edges into a node, in the order of their ids."""
+        return self._inputs.get(node_id, ())
+
+    @cached_property
+    def ranks(self) -> Mapping[str, int]:
+        """Return for each node the length of the longest way to it; nodes in and below cycles have none."""
+        waiting = {node_id: len(self.inputs_of(node_id)) for node_id in self.nodes}
+        targets: dict[str, list[str]] = {}
+        for edge in self.edges.values():
+            targets.setdefault(edge.source, []).append(edge.target)
+        ranks = {node_id: 0 for node_id, count in waiting.items() if count == 0}
+        ready = list(ranks)
+        while ready:
+            node_id = ready.pop()
+            for target in targets.get(node_id, ()):
+                ranks[target] = max(ranks.get(target, 0), ranks[node_id] + 1)
+                waiting[target] -= 1
+                if waiting[target] == 0:
+                    ready.append(target)
+        return {node_id: rank for node_id, rank in ranks.items() if waiting[node_id] == 0}
+
+    @cached_property
+    def order(self) -> list[str]:
+        """Return the ids of nodes, those of lower rank first and then by id; without those in and below cycles."""
+        return sorted(self.ranks, key=lambda node_id: (self.ranks[node_id], node_id))
+
+    @cached_property
+    def semantic_hash(self) -> str:
+        """Return the sha256 of everything that has to do with the job: without layout, texts, samples and tests."""
+        kept = {name: value for name, value in self.value.items() if name not in NOT_SEMANTIC}
+        return hashlib.sha256(json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def read_document(source: str | bytes | Mapping[str, Any]) -> Document:
+    """Read a pipeline.
+
+    Args:
+        source: its text, or the value that the text stands for.
+
+    Raises:
+        DocumentError: it is no pipeline, is of a later version, or is beyond a limit.
+    """
+    value = _parsed(source) if isinstance(source, str | bytes) else _copied(source)
+    if not isinstance(value, dict):
+        raise DocumentError("", "must be a JSON object")
+    if value.get("format") != FORMAT:
+        raise DocumentError("/format", f"must be {FORMAT!r}")
+    try:
+        value = migrated(value)
+    except ValueError as error:
+        raise DocumentError("/version", str(error)) from None
+    for violation in violations(document_schema(), value):
+        raise DocumentError(violation.pointer, violation.message)
+    value = with_defaults(document_schema(), value)
+    _check_limits(value)
+    nodes = {node_id: _node(node_id, node) for node_id, node in value["nodes"].items()}
+    edges = {edge_id: _edge(edge_id, edge) for edge_id, edge in value["edges"].items()}
+    for edge in edges.values():
+        for end, node_id in (("from", edge.source), ("to", edge.target)):
+            if node_id not in nodes:
+                raise DocumentError(f"/edges/{edge.edge_id}/{end}/0", f"there is no node {node_id!r}")
+    return Document(
+        value=value,
+        name=value["name"],
+        settings=value["settings"],
+        parameters={parameter["name"]: parameter for parameter in value["parameters"]},
+        types=value["types"],
+        code=tuple(value["code"]),
+        nodes=nodes,
+        edges=edges,
+        _inputs=_by_target(edges.values()),
+    )
+
+
+def canonical_text(document: Document, param_orders: Mapping[str, Iterable[str]] | None = None) -> str:
+    """Return a document as text, in the one order in which files and diffs have it.
+
+    Args:
+        document: a pipeline.
+        param_orders: for each node type, its parameters in the order of its form; others are in the order of names.
+    """
+    value = document.value
+    last = len(document.nodes)
+    rank = document.ranks.get
+
+    def by_rank(ids: Iterable[str], node_of: Mapping[str, str]) -> list[str]:
+        return sorted(ids, key=lambda item: (rank(node_of[item], last), node_of[item], item))
+
+    made = {name: _sorted(value[name]) for name in TOP_LEVEL if name in value}
+    made["settings"] = value["settings"]
+    ids = by_rank(document.nodes, {node_id: node_id for node_id in document.nodes})
+    made["nodes"] = {node_id: _ordered_node(value["nodes"][node_id], param_orders or {}) for node_id in ids}
+    targets = {edge.edge_id: edge.target for edge in document.edges.values()}
+    made["edges"] = {edge_id: value["edges"][edge_id] for edge_id in by_rank(targets, targets)}
+    return json.dumps(made, indent=2, ensure_ascii=False) + "\n"
+
+
+@cache
+def document_schema() -> Mapping[str, Any]:
+    """Return the JSON Schema of documents."""
+    text = (Path(__file__).parent / "schema" / "pipeline-1.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def _parsed(text: str | bytes) -> Any:
+    if len(text) > MAX_BYTES:
+        raise DocumentError("", f"has more than {MAX_BYTES >> 20} MiB")
+    try:
+        return _exact(json.loads(text, parse_constant=_refused, object_pairs_hook=_object))
+    except RecursionError:
+        raise DocumentError("", f"is nested more than {MAX_DEPTH} deep") from None
+    except DocumentError:
+        raise
+    except ValueError as error:
+        raise DocumentError("", f"is not JSON: {error}") from None
+
+
+def _copied(value: Any) -> Any:
+    """Return a value as it would be read from a file: nobody else's later changes reach it."""
+    try:
+        return _parsed(json.dumps(value))
+    except (TypeError, RecursionError) as error:
+        raise DocumentError("", f"is not JSON: {error}") from None
+
+
+def _refused(constant: str) -> Any:
+    raise DocumentError("", f"{constant} is no number of JSON")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise DocumentError(
+            "", f"{next(name for name in names if names.count(name) > 1)!r} is there twice in an object"
+        )
+    return made
+
+
+def _exact(value: Any) -> Any:
+    """Return a value with whole numbers as such: browsers write 1.0 as 1, and hashes must not differ."""
+    if depth_of(value) > MAX_DEPTH:
+        raise DocumentError("", f"is nested more than {MAX_DEPTH} deep")
+    return _whole(value)
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, dict):
+        for name in value:
+            _check_text(name)
+        return {name: _whole(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_EXACT:
+        return int(value)
+    if isinstance(value, str):
+        _check_text(value)
+    return value
+
+
+def _check_text(text: str) -> None:
+    if "\0" in text:
+        # databases refuse it in JSON, and Polars panics over a column of such a name
+        raise DocumentError("", f"has a NUL character in {text[:40]!r}")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise DocumentError("", f"has half of a surrogate pair in {text[:40]!r}") from None
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _sorted(value[name]) for name in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
+
+
+def _ordered_node(node: Mapping[str, Any], param_orders: Mapping[str, Iterable[str]]) -> dict[str, Any]:
+    params = node["params"]
+    first = [name for name in param_orders.get(node["type"], ()) if name in params]
+    names = [*first, *sorted(params.keys() - set(first))]
+    return {name: {key: params[key] for key in names} if name == "params" else part for name, part in node.items()}
+
+
+def _check_limits(value: Mapping[str, Any]) -> None:
+    if len(value["nodes"]) > MAX_NODES:
+        raise DocumentError("/nodes", f"there are more than {MAX_NODES}")
+    if _code_bytes(value["code"]) > MAX_CODE_BYTES:
+        raise DocumentError("/code", f"has more than {MAX_CODE_BYTES >> 10} KiB")
+    for node_id, node in value["nodes"].items():
+        code = node["params"].get("code")
+        if isinstance(code, list) and _code_bytes(code) > MAX_CODE_BYTES:
+            raise DocumentError(f"/nodes/{node_id}/params/code", f"has more than {MAX_CODE_BYTES >> 10} KiB")
+    names = [parameter["name"] for parameter in value["parameters"]]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise DocumentError(f"/parameters/{index}/name", f"{name!r} is there twice")
+    for name, declared in value["types"].items():
+        columns = [column for column, _ in declared["columns"]]
+        if len(set(columns)) < len(columns):
+            raise DocumentError(f"/types/{name}/columns", "a column is there twice")
+
+
+def _code_bytes(lines: Iterable[Any]) -> int:
+    return sum(len(line.encode()) + 1 for line in lines if isinstance(line, str))
+
+
+def _node(node_id: str, value: Mapping[str, Any]) -> Node:
+    schema = value.get("schema")
+    return Node(
+        node_id=node_id,
+        type=value["type"],
+        type_version=value["type_version"],
+        name=value["name"],
+        uid=value["uid"],
+        params=value["params"],
+        parallelism=value["parallelism"],
+        max_parallelism=value["max_parallelism"],
+        slot_group=value["slot_group"],
+        chaining=value["chaining"],
+        disabled=value["disabled"],
+        row=None if schema is None else schema["row"],
+    )
+
+
+def _edge(edge_id: str, value: Mapping[str, Any]) -> Edge:
+    (source, source_port), (target, target_port) = value["from"], value["to"]
+    return Edge(edge_id, source, source_port, target, target_port, value["partitioning"])
+
+
+def _by_target(edges: Iterable[Edge]) -> dict[str, tuple[Edge, ...]]:
+    found: dict[str, list[Edge]] = {}
+    for edge in sorted(edges, key=lambda edge: edge.edge_id):
+        found.setdefault(edge.target, []).append(edge)
+    return {target: tuple(edges) for target, edges in found.items()}

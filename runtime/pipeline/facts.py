@@ -1,0 +1,115 @@
+"""StreamFacts: what is known of the stream that leaves a port, before anything runs. Plain values.
+
+`Unknown` stands for a stream above which something is unfinished or wrong: what lies below it is not known yet, and is
+nobody's fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from runtime.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, TimestampTypeInfo, TypeInformation
+from runtime.operators.columnar.frames import FrameReader, fields_of
+
+Changelog = Literal["append", "retract"]
+Origin = tuple[str, str]
+"""(node, column) of the source, or of the node that computes the column."""
+
+
+@dataclass(frozen=True)
+class StreamFacts:
+    """Facts of a stream.
+
+    Args:
+        row: type of its records; None: Python objects.
+        changelog: whether rows take earlier ones back.
+        unique_key: columns of which no two rows of the current state agree, if there are such.
+        event_time: whether records have event times.
+        watermarks: whether the stream has watermarks.
+        time_column: a column that equals the event time, if one is known.
+        bounded: whether the stream ends by itself.
+        origins: column → where it comes from.
+    """
+
+    row: TypeInformation | None
+    changelog: Changelog = "append"
+    unique_key: tuple[str, ...] | None = None
+    event_time: bool = False
+    watermarks: bool = False
+    time_column: str | None = None
+    bounded: bool = False
+    origins: tuple[tuple[str, Origin], ...] = ()
+
+    @property
+    def columns(self) -> dict[str, TypeInformation]:
+        """Return the columns by name; of records that are no rows, the one column "value"; of objects, none."""
+        return {} if self.row is None else fields_of(self.row)
+
+    @property
+    def row_type(self) -> RowTypeInfo | None:
+        """Return the type of the rows, if they have named columns."""
+        return self.row if isinstance(self.row, RowTypeInfo) and self.row.is_named else None
+
+    @property
+    def origin(self) -> Mapping[str, Origin]:
+        """Return where each column comes from."""
+        return dict(self.origins)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.row, self.changelog, self.unique_key, self.event_time, self.watermarks, self.origins))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form for the page."""
+        dtypes = {} if self.row is None else FrameReader(self.row).schema
+        return {
+            "columns": None
+            if self.row is None
+            else [
+                {"name": name, "type": type_info.type_string(), "dtype": str(dtypes[name])}
+                for name, type_info in self.columns.items()
+            ],
+            "changelog": self.changelog,
+            "unique_key": None if self.unique_key is None else list(self.unique_key),
+            "event_time": self.event_time,
+            "watermarks": self.watermarks,
+            "time_column": self.time_column,
+            "bounded": self.bounded,
+            "origin": {column: list(place) for column, place in self.origins},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nothing is known of a stream, because of a node above it, or the node that makes it."""
+
+    because_of: str
+
+
+def is_time(type_info: TypeInformation) -> bool:
+    """Return whether a column may hold event times."""
+    if isinstance(type_info, TimestampTypeInfo):
+        return True
+    return isinstance(type_info, BasicTypeInfo) and type_info.basic_type in (BasicType.LONG, BasicType.INSTANT)
+
+
+def origins_of(
+    names: Iterable[str], node: str, passed_on: Mapping[str, str], inputs: Mapping[str, Origin]
+) -> tuple[tuple[str, Origin], ...]:
+    """Return where the columns of a result come from.
+
+    Args:
+        names: of the result's columns.
+        node: that makes it.
+        passed_on: column of the result → column of the input that it is unchanged.
+        inputs: where the input's columns come from.
+    """
+    return tuple(
+        (name, inputs.get(passed_on[name], (node, name)) if name in passed_on else (node, name)) for name in names
+    )

@@ -1,0 +1,340 @@
+"""NodeType: what a kind of node is: its form, its ports, what it makes of the facts above it, and the code it becomes.
+
+Everybody can write one: see `docs/pipelines.md`. A type is a plain class without state; it runs where documents are
+validated, so it must not read files, connect, or run what a document holds.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from runtime.common.typeinfo import BasicTypeInfo, RowTypeInfo, SqlTimeTypeInfo, TypeInformation, parse_type
+from runtime.pipeline.emit import Expr, Variable
+from runtime.pipeline.facts import StreamFacts
+from runtime.pipeline.problems import Code, NodeProblem, Problem, unknown_column
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A place where an edge begins or ends.
+
+    Args:
+        name: unique among the node's inputs, or outputs.
+        label: for people; "" = the name.
+        many: an input that takes any number of edges, at least one.
+        help: one sentence.
+    """
+
+    name: str
+    label: str = ""
+    many: bool = False
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The ports of a node."""
+
+    inputs: tuple[Port, ...] = ()
+    outputs: tuple[Port, ...] = ()
+
+
+IN = Port("in")
+OUT = Port("out")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Parameters to begin with, and an input on which they make sense; for documentation and for checks."""
+
+    title: str
+    params: Mapping[str, Any]
+    rows: str = 'row<"auction": long, "bidder": long, "price": long, "channel": string, "date_time": sql_timestamp>'
+    """Type of the records at every input."""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """Type of the records at some inputs, where it is another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a node can know of the pipeline around it.
+
+    Attributes:
+        types: declared by the pipeline, by name.
+        code: the pipeline's shared Python.
+        is_checkpointed: whether checkpoints are taken.
+    """
+
+    types: Mapping[str, RowTypeInfo] = field(default_factory=dict)
+    code: str = ""
+    is_checkpointed: bool = False
+
+
+@dataclass(frozen=True)
+class NodeInput:
+    """A node as its type sees it: parameters complete with defaults, and facts of every input.
+
+    Attributes:
+        node_id: of the node.
+        params: fit the type's schema.
+        inputs: by port, the facts of each edge.
+        row: type of the rows as it was read from the outside; None = it was not.
+        around: what the pipeline has beside the node.
+    """
+
+    node_id: str
+    params: Mapping[str, Any]
+    inputs: Mapping[str, tuple[StreamFacts, ...]]
+    row: str | None = None
+    around: Surroundings = field(default_factory=Surroundings)
+    found: list[Problem] = field(default_factory=list, compare=False)
+
+    def input(self, port: str = "in") -> StreamFacts:
+        """Return the facts of the only edge into a port."""
+        return self.inputs[port][0]
+
+    def rows(self, port: str = "in") -> TypeInformation:
+        """Return the type of an input's records.
+
+        Raises:
+            NodeProblem: they are Python objects.
+        """
+        row = self.input(port).row
+        if row is None:
+            message = "the records are Python objects: their columns are not known"
+            hint = "Give the node above an output type."
+            raise NodeProblem(Problem(Code.NO_COLUMNS, message, port=port, hint=hint))
+        return row
+
+    def named_rows(self, port: str = "in") -> RowTypeInfo:
+        """Return the type of an input's rows.
+
+        Raises:
+            NodeProblem: they are no rows with named columns.
+        """
+        row = self.rows(port)
+        if not isinstance(row, RowTypeInfo) or not row.is_named:
+            message = f"rows with named columns are needed, not {row}"
+            raise NodeProblem(Problem(Code.NO_COLUMNS, message, port=port, hint="Put a Select node before it."))
+        return row
+
+    def report(self, problem: Problem) -> None:
+        """Add a problem beside which the outputs are known all the same."""
+        self.found.append(problem)
+
+    def needs_appends(self, *ports: str) -> None:
+        """Refuse changelogs.
+
+        Raises:
+            NodeProblem: an input is one.
+        """
+        for port in ports or ("in",):
+            if any(facts.changelog == "retract" for facts in self.inputs[port]):
+                message = "takes new rows only, and this stream takes rows back"
+                hint = "Put it behind a window, or before the node that makes the changelog."
+                raise NodeProblem(Problem(Code.NEEDS_APPENDS, message, port=port, hint=hint))
+
+    def needs_watermarks(self, *ports: str) -> None:
+        """Report inputs without event time or watermarks: what waits for them would wait for ever."""
+        for port in ports or ("in",):
+            for facts in self.inputs[port]:
+                if not facts.event_time:
+                    self.report(Problem(Code.NO_EVENT_TIME, "the records have no event time", port=port))
+                elif not facts.watermarks:
+                    message = "the stream has no watermarks: event time would stand still"
+                    self.report(Problem(Code.NO_WATERMARKS, message, port=port))
+
+    def keys(self, param: str = "keys", port: str = "in") -> list[str]:
+        """Return the key columns that a parameter names.
+
+        Raises:
+            NodeProblem: there is no such column.
+        """
+        row = self.named_rows(port)
+        for index, name in enumerate(self.params[param]):
+            pointer = f"/params/{param}/{index}"
+            self.check_column(name, pointer, row)
+            type_info = self.input(port).columns[name]
+            if not _is_key(type_info):
+                message = f"rows cannot be keyed by {name!r}: it is of type {type_info}"
+                raise NodeProblem(Problem(Code.TYPE_MISMATCH, message, field=pointer))
+        return list(self.params[param])
+
+    def check_column(self, name: str, pointer: str, row: RowTypeInfo) -> None:
+        """Refuse a column that is not there.
+
+        Raises:
+            NodeProblem: it is not.
+        """
+        if name not in row.field_names:
+            raise NodeProblem(unknown_column(name, pointer, row.field_names))
+
+    def declared_type(self, value: Any, pointer: str) -> RowTypeInfo:
+        """Return the row type that a parameter declares: columns, or the name of one of the pipeline's types.
+
+        Raises:
+            NodeProblem: there is no such type, or no column.
+        """
+        if isinstance(value, str):
+            if value not in self.around.types:
+                raise NodeProblem(Problem(Code.BAD_PARAM, f"there is no type {value!r}", field=pointer))
+            return self.around.types[value]
+        if not value:
+            raise NodeProblem(Problem(Code.MISSING_PARAM, "needs at least one column", field=pointer))
+        names = [name for name, _ in value]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                message = f"two columns are named {name!r}"
+                raise NodeProblem(Problem(Code.NAME_TAKEN, message, field=f"{pointer}/{index}/0"))
+            if name.startswith("__"):
+                message = f"the name {name!r} is reserved: it begins with two underscores"
+                raise NodeProblem(Problem(Code.NAME_TAKEN, message, field=f"{pointer}/{index}/0"))
+        return RowTypeInfo([parse_type(text) for _, text in value], names)
+
+
+def _is_key(type_info: TypeInformation) -> bool:
+    return isinstance(type_info, BasicTypeInfo | SqlTimeTypeInfo)
+
+
+class EmitContext(ABC):
+    """What a type writes its code with. Every operator goes through `operator`, which names and identifies it."""
+
+    @property
+    @abstractmethod
+    def node(self) -> NodeInput:
+        """Return the node, as `infer` saw it."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Return the node's name, for calls that want it themselves."""
+
+    @property
+    @abstractmethod
+    def env(self) -> Expr:
+        """Return the execution environment, where sources begin."""
+
+    @abstractmethod
+    def input(self, port: str = "in") -> Expr:
+        """Return the stream at the only edge of an input."""
+
+    @abstractmethod
+    def streams(self, port: str) -> list[Expr]:
+        """Return the streams at the edges of an input."""
+
+    @abstractmethod
+    def output(self, port: str) -> StreamFacts:
+        """Return the facts of an output."""
+
+    @abstractmethod
+    def operator(self, expression: Expr, part: str = "", is_named: bool = True) -> Expr:
+        """Return a call that adds an operator, followed by its uid, name and parallelism.
+
+        Args:
+            expression: the call.
+            part: "" for the operator that holds the node's state; others are named "node: part", "uid/part".
+            is_named: whether it still needs its name; False if the call has given it.
+        """
+
+    @abstractmethod
+    def assign(self, expression: Expr, suffix: str = "") -> Variable:
+        """Add a statement that gives a value a name: the node's, with a suffix; return the name."""
+
+    @abstractmethod
+    def run(self, expression: Expr) -> None:
+        """Add a statement for its effect."""
+
+    @abstractmethod
+    def define(self, lines: Sequence[str], name: str) -> Variable:
+        """Add the node's own Python, which defines `name`, before everything else."""
+
+
+class NodeType(ABC):
+    """A kind of node.
+
+    Attributes:
+        type: "filter"; of a third party "vendor.name".
+        version: of the parameters; `migrate` brings those of earlier versions to it.
+        title, summary, icon, docs: for people; docs in Markdown.
+        category: of the palette.
+        keywords: further words to find it by.
+        schema: JSON Schema of the parameters, with "x-widget" for fields of the form.
+        examples: the first is what a new node begins with in documentation.
+        is_parallel: whether it may run in more than one subtask.
+    """
+
+    type: ClassVar[str]
+    version: ClassVar[int] = 1
+    title: ClassVar[str]
+    summary: ClassVar[str]
+    icon: ClassVar[str] = "box"
+    category: ClassVar[str]
+    keywords: ClassVar[tuple[str, ...]] = ()
+    docs: ClassVar[str] = ""
+    schema: ClassVar[Mapping[str, Any]]
+    examples: ClassVar[tuple[Example, ...]] = ()
+    is_parallel: ClassVar[bool] = True
+    is_sink: ClassVar[bool] = False
+
+    def ports(self, params: Mapping[str, Any]) -> Ports:
+        """Return the ports; params may still be incomplete or wrong."""
+        return Ports((IN,), (OUT,))
+
+    @abstractmethod
+    def infer(self, node: NodeInput) -> Mapping[str, StreamFacts]:
+        """Return the facts of each output.
+
+        Raises:
+            NodeProblem: nothing can be said.
+        """
+
+    @abstractmethod
+    def emit(self, context: EmitContext) -> Mapping[str, Expr]:
+        """Write the node's code; return the stream of each output. Called for nodes without blocking problems only."""
+
+    def label(self, params: Mapping[str, Any]) -> str:
+        """Return one line for the box: "price > 100"."""
+        return ""
+
+    def renamed(self, params: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
+        """Return parameters in which columns of the inputs have other names.
+
+        Args:
+            params: fit the schema.
+            names: by input, old name → new name.
+        """
+        return params
+
+    def renames_output(self, params: Mapping[str, Any], port: str, old: str, new: str) -> Mapping[str, Any] | None:
+        """Return parameters with which a column of an output has another name; None if they do not name it."""
+        return None
+
+    def migrate(self, params: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+        """Return the parameters of an earlier version in the present form."""
+        return params
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the type for the page."""
+        ports = self.ports({})
+        return {
+            "type": self.type,
+            "version": self.version,
+            "title": self.title,
+            "summary": self.summary,
+            "icon": self.icon,
+            "category": self.category,
+            "keywords": list(self.keywords),
+            "docs": self.docs,
+            "schema": self.schema,
+            "ports": {"inputs": list(map(_port_json, ports.inputs)), "outputs": list(map(_port_json, ports.outputs))},
+            "examples": [{"title": example.title, "params": example.params} for example in self.examples],
+            "is_parallel": self.is_parallel,
+            "is_sink": self.is_sink,
+        }
+
+
+def _port_json(port: Port) -> dict[str, Any]:
+    return {"name": port.name, "label": port.label or port.name, "many": port.many, "help": port.help}

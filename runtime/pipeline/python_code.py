@@ -1,0 +1,117 @@
+"""Looks at Python that a pipeline holds, without running it: does it parse, what does it define and lack? Pure."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import symtable
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from runtime.pipeline.problems import Code, NodeProblem, Problem
+
+_ALWAYS_THERE = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__builtins__"}
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """What a piece of Python defines and uses at the top.
+
+    Attributes:
+        defined: every name, with its line; of functions and classes the last ones come last.
+        callables: functions and classes, in order.
+        used: names that it takes from outside of itself, with the line of the first use.
+        star: whether it imports names that are not known (`from x import *`).
+    """
+
+    defined: tuple[tuple[str, int], ...]
+    callables: tuple[str, ...]
+    used: tuple[tuple[str, int], ...]
+    star: bool
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.defined)
+
+
+def definitions(lines: Sequence[str], pointer: str) -> Definitions:
+    """Return what a piece of Python defines.
+
+    Args:
+        lines: of it.
+        pointer: JSON pointer of the list of lines, for problems.
+
+    Raises:
+        NodeProblem: it is no Python that can stand in the middle of a program.
+    """
+    found = _looked_at("\n".join(lines))
+    if isinstance(found, Definitions):
+        return found
+    message, line, column = found
+    line = min(max(line, 1), max(len(lines), 1))
+    span = (max(column - 1, 0), max(column - 1, 0) + 1) if column else None
+    raise NodeProblem(Problem(Code.SYNTAX, f"line {line}: {message}", field=f"{pointer}/{line - 1}", span=span))
+
+
+@lru_cache(maxsize=512)
+def _looked_at(text: str) -> Definitions | tuple[str, int, int]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text + "\n")
+            compile(tree, "<pipeline>", "exec", dont_inherit=True)
+            table = symtable.symtable(text + "\n", "<pipeline>", "exec")
+    except SyntaxError as error:
+        return error.msg, error.lineno or 1, error.offset or 0
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"cannot be read: {error or type(error).__name__}", 1, 0
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            return "imports from __future__ belong at the beginning of a program, which this is not", node.lineno, 0
+    star = any(
+        isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names) for node in ast.walk(tree)
+    )
+    callables = tuple(
+        node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    )
+    defined = dict(_defined(tree))
+    # what a function declares as global and sets is there, too
+    made = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    defined |= {name: 1 for name in made if name not in defined}
+    used = _used(tree, table, defined.keys())
+    return Definitions(tuple(defined.items()), callables, used, star)
+
+
+def _defined(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                if alias.name != "*":
+                    yield (alias.asname or alias.name).split(".")[0], node.lineno
+        else:
+            for part in ast.walk(node):
+                if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                    yield part.id, part.lineno
+
+
+def _used(tree: ast.Module, table: symtable.SymbolTable, defined: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    wanted = set(_global_names(table)) - set(defined) - _ALWAYS_THERE
+    lines: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in wanted:
+            lines[node.id] = min(node.lineno, lines.get(node.id, node.lineno))
+    return tuple(sorted(lines.items(), key=lambda item: (item[1], item[0])))
+
+
+def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
+    todo = [table]
+    while todo:
+        part = todo.pop()
+        todo += part.get_children()
+        for symbol in part.get_symbols():
+            if symbol.is_referenced() and (symbol.is_global() or part.get_type() == "module"):
+                yield symbol.get_name()

@@ -1,0 +1,398 @@
+"""Validates a pipeline: what flows at every port, and what is wrong. Nothing runs, and nothing outside is asked.
+
+`validate` goes through the nodes from the sources down. What a node makes of its inputs depends on its parameters and
+on the facts of these inputs only, so a `Memo` keeps it: an edit costs the nodes below it. Below a node with an error or
+an unfinished one nothing is known, and nothing is complained of. Pure; a Memo belongs to one thread at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from runtime.common.typeinfo import RowTypeInfo, parse_type
+from runtime.pipeline.catalog import Catalog
+from runtime.pipeline.document import Document, Edge, Node
+from runtime.pipeline.facts import StreamFacts, Unknown
+from runtime.pipeline.fixes import watermark_fixes
+from runtime.pipeline.json_schema import violations, with_defaults
+from runtime.pipeline.node_type import NodeInput, NodeType, Ports, Surroundings
+from runtime.pipeline.problems import Code, NodeProblem, Problem
+from runtime.pipeline.python_code import definitions
+from runtime.pipeline.settings import is_checkpointed, settings_problems
+
+MEMO_NODES = 5_000
+PARAMETER = "$parameter"
+"""`{"$parameter": "min_price"}` stands for the value of a parameter of the pipeline."""
+Facts = StreamFacts | Unknown
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What is known of a pipeline.
+
+    Attributes:
+        facts: (node, output port) → what leaves it.
+        ports: node → its ports.
+        nodes: node → as its type saw it; only those whose inputs are known.
+        problems: of all nodes, in the order of the nodes, and then of the whole.
+        inactive: nodes that are disabled, or get nothing because nodes above them are.
+    """
+
+    facts: Mapping[tuple[str, str], Facts]
+    ports: Mapping[str, Ports]
+    nodes: Mapping[str, NodeInput]
+    problems: tuple[Problem, ...]
+    inactive: frozenset[str]
+
+    @property
+    def is_deployable(self) -> bool:
+        """Return whether the pipeline is finished and without errors."""
+        return not any(problem.is_blocking for problem in self.problems)
+
+    def complete(self, document: Document) -> list[str]:
+        """Return the nodes that can be compiled: they and all nodes above them are without blocking problems."""
+        blocked = {problem.node for problem in self.problems if problem.is_blocking}
+        made: list[str] = []
+        for node_id in document.order:
+            if node_id in self.inactive or node_id in blocked or node_id not in self.nodes:
+                continue
+            above = {edge.source for edge in document.inputs_of(node_id)} - self.inactive
+            if above <= set(made):
+                made.append(node_id)
+        return made
+
+
+@dataclass
+class Memo:
+    """What earlier validations found, by node: type, parameters and facts of the inputs."""
+
+    found: OrderedDict[Any, tuple[Mapping[str, Facts], tuple[Problem, ...], NodeInput | None]] = field(
+        default_factory=OrderedDict
+    )
+
+    def get(self, key: Any) -> tuple[Mapping[str, Facts], tuple[Problem, ...], NodeInput | None] | None:
+        found = self.found.get(key)
+        if found is not None:
+            self.found.move_to_end(key)
+        return found
+
+    def put(self, key: Any, value: tuple[Mapping[str, Facts], tuple[Problem, ...], NodeInput | None]) -> None:
+        self.found[key] = value
+        if len(self.found) > MEMO_NODES:
+            self.found.popitem(last=False)
+
+
+def validate(document: Document, catalog: Catalog, memo: Memo | None = None) -> Validation:
+    """Validate a pipeline.
+
+    Args:
+        document: the pipeline.
+        catalog: the node types that there are.
+        memo: of earlier validations of this pipeline or others with this catalog; it is added to.
+    """
+    return _Run(document, catalog, Memo() if memo is None else memo).result()
+
+
+class _Run:
+    def __init__(self, document: Document, catalog: Catalog, memo: Memo) -> None:
+        self._document = document
+        self._catalog = catalog
+        self._memo = memo
+        self._facts: dict[tuple[str, str], Facts] = {}
+        self._ports: dict[str, Ports] = {}
+        self._nodes: dict[str, NodeInput] = {}
+        self._problems: dict[str | None, list[Problem]] = {}
+        self._inactive: set[str] = set()
+        self._around = Surroundings(
+            {name: _declared(value) for name, value in document.types.items()},
+            "\n".join(document.code),
+            is_checkpointed(document.settings),
+        )
+        # a memo is for any pipeline: what is around a node is part of the question
+        self._around_key = json.dumps(
+            [document.types, document.code, self._around.is_checkpointed, document.value["parameters"]], sort_keys=True
+        )
+
+    def result(self) -> Validation:
+        document = self._document
+        for node_id in document.order:
+            self._visit(document.nodes[node_id])
+        for node_id in document.nodes.keys() - document.ranks.keys():
+            self._ports[node_id] = self._ports_of(document.nodes[node_id])
+        self._check_cycles()
+        self._check_names()
+        self._check_code()
+        for problem in settings_problems(document.settings):
+            self._add(None, problem)
+        if not document.nodes.keys() - self._inactive:
+            self._add(None, Problem(Code.EMPTY, "there is nothing to run yet"))
+        order = {node_id: index for index, node_id in enumerate([*document.order, *sorted(document.nodes)])}
+        problems = [
+            problem
+            for node_id in sorted(self._problems, key=lambda item: order.get(item, len(order)) if item else len(order))
+            for problem in self._problems[node_id]
+        ]
+        return Validation(self._facts, self._ports, self._nodes, tuple(problems), frozenset(self._inactive))
+
+    def _add(self, node_id: str | None, problem: Problem) -> None:
+        found = problem if node_id is None else problem.at(node_id)
+        self._problems.setdefault(node_id, []).append(found)
+
+    # --- one node -----------------------------------------------------------------------------------------------------
+
+    def _visit(self, node: Node) -> None:
+        ports = self._ports[node.node_id] = self._ports_of(node)
+        for port in ports.outputs:
+            self._facts[node.node_id, port.name] = Unknown(node.node_id)
+        inputs = self._inputs(node, ports)
+        if node.disabled or self._is_cut_off(node, ports):
+            self._inactive.add(node.node_id)
+            return
+        node_type = self._catalog.get(node.type)
+        if node_type is None:
+            broken = self._catalog.broken.get(node.type)
+            if broken is None:
+                problem = Problem(Code.NODE_TYPE_MISSING, f"there is no node type {node.type!r} here", field="/type")
+            else:
+                message = f"the node type {node.type!r} cannot be loaded"
+                problem = Problem(Code.NODE_TYPE_BROKEN, message, field="/type", hint=broken.splitlines()[-1])
+            self._add(node.node_id, problem)
+            return
+        if node.type_version > node_type.version:
+            message = f"made by version {node.type_version} of {node.type}; there is version {node_type.version} here"
+            self._add(node.node_id, Problem(Code.NODE_TYPE_MISSING, message, field="/type_version"))
+            return
+        self._check_parallelism(node, node_type)
+        is_connected = self._check_connected(node, ports, inputs)
+        params = self._params(node, node_type)
+        if params is None or not is_connected:
+            return
+        known = {port: tuple(facts for _, facts in found) for port, found in inputs.items()}
+        if any(isinstance(facts, Unknown) for found in known.values() for facts in found):
+            return
+        self._infer(node, node_type, params, known)  # type: ignore[arg-type]
+
+    def _ports_of(self, node: Node) -> Ports:
+        node_type = self._catalog.get(node.type)
+        if node_type is None:
+            return Ports()
+        try:
+            return node_type.ports(node.params)
+        except Exception:
+            # the parameters are not checked yet
+            return node_type.ports({})
+
+    def _inputs(self, node: Node, ports: Ports) -> dict[str, list[tuple[Edge, Facts]]]:
+        """Return the edges of each input, without those that carry nothing because a node above is disabled."""
+        known = {port.name: port for port in ports.inputs}
+        inputs: dict[str, list[tuple[Edge, Facts]]] = {name: [] for name in known}
+        is_ghost = self._catalog.get(node.type) is None
+        for edge in self._document.inputs_of(node.node_id):
+            facts = self._facts.get((edge.source, edge.source_port))
+            above = self._catalog.get(self._document.nodes[edge.source].type)
+            if facts is None and above is not None:
+                message = f"{self._document.nodes[edge.source].name!r} has no output {edge.source_port!r}"
+                self._add(node.node_id, Problem(Code.PORT_MISSING, message, port=edge.target_port))
+            if edge.target_port not in known:
+                if not is_ghost:
+                    self._add(node.node_id, Problem(Code.PORT_MISSING, f"there is no input {edge.target_port!r}"))
+                continue
+            if edge.source in self._inactive:
+                continue
+            if inputs[edge.target_port] and not known[edge.target_port].many:
+                message = "takes one edge only"
+                hint = "Put a Union node before it."
+                problem = Problem(Code.DUPLICATE_INPUT, message, port=edge.target_port, hint=hint)
+                self._add(node.node_id, problem)
+                continue
+            inputs[edge.target_port].append((edge, Unknown(edge.source) if facts is None else facts))
+        return inputs
+
+    def _is_cut_off(self, node: Node, ports: Ports) -> bool:
+        """Return whether an input that the node needs is there, but carries nothing."""
+        for port in ports.inputs:
+            edges = [edge for edge in self._document.inputs_of(node.node_id) if edge.target_port == port.name]
+            if edges and all(edge.source in self._inactive for edge in edges):
+                names = ", ".join(repr(self._document.nodes[edge.source].name) for edge in edges)
+                message = f"does not run either: {names} is disabled"
+                self._add(node.node_id, Problem(Code.DISABLED_UPSTREAM, message, port=port.name))
+                return True
+        return False
+
+    def _check_connected(self, node: Node, ports: Ports, inputs: Mapping[str, list[tuple[Edge, Facts]]]) -> bool:
+        missing = [port for port in ports.inputs if not inputs[port.name]]
+        for port in missing:
+            label = f"the input {port.label or port.name!r} is" if len(ports.inputs) > 1 else "the input is"
+            self._add(node.node_id, Problem(Code.NOT_CONNECTED, f"{label} not connected", port=port.name))
+        return not missing
+
+    def _check_parallelism(self, node: Node, node_type: NodeType) -> None:
+        settings = self._document.settings
+        parallelism = node.parallelism or settings.get("parallelism") or 1
+        limit = node.max_parallelism or settings.get("max_parallelism")
+        if not node_type.is_parallel:
+            if node.parallelism not in (None, 1):
+                message = "cannot run in parallel: its parallelism is 1"
+                self._add(node.node_id, Problem(Code.NOT_PARALLEL, message, field="/parallelism"))
+        elif limit is not None and parallelism > limit:
+            message = f"the parallelism {parallelism} is above the max parallelism {limit}"
+            field_name = "/parallelism" if node.parallelism else "/max_parallelism"
+            self._add(node.node_id, Problem(Code.NOT_PARALLEL, message, field=field_name))
+
+    def _params(self, node: Node, node_type: NodeType) -> dict[str, Any] | None:
+        """Return the parameters, complete and in the present form; None if something is wrong or missing."""
+        params: Any = node.params
+        if node.type_version < node_type.version:
+            try:
+                params = node_type.migrate(params, node.type_version)
+            except Exception as error:
+                message = f"version {node.type_version} of the parameters cannot be read: {error}"
+                self._add(node.node_id, Problem(Code.BAD_PARAM, message, field="/params"))
+                return None
+        try:
+            params = self._substituted(params, "/params")
+        except NodeProblem as missing:
+            self._add(node.node_id, missing.problems[0])
+            return None
+        params = with_defaults(node_type.schema, params)
+        found = list(violations(node_type.schema, params, "/params"))
+        for violation in found:
+            code = Code.MISSING_PARAM if violation.is_missing else Code.BAD_PARAM
+            self._add(node.node_id, Problem(code, violation.message, field=violation.pointer))
+        return None if found else params
+
+    def _substituted(self, value: Any, pointer: str) -> Any:
+        if isinstance(value, dict):
+            if value.keys() == {PARAMETER}:
+                parameter = self._document.parameters.get(value[PARAMETER])
+                if parameter is None or parameter.get("default") is None:
+                    what = "is none of the pipeline's parameters" if parameter is None else "has no value"
+                    message = f"{value[PARAMETER]!r} {what}"
+                    raise NodeProblem(Problem(Code.PARAMETER_MISSING, message, field=pointer))
+                return parameter["default"]
+            return {name: self._substituted(item, f"{pointer}/{name}") for name, item in value.items()}
+        if isinstance(value, list):
+            return [self._substituted(item, f"{pointer}/{index}") for index, item in enumerate(value)]
+        return value
+
+    def _infer(
+        self, node: Node, node_type: NodeType, params: dict[str, Any], inputs: Mapping[str, tuple[StreamFacts, ...]]
+    ) -> None:
+        key = (
+            node.node_id,
+            node.type,
+            json.dumps(params),
+            node.row,
+            tuple(inputs.items()),
+            self._around_key,
+        )
+        found = self._memo.get(key)
+        if found is None:
+            found = _inferred(node_type, NodeInput(node.node_id, params, inputs, node.row, self._around))
+            self._memo.put(key, found)
+        outputs, problems, seen = found
+        for port in outputs:
+            self._facts[node.node_id, port] = outputs[port]
+        for problem in problems:
+            if problem.code in (Code.NO_WATERMARKS, Code.NO_EVENT_TIME) and problem.port is not None:
+                problem = replace(
+                    problem, fixes=watermark_fixes(self._document, self._catalog, node, problem.port, inputs)
+                )
+            self._add(node.node_id, problem)
+        if seen is not None:
+            self._nodes[node.node_id] = seen
+
+    # --- the whole ----------------------------------------------------------------------------------------------------
+
+    def _check_cycles(self) -> None:
+        left = self._document.nodes.keys() - self._document.ranks.keys()
+        below = {
+            node_id: {edge.target for edge in self._document.edges.values() if edge.source == node_id}
+            for node_id in left
+        }
+        # nodes from which no way leads back are below a cycle, not in it
+        changed = True
+        while changed:
+            ends = {node_id for node_id in left if not below[node_id] & left}
+            changed = bool(ends)
+            left -= ends
+        for node_id in sorted(left):
+            names = ", ".join(repr(self._document.nodes[other].name) for other in sorted(left))
+            self._add(node_id, Problem(Code.CYCLE, f"is in a cycle, at or with {names}"))
+
+    def _check_names(self) -> None:
+        for attribute, code in (("name", Code.NAME_TAKEN), ("uid", Code.UID_TAKEN)):
+            seen: dict[str, str] = {}
+            for node_id in sorted(self._document.nodes):
+                value = getattr(self._document.nodes[node_id], attribute)
+                first = seen.setdefault(value, node_id)
+                if first != node_id:
+                    message = f"another node has the {attribute} {value!r}"
+                    problem = Problem(code, message, field=f"/{attribute}", related=((first, f"/{attribute}"),))
+                    self._add(node_id, problem)
+                elif attribute == "uid" and "/" in value:
+                    # "x/left" is the name of a part of the operator "x"
+                    self._add(node_id, Problem(Code.BAD_PARAM, "a uid must not have a slash", field="/uid"))
+
+    def _check_code(self) -> None:
+        """Find names that two pieces of code define, and names that nothing defines."""
+        pieces: list[tuple[str | None, str]] = [(None, "/code")] if self._document.code else []
+        pieces += [(node_id, "/params/code") for node_id, node in self._nodes.items() if node.params.get("code")]
+        found = {}
+        for node_id, pointer in pieces:
+            lines = self._document.code if node_id is None else self._nodes[node_id].params["code"]
+            try:
+                found[node_id] = definitions(lines, pointer)
+            except NodeProblem as wrong:
+                if node_id is None:
+                    self._add(None, wrong.problems[0])
+        owners: dict[str, str | None] = {}
+        shared = found.get(None)
+        for node_id, piece in found.items():
+            for name, line in piece.defined:
+                if name in owners and owners[name] != node_id and name in piece.callables:
+                    place = (owners[name] or "", "/params/code" if owners[name] else "/code")
+                    message = f"{name} is defined in two places"
+                    problem = Problem(
+                        Code.NAME_DEFINED_TWICE, message, field=f"/params/code/{line - 1}", related=(place,)
+                    )
+                    self._add(node_id, problem)
+                owners.setdefault(name, node_id)
+            around = frozenset() if shared is None else shared.names
+            if piece.star or (shared is not None and shared.star):
+                continue
+            for name, line in piece.used:
+                if name not in around:
+                    pointer = "/code" if node_id is None else "/params/code"
+                    message = f"line {line}: {name} is not defined"
+                    hint = "Define or import it here, or in the pipeline's shared code."
+                    self._add(node_id, Problem(Code.UNDEFINED_NAME, message, field=f"{pointer}/{line - 1}", hint=hint))
+
+
+def _inferred(
+    node_type: NodeType, seen: NodeInput
+) -> tuple[Mapping[str, Facts], tuple[Problem, ...], NodeInput | None]:
+    try:
+        outputs = dict(node_type.infer(seen))
+    except NodeProblem as problem:
+        return {}, (*seen.found, *problem.problems), None
+    except BaseException as error:
+        # a panic of Polars is no Exception
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        message = f"the node type failed: {type(error).__name__}: {error}"
+        return {}, (Problem(Code.NODE_TYPE_BROKEN, message),), None
+    return outputs, tuple(seen.found), seen
+
+
+def _declared(value: Mapping[str, Any]) -> RowTypeInfo:
+    return RowTypeInfo([parse_type(text) for _, text in value["columns"]], [name for name, _ in value["columns"]])
+
+
+def problems_json(problems: Iterator[Problem] | tuple[Problem, ...]) -> list[dict[str, Any]]:
+    """Return problems in the form for the page."""
+    return [problem.to_json() for problem in problems]

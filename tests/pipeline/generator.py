@@ -1,0 +1,489 @@
+"""Makes pipelines at random: of any size, always right, with the node types that a test asks for.
+
+A pipeline grows from its sources down. For each node an output is chosen on which the type makes sense, and parameters
+are drawn that fit its columns.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from runtime.pipeline import Catalog, StreamFacts, read_document, validate
+
+START = 1_700_000_000_000
+_TYPE = [["id", "long"], ["price", "long"], ["word", "string"], ["at", "long"], ["ratio", "double"]]
+_WINDOWS = (
+    {"kind": "tumbling", "size": "10 s"},
+    {"kind": "tumbling", "size": "1 min", "offset": "5 s"},
+    {"kind": "sliding", "size": "20 s", "slide": "5 s"},
+    {"kind": "cumulative", "max": "1 min", "step": "10 s"},
+    {"kind": "session", "gap": "7 s"},
+)
+Place = tuple[str, str]
+#: types that need a server
+SERVERS = frozenset(
+    {"source.socket", "source.redis_streams", "source.postgres", "join.lookup", "sink.postgres", "sink.redis_streams"}
+)
+
+
+class Grown:
+    """A pipeline that grows.
+
+    Args:
+        draw: where choices come from.
+        catalog: of the types.
+        directory: for files of sources and sinks.
+    """
+
+    def __init__(self, draw: random.Random, catalog: Catalog, directory: Path) -> None:
+        self.draw = draw
+        self.catalog = catalog
+        self.directory = directory
+        self.nodes: dict[str, Any] = {}
+        self.edges: dict[str, Any] = {}
+        self.facts: dict[Place, StreamFacts] = {}
+        self.settings: dict[str, Any] = {"parallelism": draw.choice([1, 2])}
+        if draw.random() < 0.3:
+            self.settings["checkpointing"] = {"interval": "10 s"}
+
+    def document(self) -> dict[str, Any]:
+        return copy.deepcopy(
+            {
+                "format": "tidemark.pipeline",
+                "version": 1,
+                "name": "Grown",
+                "settings": self.settings,
+                "nodes": self.nodes,
+                "edges": self.edges,
+            }
+        )
+
+    def add(self, node_type: str, params: dict[str, Any], inputs: list[tuple[str, Place]]) -> str:
+        """Add a node, and look at what it makes of its inputs."""
+        node_id = f"n{len(self.nodes):03}"
+        self.nodes[node_id] = {
+            "type": node_type,
+            "name": f"{node_type} {len(self.nodes)}",
+            "uid": f"uid-{node_id}",
+            "params": params,
+        }
+        if self.draw.random() < 0.1 and self.catalog.types[node_type].is_parallel:
+            self.nodes[node_id]["parallelism"] = self.draw.choice([1, 2])
+        for port, (source, source_port) in inputs:
+            edge: dict[str, Any] = {"from": [source, source_port], "to": [node_id, port]}
+            if self.draw.random() < 0.1:
+                edge["partitioning"] = self.draw.choice(["rebalance", "rescale", "shuffle", "global"])
+            self.edges[f"e{len(self.edges):03}"] = edge
+        validation = validate(read_document(self.document()), self.catalog)
+        errors = [problem for problem in validation.problems if problem.is_blocking]
+        assert not errors, (node_type, params, errors)
+        for output in validation.ports[node_id].outputs:
+            facts = validation.facts[node_id, output.name]
+            assert isinstance(facts, StreamFacts)
+            self.facts[node_id, output.name] = facts
+        return node_id
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    def outputs(self, **wanted: Any) -> list[Place]:
+        """Return outputs with rows, at least one plain column to key by, and these facts."""
+        found = []
+        for place, facts in self.facts.items():
+            fits = all(getattr(facts, name) == value for name, value in wanted.items())
+            if facts.row_type is not None and self.keys(facts) and fits:
+                found.append(place)
+        return found
+
+    def keys(self, facts: StreamFacts) -> list[str]:
+        return [name for name, kind in facts.columns.items() if kind.type_string() in ("long", "string", "int")]
+
+    def numbers(self, facts: StreamFacts) -> list[str]:
+        return [name for name, kind in facts.columns.items() if kind.type_string() in ("long", "double", "int")]
+
+    def some(self, items: list[str], most: int = 2) -> list[str]:
+        return self.draw.sample(items, self.draw.randint(1, min(most, len(items))))
+
+    def number(self, facts: StreamFacts) -> str:
+        """Return an expression of a number."""
+        numbers = self.numbers(facts)
+        if not numbers:
+            return "1"
+        column = _quoted(self.draw.choice(numbers))
+        return self.draw.choice([column, f"{column} + 1", f"{column} * 2.5", f"COALESCE({column}, 0)"])
+
+    def condition(self, facts: StreamFacts) -> str:
+        number = self.number(facts)
+        return self.draw.choice([f"{number} > 3", f"({number}) IS NOT NULL", f"NOT ({number} < 0)", "1 = 1"])
+
+    def aggregates(self, facts: StreamFacts) -> list[list[str]]:
+        numbers = self.numbers(facts)
+        made = [["n", "count(*)"]]
+        if numbers:
+            column = _quoted(self.draw.choice(numbers))
+            made.append(
+                ["agg", self.draw.choice([f"sum({column})", f"max({column})", f"avg({column})", f"last({column})"])]
+            )
+        if self.draw.random() < 0.3 and numbers:
+            made.append(["odd name", f"count(*) FILTER (WHERE {_quoted(numbers[0])} > 2)"])
+        return made
+
+    # --- nodes --------------------------------------------------------------------------------------------------------
+
+    def source(self, kind: str | None = None) -> str:
+        kind = kind or self.draw.choice(["source.inline", "source.generator", "source.nexmark", "source.files"])
+        time = {"kind": "column", "column": "at", "bound": self.draw.choice(["0 s", "2 s"])}
+        if kind == "source.inline":
+            rows = [self.row(index) for index in range(self.draw.randint(0, 40))]
+            timed = {"time": time} if self.draw.random() < 0.7 else {}
+            return self.add(kind, {"type": _TYPE, "rows": rows, **timed}, [])
+        if kind == "source.generator":
+            fields = [
+                ["id", {"kind": "int", "low": 0, "high": 5}],
+                ["price", {"kind": "int", "low": 0, "high": 9}],
+                ["word", {"kind": "text", "length": 2}],
+                ["at", {"kind": "sequence", "start": START}],
+                ["ratio", {"kind": "float"}],
+            ]
+            return self.add(kind, {"fields": fields, "count": self.draw.randint(1, 60), "time": time}, [])
+        if kind == "source.nexmark":
+            params = {"kind": self.draw.choice(["bids", "auctions", "persons"]), "events": self.draw.randint(1, 300)}
+            return self.add(kind, {**params, "event_time_rate": 10}, [])
+        return self.add(kind, self.files(time), [])
+
+    def row(self, index: int) -> dict[str, Any]:
+        draw = self.draw
+        return {
+            "id": draw.randint(0, 4),
+            "price": draw.choice([None, draw.randint(-5, 100)]),
+            "word": draw.choice(["a", "it's", 'q"q', "ä\u202e", "", "{x}", "\\n"]),
+            "at": START + index * 1_000 + draw.randint(-1_500, 0),
+            "ratio": draw.choice([0.5, 1, -2.25]),
+        }
+
+    def files(self, time: dict[str, Any]) -> dict[str, Any]:
+        rows = [self.row(index) for index in range(self.draw.randint(1, 40))]
+        folder = self.directory / f"in{len(self.nodes)}-{self.draw.randrange(10**9)}"
+        folder.mkdir()
+        kinds = ("ndjson", "csv", "parquet", "text")
+        kind = self.draw.choice(kinds)
+        declared: list[list[str]] | None = _TYPE
+        if kind == "ndjson":
+            (folder / "a.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        elif kind == "text":
+            (folder / "a.txt").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            declared = None
+        else:
+            columns = {name: [row[name] for row in rows] for name, _ in _TYPE}
+            columns["ratio"] = [float(value) for value in columns["ratio"]]
+            if kind == "csv":
+                columns["word"] = ["plain"] * len(rows)
+            types = {"long": pa.int64(), "string": pa.string(), "double": pa.float64()}
+            table = pa.table({name: pa.array(columns[name], types[text]) for name, text in _TYPE})
+            if kind == "csv":
+                pyarrow.csv.write_csv(table, folder / "a.csv")
+            else:
+                pyarrow.parquet.write_table(table, folder / "a.parquet")
+        bad = self.draw.choice(["fail", "skip", "dead_letters"]) if kind in ("ndjson", "csv") else "fail"
+        made = {"paths": [str(folder)], "format": {"kind": kind}, "bad": bad}
+        return {**made, "type": declared, "time": time} if declared else made
+
+    def grow(self, kind: str) -> str | None:
+        """Add a node of a type; None if there is nowhere to put it."""
+        if kind.startswith("source."):
+            return self.source(kind)
+        maker = getattr(self, "_" + kind.replace(".", "_"))
+        made: str | None = maker(kind)
+        return made
+
+    def _on(self, kind: str, params: Any, places: list[Place]) -> str | None:
+        """Add a node with one input."""
+        if not places:
+            return None
+        place = self.draw.choice(places)
+        made = params(self.facts[place])
+        return None if made is None else self.add(kind, made, [("in", place)])
+
+    def _timed(self) -> list[Place]:
+        return self.outputs(changelog="append", event_time=True, watermarks=True)
+
+    def _filter(self, kind: str) -> str | None:
+        return self._on(kind, lambda facts: {"condition": self.condition(facts)}, self.outputs())
+
+    def _select(self, kind: str) -> str | None:
+        def params(facts: StreamFacts) -> dict[str, Any]:
+            kept = [[name, _quoted(name)] for name in facts.columns]
+            added = [[self.draw.choice(["made", "odd name", "self", "class"]), self.number(facts)]]
+            names = {name for name, _ in kept}
+            return {"columns": kept + [pair for pair in added if pair[0] not in names]}
+
+        return self._on(kind, params, self.outputs())
+
+    def _with_columns(self, kind: str) -> str | None:
+        return self._on(kind, lambda facts: {"columns": [["more", self.number(facts)]]}, self.outputs())
+
+    def _columns(self, kind: str) -> str | None:
+        def params(facts: StreamFacts) -> dict[str, Any]:
+            names = list(facts.columns)
+            renamed = self.draw.choice(names)
+            made: dict[str, Any] = {"rename": [[renamed, f"{renamed}_x"]] if f"{renamed}_x" not in names else []}
+            keys = set(self.keys(facts))
+            if len(names) > 2:
+                made["drop"] = [name for name in names if name not in keys and name != renamed][:1]
+            made["cast"] = [[name, "string"] for name in self.numbers(facts)[:1] if name not in made.get("drop", [])]
+            return made
+
+        return self._on(kind, params, self.outputs())
+
+    def _unnest(self, kind: str) -> str | None:
+        places = self._timed()
+        if not places:
+            return None
+        listed = self._on(
+            "window.aggregate",
+            lambda facts: {
+                "keys": self.keys(facts)[:1],
+                "window": {"kind": "tumbling", "size": "10 s"},
+                "aggregates": [["items", f"collect({_quoted(self.keys(facts)[0])})"]],
+            },
+            places,
+        )
+        if listed is None:
+            return None
+        return self.add(kind, {"column": "items", "alias": self.draw.choice([None, "item"])}, [("in", (listed, "out"))])
+
+    def _split(self, kind: str) -> str | None:
+        return self._on(
+            kind,
+            lambda facts: {
+                "branches": [["first", self.condition(facts)], ["second", self.condition(facts)]],
+                "rest": self.draw.choice([True, False]),
+            },
+            self.outputs(),
+        )
+
+    def _union(self, kind: str) -> str | None:
+        places = self.outputs()
+        if not places:
+            return None
+        first = self.draw.choice(places)
+        alike = [place for place in places if self.facts[place].columns == self.facts[first].columns and place != first]
+        others = self.draw.sample(alike, min(len(alike), 2))
+        return self.add(kind, {}, [("in", first), *(("in", place) for place in others)])
+
+    def _time_watermark(self, kind: str) -> str | None:
+        places = [place for place in self.outputs() if "at" in self.facts[place].columns]
+        places = [place for place in places if self.facts[place].columns["at"].type_string() == "long"]
+        return self._on(
+            kind,
+            lambda facts: {"column": "at", "bound": "1 s", "null_times": self.draw.choice(["fail", "drop"])},
+            [place for place in places if self.facts[place].changelog == "append"],
+        )
+
+    def _window_aggregate(self, kind: str) -> str | None:
+        def params(facts: StreamFacts) -> dict[str, Any] | None:
+            keys = self.some(
+                [key for key in self.keys(facts) if key not in ("window_end", "window_start", "n", "agg")] or ["?"]
+            )
+            if keys == ["?"]:
+                return None
+            return {
+                "keys": keys,
+                "window": self.draw.choice(_WINDOWS),
+                "aggregates": [pair for pair in self.aggregates(facts) if pair[0] not in keys],
+                "window_start": self.draw.choice([True, False]),
+                "lateness": self.draw.choice(["0 s", "3 s"]),
+                "late_output": self.draw.choice([True, False]),
+            }
+
+        return self._on(kind, params, self._timed())
+
+    def _order(self, facts: StreamFacts) -> list[dict[str, Any]]:
+        count = self.draw.choice([1, 2])
+        return [{"expression": self.number(facts), "descending": self.draw.choice([True, False])} for _ in range(count)]
+
+    def _window_top_n(self, kind: str) -> str | None:
+        def params(facts: StreamFacts) -> dict[str, Any] | None:
+            if {"window_start", "window_end", "place"} & facts.columns.keys():
+                return None
+            return {
+                "keys": self.some(self.keys(facts)),
+                "window": self.draw.choice(_WINDOWS[:4]),
+                "n": self.draw.choice([1, 3]),
+                "by": self._order(facts),
+                "rank": self.draw.choice([None, "place"]),
+                "with_window": self.draw.choice([True, False]),
+                "late_output": self.draw.choice([True, False]),
+            }
+
+        return self._on(kind, params, self._timed())
+
+    def _aggregate(self, kind: str) -> str | None:
+        def params(facts: StreamFacts) -> dict[str, Any]:
+            keys = self.some(self.keys(facts))
+            return {
+                "keys": keys,
+                "aggregates": [pair for pair in self.aggregates(facts) if pair[0] not in keys] or [["n2", "count(*)"]],
+            }
+
+        return self._on(kind, params, self.outputs(changelog="append"))
+
+    def _deduplicate(self, kind: str) -> str | None:
+        return self._on(
+            kind,
+            lambda facts: {
+                "keys": self.some(self.keys(facts)),
+                "keep": self.draw.choice(["first", "last"]),
+                "ttl": self.draw.choice([None, "1 h"]),
+            },
+            self.outputs(changelog="append"),
+        )
+
+    def _top_n(self, kind: str) -> str | None:
+        def params(facts: StreamFacts) -> dict[str, Any] | None:
+            if "place" in facts.columns:
+                return None
+            rank = self.draw.choice([None, "place"])
+            return {"keys": self.some(self.keys(facts)), "n": 2, "by": self._order(facts), "rank": rank, "ttl": "1 d"}
+
+        return self._on(kind, params, self.outputs(changelog="append"))
+
+    def _sides(self) -> tuple[Place, Place, str, str] | None:
+        """Return two streams with a key of the same type."""
+        places = self._timed()
+        self.draw.shuffle(places)
+        for left in places:
+            for right in places:
+                for one, kind in self.facts[left].columns.items():
+                    for other, other_kind in self.facts[right].columns.items():
+                        if kind == other_kind and one in self.keys(self.facts[left]):
+                            return left, right, one, other
+        return None
+
+    def _join_window(self, kind: str) -> str | None:
+        sides = self._sides()
+        if sides is None:
+            return None
+        left, right, one, other = sides
+        names = {*self.facts[left].columns, *self.facts[right].columns}
+        params = {
+            "left_keys": [one],
+            "right_keys": [other],
+            "window": self.draw.choice(_WINDOWS[:2]),
+            "how": self.draw.choice(["inner", "left", "right", "full"]),
+            "suffix": f"_r{len(self.nodes)}",
+            "with_window": not {"window_start", "window_end"} & names and self.draw.choice([True, False]),
+        }
+        return self.add(kind, params, [("left", left), ("right", right)])
+
+    def _join_interval(self, kind: str) -> str | None:
+        sides = self._sides()
+        if sides is None:
+            return None
+        left, right, one, other = sides
+        params = {
+            "left_keys": [one],
+            "right_keys": [other],
+            "lower": self.draw.choice(["-2 s", "0 s"]),
+            "upper": self.draw.choice(["0 s", "3 s"]),
+            "lower_exclusive": self.draw.choice([True, False]),
+            "how": self.draw.choice(["inner", "inner", "left", "right", "full"]),
+            "suffix": f"_r{len(self.nodes)}",
+            "late_outputs": self.draw.choice([True, False]),
+        }
+        return self.add(kind, params, [("left", left), ("right", right)])
+
+    def _join_version(self, kind: str) -> str | None:
+        sides = self._sides()
+        if sides is None:
+            return None
+        left, right, one, other = sides
+        params = {
+            "left_keys": [one],
+            "right_keys": [other],
+            "left_outer": self.draw.choice([True, False]),
+            "suffix": f"_r{len(self.nodes)}",
+            "late_output": self.draw.choice([True, False]),
+        }
+        return self.add(kind, params, [("left", left), ("versions", right)])
+
+    def _python_map(self, kind: str) -> str | None:
+        name = f"mapped_{len(self.nodes)}"
+        code = [f"def {name}(row):", f"    return (len(str(row)), {name!r})"]
+        params = {"code": code, "type": [["id", "long"], ["word", "string"]], "changelog": "rows"}
+        return self._on(kind, lambda facts: params, self.outputs())
+
+    def _python_flat_map(self, kind: str) -> str | None:
+        name = f"flat_{len(self.nodes)}"
+        code = [f"def {name}(row):", "    yield (1, 'x')", "    yield (2, None)"]
+        params = {"code": code, "type": [["id", "long"], ["word", "string"]], "changelog": "rows"}
+        return self._on(kind, lambda facts: params, self.outputs())
+
+    def _python_filter(self, kind: str) -> str | None:
+        name = f"kept_{len(self.nodes)}"
+        return self._on(kind, lambda facts: {"code": [f"{name} = lambda row: True"], "function": name}, self.outputs())
+
+    def _python_process(self, kind: str) -> str | None:
+        name = f"Counted{len(self.nodes)}"
+        code = [
+            "from runtime.common import Types",
+            "from runtime.datastream import KeyedProcessFunction",
+            "from runtime.datastream.state import ValueStateDescriptor",
+            "",
+            f"class {name}(KeyedProcessFunction):",
+            "    def open(self, runtime_context):",
+            "        self.seen = runtime_context.get_state(ValueStateDescriptor('seen', Types.LONG()))",
+            "    def process_element(self, value, ctx):",
+            "        self.seen.update((self.seen.value() or 0) + 1)",
+            "        yield self.seen.value(), str(ctx.get_current_key())",
+        ]
+        declared = [["id", "long"], ["word", "string"]]
+        return self._on(
+            kind,
+            lambda facts: {"keys": self.some(self.keys(facts)), "code": code, "type": declared, "changelog": "rows"},
+            self.outputs(),
+        )
+
+    def _sink_print(self, kind: str) -> str | None:
+        return self._on(kind, lambda facts: {"label": self.draw.choice([None, "out"])}, list(self.facts))
+
+    def _sink_blackhole(self, kind: str) -> str | None:
+        places = [place for place, facts in self.facts.items()]
+        return self._on(kind, lambda facts: {}, places)
+
+    def _sink_files(self, kind: str) -> str | None:
+        def params(facts: StreamFacts) -> dict[str, Any]:
+            nested = any("<" in column.type_string() for column in facts.columns.values())
+            kinds = ["ndjson", "parquet"] if nested else ["ndjson", "csv", "parquet"]
+            path = self.directory / f"out{len(self.nodes)}-{self.draw.randrange(10**9)}"
+            return {"path": str(path), "format": {"kind": self.draw.choice(kinds)}}
+
+        return self._on(kind, params, self.outputs(changelog="append"))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def grown(draw: random.Random, catalog: Catalog, directory: Path, wanted: str | None = None) -> dict[str, Any]:
+    """Return a pipeline at random, with a node of a type if one is wanted."""
+    pipeline = Grown(draw, catalog, directory)
+    pipeline.source()
+    if draw.random() < 0.5:
+        pipeline.source()
+    kinds = [kind for kind in catalog.types if not kind.startswith("source.") and kind not in SERVERS]
+    for _ in range(draw.randint(0, 5)):
+        pipeline.grow(draw.choice(kinds))
+    if wanted is not None and pipeline.grow(wanted) is None:
+        # a source on which everything makes sense; the draw may still fall on another stream
+        pipeline.source("source.generator")
+        assert any(pipeline.grow(wanted) is not None for _ in range(20)), wanted
+    pipeline.grow("sink.print")
+    return pipeline.document()

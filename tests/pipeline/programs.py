@@ -1,0 +1,67 @@
+"""Runs programs of pipelines in this process: to their graph, or to their end on a MiniCluster."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from runtime.client.preview_child import PreviewRun
+from runtime.common.options import EXECUTION_TARGET, RESTART_STRATEGY
+from runtime.datastream.stream_execution_environment import StreamExecutionEnvironment
+from runtime.execution.errors import JobExecutionError
+from runtime.graph.job_graph import JobGraph
+from runtime.pipeline import Program
+from runtime.testing import ManualClock
+from tests.pipeline.taps import TapSink
+
+
+def executed(program: Program, file: str = "/somewhere/pipeline.py") -> dict[str, Any]:
+    """Run a program up to its `execute()`; returns its names."""
+    text, _, last = program.source.rstrip().rpartition("\n")
+    assert ".execute(" in last
+    names: dict[str, Any] = {"__name__": "a_pipeline", "__file__": file}
+    exec(compile(text, file, "exec"), names)
+    return names
+
+
+def environment_of(names: dict[str, Any]) -> StreamExecutionEnvironment:
+    return next(value for value in names.values() if isinstance(value, StreamExecutionEnvironment))
+
+
+def graph_of(program: Program, name: str, file: str = "/somewhere/pipeline.py") -> JobGraph:
+    """Return the job graph of a program."""
+    return environment_of(executed(program, file)).create_job_graph(name)
+
+
+def run_with_taps(program: Program, taps: Path, timeout_s: float = 60.0) -> dict[tuple[str, str], Any]:
+    """Run a program on a MiniCluster to its end, with a tap at every port; returns the streams."""
+    names = executed(program)
+    env = environment_of(names)
+    env.get_configuration().set_string(EXECUTION_TARGET.key, "mini-cluster")
+    env.get_configuration().set_string(RESTART_STRATEGY.key, "none")
+    streams = {place: names[variable] for place, variable in program.streams.items()}
+    for (node, port), stream in streams.items():
+        stream.sink_to(TapSink(str(taps), f"{node}.{port}")).name(f"tap {node}.{port}")
+    handle = env.execute_async("tapped", clock=ManualClock(1_767_225_600_000)).handle
+    try:
+        handle.wait(timeout_s)
+    except JobExecutionError:
+        raise
+    except BaseException:
+        handle.cancel()
+        raise
+    return streams
+
+
+def previewed(program: Program, file: Path, rows: int = 10_000) -> tuple[dict[tuple[str, str], Any], dict[str, Any]]:
+    """Preview a program in this process; returns the last frame of each (node, port), and the end."""
+    file.write_text(program.source, encoding="utf-8")
+    lines = [[of.node, of.first, of.last] for of in program.source_map.statements if of.node is not None]
+    streams = [[node, port, variable] for (node, port), variable in program.streams.items()]
+    pipe = io.StringIO()
+    request = {"program": str(file), "lines": lines, "streams": streams, "rows": rows, "wall_s": 60.0}
+    end = PreviewRun(request, pipe).run()
+    frames = [json.loads(line) for line in pipe.getvalue().splitlines()]
+    return {(frame["node"], frame["port"]): frame for frame in frames}, end

@@ -1,0 +1,76 @@
+"""TapSink: writes down what flows at a port: types of batches, kinds of rows, whether there are event times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.client.preview_taps import to_json
+from runtime.common.types import Row
+from runtime.core.batch import RecordBatch
+from runtime.operators.sink import Sink, SinkWriter, WriterContext
+
+
+class TapSink(Sink):
+    """Writes to files of a directory of the test."""
+
+    def __init__(self, directory: str, name: str) -> None:
+        self._directory = directory
+        self._name = name
+
+    def keeps_state(self) -> bool:
+        return False
+
+    def accepts_changelog(self) -> bool:
+        return True
+
+    def create_writer(self, context: WriterContext, restored: Sequence[Any]) -> SinkWriter:
+        return _TapWriter(Path(self._directory) / f"{self._name}.{context.subtask_index}", context)
+
+
+class _TapWriter(SinkWriter):
+    def __init__(self, path: Path, context: WriterContext) -> None:
+        self._path = path
+        self._file = path.open("a")
+
+    def write(self, batch: RecordBatch) -> None:
+        if batch.num_rows == 0:
+            return
+        values = batch.values()
+        kinds = sorted({value.get_row_kind().name for value in values if isinstance(value, Row)})
+        names = list(values[0]._fields or ()) if isinstance(values[0], Row) else ["value"]
+        arrow = None if batch.type_info is None else [plain_type(kind) for kind in batch.arrow().schema.types]
+        declared = None if batch.type_info is None else batch.type_info.type_string()
+        line = {
+            "rows": batch.num_rows,
+            "names": names,
+            "type": declared,
+            "arrow": arrow,
+            "kinds": kinds,
+            "times": batch.has_timestamps,
+            "values": [str(value) for value in values[:20]],
+            "shown": [to_json(value) for value in values],
+        }
+        self._file.write(json.dumps(line) + "\n")
+
+    def flush(self, end_of_input: bool) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def plain_type(kind: pa.DataType) -> str:
+    """Return a type's text, whatever form of it columns have on their way."""
+    if pa.types.is_decimal(kind):
+        return "decimal"
+    return str(kind).replace("large_", "").replace("_view", "")
+
+
+def what_flowed(directory: Path, name: str) -> list[dict[str, Any]]:
+    """Return what a tap has written down, batch by batch."""
+    return [json.loads(line) for path in sorted(directory.glob(f"{name}.*")) for line in path.read_text().splitlines()]

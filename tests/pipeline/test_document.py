@@ -1,0 +1,137 @@
+"""The document: what is read, what is refused, its one order and its hash."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from runtime.pipeline import DocumentError, canonical_text, load_catalog, read_document
+from runtime.pipeline.migrations import migrated
+from tests.pipeline.pipelines import chain, node, orders
+
+CATALOG = load_catalog([])
+
+
+def document() -> dict[str, Any]:
+    return chain(orders(), node("filter", "Dear", condition="cents > 200"), node("sink.print", "Show"))
+
+
+def changed(**parts: Any) -> dict[str, Any]:
+    return {**document(), **parts}
+
+
+def test_texts_and_values_are_read_alike() -> None:
+    assert read_document(json.dumps(document())).value == read_document(document()).value
+
+
+def test_later_changes_of_the_value_do_not_reach_the_document() -> None:
+    value = document()
+    read = read_document(value)
+    value["nodes"]["n1"]["params"]["condition"] = "false"
+    assert read.nodes["n1"].params["condition"] == "cents > 200"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("[]", "must be a JSON object"),
+        ("{", "is not JSON"),
+        ('{"format": NaN}', "NaN is no number"),
+        ('{"a": 1, "a": 2}', "'a' is there twice"),
+        ('{"a": "\\ud800"}', "half of a surrogate pair"),
+        ('{"a": "\\u0000"}', "NUL character"),
+        ("[" * 100_000, "is nested more than 64 deep"),
+        (changed(format="other"), "must be 'tidemark.pipeline'"),
+        (changed(version=0), "must be a version"),
+        (changed(version=True), "must be a version"),
+        (changed(version=2), "of a later Tidemark"),
+        (changed(name=""), "must not be empty"),
+        (changed(more=1), "is not known here"),
+        (changed(settings={"parallelism": 0}), "must be at least 1"),
+        (changed(settings={"checkpointing": {"interval": "soon"}}), "not a duration"),
+        (changed(code=["a\nb"]), "must match"),
+        (changed(code=["#" * 70_000]), "more than 64 KiB"),
+        (changed(parameters=[{"name": "a", "type": "long"}] * 2), "is there twice"),
+        (changed(types={"t": {"columns": [["a", "long"], ["a", "long"]]}}), "a column is there twice"),
+        (changed(types={"t": {"columns": [["a", "nonsense"]]}}), "is not a type"),
+        (changed(edges={"e": {"from": ["nowhere", "out"], "to": ["n1", "in"]}}), "there is no node 'nowhere'"),
+        (changed(nodes={"n/1": orders()}), "must match"),
+        (changed(description=["x" * 3_000_000]), "more than 2 MiB"),
+    ],
+)
+def test_what_is_no_pipeline_is_refused_with_the_place(value: Any, message: str) -> None:
+    with pytest.raises(DocumentError, match=message):
+        read_document(value)
+
+
+def test_more_nodes_than_the_limit_are_refused() -> None:
+    nodes = {f"n{index}": {**node("sink.print", f"Show {index}")} for index in range(1_001)}
+    with pytest.raises(DocumentError, match="more than 1000"):
+        read_document(changed(nodes=nodes, edges={}))
+
+
+def test_the_canonical_text_is_the_same_however_the_document_is_ordered() -> None:
+    value = changed(layout={"positions": {"n1": [1, 2], "n0": [0, 0]}}, samples={"n0": {"rows": []}})
+    backwards = {name: value[name] for name in reversed(value)}
+    backwards["nodes"] = {name: value["nodes"][name] for name in reversed(value["nodes"])}
+    params = backwards["nodes"]["n0"]["params"]
+    backwards["nodes"]["n0"] = {**value["nodes"]["n0"], "params": {name: params[name] for name in reversed(params)}}
+    one, other = (canonical_text(read_document(found), CATALOG.param_orders) for found in (value, backwards))
+    assert one == other
+    assert list(json.loads(one)["nodes"]) == ["n0", "n1", "n2"]
+    assert list(json.loads(one)["nodes"]["n0"]["params"]) == ["type", "rows", "time"]
+    assert canonical_text(read_document(one), CATALOG.param_orders) == one
+
+
+def test_nodes_are_ordered_by_rank_and_then_by_id() -> None:
+    value = document()
+    value["nodes"] = {f"z{9 - index}": found for index, found in enumerate(value["nodes"].values())}
+    value["edges"] = {
+        "b": {"from": ["z9", "out"], "to": ["z8", "in"]},
+        "a": {"from": ["z8", "out"], "to": ["z7", "in"]},
+    }
+    read = json.loads(canonical_text(read_document(value)))
+    assert list(read["nodes"]) == ["z9", "z8", "z7"]
+    assert list(read["edges"]) == ["b", "a"]
+
+
+def test_the_hash_changes_with_the_job_and_with_nothing_else() -> None:
+    same = [
+        changed(layout={"positions": {"n0": [5, 5]}}),
+        changed(description=["What it is for"]),
+        changed(samples={"n0": {"rows": [{"id": 1}]}}),
+        changed(tests=[{"name": "t", "given": {}, "expect": {}}]),
+        # defaults written out, and a whole number as browsers write it
+        changed(settings={"parallelism": None}),
+        json.loads(json.dumps(document()).replace("150", "150.0")),
+    ]
+    first = read_document(document()).semantic_hash
+    assert {read_document(value).semantic_hash for value in same} == {first}
+    other = copy.deepcopy(document())
+    other["nodes"]["n1"]["params"]["condition"] = "cents > 201"
+    renamed = copy.deepcopy(document())
+    renamed["nodes"]["n1"]["name"] = "Costly"
+    hashes = {read_document(value).semantic_hash for value in (other, renamed, changed(settings={"parallelism": 2}))}
+    assert len(hashes | {first}) == 4
+
+
+def test_documents_of_earlier_versions_go_through_all_steps_between() -> None:
+    steps = {
+        2: lambda value: {**value, "two": True},
+        3: lambda value: {**value, "three": value["two"]},
+    }
+    assert migrated({"version": 1}, steps, 3) == {"version": 3, "two": True, "three": True}
+    assert migrated({"version": 3, "three": True}, steps, 3) == {"version": 3, "three": True}
+    with pytest.raises(ValueError, match="later Tidemark"):
+        migrated({"version": 4}, steps, 3)
+
+
+def test_nodes_in_a_cycle_and_below_have_no_rank() -> None:
+    value = document()
+    value["edges"]["back"] = {"from": ["n1", "out"], "to": ["n1", "in"]}
+    read = read_document(value)
+    assert read.order == ["n0"]
+    assert json.loads(canonical_text(read))["nodes"].keys() == {"n0", "n1", "n2"}

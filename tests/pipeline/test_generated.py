@@ -1,0 +1,110 @@
+"""Properties of pipelines made at random, every node type among them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.core.arrow import arrow_schema
+from runtime.graph.normal_form import normal_form
+from runtime.pipeline import StreamFacts, canonical_text, compile_pipeline, load_catalog, read_document
+from tests.pipeline.generator import SERVERS, grown
+from tests.pipeline.programs import graph_of, run_with_taps
+from tests.pipeline.taps import plain_type, what_flowed
+
+CATALOG = load_catalog([])
+GROWN = [kind for kind in CATALOG.types if kind not in SERVERS]
+#: of each node type, in `make test` and in the slow tests: 25 types × 20 are 500 pipelines
+FEW, MANY = 1, 20
+
+
+def pipelines(count: int) -> list[Any]:
+    return [pytest.param(kind, number, id=f"{kind}-{number}") for kind in GROWN for number in range(count)]
+
+
+def checked(kind: str, number: int, directory: Path) -> None:
+    document = read_document(grown(random.Random(f"{kind} {number}"), CATALOG, directory, kind))
+    program = compile_pipeline(document, CATALOG)
+    assert program.is_deployable, program.problems
+    # the same bytes again, from the text of the document too
+    again = read_document(canonical_text(document))
+    assert compile_pipeline(again, CATALOG).source == program.source
+    assert again.semantic_hash == document.semantic_hash
+    ast.parse(program.source)
+    # the same graph, wherever the program is
+    here = graph_of(program, "job", "/here/a.py")
+    there = graph_of(program, "job", "/there/deeper/b.py")
+    assert normal_form(here) == normal_form(there)
+    check_operators(document, program, here)
+    check_what_flows(program, directory)
+
+
+def check_operators(document: Any, program: Any, graph: Any) -> None:
+    """Every operator has its node's uid, and is found by the line that defines it."""
+    uids = {node.uid: node_id for node_id, node in document.nodes.items()}
+    for operator in (operator for vertex in graph.vertices for operator in vertex.operators):
+        node = uids[operator.uid.split("/")[0]]
+        place = program.source_map.at_definition(operator.defined_at)
+        assert place is not None and place.node == node, operator
+
+
+def check_what_flows(program: Any, directory: Path) -> None:
+    taps = directory / "taps"
+    taps.mkdir()
+    streams = run_with_taps(program, taps)
+    for (node, port), stream in streams.items():
+        facts = program.validation.facts[node, port]
+        assert isinstance(facts, StreamFacts)
+        assert stream.get_type() == facts.row, (node, port)
+        for batch in what_flowed(taps, f"{node}.{port}"):
+            assert batch["names"] == list(facts.columns)
+            if facts.row is not None:
+                assert batch["type"] == facts.row.type_string()
+                assert batch["arrow"] == [plain_type(kind) for kind in arrow_schema(facts.row).types]
+            if facts.changelog == "append":
+                assert batch["kinds"] in ([], ["INSERT"]), (node, port)
+            if facts.event_time:
+                assert batch["times"], (node, port)
+
+
+@pytest.mark.parametrize(("kind", "number"), pipelines(FEW))
+def test_a_generated_pipeline_is_what_it_is_inferred_to_be(kind: str, number: int, tmp_path: Path) -> None:
+    checked(kind, number, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "number"), pipelines(MANY)[FEW:])
+def test_hundreds_of_generated_pipelines_are_what_they_are_inferred_to_be(
+    kind: str, number: int, tmp_path: Path
+) -> None:
+    checked(kind, number, tmp_path)
+
+
+def test_the_program_does_not_depend_on_process_and_hash_seed(tmp_path: Path) -> None:
+    documents = [grown(random.Random(kind), CATALOG, tmp_path, kind) for kind in GROWN[::3]]
+    (tmp_path / "documents").write_text(json.dumps(documents))
+    script = (
+        "import json, pathlib, sys\n"
+        "from runtime.pipeline import compile_pipeline, load_catalog, read_document\n"
+        "catalog = load_catalog([])\n"
+        "documents = json.loads(pathlib.Path(sys.argv[1]).read_text())\n"
+        "print(json.dumps([compile_pipeline(read_document(value), catalog).source for value in documents]))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "documents")],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": str(Path.cwd())},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    here = [compile_pipeline(read_document(value), CATALOG).source for value in documents]
+    assert json.loads(run.stdout) == here

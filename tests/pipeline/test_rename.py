@@ -1,0 +1,87 @@
+"""Renaming a column: in the node that names it and in everything below."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.pipeline import StreamFacts, load_catalog, read_document, validate
+from runtime.pipeline.rename import RenameError, rename_column
+from tests.pipeline.generator import grown
+from tests.pipeline.pipelines import chain, node, orders, pipeline
+from tests.pipeline.test_validate import patched
+
+CATALOG = load_catalog([])
+WINDOW = {"kind": "tumbling", "size": "10 s"}
+
+
+def test_a_column_is_renamed_in_all_nodes_below() -> None:
+    value = pipeline(
+        {
+            "a": orders(),
+            "b": orders() | {"name": "Others", "uid": "others"},
+            "f": node("filter", "F", condition="cents > 1 AND item <> 'cents'"),
+            "w": node("window.aggregate", "W", keys=["id"], window=WINDOW, aggregates=[["top", "max(cents)"]]),
+            "j": node("join.window", "J", left_keys=["cents"], right_keys=["cents"], window=WINDOW),
+            "s": node("select", "S", columns=[["cents", "cents"], ["other", "cents_right"]]),
+            "t": node("top_n", "T", keys=["cents"], n=1, by=[{"expression": "other"}]),
+            "m": node("python.map", "M", code=["def f(row): return (row['cents'],)"], type=[["x", "long"]]),
+        },
+        "a -> f", "f -> w", "f -> j.left", "b -> j.right", "j -> s", "s -> t", "a -> m",
+    )  # fmt: skip
+    renamed = rename_column(read_document(value), CATALOG, "a", "out", "cents", "euro cents")
+    made = patched(value, renamed.patch)
+    assert made["nodes"]["f"]["params"]["condition"] == "\"euro cents\" > 1 AND item <> 'cents'"
+    assert made["nodes"]["w"]["params"]["aggregates"] == [["top", 'max("euro cents")']]
+    assert made["nodes"]["j"]["params"]["left_keys"] == ["euro cents"]
+    assert made["nodes"]["j"]["params"]["right_keys"] == ["cents"]
+    # the select names its columns itself: below it nothing changes, and what had the suffix has none now
+    assert made["nodes"]["s"]["params"]["columns"] == [["cents", '"euro cents"'], ["other", "cents"]]
+    assert made["nodes"]["t"]["params"]["keys"] == ["cents"]
+    assert renamed.by_hand == ("m",)
+    assert renamed.nodes[0] == "a" and set(renamed.nodes) == {"a", "f", "j", "w", "s"}
+    assert [problem.node for problem in validate(read_document(made), CATALOG).problems if problem.is_blocking] == []
+
+
+def test_a_name_that_is_taken_or_not_the_nodes_own_is_refused() -> None:
+    value = chain(orders(), node("filter", "F", condition="cents > 1"), node("select", "S", columns=[["a", "cents"]]))
+    document = read_document(value)
+    for place, old, new, message in (
+        ("n0", "cents", "item", "there is a column 'item' already"),
+        ("n0", "nope", "item", "there is no column 'nope'"),
+        ("n1", "cents", "x", "from elsewhere"),
+        ("n0", "cents", "__x", "reserved"),
+    ):
+        with pytest.raises(RenameError, match=message):
+            rename_column(document, CATALOG, place, "out", old, new)
+
+
+@pytest.mark.parametrize("number", range(15))
+def test_a_rename_changes_names_and_nothing_else(number: int, tmp_path: Path) -> None:
+    draw = random.Random(f"rename {number}")
+    value: Any = grown(draw, CATALOG, tmp_path)
+    document = read_document(value)
+    before = validate(document, CATALOG)
+    places = [
+        (node_id, port, column)
+        for (node_id, port), facts in sorted(before.facts.items())
+        if isinstance(facts, StreamFacts)
+        for column in facts.columns
+    ]
+    draw.shuffle(places)
+    for node_id, port, column in places:
+        try:
+            renamed = rename_column(document, CATALOG, node_id, port, column, "brand new")
+        except RenameError:
+            continue
+        after = validate(read_document(patched(value, renamed.patch)), CATALOG)
+        assert after.is_deployable, after.problems
+        for place, facts in before.facts.items():
+            now = after.facts[place]
+            assert isinstance(facts, StreamFacts) and isinstance(now, StreamFacts)
+            assert list(now.columns.values()) == list(facts.columns.values()), place
+            assert (now.changelog, now.watermarks, now.bounded) == (facts.changelog, facts.watermarks, facts.bounded)
+        return

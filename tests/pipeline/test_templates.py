@@ -1,0 +1,109 @@
+"""Every template is in order, can be deployed, and shows what its story says."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.pipeline import Severity, canonical_text, compile_pipeline, load_catalog, read_document
+from runtime.pipeline.templates import templates
+from tests.pipeline.programs import run_with_taps
+from tests.pipeline.taps import what_flowed
+
+CATALOG = load_catalog([])
+ROWS = 3_000
+
+
+def bounded(name: str, directory: Path) -> dict[str, Any]:
+    """Return a template whose sources end, and whose files are in a directory."""
+    value = copy.deepcopy(dict(templates()[name].value))
+    value["settings"] = {"parallelism": 2}
+    for node in value["nodes"].values():
+        params = node["params"]
+        if node["type"] == "source.nexmark":
+            params |= {"events": ROWS, "events_per_second": None}
+        elif node["type"] == "source.generator":
+            params |= {"count": params.get("count", ROWS), "rows_per_second": None}
+        elif node["type"] == "source.files":
+            params["paths"] = [str(directory)]
+        elif node["type"] == "sink.files":
+            params["path"] = str(directory / node["uid"])
+    return value
+
+
+def flowed(name: str, port: str, directory: Path) -> list[str]:
+    """Run a template; returns the first rows of each batch at a port."""
+    program = compile_pipeline(read_document(bounded(name, directory)), CATALOG)
+    taps = directory / "taps"
+    taps.mkdir()
+    run_with_taps(program, taps)
+    return [row for batch in what_flowed(taps, port) for row in batch["values"]]
+
+
+@pytest.mark.parametrize("name", templates())
+def test_a_template_is_in_order_and_can_be_deployed(name: str) -> None:
+    document = templates()[name]
+    program = compile_pipeline(document, CATALOG)
+    assert [problem for problem in program.problems if problem.severity is not Severity.WARNING] == []
+    file = Path(__file__).parents[2] / "runtime" / "pipeline" / "templates" / f"{name}.json"
+    assert file.read_text() == canonical_text(document, CATALOG.param_orders)
+    story = document.value["description"]
+    assert len(story) == 4 and story[-1].startswith("Try next: ")
+    assert document.value["layout"]["positions"].keys() == document.nodes.keys()
+
+
+def test_first_steps_show_dear_bids_in_euros(tmp_path: Path) -> None:
+    euros = [float(re.findall(r"euros=\D*([\d.]+)", row)[0]) for row in flowed("01-first-steps", "euros.out", tmp_path)]
+    assert euros and min(euros) >= 100
+
+
+def test_hot_auctions_are_the_three_with_the_most_bids(tmp_path: Path) -> None:
+    rows = flowed("02-hot-auctions", "top.out", tmp_path)
+    places = [int(re.findall(r"place=(\d)", row)[0]) for row in rows]
+    assert rows and set(places) == {1, 2, 3}
+
+
+def test_bids_are_joined_with_their_auction(tmp_path: Path) -> None:
+    rows = flowed("03-winning-bids", "pick.out", tmp_path)
+    assert rows and all(re.search(r"auction=\d+, item='.*', category=\d+, price=\d+", row) for row in rows)
+
+
+def test_fraud_is_small_and_then_large_within_a_minute(tmp_path: Path) -> None:
+    rows = flowed("05-card-fraud", "fraud.out", tmp_path)
+    assert rows
+    for row in rows:
+        small, large, cents = map(int, re.findall(r"(?:_at|cents)=(\d+)", row))
+        assert 0 < large - small <= 60_000 and cents >= 1_900
+
+
+def test_visits_end_after_half_an_hour(tmp_path: Path) -> None:
+    rows = flowed("06-click-sessions", "visits.out", tmp_path)
+    counts = [int(re.findall(r"clicks=(\d+)", row)[0]) for row in rows]
+    assert max(counts) > 1 and min(counts) == 1
+
+
+def test_the_words_of_the_day_are_counted_hour_by_hour(tmp_path: Path) -> None:
+    rows = flowed("10-word-trends", "top.out", tmp_path)
+    last = sorted(row for row in rows if "place=1" in row)[-1]
+    assert "word='south', times=3" in last or "word='wind', times=3" in last
+
+
+def test_the_fast_clock_waits_for_the_slow_one(tmp_path: Path) -> None:
+    rows = flowed("11-two-clocks", "w.out", tmp_path)
+    assert rows and all("mean=" in row for row in rows)
+
+
+def test_csv_becomes_parquet_and_bad_lines_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(
+        "id,country,amount,ordered_at\n1,DE,2.5,2026-01-01 12:00:00\n2,FR,-1,2026-01-01 12:00:01\nx,y,z,q\n"
+    )
+    rows = flowed("12-csv-to-parquet", "pos.out", tmp_path)
+    assert len(rows) == 1 and "country='DE'" in rows[0]
+    assert len(list((tmp_path / "parquet").rglob("*.parquet"))) == 1
+    (bad,) = (tmp_path / "bad-lines").rglob("*.ndjson")
+    assert json.loads(bad.read_text())["origin"].endswith("a.csv")
